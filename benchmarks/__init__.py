@@ -1,0 +1,1 @@
+"""Benchmarks of the warehouse and the generators of their input."""

@@ -1,0 +1,52 @@
+{#
+    Retract rows of a typed ODS table: +I for an insert, -U and +U for an update, -D for a delete,
+    each with its sign. No lookup: a change carries its own before image.
+
+    One row of the input gives one or two rows, and columns that nobody asks for are not read.
+#}
+{% macro retract_rows(from_cte, image_columns, change_columns) -%}
+    {%- do _validate_retract_rows(from_cte, image_columns, change_columns) -%}
+    select
+        {%- for column in image_columns %}
+        case when sign = 1 then {{ from_cte }}.{{ column }} else {{ from_cte }}.`before`.{{ column }} end as {{ column }},
+        {%- endfor %}
+        case
+            when {{ from_cte }}.op_type = 'insert' then '+I'
+            when {{ from_cte }}.op_type = 'delete' then '-D'
+            when sign = 1 then '+U'
+            else '-U'
+        end as row_kind,
+        sign,
+        {%- for column in change_columns %}
+        {{ from_cte }}.{{ column }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from {{ from_cte }}
+    lateral view
+        explode(
+            case {{ from_cte }}.op_type
+                when 'insert' then array(1)
+                when 'update' then array(-1, 1)
+                when 'delete' then array(-1)
+            end
+        ) signs as sign
+{%- endmacro %}
+
+{% macro _validate_retract_rows(from_cte, image_columns, change_columns) -%}
+    {%- set problems = [] -%}
+    {%- if from_cte is not string -%}
+        {%- do problems.append('from_cte must be the name of a CTE, got ' ~ from_cte) -%}
+    {%- endif -%}
+    {%- for name, columns in [
+        ('image_columns', image_columns), ('change_columns', change_columns)
+    ] -%}
+        {%- if columns is string or columns is not sequence or columns | length == 0 -%}
+            {%- do problems.append(name ~ ' must be a list of column names, got ' ~ columns) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if problems -%}
+        {%- do exceptions.raise_compiler_error(
+            'retract_rows: ' ~ problems | join('; ') ~ ". Example: retract_rows("
+            ~ "from_cte='orders', image_columns=['order_id'], change_columns=['cut_date'])"
+        ) -%}
+    {%- endif -%}
+{%- endmacro %}

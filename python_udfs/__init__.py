@@ -1,0 +1,1 @@
+"""What SQL can't do: reading logs, deserializing them, and the dbt adapter."""

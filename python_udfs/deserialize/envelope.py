@@ -1,0 +1,84 @@
+"""The envelope: what every format tells of a message, in the same columns.
+
+A format is one module with two functions, entered in FORMATS:
+    envelope(payload) -> dict of the columns in ENVELOPE (a Spark struct is built from them)
+    images(frame, source) -> frame with the columns `data` and `before`, see maxwell.py
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from python_udfs.deserialize import maxwell
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FORMATS: dict[str, ModuleType] = {"maxwell": maxwell}
+
+# the envelope's columns: name -> Spark type
+ENVELOPE = {
+    "database_name": "string",
+    "table_name": "string",
+    "op": "string",  # insert, update, delete; snapshot, ddl, control: no change of a row
+    "event_time": "timestamp",
+    "binlog_file": "string",
+    "binlog_file_number": "bigint",
+    "binlog_position": "bigint",
+    "row_number": "bigint",
+    "xid": "bigint",
+    "envelope_reason": "string",
+}
+ROW_OPS = ("insert", "update", "delete")
+
+
+def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
+    """Raw messages (landing.spark.RAW_SCHEMA) as rows of ods_binlog without load_id.
+
+    Text that isn't UTF-8 stays as bytes in `payload_bytes`, and as text with the bad bytes
+    replaced in `payload`. What can't be read gets a `reject_reason`; its envelope is empty.
+    """
+    from pyspark.sql import functions as F
+
+    if format_name not in FORMATS:
+        raise ValueError(
+            f"format {format_name!r} is not known, must be one of {', '.join(FORMATS)}. "
+            "A new format is a module in python_udfs/deserialize; see CONTRIBUTING.md"
+        )
+    text = F.col("payload").cast("string")
+    good_utf8 = F.is_valid_utf8(text)
+    decoded = messages.select(
+        "topic",
+        "partition_number",
+        "message_offset",
+        "run_offset",
+        F.when(good_utf8, text).otherwise(F.make_valid_utf8(text)).alias("payload"),
+        F.when(~good_utf8, F.col("payload")).alias("payload_bytes"),
+        "cut_reason",
+    )
+    parsed = FORMATS[format_name].envelope(decoded)
+    reason = (
+        F.when(F.col("cut_reason").isNotNull(), F.col("cut_reason"))
+        .when(F.col("payload_bytes").isNotNull(), F.lit("invalid UTF-8"))
+        .when(F.trim(F.col("payload")) == "", F.lit("empty line"))
+        .otherwise(F.col("envelope_reason"))
+    )
+    judged = parsed.withColumn("reject_reason", reason)
+    good = F.col("reject_reason").isNull()
+    return judged.select(
+        "topic",
+        "partition_number",
+        "message_offset",
+        "run_offset",
+        F.lit(format_name).alias("format"),
+        *[
+            F.when(good, F.col(name)).alias(name)
+            for name in ENVELOPE
+            if name != "envelope_reason"
+        ],
+        "payload",
+        "payload_bytes",
+        "cut_reason",
+        "reject_reason",
+    )

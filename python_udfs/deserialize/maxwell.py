@@ -1,0 +1,238 @@
+"""Maxwell's messages: https://maxwells-daemon.io/dataformat
+
+    {"database", "table", "type", "ts", "xid", "xoffset" | "commit": true, "position": "file:n",
+     "data": {...}, "old": {...}}
+
+What they mean, as seen from a real producer:
+- `ts` is the second of the statement; in DDL rows it is milliseconds.
+- `position` is shared by the rows of one statement. The last row of a transaction has
+  commit: true and no xoffset: (position, xoffset, commit) tells rows apart and orders them.
+- `old` holds changed columns only. A column that is null there was null; one that is absent has
+  the value it has in `data`. A key change is one update with the old key in `old`.
+- A row image that isn't FULL leaves columns out of `data`, and usually has no `old`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from python_udfs.deserialize.table_source import TableSource
+
+LAST_ROW = 2**31 - 1  # row_number of a transaction's last row, which has no xoffset
+LATEST_TS = 253402300799  # 9999-12-31T23:59:59Z in epoch seconds
+OPS = {
+    "insert": "insert",
+    "update": "update",
+    "delete": "delete",
+    "bootstrap-insert": "snapshot",
+    "bootstrap-start": "control",
+    "bootstrap-complete": "control",
+}
+DDL = r"^(database|table)-(create|alter|drop)$"
+_HEAD = (
+    "struct<database string, `table` string, type string, ts bigint, xid bigint, "
+    "xoffset bigint, `commit` boolean, position string>"
+)
+
+
+def envelope(messages: DataFrame) -> DataFrame:
+    """`messages` with the envelope's columns, from their `payload`."""
+    from pyspark.sql import functions as F
+
+    # as an array: two objects glued on a line are a syntax error there, and are not in from_json
+    listed = F.from_json(F.concat(F.lit("["), F.col("payload"), F.lit("]")), f"array<{_HEAD}>")
+    frame = messages.withColumn("_listed", listed)
+    head = F.when(F.size("_listed") == 1, F.col("_listed")[0])
+    frame = frame.withColumn("_head", head)
+    of_row = F.col("_head.type").isin(list(OPS))
+    op = F.when(F.col("_head.type").rlike(DDL), F.lit("ddl"))
+    for kind, name in OPS.items():
+        op = op.when(F.col("_head.type") == kind, F.lit(name))
+    place = F.regexp_extract(F.col("_head.position"), r"^(.+):(\d{1,18})$", 1)
+    number = F.regexp_extract(F.col("_head.position"), r"^.+:(\d{1,18})$", 1).try_cast("bigint")
+    file_number = F.regexp_extract(F.col("_head.position"), r"(\d{1,18}):\d{1,18}$", 1)
+    frame = frame.select(
+        *[name for name in messages.columns],
+        "_listed",
+        "_head",
+        op.alias("op"),
+        F.when(place != "", place).alias("binlog_file"),
+        F.when(file_number != "", file_number.try_cast("bigint")).alias("binlog_file_number"),
+        number.alias("binlog_position"),
+        F.when(F.col("_head.commit"), F.coalesce(F.col("_head.xoffset"), F.lit(LAST_ROW)))
+        .otherwise(F.col("_head.xoffset"))
+        .cast("bigint")
+        .alias("row_number"),
+    )
+    in_range = F.col("_head.ts").between(0, LATEST_TS)
+    in_range_ms = F.col("_head.ts").between(0, LATEST_TS * 1000)
+    is_ddl = F.col("op") == "ddl"
+    is_change = F.col("op").isin("insert", "update", "delete")
+    time = F.when(is_ddl & in_range_ms, F.timestamp_millis(F.col("_head.ts"))).when(
+        ~is_ddl & in_range, F.timestamp_seconds(F.col("_head.ts"))
+    )
+    head_type = F.col("_head.type")
+    reason = (
+        F.when(F.col("_listed").isNull(), _not_json())
+        .when(F.size("_listed") != 1, F.lit("more than one JSON value on a line"))
+        .when(
+            F.col("_head").isNull() | head_type.isNull(),
+            F.lit("JSON, but no Maxwell message: no `type`"),
+        )
+        .when(
+            F.col("op").isNull(),
+            F.concat(F.lit("unknown Maxwell type "), F.substring(head_type, 1, 40)),
+        )
+        .when(of_row & F.col("_head.database").isNull(), F.lit("no `database`"))
+        .when(of_row & F.col("_head.table").isNull(), F.lit("no `table`"))
+        .when(F.col("event_time").isNull(), F.lit("no `ts`, or one that is no time"))
+        .when(
+            is_change & (F.col("binlog_file_number").isNull() | F.col("binlog_position").isNull()),
+            F.lit("no binlog position: run Maxwell with output_binlog_position=true"),
+        )
+        .when(
+            is_change & F.col("row_number").isNull(),
+            F.lit("no xoffset: run Maxwell with output_xoffset=true"),
+        )
+    )
+    return (
+        frame.withColumn("event_time", time)
+        .withColumn("envelope_reason", reason)
+        .withColumn("database_name", F.col("_head.database"))
+        .withColumn("table_name", F.col("_head.table"))
+        .withColumn("xid", F.col("_head.xid"))
+        .drop("_listed", "_head")
+    )
+
+
+def _not_json() -> Column:
+    """Why the head could not be read: no JSON at all, or fields of other types."""
+    from pyspark.sql import functions as F
+
+    variant = F.try_parse_json(F.concat(F.lit("["), F.col("payload"), F.lit("]")))
+    return F.when(variant.isNull(), F.lit("not JSON, or more than one object on a line")).otherwise(
+        F.lit("JSON, but no Maxwell message: ts, xid, xoffset or commit is of another type")
+    )
+
+
+def images(messages: DataFrame, source: TableSource) -> DataFrame:
+    """Row messages with their images.
+
+    Args:
+        messages: rows of ods_binlog of one table, ops insert, update and delete.
+        source: the table's declaration.
+
+    Returns:
+        messages with
+        data: struct of the row as the message carries it (after image; of a delete the deleted
+            row), fields of each column's `parsed` type;
+        before: struct like `data`, the row before an update or delete; null for an insert;
+        image_reason: why the images can't be had; null when they can.
+    """
+    from pyspark.sql import functions as F
+
+    fields = []
+    for name, kind in source.columns.items():
+        fields += [f"`{one}` {kind.parsed}" for one in (name, *source.aliases.get(name, ()))]
+    row = f"struct<{', '.join(fields)}>"
+    schema = f"struct<data {row}, old {row}, _corrupt string>"
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    frame = messages.withColumn("_parsed", F.from_json(F.col("payload"), schema, options))
+    # which columns are null in `old` costs a second parse: only where the text holds a null at
+    # all behind "old" (a text that holds these words by chance only costs, it can't mislead)
+    at_old = F.locate('"old":', F.col("payload"))
+    may_hold_null = (at_old == 0) | (F.expr("locate('null', payload, locate('\"old\":', payload))") > 0)
+    as_map = F.from_json(F.col("payload"), "struct<old map<string, string>>")["old"]
+    nulls = F.when(
+        F.col("_parsed.old").isNotNull() & may_hold_null,
+        F.map_keys(F.map_filter(as_map, lambda _, value: value.isNull())),
+    )
+    frame = frame.withColumn("_old_nulls", F.coalesce(nulls, F.array().cast("array<string>")))
+
+    def field(part: str, name: str) -> Column:
+        names = (name, *source.aliases.get(name, ()))
+        values = [F.col(f"_parsed.{part}")[one] for one in names]
+        return F.coalesce(*values) if len(values) > 1 else values[0]
+
+    def previous(name: str) -> Column:
+        names = (name, *source.aliases.get(name, ()))
+        was_null = F.arrays_overlap(F.col("_old_nulls"), F.array(*map(F.lit, names)))
+        old = field("old", name)
+        return F.when(old.isNotNull(), old).when(~was_null, field("data", name))
+
+    data = F.struct(*[field("data", name).alias(name) for name in source.columns])
+    before = F.struct(*[previous(name).alias(name) for name in source.columns])
+    frame = (
+        frame.withColumn("data", F.when(F.col("_parsed.data").isNotNull(), data))
+        .withColumn(
+            "before",
+            F.when(F.col("op") == "delete", F.col("data")).when(F.col("op") == "update", before),
+        )
+        .withColumn("_corrupt", F.col("_parsed._corrupt"))
+        .withColumn("_has_old", F.col("_parsed.old").isNotNull())
+    )
+    reason = (
+        F.when(F.col("data").isNull(), F.lit("no `data` object"))
+        .when(F.col("_corrupt").isNotNull(), _misfits(source))
+        .when(
+            (F.col("op") == "update") & ~F.col("_has_old"),
+            F.lit("an update without `old`: the server's binlog_row_image must be FULL"),
+        )
+        .otherwise(_absent(source))
+    )
+    return frame.withColumn("image_reason", reason).drop(
+        "_parsed", "_old_nulls", "_corrupt", "_has_old"
+    )
+
+
+def _raw(part: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.from_json(F.col("payload"), f"struct<{part} map<string, string>>")[part]
+
+
+def _misfits(source: TableSource) -> Column:
+    """Text naming the values that could not be read as their column's type."""
+    from pyspark.sql import functions as F
+
+    found = []
+    for name, kind in source.columns.items():
+        for part in ("data", "old"):
+            raw = _raw(part)[name]
+            wrong = F.from_json(
+                F.col("payload"), f"struct<{part} struct<`{name}` {kind.parsed}>>"
+            )[part][name].isNull()
+            text = F.concat(
+                F.lit(f"{part}.{name} = "), F.substring(raw, 1, 80), F.lit(f" is no {kind.declared}")
+            )
+            found.append(F.when(wrong & raw.isNotNull(), text))
+    listed = F.concat_ws("; ", F.array_compact(F.array(*found)))
+    return F.when(listed == "", F.lit("a value doesn't fit its column's type")).otherwise(listed)
+
+
+def _absent(source: TableSource) -> Column:
+    """Text naming watched columns that the row image lacks; null where all are there.
+
+    A null field is absent or null in the log; only then is the text parsed again.
+    """
+    from pyspark.sql import functions as F
+
+    missing = []
+    keys = F.map_keys(_raw("data"))
+    for name in source.watched:
+        names = F.array(*map(F.lit, (name, *source.aliases.get(name, ()))))
+        gone = F.col("data")[name].isNull() & ~F.arrays_overlap(keys, names)
+        missing.append(F.when(gone, F.lit(name)))
+    listed = F.concat_ws(", ", F.array_compact(F.array(*missing)))
+    text = F.concat(
+        F.lit("the row image lacks "),
+        listed,
+        F.lit(" (is binlog_row_image FULL, is the column declared by its right name?)"),
+    )
+    any_null = F.lit(False)
+    for name in source.watched:
+        any_null = any_null | F.col("data")[name].isNull()
+    return F.when(any_null & (listed != ""), text)

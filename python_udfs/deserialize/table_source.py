@@ -1,0 +1,134 @@
+"""What the YAML of a typed ODS model says of its source table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from python_udfs.deserialize.types import SourceType, source_type
+
+REQUIRED = ("database", "table", "primary_key", "columns")
+OPTIONAL = ("cut_column", "columns_of_interest", "aliases", "schema_version", "format")
+# names that the typed row has already
+TAKEN = {
+    "op_type",
+    "unique_key",
+    "before",
+    "cut_date",
+    "event_time",
+    "binlog_file",
+    "binlog_file_number",
+    "binlog_position",
+    "row_number",
+    "xid",
+    "schema_version",
+    "batch_id",
+    "topic",
+    "partition_number",
+    "message_offset",
+    "load_id",
+    "reject_reason",
+    "reject_payload",
+}
+EXAMPLE = (
+    "Example: meta: {source: {database: shop, table: coupon, primary_key: [user_id], "
+    "columns: {user_id: bigint unsigned, state: varchar(10)}}}"
+)
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """One source table, as its model's `meta.source` declares it.
+
+    Attributes:
+        database, table: as the log names them.
+        columns: name -> type of the columns to take, in the typed row's order.
+        primary_key: names of the key's columns.
+        cut_column: column whose date is the cut_date of inserts and updates; None: binlog time.
+        columns_of_interest: columns that downstream counts by.
+        aliases: name -> names that the column had or will have in the log.
+        schema_version: number of the declaration; stands in every row.
+    """
+
+    database: str
+    table: str
+    columns: dict[str, SourceType]
+    primary_key: tuple[str, ...]
+    cut_column: str | None
+    columns_of_interest: tuple[str, ...]
+    aliases: dict[str, tuple[str, ...]]
+    schema_version: int
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Columns that a row image must hold: without one of them a count could go wrong."""
+        names = [*self.primary_key, *self.columns_of_interest]
+        if self.cut_column:
+            names.append(self.cut_column)
+        return tuple(dict.fromkeys(names))
+
+
+def table_source(model: str, meta: Any) -> TableSource:
+    """Check and read `meta.source` of a model.
+
+    Args:
+        model: the model's name, for the message.
+        meta: the mapping from YAML.
+
+    Raises:
+        ValueError: all problems in one message.
+    """
+    if not isinstance(meta, dict):
+        raise ValueError(f"{model}: meta.source must be a mapping, got {meta!r}. {EXAMPLE}")
+    problems = [f"`{name}` is missing" for name in REQUIRED if not meta.get(name)]
+    problems += [
+        f"`{name}` is not known (known: {', '.join(REQUIRED + OPTIONAL)})"
+        for name in meta
+        if name not in REQUIRED + OPTIONAL
+    ]
+    columns: dict[str, SourceType] = {}
+    declared = meta.get("columns")
+    if declared and not isinstance(declared, dict):
+        problems.append("`columns` must map each name to its MySQL type")
+        declared = {}
+    for name, kind in (declared or {}).items():
+        if str(name).lower() in TAKEN or str(name).lower().startswith("metadata_"):
+            problems.append(f"column `{name}`: the typed row has a column of that name; alias it")
+        try:
+            columns[str(name)] = source_type(str(kind))
+        except ValueError as exc:
+            problems.append(f"column `{name}`: {exc}")
+    lists = {}
+    for name in ("primary_key", "columns_of_interest"):
+        value = meta.get(name) or []
+        lists[name] = tuple([value] if isinstance(value, str) else value)
+        problems += [
+            f"`{name}` names `{column}`, which is not among `columns`"
+            for column in lists[name]
+            if column not in (declared or {})
+        ]
+    cut = meta.get("cut_column")
+    if cut is not None and cut not in (declared or {}):
+        problems.append(f"`cut_column` names `{cut}`, which is not among `columns`")
+    elif cut in columns and columns[cut].kind not in ("date", "datetime", "timestamp"):
+        problems.append(f"`cut_column` `{cut}` must be a date or a time, is {declared[cut]}")
+    aliases = {}
+    for name, others in (meta.get("aliases") or {}).items():
+        if name not in (declared or {}):
+            problems.append(f"`aliases` names `{name}`, which is not among `columns`")
+        aliases[str(name)] = tuple([others] if isinstance(others, str) else others)
+    version = meta.get("schema_version", 1)
+    if not isinstance(version, int):
+        problems.append(f"`schema_version` must be a whole number, got {version!r}")
+    if problems:
+        raise ValueError(f"{model}: meta.source has problems: {'; '.join(problems)}. {EXAMPLE}")
+    return TableSource(
+        database=str(meta["database"]),
+        table=str(meta["table"]),
+        columns=columns,
+        primary_key=lists["primary_key"],
+        cut_column=cut,
+        columns_of_interest=lists["columns_of_interest"],
+        aliases=aliases,
+        schema_version=version,
+    )

@@ -1,0 +1,148 @@
+"""MySQL's column types: how a value stands in JSON, what it becomes, and when it doesn't fit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+MAX_PRECISION = 38  # Spark's widest decimal
+_TYPE = re.compile(r"(\w+)\s*(?:\(([^)]*)\))?((?:\s+(?:unsigned|zerofill))*)", re.IGNORECASE)
+_INTEGER_BITS = {
+    "tinyint": 8,
+    "smallint": 16,
+    "mediumint": 24,
+    "int": 32,
+    "integer": 32,
+    "bigint": 64,
+    "year": 16,
+}
+_TEXT = {
+    "char",
+    "varchar",
+    "tinytext",
+    "text",
+    "mediumtext",
+    "longtext",
+    "enum",
+    "set",
+    "json",
+    "time",
+}
+_BINARY = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
+
+
+@dataclass(frozen=True)
+class SourceType:
+    """A column type of the source.
+
+    Attributes:
+        declared: as written, e.g. "decimal(12,2)".
+        kind: integer, decimal, float, double, text, binary, date, datetime, timestamp, bit.
+        spark: the Spark type that it becomes, e.g. "decimal(12,2)".
+        parsed: the Spark type that its JSON value is read as: wide enough to see a misfit.
+        low, high: bounds of an integer, both inclusive.
+    """
+
+    declared: str
+    kind: str
+    spark: str
+    parsed: str
+    low: int = 0
+    high: int = 0
+
+    def value(self, raw: Column, zone: str) -> Column:
+        """The column's value from `raw` (of type `parsed`); null where it doesn't fit.
+
+        A DATETIME has no zone in MySQL: it is taken as local time of `zone` and becomes UTC.
+        A zero date (`0000-00-00`) is no date: it becomes null.
+        """
+        from pyspark.sql import functions as F
+
+        if self.kind == "date":
+            return raw.try_cast("date")
+        if self.kind == "datetime":
+            wall = raw.try_cast("timestamp_ntz").cast("timestamp")
+            return F.to_utc_timestamp(wall, F.lit(zone))
+        if self.kind == "timestamp":
+            return raw.try_cast("timestamp_ntz").cast("timestamp")
+        if self.kind == "binary":
+            return F.try_to_binary(raw, F.lit("base64"))
+        if self.kind in ("integer", "decimal"):
+            return raw.try_cast(self.spark)
+        return raw
+
+    def misfit(self, raw: Column) -> Column | None:
+        """Condition: `raw` is there but is no value of this type. None: parsing sees to it."""
+        from pyspark.sql import functions as F
+
+        if self.kind == "integer":
+            if self.high == 2**63 - 1:
+                return None  # a bigint is read as one
+            whole = F.lit(True)
+            if self.parsed != "bigint":
+                whole = raw.cast(self.spark).cast(self.parsed) == raw
+            low, high = (F.lit(str(bound)).cast(self.parsed) for bound in (self.low, self.high))
+            return ~(raw.between(low, high) & whole)
+        if self.kind == "decimal":
+            narrowed = raw.try_cast(self.spark)
+            return raw.isNotNull() & ~narrowed.cast(self.parsed).eqNullSafe(raw)
+        if self.kind in ("date", "datetime", "timestamp"):
+            target = "date" if self.kind == "date" else "timestamp_ntz"
+            shape = F.length(raw).between(10, 29) & raw.try_cast(target).isNotNull()
+            return raw.isNotNull() & ~shape & ~raw.startswith("0000-00-00")
+        if self.kind == "binary":
+            return raw.isNotNull() & F.try_to_binary(raw, F.lit("base64")).isNull()
+        return None
+
+
+def source_type(declared: str) -> SourceType:
+    """The SourceType of a MySQL type as DDL writes it, e.g. "bigint unsigned".
+
+    Raises:
+        ValueError: no such type, or a decimal wider than 38 digits.
+    """
+    match = _TYPE.fullmatch(declared.strip())
+    if not match:
+        raise ValueError(f"{declared!r} is no MySQL type. Example: decimal(12,2)")
+    name, arguments, unsigned = match[1].lower(), match[2], "unsigned" in match[3].lower()
+    if name in _INTEGER_BITS:
+        return _integer(declared, _INTEGER_BITS[name], unsigned)
+    if name in ("decimal", "numeric"):
+        return _decimal(declared, arguments or "10,0")
+    if name in ("float", "double", "real"):
+        spark = "float" if name == "float" else "double"
+        return SourceType(declared, spark, spark, spark)
+    if name in _TEXT:
+        return SourceType(declared, "text", "string", "string")
+    if name in _BINARY:
+        return SourceType(declared, "binary", "binary", "string")
+    if name == "bit":
+        return _integer(declared, 64, unsigned=True)
+    if name in ("date", "datetime", "timestamp"):
+        return SourceType(declared, name, "date" if name == "date" else "timestamp", "string")
+    raise ValueError(f"{declared!r} is no MySQL type that is known here. Example: decimal(12,2)")
+
+
+def _integer(declared: str, bits: int, unsigned: bool) -> SourceType:
+    low, high = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if high > 2**63 - 1:
+        # room for a fraction: 1.5 must be seen, not rounded
+        return SourceType(declared, "integer", "decimal(20,0)", "decimal(38,18)", low, high)
+    return SourceType(declared, "integer", "int" if high < 2**31 else "bigint", "bigint", low, high)
+
+
+def _decimal(declared: str, arguments: str) -> SourceType:
+    try:
+        numbers = [int(part) for part in arguments.split(",")]
+        precision, scale = numbers[0], numbers[1] if len(numbers) > 1 else 0
+    except ValueError as exc:
+        raise ValueError(f"{declared!r}: precision and scale must be numbers") from exc
+    if not 0 <= scale <= precision <= MAX_PRECISION or precision < 1:
+        raise ValueError(f"{declared!r}: at most {MAX_PRECISION} digits, scale within them")
+    # all that is left of 38 digits for the fraction: a digit too many must be seen, not rounded
+    parsed = f"decimal({MAX_PRECISION},{MAX_PRECISION - precision + scale})"
+    return SourceType(declared, "decimal", f"decimal({precision},{scale})", parsed)

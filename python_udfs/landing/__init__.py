@@ -1,0 +1,1 @@
+"""Sources of raw messages: each gives (topic, partition, offset, payload)."""

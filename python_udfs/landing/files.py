@@ -1,0 +1,216 @@
+"""Landed files in the layout of Kafka Connect's file sinks.
+
+    <landing>/topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]
+
+A file holds one message a line; the offset of a message is the file's first offset plus its line
+number from 0. So a file that is delivered again, whole or split otherwise, gives the same
+(topic, partition, offset) to the same message.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from python_udfs.landing.offsets import Interval, held_until
+
+TOPICS = "topics"
+FILE_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.jsonl(?P<gz>\.gz)?")
+CHUNK = 4 << 20  # bytes read at once, and about the size of an Arrow batch
+CUT_LINE = "the file ends within a line"
+CUT_STREAM = "the file's gzip stream is cut or broken"
+
+
+@dataclass(frozen=True, order=True)
+class LandedFile:
+    """One file of one topic's partition.
+
+    Attributes:
+        topic, partition, first_offset: as the name says.
+        path: absolute.
+        size: bytes when it was listed.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    path: str
+    size: int
+
+    @property
+    def key(self) -> str:
+        """topic/partition, as the offsets of the table are kept by."""
+        return f"{self.topic}/{self.partition}"
+
+
+def list_files(landing: str) -> list[LandedFile]:
+    """All files of a landing folder, ordered by topic, partition and first offset.
+
+    Names that begin with `.`, `_` or `+` (a sink's temporary files and markers) are passed over.
+
+    Raises:
+        FileNotFoundError: no such folder, or no `topics` in it.
+        ValueError: names that don't fit the layout; all of them in one message.
+    """
+    topics = os.path.join(landing, TOPICS)
+    if not os.path.isdir(topics):
+        raise FileNotFoundError(
+            f"No landing folder {topics}: LANDING must name a folder that holds "
+            "topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]."
+        )
+    found, misfits = [], []
+    for folder, folders, names in os.walk(topics, followlinks=True):
+        folders[:] = sorted(name for name in folders if name[0] not in "._+")
+        for name in names:
+            if name[0] in "._+" or name.startswith("README"):
+                continue
+            path = os.path.join(folder, name)
+            match = FILE_NAME.fullmatch(name)
+            place = os.path.relpath(folder, topics)
+            if not match or place != f"{match['topic']}/partition={int(match['partition'])}":
+                misfits.append(os.path.relpath(path, landing))
+                continue
+            found.append(
+                LandedFile(
+                    topic=match["topic"],
+                    partition=int(match["partition"]),
+                    first_offset=int(match["offset"]),
+                    path=path,
+                    size=os.path.getsize(path),
+                )
+            )
+    if misfits:
+        raise ValueError(
+            f"{len(misfits)} landed files don't fit the layout "
+            "topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]: "
+            f"{', '.join(sorted(misfits)[:10])}. Rename them or take them away."
+        )
+    return sorted(found)
+
+
+def files_to_read(
+    files: list[LandedFile], held: dict[str, list[Interval]], seen_sizes: dict[str, int]
+) -> list[LandedFile]:
+    """The files that may hold a message not held yet.
+
+    Args:
+        files: ordered as by `list_files`.
+        held: topic/partition -> merged intervals of the offsets that the table holds.
+        seen_sizes: file name -> size at the time when it was last read, of those files whose end
+            the next file's name doesn't tell: a partition's last file and broken ones.
+    """
+    chosen = []
+    for index, file in enumerate(files):
+        until = held_until(held.get(file.key, []), file.first_offset)
+        following = files[index + 1] if index + 1 < len(files) else None
+        if until is not None and following is not None and following.key == file.key:
+            if following.first_offset <= until + 1:
+                continue
+        if seen_sizes.get(os.path.basename(file.path)) == file.size:
+            continue
+        chosen.append(file)
+    return chosen
+
+
+def open_ended(files: list[LandedFile], held: dict[str, list[Interval]]) -> dict[str, int]:
+    """Name -> size of the files whose end only reading tells: see `files_to_read`."""
+    return {os.path.basename(file.path): file.size for file in files_to_read(files, held, {})}
+
+
+def read_lines(path: str) -> Iterator[tuple[list[bytes], str | None]]:
+    """The lines of a file in chunks, without their newline.
+
+    Yields:
+        (lines, None) for whole lines; at the end at most one ([rest], reason) where the file
+        ends within a line or its gzip stream is broken: `rest` is what could be read of it.
+    """
+    gz = path.endswith(".gz")
+    carry: list[bytes] = []
+    broken = None
+    with open(path, "rb") as file:
+        for block in _unzipped(file) if gz else iter(lambda: file.read(CHUNK), b""):
+            if block is None:
+                broken = CUT_STREAM
+                break
+            head, newline, tail = block.partition(b"\n")
+            if not newline:
+                carry.append(block)
+                continue
+            lines = tail.split(b"\n")
+            first = b"".join(carry) + head
+            carry = [lines.pop()]
+            yield [first, *lines], None
+    rest = b"".join(carry)
+    if broken or rest:
+        yield [rest], broken or CUT_LINE
+
+
+def _unzipped(file: object) -> Iterator[bytes | None]:
+    """Blocks of a gzip file (members may follow each other); None at the end where it is cut."""
+    unzip = zlib.decompressobj(wbits=31)
+    started = False
+    read: Callable[[int], bytes] = file.read  # type: ignore[attr-defined]
+    while data := read(CHUNK >> 2):
+        while data:
+            started = True
+            try:
+                # bounded: a small file may hold a very long run of one byte
+                yield unzip.decompress(data, CHUNK)
+                while unzip.unconsumed_tail:
+                    yield unzip.decompress(unzip.unconsumed_tail, CHUNK)
+            except zlib.error:
+                yield None
+                return
+            data = unzip.unused_data
+            if unzip.eof:
+                unzip, started = zlib.decompressobj(wbits=31), False
+    if started:
+        yield None
+
+
+def message_batches(
+    files: Iterable[tuple[str, str, int, int]], held: dict[str, list[Interval]]
+) -> Iterator[dict[str, list]]:
+    """The messages of some files as columns, without those held already.
+
+    Args:
+        files: (path, topic, partition, first offset).
+        held: as for `files_to_read`.
+
+    Yields:
+        {"topic", "partition_number", "message_offset", "run_offset", "payload", "cut_reason"}:
+        lists of one length. run_offset is the first offset of the unbroken run that the
+        message was read in; cut_reason is set on what is left of a broken file.
+    """
+    for path, topic, partition, first_offset in files:
+        intervals = held.get(f"{topic}/{partition}", [])
+        offset, run_offset = first_offset, None
+        for lines, cut_reason in read_lines(path):
+            start = 0
+            while start < len(lines):
+                until = held_until(intervals, offset + start)
+                if until is not None:
+                    start, run_offset = min(until + 1 - offset, len(lines)), None
+                    continue
+                stop = _next_held(intervals, offset + start, offset + len(lines)) - offset
+                if run_offset is None:
+                    run_offset = offset + start
+                count = stop - start
+                yield {
+                    "topic": [topic] * count,
+                    "partition_number": [partition] * count,
+                    "message_offset": list(range(offset + start, offset + stop)),
+                    "run_offset": [run_offset] * count,
+                    "payload": lines[start:stop],
+                    "cut_reason": [cut_reason] * count,
+                }
+                start = stop
+            offset += len(lines)
+
+
+def _next_held(intervals: list[Interval], offset: int, end: int) -> int:
+    """First held offset in (offset, end); `end` where there is none."""
+    return min((first for first, _ in intervals if offset < first < end), default=end)

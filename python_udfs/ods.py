@@ -1,0 +1,244 @@
+"""The two kinds of ODS model: the log as it came, and one source table typed."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from python_udfs.deserialize.envelope import FORMATS, ROW_OPS, with_envelope
+from python_udfs.deserialize.table_source import TableSource, table_source
+from python_udfs.landing.files import files_to_read, list_files, open_ended
+from python_udfs.landing.offsets import Interval, merge
+from python_udfs.landing.spark import held_offsets, read_messages
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+HELD_PROPERTY = "landing.held"  # offsets that the table held before the commit that says so
+SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
+LIVE_BATCH = "live"
+
+
+def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
+    """Rows of ods_binlog: the landed messages that the table doesn't hold yet.
+
+    Which offsets it holds is known from itself: each commit says what was held before it
+    (snapshot property `landing.held`), and what it added is read from its own rows. So data and
+    offsets commit together, and no run reads more than the last run's coordinates.
+
+    Args:
+        dbt: with config meta `landing` (a folder) and `format`.
+
+    Returns:
+        None where nothing new has landed.
+    """
+    from pyspark.sql import functions as F
+
+    landing = os.path.join(dbt.project_root, os.path.expanduser(dbt.meta["landing"]))
+    files = list_files(os.path.abspath(landing))
+    held = _held(dbt, session)
+    seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
+    chosen = files_to_read(files, held, seen_sizes)
+    if not chosen and dbt.is_incremental:
+        return None
+    dbt.set_snapshot_property(HELD_PROPERTY, json.dumps(held, separators=(",", ":")))
+    sizes = open_ended(files, held)
+    dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
+    messages = read_messages(session, chosen, held)
+    return with_envelope(messages, dbt.meta["format"]).withColumn(
+        "load_id", F.lit(dbt.run_id)
+    )
+
+
+def _held(dbt: Any, session: SparkSession) -> dict[str, list[Interval]]:
+    """topic/partition -> offsets that the table holds."""
+    if not dbt.is_incremental:
+        return {}
+    before = dbt.snapshot_property(HELD_PROPERTY)
+    if before is None:  # a table that was made or repaired by other means: ask its rows
+        return held_offsets(session.table(str(dbt.this)))
+    held = {key: [tuple(one) for one in value] for key, value in json.loads(before).items()}
+    for key, intervals in held_offsets(dbt.own_rows_since(HELD_PROPERTY)).items():
+        held[key] = merge([*held.get(key, []), *intervals])
+    return held
+
+
+def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFrame:
+    """Rows of a typed ODS model: the new changes of one source table.
+
+    A change that the model has already (a message sent again, or read again) is left out by its
+    identity, the binlog position. Only the key columns of data files that hold the same binlog
+    files are read for it, never the history.
+
+    Args:
+        dbt: with config meta `source`, see deserialize.table_source.
+        binlog: dbt.ref("ods_binlog").
+
+    Returns:
+        One row a change, and one for each message of the table that has to be refused
+        (reject_reason is set, typed columns are null).
+    """
+    from pyspark.sql import functions as F
+
+    meta = dbt.meta["source"]
+    source = table_source(dbt.this.identifier, meta)
+    mine = (
+        (F.col("database_name") == source.database)
+        & (F.col("table_name") == source.table)
+        & F.col("op").isin(*ROW_OPS)
+        & F.col("reject_reason").isNull()
+    )
+    new = dbt.new_rows(binlog).where(mine)
+    known = session.table(str(dbt.this)) if dbt.is_incremental else None
+    kept = _without_repeats(new, known)
+    deserializer = FORMATS[meta.get("format", "maxwell")]
+    return typed_rows(
+        deserializer.images(kept, source),
+        source,
+        zone=dbt.meta["business_zone"],
+        max_ahead_hours=int(dbt.meta["cut_time_max_ahead_hours"]),
+    )
+
+
+IDENTITY = ["binlog_file", "binlog_file_number", "binlog_position", "row_number"]
+COORDINATES = ["topic", "partition_number", "message_offset"]
+
+
+def _without_repeats(new: DataFrame, known: DataFrame | None) -> DataFrame:
+    """`new` without changes that stand in it twice or that `known` has.
+
+    Works on the narrow columns first; the payloads are only filtered by what it found.
+    """
+    from pyspark.sql import functions as F
+
+    narrow = new.select(*COORDINATES, *IDENTITY)
+    first = F.min(F.struct(*COORDINATES)).alias("first")
+    groups = narrow.groupBy(*IDENTITY).agg(first, F.count(F.lit(1)).alias("times"))
+    twice = groups.where("times > 1").select(*IDENTITY, "first")
+    again = (
+        narrow.join(twice, IDENTITY)
+        .where(F.struct(*COORDINATES) != F.col("first"))
+        .select(*COORDINATES)
+    )
+    if known is not None:
+        files = [row[0] for row in narrow.select("binlog_file_number").distinct().collect()]
+        candidates = known.where(F.col("binlog_file_number").isin(files)).select(*IDENTITY)
+        again = again.union(
+            narrow.join(candidates, IDENTITY, "left_semi").select(*COORDINATES)
+        ).distinct()
+    return new.join(again, COORDINATES, "left_anti")
+
+
+def typed_rows(
+    images: DataFrame, source: TableSource, zone: str, max_ahead_hours: int
+) -> DataFrame:
+    """Rows with images (see deserialize.maxwell.images) as rows of a typed ODS model.
+
+    Args:
+        zone: the business zone, a name or an offset.
+        max_ahead_hours: a cut value later than the binlog time by more can't be true.
+    """
+    from pyspark.sql import functions as F
+
+    typed = images.select(
+        "*",
+        F.struct(
+            *[kind.value(F.col("data")[name], zone).alias(name) for name, kind in source.columns.items()]
+        ).alias("_after"),
+        F.struct(
+            *[
+                kind.value(F.col("before")[name], zone).alias(name)
+                for name, kind in source.columns.items()
+            ]
+        ).alias("_before"),
+    )
+    reason = F.coalesce(F.col("image_reason"), _value_misfits(source), _no_key(source))
+    judged = typed.withColumn("reject_reason", reason)
+    good = F.col("reject_reason").isNull()
+    changes = F.when(
+        good & (F.col("op") == "update"),
+        F.array_compact(
+            F.array(
+                *[
+                    F.when(
+                        ~F.col("_after")[name].eqNullSafe(F.col("_before")[name]), F.lit(name)
+                    )
+                    for name in source.columns
+                ]
+            )
+        ),
+    )
+    unique_key = F.concat_ws(":", "binlog_file", "binlog_position", "row_number")
+    return judged.select(
+        *[F.when(good, F.col("_after")[name]).alias(name) for name in source.columns],
+        F.when(good & (F.col("op") != "insert"), F.col("_before")).alias("before"),
+        F.col("op").alias("op_type"),
+        unique_key.alias("unique_key"),
+        F.when(good, _cut_date(source, zone, max_ahead_hours)).alias("cut_date"),
+        "event_time",
+        *IDENTITY,
+        "xid",
+        F.lit(source.schema_version).alias("schema_version"),
+        F.lit(LIVE_BATCH).alias("batch_id"),
+        F.concat_ws(".", "database_name", "table_name").alias("metadata_table"),
+        changes.alias("metadata_changes"),
+        F.col("op").alias("metadata_op_type"),
+        F.col("event_time").alias("metadata_commit_ts"),
+        *COORDINATES,
+        "load_id",
+        "reject_reason",
+        F.when(~good, F.col("payload")).alias("reject_payload"),
+    )
+
+
+def _value_misfits(source: TableSource) -> Column:
+    """Text naming the values that are read but are none of their column's type; else null."""
+    from pyspark.sql import functions as F
+
+    found = []
+    for name, kind in source.columns.items():
+        for part in ("data", "before"):
+            wrong = kind.misfit(F.col(part)[name])
+            if wrong is not None:
+                value = F.substring(F.col(part)[name].cast("string"), 1, 80)
+                text = F.concat(F.lit(f"{part}.{name} = "), value, F.lit(f" is no {kind.declared}"))
+                found.append(F.when(wrong, text))
+    if not found:
+        return F.lit(None).cast("string")
+    return F.nullif(F.concat_ws("; ", F.array_compact(F.array(*found))), F.lit(""))
+
+
+def _no_key(source: TableSource) -> Column:
+    from pyspark.sql import functions as F
+
+    reason = F.lit(None).cast("string")
+    for name in source.primary_key:
+        gone = F.col("data")[name].isNull() | (
+            (F.col("op") != "insert") & F.col("before")[name].isNull()
+        )
+        reason = F.coalesce(reason, F.when(gone, F.lit(f"the key column {name} is null")))
+    return reason
+
+
+def _cut_date(source: TableSource, zone: str, max_ahead_hours: int) -> Column:
+    """The business day that a change counts for.
+
+    An insert or update: the date of the cut column after it, for its before image too. A
+    delete, whose row's cut value is stale, or a cut value that is null, no date, older than the
+    epoch or too far ahead of the log: the date of its binlog time.
+    """
+    from pyspark.sql import functions as F
+
+    local_event = F.from_utc_timestamp(F.col("event_time"), F.lit(zone))
+    binlog_date = F.to_date(local_event)
+    if source.cut_column is None:
+        return binlog_date
+    cut = F.col("_after")[source.cut_column]
+    if source.columns[source.cut_column].kind == "date":
+        local_cut = cut.cast("timestamp")
+    else:
+        local_cut = F.from_utc_timestamp(cut, F.lit(zone))
+    latest = local_event + F.expr(f"interval {int(max_ahead_hours)} hours")
+    possible = (local_cut >= F.lit("1970-01-02").cast("timestamp")) & (local_cut <= latest)
+    return F.when((F.col("op") != "delete") & possible, F.to_date(local_cut)).otherwise(binlog_date)

@@ -1,0 +1,204 @@
+"""Credentials and cursor of the in-process session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
+from dbt.adapters.exceptions import FailedToConnectError
+from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
+from dbt.adapters.sparksession.session import message_of, own_session
+from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
+
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+
+@dataclass
+class SparkSessionCredentials(SparkCredentials):
+    """What a profile of `type: sparksession` may say.
+
+    Attributes:
+        schema: the namespace that models are built in.
+        warehouse: folder of the tables and of the catalog file; relative to the project.
+        catalog: name of the Iceberg catalog, the session's default one.
+        packages: Maven coordinates of the jars; resolved once into `jars_dir`.
+        jars_dir: folder that keeps the jars; relative to the project.
+        verbose: leave Spark's log on the screen instead of logs/spark.log.
+        offline: parse, compile and lint without a session; every relation counts as absent.
+        server_side_parameters: Spark settings; they win over the adapter's own.
+    """
+
+    host: str | None = "session"
+    method: str = "session"  # type: ignore[assignment]
+    warehouse: str = "warehouse"
+    catalog: str = "lake"
+    packages: list[str] = field(default_factory=list)
+    jars_dir: str = ".jars"
+    verbose: bool = False
+    offline: bool = False
+
+    def __post_init__(self) -> None:
+        ansi = self.server_side_parameters.get("spark.sql.ansi.enabled", "true")
+        super().__post_init__()
+        # dbt-spark forces ANSI off: an overflow or a bad cast would pass as null
+        self.server_side_parameters["spark.sql.ansi.enabled"] = str(ansi).lower()
+
+    @property
+    def type(self) -> str:
+        return "sparksession"
+
+    @property
+    def unique_field(self) -> str:
+        return self.warehouse
+
+    def _connection_keys(self) -> tuple[str, ...]:
+        return ("schema", "catalog", "warehouse")
+
+    def path(self, name: str) -> str:
+        """`name` as an absolute path; a relative one counts from the project's folder."""
+        root = getattr(self, "project_root", None) or os.getcwd()
+        return os.path.abspath(os.path.join(root, os.path.expanduser(name)))
+
+    def spark_settings(self) -> dict[str, str]:
+        """All Spark settings (key -> text): the adapter's own, overlaid by the profile's."""
+        warehouse, lake = self.path(self.warehouse), f"spark.sql.catalog.{self.catalog}"
+        scratch = self.path("target/spark")
+        given = {key: str(value) for key, value in self.server_side_parameters.items()}
+        own = {
+            "spark.app.name": "binlog_warehouse",
+            "spark.master": "local[*]",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # everything temporary, native libraries included, stays in the project
+            "spark.local.dir": scratch,
+            "spark.driver.extraJavaOptions": (
+                f"-XX:-UsePerfData -Djava.io.tmpdir={scratch}/tmp -Dderby.system.home={scratch}"
+            ),
+            "spark.sql.catalogImplementation": "in-memory",
+            "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+            "spark.sql.extensions": EXTENSIONS,
+            "spark.sql.defaultCatalog": self.catalog,
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.sources.partitionOverwriteMode": "dynamic",
+        }
+        if lake not in given:
+            own |= {
+                lake: "org.apache.iceberg.spark.SparkCatalog",
+                f"{lake}.type": "jdbc",
+                f"{lake}.uri": f"jdbc:sqlite:{warehouse}/catalog.db?busy_timeout=30000",
+                f"{lake}.jdbc.schema-version": "V1",
+                f"{lake}.warehouse": f"{warehouse}/data",
+                # with a cache another session would read stale tables
+                f"{lake}.cache-enabled": "false",
+            }
+        return own | given
+
+
+def literal(value: Any) -> str:
+    """A Python value as a Spark SQL literal; text comes out exactly as it is."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    if isinstance(value, datetime):
+        return f"timestamp '{value.isoformat(sep=' ')}'"
+    if isinstance(value, date):
+        return f"date '{value.isoformat()}'"
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
+
+
+class Handle:
+    """One dbt connection: the thread's session, and the rows of its last statement."""
+
+    def __init__(self, credentials: SparkSessionCredentials) -> None:
+        self.own = own_session(credentials)
+        self._frame: Any = None
+
+    def cursor(self) -> Handle:
+        return self
+
+    def execute(self, sql: str, bindings: Any = None) -> None:
+        """Run one statement. A `%s` in it takes the next binding as a literal."""
+        sql = sql.strip().removesuffix(";")
+        if bindings is not None:
+            sql = sql % tuple(literal(value) for value in bindings)
+        try:
+            self._frame = self.own.session.sql(sql)
+        except Exception as exc:
+            raise DbtRuntimeError(message_of(exc)) from exc
+
+    def fetchall(self) -> list[Any]:
+        return self._frame.collect() if self._frame is not None else []
+
+    def fetchmany(self, size: int) -> list[Any]:
+        return self._frame.take(size) if self._frame is not None else []
+
+    def fetchone(self) -> Any:
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
+
+    @property
+    def description(self) -> list[tuple]:
+        if self._frame is None:
+            return []
+        return [
+            (one.name, one.dataType.simpleString(), None, None, None, None, one.nullable)
+            for one in self._frame.schema.fields
+        ]
+
+    def close(self) -> None:
+        self._frame = None
+
+    def rollback(self) -> None:
+        """Nothing to undo: each statement commits for itself."""
+
+
+class SparkSessionConnectionManager(SparkConnectionManager):
+    TYPE = "sparksession"
+
+    @classmethod
+    def open(cls, connection: Connection) -> Connection:
+        if connection.state == ConnectionState.OPEN:
+            return connection
+        credentials = connection.credentials
+        if credentials.offline:
+            raise FailedToConnectError("The profile says `offline`: nothing can be run with it.")
+        warehouse = credentials.path(credentials.warehouse)
+        try:
+            os.makedirs(warehouse, exist_ok=True)
+        except OSError as exc:
+            raise FailedToConnectError(
+                f"The warehouse folder {warehouse} can't be made ({exc.strerror}). "
+                "Set WAREHOUSE to a folder that can be written."
+            ) from exc
+        connection.handle = Handle(credentials)
+        connection.state = ConnectionState.OPEN
+        return connection
+
+    @contextmanager
+    def exception_handler(self, sql: str) -> Generator[None, None, None]:
+        try:
+            yield
+        except DbtRuntimeError as exc:
+            raise DbtDatabaseError(exc.msg) from exc
+        except Exception as exc:
+            raise DbtDatabaseError(message_of(exc)) from exc
+
+    @classmethod
+    def get_response(cls, cursor: Any) -> AdapterResponse:
+        return AdapterResponse(_message="OK")
+
+    @classmethod
+    def data_type_code_to_name(cls, type_code: Any) -> str:
+        return str(type_code)

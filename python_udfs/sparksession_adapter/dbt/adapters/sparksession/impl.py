@@ -1,0 +1,519 @@
+"""The adapter: what dbt and the macros ask of Spark and Iceberg."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.base import PythonJobHelper
+from dbt.adapters.base.meta import available
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
+from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
+from dbt.adapters.sparksession.inputs import (
+    INPUT_PROPERTY,
+    PROPERTY_SETTING,
+    Inputs,
+    Read,
+    partition_predicate,
+)
+from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
+from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt_common.clients.jinja import get_template, render_template
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
+
+logger = AdapterLogger("Spark")
+
+MISSING = ("SCHEMA_NOT_FOUND", "NoSuchNamespaceException", "Namespace does not exist")
+NO_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTableException", "VIEW_NOT_FOUND")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparkSessionRelation(SparkRelation):
+    """A relation; with `reading`, the SQL text that stands for it in a `from`.
+
+    Attributes:
+        reading: e.g. "dw.orders version as of 42"; None: the relation's own name.
+    """
+
+    is_iceberg: bool | None = True
+    reading: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # dbt-spark replaces an iceberg relation in place, which a view can't be
+        object.__setattr__(self, "is_iceberg", self.type != "view")
+
+    def render(self) -> str:
+        return super().render() if self.reading is None else self.reading
+
+    @property
+    def name_only(self) -> SparkSessionRelation:
+        return self if self.reading is None else self.replace(reading=None)
+
+
+class SparkSessionAdapter(SparkAdapter):
+    Relation = SparkSessionRelation
+    ConnectionManager = SparkSessionConnectionManager
+
+    def __init__(self, config: Any, mp_context: Any) -> None:
+        # plain attribute, not a profile key: relative paths count from the project
+        config.credentials.project_root = config.project_root
+        super().__init__(config, mp_context)
+        self.inputs = Inputs()
+
+    # ---- Python models -------------------------------------------------------------------
+
+    @property
+    def default_python_submission_method(self) -> str:
+        return "session"
+
+    @property
+    def python_submission_helpers(self) -> dict[str, type[PythonJobHelper]]:
+        helper: Any = functools.partial(SessionJobHelper, adapter=self)
+        return {"session": helper}
+
+    def read_pinned(self, model: dict, table: str) -> Any:
+        """DataFrame of `table` (schema.name) as of the run's pinned snapshot."""
+        relation = self._relation_of(table)
+        return self._session().sql(f"select * from {self._read_table(model, relation, 'all')}")
+
+    def read_new_rows(self, model: dict, table: str, incremental: bool) -> Any:
+        """DataFrame of what `table` got since the model's last commit; all of it when not
+        incremental."""
+        mode = "new" if incremental else "all"
+        reading = self._read_table(model, self._relation_of(table), mode)
+        return self._session().sql(f"select * from {reading}")
+
+    def recorded_property(self, model: dict, key: str) -> str | None:
+        """What the newest of the model's commits that speaks of `key` says."""
+        return self.history(f"{model['schema']}.{model['alias']}").recorded(key)
+
+    def own_rows_since(self, model: dict, key: str) -> Any:
+        """DataFrame of the rows that the model's commits added, from the newest one on that
+        speaks of `key`; of all rows where commits since then did more than add."""
+        table = f"{model['schema']}.{model['alias']}"
+        history = self.history(table)
+        added: list[Snapshot] = []
+        for commit in history.ancestry(history.head):
+            added.append(commit)
+            if key in commit.summary:
+                break
+        first = added[-1].parent if added else None
+        if first is None or not all(commit.adds_only for commit in added):
+            return self._session().table(table)
+        return self._session().sql(
+            f"select * from {table} with "
+            f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{history.head}')"
+        )
+
+    def set_snapshot_property(self, key: str, value: str) -> None:
+        """Let the node's next commit carry key = value."""
+        self._session().conf.set(PROPERTY_SETTING + key, value)
+
+    def _session(self) -> Any:
+        return own_session(self.config.credentials).session
+
+    def _relation_of(self, table: str) -> SparkSessionRelation:
+        schema, _, identifier = table.rpartition(".")
+        return self.Relation.create(schema=schema, identifier=identifier)
+
+    # ---- pinned inputs -------------------------------------------------------------------
+
+    def history(self, table: str) -> History:
+        """All snapshots of `table` (schema.name); an empty history where there is no table."""
+        try:
+            rows = (
+                self._session()
+                .sql(
+                    "select snapshots.snapshot_id, snapshots.parent_id, snapshots.operation, "
+                    f"snapshots.summary, (select max(snapshot_id) from {table}.refs "
+                    f"where name = 'main') as head from {table}.snapshots"
+                )
+                .collect()
+            )
+        except Exception as exc:
+            if any(word in str(exc) for word in NO_TABLE + MISSING):
+                return History(None, {})
+            raise
+        known = {
+            row.snapshot_id: Snapshot(row.snapshot_id, row.parent_id, row.operation, row.summary)
+            for row in rows
+        }
+        return History(rows[0].head if rows else None, known)
+
+    @available
+    def pinned(self, model: dict, relation: SparkSessionRelation, context: dict) -> Any:
+        """`relation` as of the snapshot that this run pinned it to."""
+        return self._read(model, relation, "all", context)
+
+    @available
+    def new_rows(
+        self, model: dict, relation: SparkSessionRelation, incremental: bool, context: dict
+    ) -> Any:
+        """The rows that `relation` got since the model's last commit.
+
+        All rows where the model is built anew, reads the relation for the first time, or the
+        relation was rewritten since: a reader has to bear a row that it has already.
+        """
+        return self._read(model, relation, "new" if incremental else "all", context)
+
+    @available
+    def changed_partitions(
+        self,
+        model: dict,
+        relation: SparkSessionRelation,
+        column: str,
+        incremental: bool,
+        context: dict,
+    ) -> Any:
+        """All rows of the partitions of `relation` that changed since the model's last commit.
+
+        Also notes for the strategy `replace_partitions` which partitions the model writes anew.
+        """
+        inputs = self.inputs.of(model["unique_id"])
+        inputs.replaces = True
+        pinned = self._read(model, relation, "all", context)
+        inputs.predicate = None
+        if incremental:
+            inputs.predicate = self._changed(inputs, column)
+        if inputs.predicate is None:
+            return pinned
+        reading = f"(select * from {pinned.render()} where {inputs.predicate})"
+        return relation.replace(reading=reading)
+
+    def _changed(self, inputs: Any, column: str) -> str | None:
+        """Condition for all partitions changed in any input; None where nobody can tell."""
+        changed: set[str] = set()
+        for read in inputs.reads.values():
+            if read.commits is None:
+                logger.info(f"{read.table} was replaced or is read for the first time: all of it")
+                return None
+            for commit in read.commits:
+                # a compaction moves rows, it doesn't change them
+                partitions = commit.partitions() if commit.operation != "replace" else set()
+                if partitions is None:
+                    logger.info(f"{read.table}: commit {commit.id} doesn't list its partitions")
+                    return None
+                changed |= partitions
+        try:
+            return partition_predicate(column, changed)
+        except ValueError as exc:
+            raise CompilationError(
+                f"changed_partitions: {exc}; `by` must be a partition column of "
+                f"{', '.join(inputs.reads)}"
+            ) from exc
+
+    def _read(self, model: dict, relation: Any, mode: str, context: dict) -> Any:
+        if self.config.credentials.offline:
+            return relation
+        node = self._node_of(relation, context["graph"])
+        if node is not None and node["config"]["materialized"] == "view":
+            if mode == "new" and not node["config"].get("meta", {}).get("row_wise"):
+                raise CompilationError(
+                    f"new_rows: {relation} is a view whose rows don't each come from one row of "
+                    "its input. Take pinned(..) or changed_partitions(..), or, if they do, say "
+                    "`meta: {row_wise: true}` in its config."
+                )
+            sql = self._render_view(model, node, mode, context)
+            return relation.replace(reading=f"(\n{sql}\n)")
+        return relation.replace(reading=self._read_table(model, relation, mode))
+
+    @staticmethod
+    def _node_of(relation: Any, graph: dict) -> dict | None:
+        for node in graph["nodes"].values():
+            if node.get("alias") == relation.identifier and node.get("schema") == relation.schema:
+                return node
+        return None
+
+    def _render_view(self, model: dict, node: dict, mode: str, context: dict) -> str:
+        """A view's own SQL over pinned inputs: a view has no snapshots, its inputs have."""
+
+        def resolve(kind: str, name: str) -> Any:
+            known = context["graph"]["nodes" if kind == "ref" else "sources"]
+            for unique_id in node["depends_on"]["nodes"]:
+                parent = known.get(unique_id)
+                if parent is not None and parent["name"] == name:
+                    found = self.Relation.create(
+                        schema=parent["schema"],
+                        identifier=parent.get("alias") or parent.get("identifier"),
+                    )
+                    return self._read(model, found, mode, context)
+            raise CompilationError(f"{node['name']}: {kind} to unknown {name!r}")
+
+        own = dict(context)
+        own |= {
+            "ref": lambda *names, **_: resolve("ref", names[-1]),
+            "source": lambda *names: resolve("source", names[-1]),
+            "config": lambda *_, **__: "",
+            "model": node,
+        }
+        own["context"] = own
+        return render_template(get_template(node["raw_code"], own), own).strip()
+
+    def _read_table(self, model: dict, relation: Any, mode: str) -> str:
+        table = relation.name_only.render()
+        inputs = self.inputs.of(model["unique_id"])
+        history = self.history(table)
+        if history.head is None:  # a table without a commit, or none at all: Spark will say
+            return table
+        pinned = self.inputs.pin(table, history.head)
+        if inputs.own is None:
+            inputs.own = self.history(f"{model['schema']}.{model['alias']}")
+        recorded = inputs.own.recorded(INPUT_PROPERTY + table)
+        read = Read(table, int(recorded) if recorded else None, pinned)
+        inputs.reads[table] = read
+        read.commits = history.between(read.recorded, pinned)
+        if mode == "new" and read.recorded is not None:
+            if read.commits is not None and all(commit.adds_only for commit in read.commits):
+                read.rows = sum(
+                    commit.count("added-records")
+                    for commit in read.commits
+                    if commit.operation == "append"
+                )
+                if read.recorded == pinned:
+                    return f"(select * from {table} version as of {pinned} limit 0)"
+                return (
+                    f"(select * from {table} with "
+                    f"(`start-snapshot-id` = '{recorded}', `end-snapshot-id` = '{pinned}'))"
+                )
+            logger.info(f"{table} was rewritten since {recorded}: reading all of it")
+        if pinned in history.snapshots:
+            read.rows = history.snapshots[pinned].count("total-records")
+        return f"{table} version as of {pinned}"
+
+    # ---- commits -------------------------------------------------------------------------
+
+    def pre_model_hook(self, config: Any) -> Any:
+        """Before a node's materialization: its commits say run, code and inputs."""
+        node = config.model
+        unique_id = getattr(node, "unique_id", None)
+        if unique_id is None or self.config.credentials.offline:
+            return None
+        table = f"{node.schema}.{node.alias}"
+        inputs = self.inputs.of(unique_id)
+        own = own_session(self.config.credentials)
+        own.reset()
+        conf = own.session.conf
+        checksum = getattr(getattr(node, "checksum", None), "checksum", "")
+        properties = {
+            "dbt.run": get_invocation_id(),
+            "dbt.model": unique_id,
+            "dbt.code": f"{getattr(self.config, 'version', None) or '0'}+{checksum[:12]}",
+        }
+        for read in inputs.reads.values():
+            properties[INPUT_PROPERTY + read.table] = str(read.pinned)
+        for key, value in properties.items():
+            conf.set(PROPERTY_SETTING + key, value)
+        return table
+
+    def post_model_hook(self, config: Any, context: Any) -> None:
+        if context is None:
+            return
+        self.inputs.built(context)
+        own_session(self.config.credentials).reset()
+
+    @available
+    def record_inputs(self, model: dict) -> None:
+        """Let the commit name inputs that were pinned after the materialization began."""
+        conf = self._session().conf
+        for read in self.inputs.of(model["unique_id"]).reads.values():
+            conf.set(f"{PROPERTY_SETTING}{INPUT_PROPERTY}{read.table}", str(read.pinned))
+
+    @available
+    def nothing_new(self, model: dict) -> bool:
+        """Whether an incremental run of the model has nothing to add and need not commit."""
+        inputs = self.inputs.of(model["unique_id"])
+        return inputs.nothing_new or inputs.unchanged
+
+    @available
+    def replaced_predicate(self, model: dict) -> str | None:
+        """SQL condition of the partitions that the model replaces; None: the whole table."""
+        inputs = self.inputs.of(model["unique_id"])
+        if not inputs.replaces:
+            raise CompilationError(
+                "replace_partitions: the model must read through changed_partitions(..), which "
+                "tells the partitions to replace. Example: "
+                "from {{ changed_partitions(ref('x'), by='cut_date') }}"
+            )
+        return inputs.predicate
+
+    @available
+    def commit_report(self, model: dict, relation: Any, changed: bool = True) -> dict:
+        """What the model's run did, from the snapshots' own counters.
+
+        Returns:
+            {"message", "rows_read" (None: not known), "rows_added", "rows_removed"}
+        """
+        inputs = self.inputs.of(model["unique_id"])
+        rows = [read.rows for read in inputs.reads.values()]
+        rows_read = None if None in rows or not rows else sum(rows)
+        added = removed = 0
+        if changed:
+            history = self.history(relation.name_only.render())
+            run = get_invocation_id()
+            for snapshot in history.ancestry(history.head):
+                if snapshot.summary.get("dbt.run") != run:
+                    break
+                added += snapshot.count("added-records")
+                removed += snapshot.count("deleted-records")
+        if inputs.replaces and inputs.predicate is not None:
+            rows_read = self._partition_rows(inputs)
+        message = f"+{added:,}" + (f" -{removed:,}" if removed else "") + " rows"
+        if not added and not removed:
+            message = "nothing new"
+        return {
+            "message": message,
+            "rows_read": rows_read,
+            "rows_added": added,
+            "rows_removed": removed,
+        }
+
+    def _partition_rows(self, inputs: Any) -> int | None:
+        """Rows in the replaced partitions of the inputs, from Iceberg's partition table."""
+        if inputs.predicate == "false":
+            return 0
+        total = 0
+        for read in inputs.reads.values():
+            try:
+                row = self._session().sql(
+                    "select sum(record_count) as total from (select partition.*, record_count "
+                    f"from {read.table}.partitions) where {inputs.predicate}"
+                )
+                total += row.collect()[0].total or 0
+            except Exception:  # a partition column by another name: the count is only for show
+                return None
+        return total
+
+    @available
+    def result_view(self, model: dict) -> str:
+        return result_view(model["alias"])
+
+    # ---- seeds ---------------------------------------------------------------------------
+
+    @available
+    def stage_seed(self, view: str, table: Any) -> None:
+        """Make a temporary view of a seed's cells as text; empty cells are null.
+
+        No cell becomes SQL, so any text comes through as it is.
+        """
+        names = list(table.column_names)
+        rows = [
+            [None if cell is None else str(cell) for cell in row.values()] for row in table.rows
+        ]
+        schema = ", ".join(f"`{name.replace('`', '``')}` string" for name in names)
+        self._session().createDataFrame(rows, schema).createOrReplaceTempView(view)
+
+    # ---- listing and docs ----------------------------------------------------------------
+
+    def list_relations_without_caching(self, schema_relation: Any) -> list[Any]:
+        """Tables and views of a schema: Spark lists them by two statements."""
+        if self.config.credentials.offline:
+            return []
+        schema, found = schema_relation.schema, []
+        for kind, sql in (("table", "show tables"), ("view", "show views")):
+            try:
+                _, rows = self.execute(f"{sql} in {schema}", fetch=True)
+            except DbtRuntimeError as exc:
+                if any(word in exc.msg for word in MISSING):
+                    return []
+                raise
+            for row in rows:
+                if not row[2]:  # a temporary view
+                    found.append(
+                        self.Relation.create(schema=schema, identifier=row[1], type=kind)
+                    )
+        views = {one.identifier for one in found if one.type == "view"}
+        return [one for one in found if one.type == "view" or one.identifier not in views]
+
+    def set_relations_cache(self, *args: Any, **kwargs: Any) -> None:
+        if not self.config.credentials.offline:
+            super().set_relations_cache(*args, **kwargs)
+
+    def get_columns_in_relation(self, relation: Any) -> list[SparkColumn]:
+        """Columns of a table, a view or a temporary view; none where there is no such thing."""
+        name = getattr(relation, "name_only", relation)
+        try:
+            _, rows = self.execute(f"describe table {name}", fetch=True)
+        except DbtRuntimeError as exc:
+            if any(word in exc.msg for word in NO_TABLE + MISSING):
+                return []
+            raise
+        columns = []
+        for index, row in enumerate(rows):
+            if not row[0] or row[0].startswith("#"):
+                break
+            columns.append(
+                SparkColumn(
+                    table_schema=relation.schema,
+                    table_name=relation.identifier,
+                    table_type=relation.type,
+                    column=row[0],
+                    column_index=index,
+                    dtype=row[1],
+                )
+            )
+        return columns
+
+    def _get_columns_for_catalog(self, relation: Any) -> Iterable[dict[str, Any]]:
+        stats = self._stats(relation)
+        for column in self.get_columns_in_relation(relation):
+            yield {
+                "table_database": None,
+                "table_schema": relation.schema,
+                "table_name": relation.identifier,
+                "table_type": str(relation.type),
+                "table_comment": None,
+                "table_owner": None,
+                "column_name": column.column,
+                "column_index": column.column_index,
+                "column_type": column.dtype,
+                "column_comment": None,
+            } | stats
+
+    def _stats(self, relation: Any) -> dict[str, Any]:
+        """dbt docs' figures: of a table from its snapshot's counters, of a view its columns."""
+        if relation.type == "view":
+            figures: dict[str, tuple[str, Any]] = {
+                "columns": ("Columns", len(self.get_columns_in_relation(relation)))
+            }
+        else:
+            history = self.history(relation.name_only.render())
+            head = history.snapshots.get(history.head or 0)
+            figures = {"snapshots": ("Snapshots", len(history.snapshots))}
+            if head is not None:
+                figures |= {
+                    "rows": ("Rows", head.count("total-records")),
+                    "bytes": ("Bytes", head.count("total-files-size")),
+                    "files": ("Data files", head.count("total-data-files")),
+                }
+        entries: dict[str, Any] = {}
+        for key, (label, value) in figures.items():
+            entries |= {
+                f"stats:{key}:label": label,
+                f"stats:{key}:value": value,
+                f"stats:{key}:description": "",
+                f"stats:{key}:include": True,
+            }
+        return entries
+
+    def _get_one_catalog(
+        self, information_schema: Any, schemas: set[str], used_schemas: Any
+    ) -> Any:
+        import agate
+
+        rows: list[dict[str, Any]] = []
+        for schema in sorted(schemas):
+            for relation in self.list_relations(information_schema.database, schema):
+                rows.extend(self._get_columns_for_catalog(relation))
+        # tables and views have other figures: every row needs every key
+        keys: dict[str, None] = dict.fromkeys(key for row in rows for key in row)
+        return agate.Table.from_object([{key: row.get(key) for key in keys} for row in rows])
+
+    @available
+    def is_offline(self) -> bool:
+        return self.config.credentials.offline

@@ -1,0 +1,125 @@
+"""Python models run in this process, on the session that their SQL neighbours use."""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import os
+import sys
+import traceback
+from typing import Any
+
+from dbt.adapters.base import PythonJobHelper
+from dbt.adapters.sparksession.session import message_of, own_session
+from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
+
+
+def result_view(alias: str) -> str:
+    """Name of the temporary view that holds a Python model's rows until they are written."""
+    return f"{alias}__dbt_python"
+
+
+def ship_by_value(root: str, package: str = "python_udfs") -> None:
+    """Let the project's code travel inside the function that uses it: no file to ship."""
+    if os.path.isfile(os.path.join(root, package, "__init__.py")):
+        from pyspark import cloudpickle
+
+        cloudpickle.register_pickle_by_value(importlib.import_module(package))
+
+
+class SessionJobHelper(PythonJobHelper):
+    """Runs `model(dbt, session)` and leaves its rows in a temporary view.
+
+    Beyond dbt's own, the model's `dbt` has:
+        dbt.ref(name): the input's rows as of the run's pinned snapshot.
+        dbt.new_rows(dbt.ref(name)): the rows that the input got since this model's last commit.
+        dbt.snapshot_property(key, default): what this model's last commit said of itself.
+        dbt.set_snapshot_property(key, value): lets this commit say it, with the data.
+        dbt.own_rows_since(key): rows that the model's commits added, from the one that says
+            `key` on.
+        dbt.meta: the model's `meta` from YAML.
+        dbt.run_id, dbt.project_root: the invocation's id; the project's folder.
+    A model may return None: nothing to add, no commit.
+    """
+
+    def __init__(self, parsed_model: dict, credentials: Any, adapter: Any) -> None:
+        self.model, self.credentials, self.adapter = parsed_model, credentials, adapter
+
+    def submit(self, compiled_code: str) -> None:
+        root = self.adapter.config.project_root
+        if root not in sys.path:  # --project-dir leaves the working directory alone
+            sys.path.insert(0, root)
+        ship_by_value(root)
+        spark = own_session(self.credentials).session
+        # the model's source comes first in the compiled code, so line numbers are the file's
+        path = os.path.join(root, self.model["original_file_path"])
+        linecache.cache[path] = (
+            len(compiled_code),
+            None,
+            compiled_code.splitlines(keepends=True),
+            path,
+        )
+        scope: dict = {"__name__": f"dbt_model_{self.model['alias']}", "__file__": path}
+        scope["spark"] = spark
+        try:
+            exec(compile(compiled_code, path, "exec"), scope)
+            dbt = scope["dbtObj"](self._load)
+            dbt.new_rows = self._new_rows
+            dbt.snapshot_property = self._snapshot_property
+            dbt.set_snapshot_property = self.adapter.set_snapshot_property
+            dbt.own_rows_since = lambda key: self.adapter.own_rows_since(self.model, key)
+            dbt.meta = self.model["config"].get("meta") or {}
+            dbt.run_id, dbt.project_root = get_invocation_id(), root
+            self._incremental = dbt.is_incremental
+            frame = scope["model"](dbt, spark)
+            self._keep(spark, frame)
+        except Exception as exc:
+            raise DbtRuntimeError(self._report(exc, path)) from exc
+
+    def _keep(self, spark: Any, frame: Any) -> None:
+        inputs = self.adapter.inputs.of(self.model["unique_id"])
+        inputs.nothing_new = frame is None
+        if frame is None:
+            if not self._incremental:
+                raise ValueError("the model returned None, but its table has to be made first")
+            return
+        if not hasattr(frame, "createOrReplaceTempView"):
+            if type(frame).__module__.startswith("pandas"):
+                frame = spark.createDataFrame(frame)
+            else:
+                raise TypeError(
+                    f"the model must return a Spark DataFrame, got {type(frame).__name__}"
+                )
+        if self.model["config"].get("incremental_strategy") == "merge":
+            # Spark 4.1 has no plan for a MERGE from a DataFrame's view
+            frame = frame.localCheckpoint(eager=False)
+        frame.createOrReplaceTempView(result_view(self.model["alias"]))
+
+    def _load(self, name: str) -> Any:
+        frame = self.adapter.read_pinned(self.model, name)
+        frame.dbt_table = name
+        return frame
+
+    def _new_rows(self, frame: Any) -> Any:
+        table = getattr(frame, "dbt_table", None)
+        if table is None:
+            raise TypeError("dbt.new_rows takes dbt.ref(..) itself. Example: dbt.new_rows(ref)")
+        return self.adapter.read_new_rows(self.model, table, self._incremental)
+
+    def _snapshot_property(self, key: str, default: str | None = None) -> str | None:
+        value = self.adapter.recorded_property(self.model, key) if self._incremental else None
+        return default if value is None else value
+
+    @staticmethod
+    def _report(exc: BaseException, path: str) -> str:
+        """The traceback from the model's own file on, without Spark's inner frames."""
+        frames = traceback.extract_tb(exc.__traceback__)
+        start = next((i for i, one in enumerate(frames) if one.filename == path), len(frames))
+        own = [
+            one
+            for one in frames[start:]
+            if "/pyspark/" not in one.filename and "/py4j/" not in one.filename
+        ]
+        where = "".join(traceback.format_list(own))
+        return f"Python model failed:\n{where}{type(exc).__name__}: {message_of(exc)}"

@@ -1,0 +1,225 @@
+"""Start of Spark: which Java, which jars, where its log goes; one session for each dbt thread."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OLDEST_JAVA, NEWEST_JAVA = 17, 24  # Spark 4.1 needs 17; Hadoop's security calls are gone in 25
+
+# pyspark prints every SQL error's whole Java stack to stderr through these
+for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
+
+_lock = threading.Lock()
+_application: SparkSession | None = None
+_own = threading.local()
+
+
+def java_major(java: str) -> int | None:
+    """Major version of a `java` executable; None where it doesn't run."""
+    try:
+        out = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', out.stderr + out.stdout)
+    if not found:
+        return None
+    major = int(found[1])
+    return int(found[2] or 0) if major == 1 else major  # "1.8.0" is Java 8
+
+
+def find_java() -> str:
+    """Home folder of a Java that Spark runs on.
+
+    Looks at JAVA_HOME, then at `java` on the PATH, then at the one that setup put beside the
+    interpreter (`<sys.prefix>/jre`).
+
+    Raises:
+        DbtRuntimeError: none of them is there in a fitting version.
+    """
+    places = [os.environ.get("JAVA_HOME") or ""]
+    on_path = shutil.which("java")
+    if on_path:
+        places.append(os.path.dirname(os.path.dirname(os.path.realpath(on_path))))
+    places.append(os.path.join(sys.prefix, "jre"))
+    seen = []
+    for home in dict.fromkeys(place for place in places if place):
+        major = java_major(os.path.join(home, "bin", "java"))
+        if major is not None and OLDEST_JAVA <= major <= NEWEST_JAVA:
+            return home
+        seen.append(f"{home} ({'no Java that runs' if major is None else f'Java {major}'})")
+    raise DbtRuntimeError(
+        f"Spark needs Java {OLDEST_JAVA} to {NEWEST_JAVA}; found {', '.join(seen) or 'none'}. "
+        "Run `make setup`, which brings one along, or point JAVA_HOME at one."
+    )
+
+
+def _resolved_jars(packages: list[str], jars_dir: str) -> tuple[str, list[str]]:
+    """Where the list of resolved jar files for these coordinates is kept, and what it says."""
+    digest = hashlib.sha256(json.dumps(packages).encode()).hexdigest()[:12]
+    note = os.path.join(jars_dir, f"resolved-{digest}.json")
+    try:
+        with open(note, encoding="utf-8") as file:
+            jars = [os.path.join(jars_dir, "jars", name) for name in json.load(file)]
+    except (OSError, ValueError):
+        return note, []
+    return note, jars if all(map(os.path.isfile, jars)) else []
+
+
+@contextmanager
+def _stderr_to(path: str | None) -> Iterator[None]:
+    """Within it file descriptor 2 is `path`: the JVM, started inside, keeps it for its life."""
+    if path is None:
+        yield
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(path, "ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _tail(path: str | None, lines: int = 5) -> str:
+    if path is None or not os.path.isfile(path):
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return "".join(file.readlines()[-lines:])
+
+
+def _start(credentials: Any) -> SparkSession:
+    """Start the process's one Spark application."""
+    from pyspark.sql import SparkSession
+
+    # else workers take whatever python3 is on the PATH
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = credentials.spark_settings()
+    remote = os.environ.get("SPARK_REMOTE")
+    if remote and not remote.startswith("local"):
+        return SparkSession.builder.remote(remote).getOrCreate()
+    os.environ["JAVA_HOME"] = find_java()
+    note, jars = _resolved_jars(credentials.packages, credentials.path(credentials.jars_dir))
+    if credentials.packages and not jars:
+        settings["spark.jars.packages"] = ",".join(credentials.packages)
+        settings["spark.jars.ivy"] = credentials.path(credentials.jars_dir)
+    elif jars:
+        given = settings.get("spark.jars")
+        settings["spark.jars"] = ",".join(jars + ([given] if given else []))
+    for folder in ("spark.local.dir", "spark.sql.warehouse.dir"):
+        os.makedirs(settings[folder], exist_ok=True)
+    os.makedirs(os.path.join(settings["spark.local.dir"], "tmp"), exist_ok=True)
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    log = None if credentials.verbose else credentials.path("logs/spark.log")
+    try:
+        with _stderr_to(log):
+            session = builder.getOrCreate()
+    except Exception as exc:
+        raise DbtRuntimeError(
+            f"Spark did not start: {message_of(exc)}\n{_tail(log)}See {log or 'the output above'}."
+        ) from exc
+    if credentials.packages and not jars:
+        folder = os.path.join(credentials.path(credentials.jars_dir), "jars")
+        names = sorted(os.path.basename(path) for path in glob.glob(os.path.join(folder, "*.jar")))
+        with open(note, "w", encoding="utf-8") as file:
+            json.dump(names, file)
+    return session
+
+
+def application(credentials: Any) -> SparkSession:
+    """The process's one Spark application, started when it is first asked for."""
+    global _application
+    with _lock:
+        if _application is None or getattr(_application, "_sc", None) is None:
+            _application = _start(credentials)
+        elif getattr(_application._sc, "_jsc", 1) is None:  # stopped by a Python model
+            _application = _start(credentials)
+        return _application
+
+
+class OwnSession:
+    """One thread's session: settings, snapshot properties and temporary views apart from others'.
+
+    Attributes:
+        session: the pyspark session.
+        settings: key -> value of the settings it started with.
+    """
+
+    def __init__(self, credentials: Any) -> None:
+        app = application(credentials)
+        remote = not hasattr(app, "_jsparkSession")
+        if remote:
+            self.session = app.builder.remote(os.environ["SPARK_REMOTE"]).create()
+        else:
+            self.session = app.newSession()
+        for key, value in credentials.spark_settings().items():
+            if key.startswith("spark.sql.") and self.session.conf.isModifiable(key):
+                self.session.conf.set(key, value)
+            elif key.startswith("spark.sql.catalog."):
+                self.session.conf.set(key, value)
+        self.settings = dict(self.session.conf.getAll)
+
+    def reset(self) -> None:
+        """Undo what the last node left behind: changed settings and temporary views."""
+        now = dict(self.session.conf.getAll)
+        for key in now.keys() - self.settings.keys():
+            self.session.conf.unset(key)
+        for key, value in self.settings.items():
+            if now.get(key) != value:
+                self.session.conf.set(key, value)
+        if hasattr(self.session, "_jsparkSession"):
+            catalog = self.session._jsparkSession.sessionState().catalog()
+            views = catalog.listLocalTempViews("*")
+            for index in range(views.size()):
+                self.session.catalog.dropTempView(views.apply(index).table())
+
+
+def own_session(credentials: Any) -> OwnSession:
+    """The calling thread's session for these credentials' warehouse."""
+    key = (credentials.path(credentials.warehouse), json.dumps(credentials.spark_settings()))
+    app = application(credentials)
+    if getattr(_own, "key", None) != key or getattr(_own, "app", None) is not app:
+        _own.key, _own.app, _own.value = key, app, OwnSession(credentials)
+    return _own.value
+
+
+_NOISE = re.compile(r"^\s+at [\w.$/<>]+\(|^\s*\.\.\. \d+ more$|^Driver stacktrace:$")
+
+
+def message_of(exc: BaseException) -> str:
+    """Spark's own words of an error, with causes, without Java stacks and query plans."""
+    java = getattr(exc, "java_exception", None)
+    if java is not None:
+        parts = []
+        while java is not None and len(parts) < 8:
+            parts.append(f"{java.getClass().getName()}: {java.getMessage()}")
+            java = java.getCause()
+        text = "\nCaused by: ".join(dict.fromkeys(parts))
+    else:
+        text = str(exc)
+    text = text.split("\n\nJVM stacktrace:")[0].split("\nJVM stacktrace:")[0]
+    text = re.split(r";\n['+:!\[\w]", text)[0]  # an analysis error goes on with the plan
+    return "\n".join(line for line in text.splitlines() if not _NOISE.match(line)).strip()

@@ -1,0 +1,89 @@
+"""A table's snapshots: who descends from whom, and what was appended between two of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+ADDING_OR_NEUTRAL = ("append", "replace")  # `replace` is a compaction: same rows, other files
+PARTITION_KEY = "partitions."
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One commit.
+
+    Attributes:
+        id, parent: snapshot ids; parent is None for a table's first and for a replaced table.
+        operation: Iceberg's word: append, overwrite, delete, replace.
+        summary: Iceberg's counters and the properties that the writer gave the commit.
+    """
+
+    id: int
+    parent: int | None
+    operation: str
+    summary: dict[str, str] = field(default_factory=dict)
+
+    def count(self, key: str) -> int:
+        return int(self.summary.get(key, 0))
+
+    @property
+    def adds_only(self) -> bool:
+        """Whether an incremental read over this commit tells all that it changed.
+
+        Such a read passes an overwrite's rows over without a word, the added ones too.
+        """
+        if self.operation in ADDING_OR_NEUTRAL:
+            return True
+        touched = ("added-records", "deleted-records", "added-delete-files", "removed-delete-files")
+        return not any(self.count(key) for key in touched)
+
+    def partitions(self) -> set[str] | None:
+        """Changed partitions as Iceberg writes them (`cut_date=2026-03-01`).
+
+        None where the commit doesn't list them: it was written with
+        write.summary.partition-limit too low.
+        """
+        changed = {
+            key.removeprefix(PARTITION_KEY) for key in self.summary if key.startswith(PARTITION_KEY)
+        }
+        if len(changed) < self.count("changed-partition-count"):
+            return None
+        return changed
+
+
+@dataclass(frozen=True)
+class History:
+    """All known snapshots of a table, and the one that its main branch stands at."""
+
+    head: int | None
+    snapshots: dict[int, Snapshot]
+
+    def ancestry(self, last: int | None) -> list[Snapshot]:
+        """`last` and its ancestors, newest first, as far as they are still known."""
+        line = []
+        while last is not None and last in self.snapshots:
+            line.append(self.snapshots[last])
+            last = line[-1].parent
+        return line
+
+    def between(self, first: int | None, last: int) -> list[Snapshot] | None:
+        """The commits after `first` up to and with `last`, newest first.
+
+        None where `last` doesn't descend from `first` (the table was replaced or rolled back)
+        or the line between them has expired.
+        """
+        if first is None:
+            return None
+        line: list[Snapshot] = []
+        for snapshot in self.ancestry(last):
+            if snapshot.id == first:
+                return line
+            line.append(snapshot)
+        return None
+
+    def recorded(self, key: str) -> str | None:
+        """The newest value of a snapshot property among the head's ancestors."""
+        for snapshot in self.ancestry(self.head):
+            if key in snapshot.summary:
+                return snapshot.summary[key]
+        return None

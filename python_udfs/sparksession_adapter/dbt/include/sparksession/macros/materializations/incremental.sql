@@ -1,0 +1,149 @@
+{% materialization incremental, adapter='sparksession', supported_languages=['sql', 'python'] %}
+
+    {# validate #}
+    {%- set strategy_name = config.get('incremental_strategy') or 'append' -%}
+    {%- set strategy_macro = _incremental_strategy(strategy_name) -%}
+    {%- set on_schema_change = incremental_validate_on_schema_change(
+        config.get('on_schema_change'), default='ignore'
+    ) -%}
+
+    {# relations #}
+    {%- set existing_relation = adapter.get_relation(
+        database=none, schema=schema, identifier=model['alias']
+    ) -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
+    {%- set staging_relation = make_temp_relation(target_relation) -%}
+    {%- set full_refresh = should_full_refresh() -%}
+    {%- set make_anew = (
+        existing_relation is none or existing_relation.type == 'view' or full_refresh
+    ) -%}
+    {%- set grant_config = config.get('grants') -%}
+
+    {# hooks #}
+    {{ run_hooks(pre_hooks) }}
+
+    {# build #}
+    {%- if model['language'] == 'python' -%}
+        {%- call statement('main', language='python') -%}
+            {{- compiled_code -}}
+        {%- endcall -%}
+        {%- do adapter.record_inputs(model) -%}
+        {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
+    {%- else -%}
+        {%- set select_sql = compiled_code -%}
+    {%- endif -%}
+
+    {%- if make_anew -%}
+        {% do _drop_if_other_kind(existing_relation, 'table') %}
+        {%- call statement('main') -%}
+            {{ create_table_as(False, target_relation, select_sql) }}
+        {%- endcall -%}
+        {% do _store_commit_report(target_relation) %}
+    {%- elif adapter.nothing_new(model) -%}
+        {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
+            -- no input has changed since the last commit
+        {%- endcall -%}
+        {% do _store_commit_report(target_relation, changed=false) %}
+    {%- else -%}
+        {%- call statement('create_staging_relation') -%}
+            {{ create_table_as(True, staging_relation, select_sql) }}
+        {%- endcall -%}
+        {%- set schema_changes = process_schema_changes(
+            on_schema_change, staging_relation, existing_relation
+        ) -%}
+        {%- set target_columns = adapter.get_columns_in_relation(target_relation) -%}
+        {%- call statement('main') -%}
+            {{ strategy_macro({
+                'target_relation': target_relation,
+                'temp_relation': staging_relation,
+                'unique_key': config.get('unique_key'),
+                'dest_columns': target_columns,
+                'incremental_predicates': config.get('predicates')
+                    or config.get('incremental_predicates'),
+            }) }}
+        {%- endcall -%}
+        {% do _store_commit_report(target_relation) %}
+    {%- endif -%}
+
+    {# grants and docs #}
+    {% do apply_grants(
+        target_relation, grant_config, should_revoke(existing_relation, full_refresh)
+    ) %}
+    {% do persist_docs(target_relation, model) %}
+
+    {# hooks #}
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [target_relation]}) }}
+
+{% endmaterialization %}
+
+{# The macro get_incremental_<name>_sql, the project's before the adapter's, as in dbt-core. #}
+{% macro _incremental_strategy(strategy_name) %}
+    {% set macro_name = 'get_incremental_' ~ strategy_name | replace('+', '_') ~ '_sql' %}
+    {% set own = {
+        'append': _insert_new_rows,
+        'merge': _merge_rows,
+        'insert_overwrite': _overwrite_partitions,
+        'microbatch': _overwrite_partitions,
+    } %}
+    {% if strategy_name in own %}
+        {% do return(own[strategy_name]) %}
+    {% elif strategy_name != 'delete+insert' and macro_name in context %}
+        {% do return(context[macro_name]) %}
+    {% endif %}
+    {% do exceptions.raise_compiler_error(
+        "incremental_strategy of " ~ model['name'] ~ " must be append, merge, insert_overwrite, "
+        ~ "microbatch or the name of a macro get_incremental_<name>_sql, got '" ~ strategy_name
+        ~ "'. Example: incremental_strategy='append'"
+    ) %}
+{% endmacro %}
+
+{% macro _insert_new_rows(arg_dict) %}
+    {%- set columns = arg_dict['dest_columns'] | map(attribute='quoted') | join(', ') -%}
+    insert into {{ arg_dict['target_relation'] }} ({{ columns }})
+    select {{ columns }} from {{ arg_dict['temp_relation'] }}
+{% endmacro %}
+
+{% macro _overwrite_partitions(arg_dict) %}
+    {%- set columns = arg_dict['dest_columns'] | map(attribute='quoted') | join(', ') -%}
+    insert overwrite {{ arg_dict['target_relation'] }}
+    select {{ columns }} from {{ arg_dict['temp_relation'] }}
+{% endmacro %}
+
+{# Columns are listed: `set *` fails as soon as the source loses one. Keys compare with <=>. #}
+{% macro _merge_rows(arg_dict) %}
+    {%- set unique_key = arg_dict['unique_key'] -%}
+    {%- if not unique_key -%}
+        {%- do exceptions.raise_compiler_error(
+            'incremental_strategy merge of ' ~ model['name'] ~ " needs a unique_key. Example: "
+            ~ "unique_key=['order_id']"
+        ) -%}
+    {%- endif -%}
+    {%- set keys = [unique_key] if unique_key is string else unique_key -%}
+    {%- set update_columns = get_merge_update_columns(
+        config.get('merge_update_columns'),
+        config.get('merge_exclude_columns'),
+        arg_dict['dest_columns'],
+    ) -%}
+    {%- set names = arg_dict['dest_columns'] | map(attribute='quoted') | list -%}
+    merge into {{ arg_dict['target_relation'] }} as dbt_internal_dest
+    using {{ arg_dict['temp_relation'] }} as dbt_internal_source
+    on
+        {%- for key in keys %}
+        {{ 'and ' if not loop.first }}dbt_internal_source.{{ key }} <=> dbt_internal_dest.{{ key }}
+        {%- endfor %}
+        {%- for predicate in arg_dict['incremental_predicates'] or [] %}
+        and {{ predicate }}
+        {%- endfor %}
+    when matched then update set
+        {%- for name in update_columns %}
+        {{ name }} = dbt_internal_source.{{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    when not matched then insert ({{ names | join(', ') }})
+    values (
+        {%- for name in names %}
+        dbt_internal_source.{{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    )
+{% endmacro %}

@@ -1,0 +1,48 @@
+{% materialization seed, adapter='sparksession' %}
+
+    {# relations #}
+    {%- set existing_relation = adapter.get_relation(
+        database=none, schema=schema, identifier=model['alias']
+    ) -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
+    {%- set staging_relation = make_temp_relation(target_relation) -%}
+    {%- set agate_table = load_agate_table() -%}
+    {%- do store_result('agate_table', response='OK', agate_table=agate_table) -%}
+    {%- if existing_relation is not none and existing_relation.type == 'view' -%}
+        {{ exceptions.raise_compiler_error(
+            'Cannot seed to ' ~ existing_relation ~ ', it is a view'
+        ) }}
+    {%- endif -%}
+
+    {# hooks #}
+    {{ run_hooks(pre_hooks) }}
+
+    {# build: the cells go in as data, never as SQL; the table is replaced in one commit #}
+    {%- do adapter.stage_seed(staging_relation.identifier, agate_table) -%}
+    {%- set column_types = config.get('column_types') or {} -%}
+    {%- set select_sql -%}
+        select
+            {%- for name in agate_table.column_names %}
+            {%- set type = column_types.get(name, adapter.convert_type(agate_table, loop.index0)) %}
+            cast({{ adapter.quote(name) }} as {{ type }}) as {{ adapter.quote(name) }}
+            {{- ',' if not loop.last }}
+            {%- endfor %}
+        from {{ staging_relation }}
+    {%- endset -%}
+    {%- call statement('main') -%}
+        {{ create_table_as(False, target_relation, select_sql) }}
+    {%- endcall -%}
+    {% do _store_commit_report(target_relation) %}
+
+    {# grants and docs #}
+    {% do apply_grants(
+        target_relation, config.get('grants'), should_revoke(existing_relation, True)
+    ) %}
+    {% do persist_docs(target_relation, model) %}
+
+    {# hooks #}
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [target_relation]}) }}
+
+{% endmaterialization %}

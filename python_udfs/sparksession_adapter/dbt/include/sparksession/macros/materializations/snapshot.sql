@@ -1,0 +1,99 @@
+{% materialization snapshot, adapter='sparksession' %}
+
+    {# relations #}
+    {%- set existing_relation = adapter.get_relation(
+        database=none, schema=schema, identifier=model['alias']
+    ) -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
+    {%- set staging_relation = make_temp_relation(target_relation) -%}
+    {%- if existing_relation is not none and existing_relation.type == 'view' -%}
+        {% do exceptions.relation_wrong_type(existing_relation, 'table') %}
+    {%- endif -%}
+
+    {# hooks #}
+    {{ run_hooks(pre_hooks) }}
+
+    {# build #}
+    {%- set strategy = strategy_dispatch(config.get('strategy'))(
+        model, 'snapshotted_data', 'source_data', model['config'], existing_relation is not none
+    ) -%}
+    {%- if existing_relation is none -%}
+        {%- call statement('main') -%}
+            {{ create_table_as(
+                False, target_relation, build_snapshot_table(strategy, model['compiled_code'])
+            ) }}
+        {%- endcall -%}
+    {%- else -%}
+        {%- set meta_columns = (
+            config.get('snapshot_table_column_names') or get_snapshot_table_column_names()
+        ) -%}
+        {{ adapter.valid_snapshot_target(target_relation, meta_columns) }}
+        {%- call statement('build_snapshot_staging_relation') -%}
+            {{ create_temporary_view(
+                staging_relation, snapshot_staging_table(strategy, sql, target_relation)
+            ) }}
+        {%- endcall -%}
+        {%- set staged_columns = adapter.get_columns_in_relation(staging_relation)
+            | rejectattr('name', 'in', ['dbt_change_type', 'dbt_unique_key']) | list -%}
+        {%- set known = adapter.get_columns_in_relation(target_relation)
+            | map(attribute='name') | map('lower') | list -%}
+        {%- set new_columns = [] -%}
+        {%- for column in staged_columns if column.name | lower not in known -%}
+            {%- if not column.name.startswith('dbt_unique_key_') -%}
+                {%- do new_columns.append(column) -%}
+            {%- endif -%}
+        {%- endfor -%}
+        {% do alter_relation_add_remove_columns(target_relation, new_columns, none) %}
+        {%- set insert_columns = staged_columns | rejectattr('name', 'in', _unique_key_aliases())
+            | map(attribute='quoted') | list -%}
+        {%- call statement('main') -%}
+            {{ _snapshot_merge(target_relation, staging_relation, insert_columns, meta_columns) }}
+        {%- endcall -%}
+    {%- endif -%}
+    {% do _store_commit_report(target_relation) %}
+
+    {# grants and docs #}
+    {% do apply_grants(
+        target_relation, config.get('grants'), should_revoke(existing_relation, False)
+    ) %}
+    {% do persist_docs(target_relation, model) %}
+
+    {# hooks #}
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [target_relation]}) }}
+
+{% endmaterialization %}
+
+{# dbt's staging query names the parts of a composite key so; they are not the model's columns. #}
+{% macro _unique_key_aliases() %}
+    {% set names = [] %}
+    {% for index in range(1, 33) %}
+        {% do names.append('dbt_unique_key_' ~ index) %}
+    {% endfor %}
+    {% do return(names) %}
+{% endmacro %}
+
+{% macro _snapshot_merge(target, source, insert_columns, meta_columns) -%}
+    {%- set valid_to = 'dbt_internal_dest.' ~ meta_columns.dbt_valid_to -%}
+    merge into {{ target }} as dbt_internal_dest
+    using {{ source }} as dbt_internal_source
+    on dbt_internal_source.{{ meta_columns.dbt_scd_id }}
+        = dbt_internal_dest.{{ meta_columns.dbt_scd_id }}
+    when matched
+        {%- if config.get('dbt_valid_to_current') %}
+        and ({{ valid_to }} = {{ config.get('dbt_valid_to_current') }} or {{ valid_to }} is null)
+        {%- else %}
+        and {{ valid_to }} is null
+        {%- endif %}
+        and dbt_internal_source.dbt_change_type in ('update', 'delete')
+        then update set
+            {{ meta_columns.dbt_valid_to }} = dbt_internal_source.{{ meta_columns.dbt_valid_to }}
+    when not matched and dbt_internal_source.dbt_change_type = 'insert'
+        then insert ({{ insert_columns | join(', ') }})
+        values (
+            {%- for name in insert_columns -%}
+                dbt_internal_source.{{ name }}{{ ', ' if not loop.last }}
+            {%- endfor -%}
+        )
+{%- endmacro %}

@@ -1,0 +1,40 @@
+{% materialization table, adapter='sparksession', supported_languages=['sql', 'python'] %}
+
+    {# relations #}
+    {%- set existing_relation = adapter.get_relation(
+        database=none, schema=schema, identifier=model['alias']
+    ) -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
+    {%- set grant_config = config.get('grants') -%}
+
+    {# hooks #}
+    {{ run_hooks(pre_hooks) }}
+
+    {# build #}
+    {%- if model['language'] == 'python' -%}
+        {%- call statement('main', language='python') -%}
+            {{- compiled_code -}}
+        {%- endcall -%}
+        {%- do adapter.record_inputs(model) -%}
+        {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
+    {%- else -%}
+        {%- set select_sql = compiled_code -%}
+    {%- endif -%}
+    {% do _drop_if_other_kind(existing_relation, 'table') %}
+    {%- call statement('main') -%}
+        {{ create_table_as(False, target_relation, select_sql) }}
+    {%- endcall -%}
+    {% do _store_commit_report(target_relation) %}
+
+    {# grants and docs #}
+    {% do apply_grants(
+        target_relation, grant_config, should_revoke(existing_relation, full_refresh_mode=True)
+    ) %}
+    {% do persist_docs(target_relation, model) %}
+
+    {# hooks #}
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [target_relation]}) }}
+
+{% endmaterialization %}

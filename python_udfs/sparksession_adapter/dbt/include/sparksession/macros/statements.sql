@@ -1,0 +1,124 @@
+{# Statements that differ from dbt-spark's on Iceberg tables in one in-process session. #}
+
+{% macro sparksession__create_table_as(temporary, relation, compiled_code, language='sql') -%}
+    {%- if temporary -%}
+        {{ create_temporary_view(relation, compiled_code) }}
+    {%- else -%}
+        create or replace table {{ relation }}
+        {%- if config.get('contract').enforced %}
+            {{- get_assert_columns_equivalent(compiled_code) }}
+            {%- set compiled_code = get_select_subquery(compiled_code) %}
+        {%- endif %}
+        using iceberg
+        {{ partition_cols(label='partitioned by') }}
+        {{ _table_properties() }}
+        {{ _relation_comment() }}
+        as
+        {{ compiled_code }}
+    {%- endif -%}
+{%- endmacro %}
+
+{% macro sparksession__create_temporary_view(relation, compiled_code) -%}
+    create or replace temporary view {{ adapter.quote(relation.identifier) }} as
+    {{ compiled_code }}
+{%- endmacro %}
+
+{% macro sparksession__create_view_as(relation, sql) -%}
+    create or replace view {{ relation }}
+    {%- if config.persist_column_docs() %}
+    ({{ get_persist_docs_column_list(model.columns, get_columns_in_query(sql)) }})
+    {%- endif %}
+    {{ _relation_comment() }}
+    {%- if config.get('contract').enforced %}
+        {{- get_assert_columns_equivalent(sql) }}
+    {%- endif %}
+    as
+    {{ sql }}
+{%- endmacro %}
+
+{# Iceberg table properties: the layer's defaults overlaid by the model's own. #}
+{% macro _table_properties() -%}
+    {%- set properties = {
+        'format-version': '2',
+        'write.summary.partition-limit': '5000',
+    } -%}
+    {%- do properties.update(config.get('tblproperties') or {}) -%}
+    tblproperties (
+    {%- for key, value in properties.items() %}
+        {{ _sql_text(key) }} = {{ _sql_text(value) }}{{ ',' if not loop.last }}
+    {%- endfor %}
+    )
+{%- endmacro %}
+
+{% macro _relation_comment() -%}
+    {%- if config.persist_relation_docs() and model.description -%}
+        comment {{ _sql_text(model.description) }}
+    {%- endif -%}
+{%- endmacro %}
+
+{# Any value as a SQL string literal that reads back as it is. #}
+{% macro _sql_text(value) -%}
+    '{{ value | string | replace("\\", "\\\\") | replace("'", "\\'") }}'
+{%- endmacro %}
+
+{% macro sparksession__get_columns_in_relation(relation) -%}
+    {{ return(adapter.get_columns_in_relation(relation)) }}
+{%- endmacro %}
+
+{% macro sparksession__make_temp_relation(base_relation, suffix='__dbt_tmp') -%}
+    {% do return(_staging_view(base_relation.identifier ~ suffix)) %}
+{%- endmacro %}
+
+{# A temporary view: named without a schema, seen by this thread alone, gone with the node. #}
+{% macro _staging_view(name) -%}
+    {% do return(api.Relation.create(identifier=name, type='view')
+        .include(database=false, schema=false)) %}
+{%- endmacro %}
+
+{% macro sparksession__drop_relation(relation) -%}
+    {% call statement('drop_relation', auto_begin=False) -%}
+        {%- if relation.schema -%}
+            drop {{ relation.type }} if exists {{ relation }}
+        {%- else -%}
+            drop view if exists {{ adapter.quote(relation.identifier) }}
+        {%- endif -%}
+    {%- endcall %}
+{%- endmacro %}
+
+{# dbt-spark can't drop a column; Iceberg can. #}
+{% macro sparksession__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
+    {% if remove_columns %}
+        {% call statement() %}
+            alter table {{ relation }} drop columns (
+                {{ remove_columns | map(attribute='quoted') | join(', ') }}
+            )
+        {% endcall %}
+    {% endif %}
+    {% if add_columns %}
+        {% call statement() %}
+            alter table {{ relation }} add columns (
+                {% for column in add_columns -%}
+                    {{ column.quoted }} {{ column.data_type }}{{ ', ' if not loop.last }}
+                {%- endfor %}
+            )
+        {% endcall %}
+    {% endif %}
+{% endmacro %}
+
+{# Only a change between view and table drops; everything else is replaced in place. #}
+{% macro _drop_if_other_kind(existing_relation, kind) %}
+    {% if existing_relation is not none and existing_relation.type != kind %}
+        {% do adapter.drop_relation(existing_relation) %}
+    {% endif %}
+{% endmacro %}
+
+{# dbt's line for the node: rows added and removed, from the commits themselves. #}
+{% macro _store_commit_report(relation, changed=true) %}
+    {% set report = adapter.commit_report(model, relation, changed) %}
+    {% do store_raw_result(
+        'main',
+        message=report.message,
+        code=(report.rows_read if report.rows_read is not none else '') | string,
+        rows_affected=report.rows_added,
+    ) %}
+{% endmacro %}

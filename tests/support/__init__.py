@@ -1,0 +1,1 @@
+"""What the tests share: an independent oracle, random histories, sample data tools."""
