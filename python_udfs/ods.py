@@ -46,9 +46,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     sizes = open_ended(files, held)
     dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
     messages = read_messages(session, chosen, held)
-    return with_envelope(messages, dbt.meta["format"]).withColumn(
-        "load_id", F.lit(dbt.run_id)
-    )
+    return with_envelope(messages, dbt.meta["format"]).withColumn("load_id", F.lit(dbt.run_id))
 
 
 def _held(dbt: Any, session: SparkSession) -> dict[str, list[Interval]]:
@@ -64,7 +62,7 @@ def _held(dbt: Any, session: SparkSession) -> dict[str, list[Interval]]:
     return held
 
 
-def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFrame:
+def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFrame | None:
     """Rows of a typed ODS model: the new changes of one source table.
 
     A change that the model has already (a message sent again, or read again) is left out by its
@@ -77,7 +75,7 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
 
     Returns:
         One row a change, and one for each message of the table that has to be refused
-        (reject_reason is set, typed columns are null).
+        (reject_reason is set, typed columns are null). None where the log has nothing new.
     """
     from pyspark.sql import functions as F
 
@@ -90,6 +88,8 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
         & F.col("reject_reason").isNull()
     )
     new = dbt.new_rows(binlog).where(mine)
+    if dbt.is_incremental and dbt.inputs_unchanged():
+        return None
     known = session.table(str(dbt.this)) if dbt.is_incremental else None
     kept = _without_repeats(new, known)
     deserializer = FORMATS[meta.get("format", "maxwell")]
@@ -108,26 +108,29 @@ COORDINATES = ["topic", "partition_number", "message_offset"]
 def _without_repeats(new: DataFrame, known: DataFrame | None) -> DataFrame:
     """`new` without changes that stand in it twice or that `known` has.
 
-    Works on the narrow columns first; the payloads are only filtered by what it found.
+    Works on the narrow columns first; the payloads are only filtered by what it found. Files
+    that overlap and landed together give one message twice, at the same coordinates: only the
+    run that it was read in tells the two rows apart.
     """
     from pyspark.sql import functions as F
 
-    narrow = new.select(*COORDINATES, *IDENTITY)
-    first = F.min(F.struct(*COORDINATES)).alias("first")
+    place = [*COORDINATES, "run_offset"]
+    narrow = new.select(*place, *IDENTITY)
+    first = F.min(F.struct(*place)).alias("first")
     groups = narrow.groupBy(*IDENTITY).agg(first, F.count(F.lit(1)).alias("times"))
     twice = groups.where("times > 1").select(*IDENTITY, "first")
     again = (
         narrow.join(twice, IDENTITY)
-        .where(F.struct(*COORDINATES) != F.col("first"))
-        .select(*COORDINATES)
+        .where(F.struct(*place) != F.col("first"))
+        .select(*place)
     )
     if known is not None:
         files = [row[0] for row in narrow.select("binlog_file_number").distinct().collect()]
         candidates = known.where(F.col("binlog_file_number").isin(files)).select(*IDENTITY)
         again = again.union(
-            narrow.join(candidates, IDENTITY, "left_semi").select(*COORDINATES)
+            narrow.join(candidates, IDENTITY, "left_semi").select(*place)
         ).distinct()
-    return new.join(again, COORDINATES, "left_anti")
+    return new.join(again, place, "left_anti")
 
 
 def typed_rows(
@@ -144,7 +147,10 @@ def typed_rows(
     typed = images.select(
         "*",
         F.struct(
-            *[kind.value(F.col("data")[name], zone).alias(name) for name, kind in source.columns.items()]
+            *[
+                kind.value(F.col("data")[name], zone).alias(name)
+                for name, kind in source.columns.items()
+            ]
         ).alias("_after"),
         F.struct(
             *[
@@ -161,9 +167,7 @@ def typed_rows(
         F.array_compact(
             F.array(
                 *[
-                    F.when(
-                        ~F.col("_after")[name].eqNullSafe(F.col("_before")[name]), F.lit(name)
-                    )
+                    F.when(~F.col("_after")[name].eqNullSafe(F.col("_before")[name]), F.lit(name))
                     for name in source.columns
                 ]
             )

@@ -32,6 +32,12 @@ OPS = {
     "bootstrap-complete": "control",
 }
 DDL = r"^(database|table)-(create|alter|drop)$"
+# \uD800 .. \uDBFF without a \uDC00 .. \uDFFF behind it, or the other way round; not after an
+# uneven number of backslashes, where the text itself reads so
+LONE_SURROGATE = (
+    r"(?<!\\)(\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F])"
+)
 _HEAD = (
     "struct<database string, `table` string, type string, ts bigint, xid bigint, "
     "xoffset bigint, `commit` boolean, position string>"
@@ -53,17 +59,20 @@ def envelope(messages: DataFrame) -> DataFrame:
         op = op.when(F.col("_head.type") == kind, F.lit(name))
     place = F.regexp_extract(F.col("_head.position"), r"^(.+):(\d{1,18})$", 1)
     number = F.regexp_extract(F.col("_head.position"), r"^.+:(\d{1,18})$", 1).try_cast("bigint")
-    file_number = F.regexp_extract(F.col("_head.position"), r"(\d{1,18}):\d{1,18}$", 1)
+    # the whole number: the end of a longer one would be another file's
+    file_number = F.regexp_extract(F.col("_head.position"), r"(?:^|\D)(\d{1,18}):\d{1,18}$", 1)
+    # below LAST_ROW, which a transaction's last row has
+    xoffset = F.when(F.col("_head.xoffset").between(0, LAST_ROW - 1), F.col("_head.xoffset"))
     frame = frame.select(
-        *[name for name in messages.columns],
+        *messages.columns,
         "_listed",
         "_head",
         op.alias("op"),
         F.when(place != "", place).alias("binlog_file"),
         F.when(file_number != "", file_number.try_cast("bigint")).alias("binlog_file_number"),
         number.alias("binlog_position"),
-        F.when(F.col("_head.commit"), F.coalesce(F.col("_head.xoffset"), F.lit(LAST_ROW)))
-        .otherwise(F.col("_head.xoffset"))
+        F.when(F.col("_head.commit"), F.coalesce(xoffset, F.lit(LAST_ROW)))
+        .otherwise(xoffset)
         .cast("bigint")
         .alias("row_number"),
     )
@@ -77,6 +86,7 @@ def envelope(messages: DataFrame) -> DataFrame:
     head_type = F.col("_head.type")
     reason = (
         F.when(F.col("_listed").isNull(), _not_json())
+        .when(F.size("_listed") == 0, F.lit("empty line"))
         .when(F.size("_listed") != 1, F.lit("more than one JSON value on a line"))
         .when(
             F.col("_head").isNull() | head_type.isNull(),
@@ -91,11 +101,16 @@ def envelope(messages: DataFrame) -> DataFrame:
         .when(F.col("event_time").isNull(), F.lit("no `ts`, or one that is no time"))
         .when(
             is_change & (F.col("binlog_file_number").isNull() | F.col("binlog_position").isNull()),
-            F.lit("no binlog position: run Maxwell with output_binlog_position=true"),
+            F.lit(
+                "no binlog position, or a malformed one: "
+                "run Maxwell with output_binlog_position=true"
+            ),
         )
         .when(
             is_change & F.col("row_number").isNull(),
-            F.lit("no xoffset: run Maxwell with output_xoffset=true"),
+            F.lit(
+                "no `xoffset`, or one that is no row number: run Maxwell with output_xoffset=true"
+            ),
         )
     )
     return (
@@ -109,12 +124,16 @@ def envelope(messages: DataFrame) -> DataFrame:
 
 
 def _not_json() -> Column:
-    """Why the head could not be read: no JSON at all, or fields of other types."""
+    """Why the head could not be read: no JSON at all, or no object."""
     from pyspark.sql import functions as F
 
     variant = F.try_parse_json(F.concat(F.lit("["), F.col("payload"), F.lit("]")))
-    return F.when(variant.isNull(), F.lit("not JSON, or more than one object on a line")).otherwise(
-        F.lit("JSON, but no Maxwell message: ts, xid, xoffset or commit is of another type")
+    no_json = F.lit(
+        "not JSON, or more than one object on a line "
+        "(nor is JSON read that nests over 1000 levels or has a number of over 1000 digits)"
+    )
+    return F.when(variant.isNull(), no_json).otherwise(
+        F.lit("JSON, but no Maxwell message: no object")
     )
 
 
@@ -142,9 +161,11 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
     frame = messages.withColumn("_parsed", F.from_json(F.col("payload"), schema, options))
     # which columns are null in `old` costs a second parse: only where the text holds a null at
-    # all behind "old" (a text that holds these words by chance only costs, it can't mislead)
-    at_old = F.locate('"old":', F.col("payload"))
-    may_hold_null = (at_old == 0) | (F.expr("locate('null', payload, locate('\"old\":', payload))") > 0)
+    # all behind the first "old" (a text that holds these words by chance only costs, it can't
+    # mislead). Not with locate(), which goes by characters and takes longer than the first parse
+    head = F.substring_index("payload", '"old"', 1)
+    tail = F.substr("payload", F.length(head) + 1)
+    may_hold_null = (tail == "") | tail.contains("null")
     as_map = F.from_json(F.col("payload"), "struct<old map<string, string>>")["old"]
     nulls = F.when(
         F.col("_parsed.old").isNotNull() & may_hold_null,
@@ -181,11 +202,27 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             (F.col("op") == "update") & ~F.col("_has_old"),
             F.lit("an update without `old`: the server's binlog_row_image must be FULL"),
         )
+        .when(
+            _holds_question_mark(source) & F.col("payload").rlike(LONE_SURROGATE),
+            F.lit("a lone surrogate escape: half of a character, which no text can hold"),
+        )
         .otherwise(_absent(source))
     )
     return frame.withColumn("image_reason", reason).drop(
         "_parsed", "_old_nulls", "_corrupt", "_has_old"
     )
+
+
+def _holds_question_mark(source: TableSource) -> Column:
+    """Condition: a text has a question mark, which is what Spark makes of half a character."""
+    from pyspark.sql import functions as F
+
+    found = F.lit(False)
+    for name, kind in source.columns.items():
+        if kind.kind == "text":
+            for part in ("data", "before"):
+                found = found | F.coalesce(F.col(part)[name].contains("?"), F.lit(False))
+    return found
 
 
 def _raw(part: str) -> Column:
@@ -199,18 +236,25 @@ def _misfits(source: TableSource) -> Column:
     from pyspark.sql import functions as F
 
     found = []
-    for name, kind in source.columns.items():
+    named = [
+        (one, kind)
+        for name, kind in source.columns.items()
+        for one in (name, *source.aliases.get(name, ()))
+    ]
+    for name, kind in named:
         for part in ("data", "old"):
             raw = _raw(part)[name]
-            wrong = F.from_json(
-                F.col("payload"), f"struct<{part} struct<`{name}` {kind.parsed}>>"
-            )[part][name].isNull()
-            text = F.concat(
-                F.lit(f"{part}.{name} = "), F.substring(raw, 1, 80), F.lit(f" is no {kind.declared}")
-            )
-            found.append(F.when(wrong & raw.isNotNull(), text))
+            # what could be read stands there all the same
+            wrong = F.col(f"_parsed.{part}")[name].isNull() & raw.isNotNull()
+            value = F.substring(raw, 1, 80)
+            text = F.concat(F.lit(f"{part}.{name} = "), value, F.lit(f" is no {kind.declared}"))
+            found.append(F.when(wrong, text))
     listed = F.concat_ws("; ", F.array_compact(F.array(*found)))
-    return F.when(listed == "", F.lit("a value doesn't fit its column's type")).otherwise(listed)
+    return (
+        F.when(listed != "", listed)
+        .when(_raw("old").isNull(), F.lit("`old` is no object"))
+        .otherwise(F.lit("a value doesn't fit its column's type"))
+    )
 
 
 def _absent(source: TableSource) -> Column:

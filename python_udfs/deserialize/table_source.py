@@ -80,18 +80,26 @@ def table_source(model: str, meta: Any) -> TableSource:
     """
     if not isinstance(meta, dict):
         raise ValueError(f"{model}: meta.source must be a mapping, got {meta!r}. {EXAMPLE}")
+    from python_udfs.deserialize.envelope import FORMATS  # which imports the formats' modules
+
     problems = [f"`{name}` is missing" for name in REQUIRED if not meta.get(name)]
     problems += [
         f"`{name}` is not known (known: {', '.join(REQUIRED + OPTIONAL)})"
         for name in meta
         if name not in REQUIRED + OPTIONAL
     ]
+    if meta.get("format", "maxwell") not in FORMATS:
+        problems.append(f"`format` must be one of {', '.join(FORMATS)}, got {meta['format']!r}")
     columns: dict[str, SourceType] = {}
     declared = meta.get("columns")
     if declared and not isinstance(declared, dict):
         problems.append("`columns` must map each name to its MySQL type")
         declared = {}
+    seen: set[str] = set()
     for name, kind in (declared or {}).items():
+        if str(name).lower() in seen or "`" in str(name):
+            problems.append(f"column `{name}`: names must differ in more than case and hold no `")
+        seen.add(str(name).lower())
         if str(name).lower() in TAKEN or str(name).lower().startswith("metadata_"):
             problems.append(f"column `{name}`: the typed row has a column of that name; alias it")
         try:
@@ -113,12 +121,20 @@ def table_source(model: str, meta: Any) -> TableSource:
     elif cut in columns and columns[cut].kind not in ("date", "datetime", "timestamp"):
         problems.append(f"`cut_column` `{cut}` must be a date or a time, is {declared[cut]}")
     aliases = {}
-    for name, others in (meta.get("aliases") or {}).items():
+    renamed = meta.get("aliases") or {}
+    if not isinstance(renamed, dict):
+        problems.append("`aliases` must map a column to its other names in the log")
+        renamed = {}
+    for name, others in renamed.items():
         if name not in (declared or {}):
             problems.append(f"`aliases` names `{name}`, which is not among `columns`")
         aliases[str(name)] = tuple([others] if isinstance(others, str) else others)
+        for other in aliases[str(name)]:
+            if str(other).lower() in seen or "`" in str(other):
+                problems.append(f"alias `{other}` of `{name}`: taken by another column, or holds `")
+            seen.add(str(other).lower())
     version = meta.get("schema_version", 1)
-    if not isinstance(version, int):
+    if not isinstance(version, int) or isinstance(version, bool):
         problems.append(f"`schema_version` must be a whole number, got {version!r}")
     if problems:
         raise ValueError(f"{model}: meta.source has problems: {'; '.join(problems)}. {EXAMPLE}")

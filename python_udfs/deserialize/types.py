@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 
 MAX_PRECISION = 38  # Spark's widest decimal
 _TYPE = re.compile(r"(\w+)\s*(?:\(([^)]*)\))?((?:\s+(?:unsigned|zerofill))*)", re.IGNORECASE)
+# as MySQL writes a date or time. Only this: a cast would also take a time zone and drop it
+_DATE = (
+    r"^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])"
+    r"( ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?)?$"
+)
 _INTEGER_BITS = {
     "tinyint": 8,
     "smallint": 16,
@@ -58,7 +63,8 @@ class SourceType:
         """The column's value from `raw` (of type `parsed`); null where it doesn't fit.
 
         A DATETIME has no zone in MySQL: it is taken as local time of `zone` and becomes UTC.
-        A zero date (`0000-00-00`) is no date: it becomes null.
+        A date that MySQL holds though the calendar doesn't have it (0000-00-00, 2026-02-30)
+        becomes null.
         """
         from pyspark.sql import functions as F
 
@@ -84,18 +90,19 @@ class SourceType:
                 return None  # a bigint is read as one
             whole = F.lit(True)
             if self.parsed != "bigint":
-                whole = raw.cast(self.spark).cast(self.parsed) == raw
+                whole = raw.try_cast(self.spark).cast(self.parsed) == raw
             low, high = (F.lit(str(bound)).cast(self.parsed) for bound in (self.low, self.high))
             return ~(raw.between(low, high) & whole)
         if self.kind == "decimal":
             narrowed = raw.try_cast(self.spark)
             return raw.isNotNull() & ~narrowed.cast(self.parsed).eqNullSafe(raw)
         if self.kind in ("date", "datetime", "timestamp"):
-            target = "date" if self.kind == "date" else "timestamp_ntz"
-            shape = F.length(raw).between(10, 29) & raw.try_cast(target).isNotNull()
-            return raw.isNotNull() & ~shape & ~raw.startswith("0000-00-00")
+            return ~raw.rlike(_DATE)
         if self.kind == "binary":
             return raw.isNotNull() & F.try_to_binary(raw, F.lit("base64")).isNull()
+        if self.kind in ("float", "double"):
+            # a number beyond the type is read as infinity; MySQL has neither that nor NaN
+            return F.isnan(raw) | (F.abs(raw) == float("inf"))
         return None
 
 

@@ -96,6 +96,9 @@ def files_to_read(
 ) -> list[LandedFile]:
     """The files that may hold a message not held yet.
 
+    Where two files begin with the same offset (one packed, one not), one is taken; the other's
+    turn is the next run, which then knows what the first one gave.
+
     Args:
         files: ordered as by `list_files`.
         held: topic/partition -> merged intervals of the offsets that the table holds.
@@ -106,10 +109,12 @@ def files_to_read(
     for index, file in enumerate(files):
         until = held_until(held.get(file.key, []), file.first_offset)
         following = files[index + 1] if index + 1 < len(files) else None
-        if until is not None and following is not None and following.key == file.key:
-            if following.first_offset <= until + 1:
-                continue
+        same_partition = following is not None and following.key == file.key
+        if until is not None and same_partition and following.first_offset <= until + 1:
+            continue
         if seen_sizes.get(os.path.basename(file.path)) == file.size:
+            continue
+        if chosen and (chosen[-1].key, chosen[-1].first_offset) == (file.key, file.first_offset):
             continue
         chosen.append(file)
     return chosen

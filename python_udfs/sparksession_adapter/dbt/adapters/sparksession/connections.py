@@ -16,6 +16,7 @@ from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
 from dbt.adapters.sparksession.session import message_of, own_session
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
+DOUBLE_DIGITS = 15  # digits that a double always keeps
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
@@ -118,6 +119,18 @@ def literal(value: Any) -> str:
     return f"'{text}'"
 
 
+def _exact(values: list[Any]) -> list[Any]:
+    """A column's values; see SparkSessionConnectionManager.process_results."""
+    decimals = [value for value in values if isinstance(value, Decimal)]
+    if not decimals:
+        return values
+    if all(value.as_tuple().exponent == 0 for value in decimals):
+        return [int(value) if value is not None else None for value in values]
+    if any(len(value.as_tuple().digits) > DOUBLE_DIGITS for value in decimals):
+        return [str(value) if value is not None else None for value in values]
+    return values
+
+
 class Handle:
     """One dbt connection: the thread's session, and the rows of its last statement."""
 
@@ -198,6 +211,16 @@ class SparkSessionConnectionManager(SparkConnectionManager):
     @classmethod
     def get_response(cls, cursor: Any) -> AdapterResponse:
         return AdapterResponse(_message="OK")
+
+    @classmethod
+    def process_results(cls, column_names: Any, rows: Any) -> Any:
+        """Rows for dbt, with decimals that its JSON output leaves exact.
+
+        dbt writes a Decimal as a double: a key above 2^53 or a large sum would come out wrong.
+        Whole decimals become int, columns with more than 15 digits text.
+        """
+        columns = [_exact(list(values)) for values in zip(*rows, strict=True)] if rows else []
+        return super().process_results(column_names, list(zip(*columns, strict=True)))
 
     @classmethod
     def data_type_code_to_name(cls, type_code: Any) -> str:

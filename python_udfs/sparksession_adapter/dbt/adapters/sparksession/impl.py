@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from dbt.adapters.base import PythonJobHelper
@@ -19,6 +20,7 @@ from dbt.adapters.sparksession.inputs import (
     Read,
     partition_predicate,
 )
+from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.snapshots import History, Snapshot
@@ -54,6 +56,13 @@ class SparkSessionRelation(SparkRelation):
     @property
     def name_only(self) -> SparkSessionRelation:
         return self if self.reading is None else self.replace(reading=None)
+
+
+def _cell_text(cell: Any) -> str | None:
+    if cell is None:
+        return None
+    # `1e3` reads as Decimal("1E+3"), which Spark casts to no whole number
+    return f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
 
 
 class SparkSessionAdapter(SparkAdapter):
@@ -309,12 +318,14 @@ class SparkSessionAdapter(SparkAdapter):
             properties[INPUT_PROPERTY + read.table] = str(read.pinned)
         for key, value in properties.items():
             conf.set(PROPERTY_SETTING + key, value)
-        return table
+        return table, Progress(own.session, node.name)
 
     def post_model_hook(self, config: Any, context: Any) -> None:
         if context is None:
             return
-        self.inputs.built(context)
+        table, progress = context
+        progress.stop()
+        self.inputs.built(table)
         own_session(self.config.credentials).reset()
 
     @available
@@ -328,7 +339,13 @@ class SparkSessionAdapter(SparkAdapter):
     def nothing_new(self, model: dict) -> bool:
         """Whether an incremental run of the model has nothing to add and need not commit."""
         inputs = self.inputs.of(model["unique_id"])
-        return inputs.nothing_new or inputs.unchanged
+        if model["language"] == "python":
+            return inputs.nothing_new
+        return inputs.unchanged and self._all_inputs_pinned(model, graph)
+
+    @staticmethod
+    def _all_inputs_pinned(model: dict, inputs: Any, graph: dict) -> bool:
+        return False
 
     @available
     def replaced_predicate(self, model: dict) -> str | None:
@@ -373,6 +390,25 @@ class SparkSessionAdapter(SparkAdapter):
             "rows_removed": removed,
         }
 
+    @available
+    def rows_of_run(self, relation: Any) -> str:
+        """SQL text, for a `from`, of the rows that this run's commits added to `relation`."""
+        table, run = relation.name_only.render(), get_invocation_id()
+        history = self.history(table)
+        added = []
+        for commit in history.ancestry(history.head):
+            if commit.summary.get("dbt.run") != run:
+                break
+            added.append(commit)
+        if not added:
+            return f"(select * from {table} limit 0)"
+        if added[-1].parent is None or not all(commit.adds_only for commit in added):
+            return table
+        return (
+            f"(select * from {table} with (`start-snapshot-id` = '{added[-1].parent}', "
+            f"`end-snapshot-id` = '{history.head}'))"
+        )
+
     def _partition_rows(self, inputs: Any) -> int | None:
         """Rows in the replaced partitions of the inputs, from Iceberg's partition table."""
         if inputs.predicate == "false":
@@ -402,9 +438,7 @@ class SparkSessionAdapter(SparkAdapter):
         No cell becomes SQL, so any text comes through as it is.
         """
         names = list(table.column_names)
-        rows = [
-            [None if cell is None else str(cell) for cell in row.values()] for row in table.rows
-        ]
+        rows = [[_cell_text(cell) for cell in row.values()] for row in table.rows]
         schema = ", ".join(f"`{name.replace('`', '``')}` string" for name in names)
         self._session().createDataFrame(rows, schema).createOrReplaceTempView(view)
 

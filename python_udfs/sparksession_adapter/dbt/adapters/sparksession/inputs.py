@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from dataclasses import dataclass, field
+from urllib.parse import unquote_plus
 
 from dbt.adapters.sparksession.snapshots import History, Snapshot
 
 INPUT_PROPERTY = "dbt.input."
 PROPERTY_SETTING = "spark.sql.iceberg.snapshot-property."
-
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_WHOLE = re.compile(r"-?\d+")
 
 
 @dataclass
@@ -97,16 +94,18 @@ def partition_predicate(column: str, partitions: set[str]) -> str:
 
     Args:
         column: the partition column; identity transform.
-        partitions: as Iceberg's summaries write them, e.g. {"cut_date=2026-03-01"}. Parts of
-            other partition columns are passed over.
+        partitions: as Iceberg's summaries write them, values URL-encoded, e.g.
+            {"cut_date=2026-03-01"}. Parts of other partition columns are passed over.
 
     Returns:
-        e.g. "cut_date in (date '2026-03-01')"; "false" for no partitions.
+        e.g. "cut_date in ('2026-03-01')"; "false" for no partitions. Spark casts the texts to
+        the column's type: a text that looks like a number or a date stays right for a text
+        column too.
     """
     prefix = f"{column}="
     values = sorted(
         {
-            part.removeprefix(prefix)
+            unquote_plus(part.removeprefix(prefix))
             for path in partitions
             for part in path.split("/")
             if part.startswith(prefix)
@@ -114,17 +113,13 @@ def partition_predicate(column: str, partitions: set[str]) -> str:
     )
     if not values and partitions:
         raise ValueError(f"no partition column {column!r} in {sorted(partitions)[0]!r}")
-    literals = [_literal(value) for value in values if value != "null"]
+    literals = [_text(value) for value in values if value != "null"]
     conditions = [f"{column} in ({', '.join(literals)})"] if literals else []
     if "null" in values:
         conditions.append(f"{column} is null")
     return " or ".join(conditions) if conditions else "false"
 
 
-def _literal(value: str) -> str:
-    if _DATE.fullmatch(value):
-        return f"date '{value}'"
-    if _WHOLE.fullmatch(value):
-        return value
+def _text(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

@@ -34,6 +34,7 @@ class SessionJobHelper(PythonJobHelper):
     Beyond dbt's own, the model's `dbt` has:
         dbt.ref(name): the input's rows as of the run's pinned snapshot.
         dbt.new_rows(dbt.ref(name)): the rows that the input got since this model's last commit.
+        dbt.inputs_unchanged(): whether all inputs stand where the last commit read them.
         dbt.snapshot_property(key, default): what this model's last commit said of itself.
         dbt.set_snapshot_property(key, value): lets this commit say it, with the data.
         dbt.own_rows_since(key): rows that the model's commits added, from the one that says
@@ -69,6 +70,7 @@ class SessionJobHelper(PythonJobHelper):
             dbt.snapshot_property = self._snapshot_property
             dbt.set_snapshot_property = self.adapter.set_snapshot_property
             dbt.own_rows_since = lambda key: self.adapter.own_rows_since(self.model, key)
+            dbt.inputs_unchanged = lambda: self.adapter.inputs.of(self.model["unique_id"]).unchanged
             dbt.meta = self.model["config"].get("meta") or {}
             dbt.run_id, dbt.project_root = get_invocation_id(), root
             self._incremental = dbt.is_incremental
@@ -91,6 +93,10 @@ class SessionJobHelper(PythonJobHelper):
                 raise TypeError(
                     f"the model must return a Spark DataFrame, got {type(frame).__name__}"
                 )
+        # unchanged inputs don't prove it: a Python model may read more than dbt knows of
+        if self._incremental and inputs.unchanged and frame.isEmpty():
+            inputs.nothing_new = True
+            return
         if self.model["config"].get("incremental_strategy") == "merge":
             # Spark 4.1 has no plan for a MERGE from a DataFrame's view
             frame = frame.localCheckpoint(eager=False)

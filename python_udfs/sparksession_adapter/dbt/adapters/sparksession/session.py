@@ -27,7 +27,7 @@ OLDEST_JAVA, NEWEST_JAVA = 17, 24  # Spark 4.1 needs 17; Hadoop's security calls
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a lease may end while its thread holds it
 _application: SparkSession | None = None
 _own = threading.local()
 
@@ -149,13 +149,17 @@ def _start(credentials: Any) -> SparkSession:
     return session
 
 
+def _is_stopped(session: SparkSession) -> bool:
+    """Whether somebody (a Python model) stopped the application."""
+    context = getattr(session, "_sc", None)  # Spark Connect has none
+    return context is not None and context._jsc is None
+
+
 def application(credentials: Any) -> SparkSession:
     """The process's one Spark application, started when it is first asked for."""
     global _application
     with _lock:
-        if _application is None or getattr(_application, "_sc", None) is None:
-            _application = _start(credentials)
-        elif getattr(_application._sc, "_jsc", 1) is None:  # stopped by a Python model
+        if _application is None or _is_stopped(_application):
             _application = _start(credentials)
         return _application
 
@@ -176,9 +180,10 @@ class OwnSession:
         else:
             self.session = app.newSession()
         for key, value in credentials.spark_settings().items():
-            if key.startswith("spark.sql.") and self.session.conf.isModifiable(key):
-                self.session.conf.set(key, value)
-            elif key.startswith("spark.sql.catalog."):
+            of_catalog = key.startswith("spark.sql.catalog.")
+            if of_catalog or (
+                key.startswith("spark.sql.") and self.session.conf.isModifiable(key)
+            ):
                 self.session.conf.set(key, value)
         self.settings = dict(self.session.conf.getAll)
 
@@ -197,13 +202,35 @@ class OwnSession:
                 self.session.catalog.dropTempView(views.apply(index).table())
 
 
+class _Lease:
+    """A thread's hold on a session; when the thread ends the next one may have it.
+
+    dbt makes new threads for every command, and a session has a catalog with open connections.
+    """
+
+    def __init__(self, app: Any, key: tuple[str, str], credentials: Any) -> None:
+        self.app, self.key = app, key
+        with _lock:
+            free = _free.get((id(app), key))
+            own = free.pop() if free else None
+        self.own = own or OwnSession(credentials)
+
+    def __del__(self) -> None:
+        with _lock:
+            _free.setdefault((id(self.app), self.key), []).append(self.own)
+
+
+_free: dict[tuple, list[OwnSession]] = {}
+
+
 def own_session(credentials: Any) -> OwnSession:
     """The calling thread's session for these credentials' warehouse."""
     key = (credentials.path(credentials.warehouse), json.dumps(credentials.spark_settings()))
     app = application(credentials)
-    if getattr(_own, "key", None) != key or getattr(_own, "app", None) is not app:
-        _own.key, _own.app, _own.value = key, app, OwnSession(credentials)
-    return _own.value
+    lease = getattr(_own, "lease", None)
+    if lease is None or lease.key != key or lease.app is not app:
+        lease = _own.lease = _Lease(app, key, credentials)
+    return lease.own
 
 
 _NOISE = re.compile(r"^\s+at [\w.$/<>]+\(|^\s*\.\.\. \d+ more$|^Driver stacktrace:$")

@@ -48,7 +48,8 @@
         {%- call statement('create_staging_relation') -%}
             {{ create_table_as(True, staging_relation, select_sql) }}
         {%- endcall -%}
-        {%- set schema_changes = process_schema_changes(
+        {# the staged columns; none under on_schema_change='ignore', where both are the same #}
+        {%- set staged_columns = process_schema_changes(
             on_schema_change, staging_relation, existing_relation
         ) -%}
         {%- set target_columns = adapter.get_columns_in_relation(target_relation) -%}
@@ -57,7 +58,8 @@
                 'target_relation': target_relation,
                 'temp_relation': staging_relation,
                 'unique_key': config.get('unique_key'),
-                'dest_columns': target_columns,
+                'dest_columns': staged_columns or target_columns,
+                'target_columns': target_columns,
                 'incremental_predicates': config.get('predicates')
                     or config.get('incremental_predicates'),
             }) }}
@@ -107,7 +109,7 @@
 
 {% macro _overwrite_partitions(arg_dict) %}
     {%- set columns = arg_dict['dest_columns'] | map(attribute='quoted') | join(', ') -%}
-    insert overwrite {{ arg_dict['target_relation'] }}
+    insert overwrite {{ arg_dict['target_relation'] }} ({{ columns }})
     select {{ columns }} from {{ arg_dict['temp_relation'] }}
 {% endmacro %}
 
@@ -121,12 +123,13 @@
         ) -%}
     {%- endif -%}
     {%- set keys = [unique_key] if unique_key is string else unique_key -%}
+    {%- set names = arg_dict['dest_columns'] | map(attribute='quoted') | list -%}
+    {# dbt-spark says none for `all` #}
     {%- set update_columns = get_merge_update_columns(
         config.get('merge_update_columns'),
         config.get('merge_exclude_columns'),
         arg_dict['dest_columns'],
-    ) -%}
-    {%- set names = arg_dict['dest_columns'] | map(attribute='quoted') | list -%}
+    ) or names -%}
     merge into {{ arg_dict['target_relation'] }} as dbt_internal_dest
     using {{ arg_dict['temp_relation'] }} as dbt_internal_source
     on

@@ -1,0 +1,55 @@
+# What it does is told by `make help`.
+PYTHON ?= python3
+BIN := .venv/bin
+export DBT_PROFILES_DIR := $(CURDIR)/profiles
+export PYTHONDONTWRITEBYTECODE := 1
+# LANDING=<folder> and WAREHOUSE=<folder> on the command line reach dbt as environment variables
+ifdef LANDING
+export LANDING
+endif
+ifdef WAREHOUSE
+export WAREHOUSE
+endif
+
+.PHONY: help setup run test lint docs soak bench lock clean
+
+help:
+	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
+	@echo "make test    run every test"
+	@echo "make lint    sqlfluff and ruff"
+	@echo "make docs    build the dbt docs"
+	@echo "make soak    the long randomised tests"
+	@echo "make bench   benchmarks, see benchmarks/RESULTS.md"
+
+setup: .venv/.ready
+
+.venv/.ready: requirements.lock requirements-java.lock tools/setup.py python_udfs/sparksession_adapter/pyproject.toml
+	@$(PYTHON) tools/setup.py
+
+run: setup
+	@$(BIN)/python -m tools.run
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/sqlfluff lint models tests/dbt macros
+
+docs: setup
+	@$(BIN)/python -m tools.docs
+
+soak: setup
+	$(BIN)/python -m pytest -m soak
+
+bench: setup
+	$(BIN)/python -m benchmarks.bench_daily_cut
+
+# needs uv: pip install uv
+lock:
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --no-header --no-annotate --quiet requirements.in -o requirements.lock
+
+clean:
+	rm -rf target logs warehouse

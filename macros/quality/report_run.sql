@@ -1,0 +1,96 @@
+{#
+    Runs at the end of every run: what each model read and wrote, and how many messages were
+    refused. Above `reject_threshold` it fails the run; by then everything is saved.
+#}
+{% macro report_run(results) %}
+    {% if not execute or flags.WHICH not in ['run', 'build'] %}
+        {% do return('') %}
+    {% endif %}
+    {% set built = [] %}
+    {% for result in results if result.node.resource_type == 'model' %}
+        {% do built.append(result) %}
+    {% endfor %}
+    {% if built %}
+        {% do _print_models(built) %}
+        {% do _judge_rejects(built) %}
+    {% endif %}
+    {% do return('') %}
+{% endmacro %}
+
+{% macro _print_models(built) %}
+    {% set line = '%-38s %14s %14s %9s' %}
+    {% do print('') %}
+    {% do print(line | format('model', 'rows read', 'rows written', 'seconds')) %}
+    {% set written = namespace(rows=0, failed=0) %}
+    {% for result in built %}
+        {% set response = result.adapter_response %}
+        {% set is_table = 'rows_affected' in response %}
+        {% set rows_read = response.get('code', '') if is_table else '' %}
+        {% if result.status != 'success' %}
+            {% set written.failed = written.failed + 1 %}
+        {% endif %}
+        {% do print(line | format(
+            result.node.name,
+            '{:,}'.format(rows_read | int) if rows_read else '-',
+            '{:,}'.format(response['rows_affected']) if is_table else result.status
+                if result.status != 'success' else 'view',
+            '%.1f' | format(result.execution_time),
+        )) %}
+        {% set written.rows = written.rows + (response.get('rows_affected') or 0) %}
+    {% endfor %}
+    {% if not written.rows and not written.failed %}
+        {% do print('Nothing new has landed: no row was added.') %}
+    {% endif %}
+    {% do print('') %}
+{% endmacro %}
+
+{# Messages and refused messages of this run, from the rows that its own commits added. #}
+{% macro _judge_rejects(built) %}
+    {% set counts = namespace(messages=0, rejected=0, where=[], untaken=0) %}
+    {% for result in built if result.status == 'success' %}
+        {% set name = result.node.name %}
+        {% if name.startswith('ods_') and result.adapter_response.get('rows_affected') %}
+            {% set relation = api.Relation.create(
+                schema=result.node.schema, identifier=result.node.alias
+            ) %}
+            {% set row = run_query(
+                'select count(*), count(reject_reason)'
+                ~ (_untaken_count() if name == 'ods_binlog' else ', 0')
+                ~ ' from ' ~ adapter.rows_of_run(relation)
+            ).rows[0] %}
+            {% set counts.untaken = counts.untaken + row[2] %}
+            {% set counts.messages = [counts.messages, row[0]] | max %}
+            {% set counts.rejected = counts.rejected + row[1] %}
+            {% if row[1] %}
+                {% do counts.where.append(row[1] ~ ' by ' ~ name) %}
+            {% endif %}
+        {% endif %}
+    {% endfor %}
+    {% if counts.untaken %}
+        {% do print(
+            '%s changes are of tables that no ODS model takes; see meta_untaken.\n'
+            | format('{:,}'.format(counts.untaken))
+        ) %}
+    {% endif %}
+    {% if counts.rejected %}
+        {% set share = counts.rejected / counts.messages %}
+        {% set text = (
+            '%d of %d messages were refused (%.2f %%): %s. They are in meta_quarantine with their '
+            ~ 'reasons.'
+        ) | format(counts.rejected, counts.messages, 100 * share, counts.where | join(', ')) %}
+        {% if share > var('reject_threshold') | float %}
+            {% do exceptions.raise_compiler_error(
+                text ~ ' That is above reject_threshold (' ~ var('reject_threshold')
+                ~ '). The good rows are built; look at the reasons, then run again or raise the '
+                ~ 'threshold.'
+            ) %}
+        {% endif %}
+        {% do exceptions.warn(text) %}
+    {% endif %}
+{% endmacro %}
+
+{% macro _untaken_count() %}
+    {% do return(
+        ", count_if(op in ('insert', 'update', 'delete') and not (" ~ is_taken_table() ~ "))"
+    ) %}
+{% endmacro %}

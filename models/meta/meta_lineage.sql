@@ -1,0 +1,56 @@
+{%- set tables = [
+    ref('ods_binlog'),
+    ref('ods_shop__order_info'),
+    ref('dws_trade__user_status_1d'),
+] -%}
+
+with
+
+commits as (
+    {%- for table in tables %}
+    select
+        '{{ table }}' as table_name,
+        snapshot_id,
+        parent_id,
+        committed_at,
+        operation,
+        summary
+    from {{ table }}.snapshots
+    {%- if not loop.last %}
+    union all
+    {%- endif %}
+    {%- endfor %}
+),
+
+inputs as (
+    select
+        table_name,
+        snapshot_id,
+        parent_id,
+        committed_at,
+        operation,
+        summary,
+        map_filter(summary, (name, value) -> name like 'dbt.input.%') as input_snapshots
+    from commits
+),
+
+lineage as (
+    select
+        inputs.table_name,
+        inputs.snapshot_id,
+        inputs.parent_id,
+        inputs.committed_at,
+        inputs.operation,
+        inputs.summary['dbt.run'] as run_id,
+        inputs.summary['dbt.model'] as model_id,
+        inputs.summary['dbt.code'] as code_version,
+        cast(coalesce(inputs.summary['added-records'], '0') as bigint) as rows_added,
+        cast(coalesce(inputs.summary['deleted-records'], '0') as bigint) as rows_removed,
+        substr(input_key, length('dbt.input.') + 1) as input_table,
+        cast(input_value as bigint) as input_snapshot_id
+    from inputs
+    lateral view outer
+        explode(inputs.input_snapshots) pairs as input_key, input_value
+)
+
+select * from lineage

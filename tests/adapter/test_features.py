@@ -1,0 +1,195 @@
+"""dbt's own features: unit tests, data tests, docs, show."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+FILES = {
+    "models/orders.sql": """
+        {{ config(materialized='table') }}
+        select * from values (1, 'paid', 10.50), (2, 'open', 2.25), (3, 'paid', 1.00)
+            as t(id, status, amount)
+    """,
+    "models/totals.sql": """
+        {{ config(materialized='incremental', unique_key='status', incremental_strategy='merge') }}
+        select
+            o.status,
+            sum(o.amount) {% if is_incremental() %} + max(coalesce(t.total, 0)) {% endif %} as total
+        from {{ new_rows(ref('orders')) }} as o
+        {% if is_incremental() %} left join {{ this }} as t on t.status = o.status {% endif %}
+        group by o.status
+    """,
+    "models/paid.sql": """
+        {{ config(materialized='view') }}
+        select * from {{ ref('orders') }} where status = 'paid'
+    """,
+    "models/models.yml": """
+        models:
+          - name: orders
+            columns:
+              - name: id
+                data_tests: [unique, not_null]
+              - name: status
+                data_tests:
+                  - accepted_values: {arguments: {values: [paid, open]}}
+                  - accepted_values:
+                      name: only_paid
+                      arguments: {values: [paid]}
+          - name: totals
+            columns:
+              - name: status
+                data_tests:
+                  - relationships: {arguments: {to: ref('orders'), field: status}}
+        unit_tests:
+          - name: paid_orders_only
+            model: paid
+            given:
+              - input: ref('orders')
+                rows:
+                  - {id: 1, status: paid, amount: 1.5}
+                  - {id: 2, status: "it's"}
+            expect:
+              rows: [{id: 1, status: paid, amount: 1.5}]
+          - name: totals_from_nothing
+            model: totals
+            overrides: {macros: {is_incremental: false}}
+            given:
+              - input: ref('orders')
+                rows: [{id: 1, status: a, amount: 1}, {id: 2, status: a, amount: 2}]
+            expect:
+              rows: [{status: a, total: 3}]
+          - name: totals_go_on
+            model: totals
+            overrides: {macros: {is_incremental: true}}
+            given:
+              - input: ref('orders')
+                rows: [{id: 1, status: a, amount: 1}, {id: 2, status: b, amount: 2}]
+              - input: this
+                rows: [{status: a, total: 10}]
+            expect:
+              rows: [{status: a, total: 11}, {status: b, total: 2}]
+          - name: totals_wrong
+            model: totals
+            overrides: {macros: {is_incremental: false}}
+            given:
+              - input: ref('orders')
+                rows: [{id: 1, status: a, amount: 1}]
+            expect:
+              rows: [{status: a, total: 77}]
+    """,
+    "tests/nothing_is_free.sql": "select * from {{ ref('orders') }} where amount <= 0",
+    "tests/nothing_is_dear.sql": "select * from {{ ref('orders') }} where amount > 10",
+    "tests/breaks.sql": """
+        select id from {{ ref('orders') }} where cast(status as int) = id
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def project(make_project):
+    project = make_project(FILES)
+    project.run("run")
+    return project
+
+
+@pytest.fixture(scope="module")
+def tested(project):
+    return project.run("test", expect_ok=False)
+
+
+def test_generic_tests_say_pass_and_fail(tested):
+    statuses = tested.statuses()
+    assert statuses["unique_orders_id"] == "pass"
+    assert statuses["not_null_orders_id"] == "pass"
+    assert statuses["accepted_values_orders_status__paid__open"] == "pass"
+    assert statuses["relationships_totals_status__status__ref_orders_"] == "pass"
+    assert (statuses["only_paid"], tested.results["only_paid"].failures) == ("fail", 1)
+
+
+def test_singular_tests_say_pass_and_fail(tested):
+    assert tested.statuses()["nothing_is_free"] == "pass"
+    assert tested.statuses()["nothing_is_dear"] == "fail"
+
+
+def test_test_that_cannot_run_says_why_without_a_java_stack(tested):
+    result = tested.results["breaks"]
+    assert result.status == "error"
+    assert "[CAST_INVALID_INPUT]" in result.message
+    assert "scala:" not in tested.log and ".java:" not in tested.log
+
+
+@pytest.mark.parametrize("name", ["paid_orders_only", "totals_from_nothing", "totals_go_on"])
+def test_unit_tests_pass(tested, name):
+    assert tested.statuses()[name] == "pass"
+
+
+def test_unit_test_fails_with_the_difference(tested):
+    assert tested.statuses()["totals_wrong"] == "fail"
+    assert "77" in tested.results["totals_wrong"].message
+
+
+def test_tests_leave_nothing_behind(project, tested):
+    assert {row["tableName"] for row in project.query("show tables in dw")} == {"orders", "totals"}
+    assert {row["viewName"] for row in project.query("show views in dw")} == {"paid"}
+    # a test pins its reads too: it must not pass for the model's own
+    assert project.run("run", "--select", "totals").results["totals"].message == "nothing new"
+
+
+def test_docs_know_columns_and_figures(project):
+    project.run("docs", "generate")
+    catalog = json.loads((project.target / "catalog.json").read_text(encoding="utf-8"))
+    nodes = catalog["nodes"]
+    assert catalog["errors"] is None
+    assert set(nodes) == {"model.small.orders", "model.small.totals", "model.small.paid"}
+    assert {name: one["type"] for name, one in nodes["model.small.orders"]["columns"].items()} == {
+        "id": "int",
+        "status": "string",
+        "amount": "decimal(4,2)",
+    }
+    assert nodes["model.small.orders"]["metadata"]["type"] == "table"
+    assert nodes["model.small.paid"]["metadata"]["type"] == "view"
+    figures = {
+        name: {key: one["value"] for key, one in node["stats"].items() if key != "has_stats"}
+        for name, node in nodes.items()
+    }
+    assert figures["model.small.orders"]["rows"] == 3
+    assert figures["model.small.orders"]["files"] >= 1
+    assert figures["model.small.orders"]["bytes"] > 0
+    assert figures["model.small.paid"] == {"columns": 3}
+
+
+def test_show_is_exact(project):
+    sql = (
+        "select cast(18446744073709551615 as decimal(20, 0)) as whole, "
+        "cast('12345678901234567.89' as decimal(20, 2)) as money, "
+        "cast(9007199254740993 as bigint) as big, cast(null as decimal(20, 0)) as missing"
+    )
+    outcome = project.run("show", "--inline", sql, "--output", "json", "--quiet")
+    assert json.loads(outcome.log) == {
+        "show": [
+            {
+                "whole": 18446744073709551615,
+                "money": "12345678901234567.89",
+                "big": 9007199254740993,
+                "missing": None,
+            }
+        ]
+    }
+
+
+def test_show_may_have_no_rows(project):
+    outcome = project.run(
+        "show", "--inline", "select 1.5 as n where false", "--output", "json", "--quiet"
+    )
+    assert json.loads(outcome.log) == {"show": []}
+
+
+def test_error_of_a_model_is_sparks_own_message(project):
+    project.write({"models/broken.sql": "select nowhere from {{ ref('orders') }}"})
+    outcome = project.run("run", "--select", "broken", expect_ok=False)
+    (project.root / "models" / "broken.sql").unlink()
+    message = outcome.results["broken"].message
+    assert "[UNRESOLVED_COLUMN.WITH_SUGGESTION]" in message and "`nowhere`" in message
+    assert ".scala:" not in outcome.log and "'Project" not in outcome.log

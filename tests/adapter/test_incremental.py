@@ -1,0 +1,186 @@
+"""Incremental models in SQL and Python, and what becomes of them as their source changes shape."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+
+def python_model(config: str, table: str) -> str:
+    return f"""
+    def model(dbt, session):
+        dbt.config(materialized="incremental", {config})
+        return dbt.source("src", "{table}")
+    """
+
+
+def sql_model(config: str, table: str) -> str:
+    return f"""
+    {{{{ config(materialized='incremental', {config}) }}}}
+    select * from {{{{ source('src', '{table}') }}}}
+    """
+
+
+FILES = {
+    "models/sources.yml": """
+        sources:
+          - name: src
+            tables: [{name: changes}, {name: days}, {name: shape}]
+    """,
+    "macros/keep_largest.sql": """
+        {% macro get_incremental_keep_largest_sql(arg_dict) %}
+            merge into {{ arg_dict.target_relation }} as old
+            using {{ arg_dict.temp_relation }} as new
+            on old.id <=> new.id
+            when matched and new.v > old.v then update set v = new.v
+            when not matched then insert (id, part, v) values (new.id, new.part, new.v)
+        {% endmacro %}
+    """,
+    "models/appended.sql": sql_model("", "changes"),
+    "models/merged.sql": sql_model(
+        "incremental_strategy='merge', unique_key=['id', 'part']", "changes"
+    ),
+    "models/merged_one_key.sql": sql_model(
+        "incremental_strategy='merge', unique_key='id', merge_update_columns=['part']", "changes"
+    ),
+    "models/overwritten.sql": sql_model(
+        "incremental_strategy='insert_overwrite', partition_by='day'", "days"
+    ),
+    "models/largest.sql": sql_model("incremental_strategy='keep_largest'", "changes"),
+    "models/unknown.sql": sql_model("incremental_strategy='upsert'", "changes"),
+    "models/keyless.sql": sql_model("incremental_strategy='merge'", "changes"),
+    "models/py_appended.py": python_model("", "changes"),
+    "models/py_merged.py": python_model(
+        "incremental_strategy='merge', unique_key=['id', 'part']", "changes"
+    ),
+    "models/py_overwritten.py": python_model(
+        "incremental_strategy='insert_overwrite', partition_by='day'", "days"
+    ),
+    "models/shape_append.sql": sql_model("on_schema_change='append_new_columns'", "shape"),
+    "models/shape_sync.sql": sql_model("on_schema_change='sync_all_columns'", "shape"),
+    "models/shape_fail.sql": sql_model("on_schema_change='fail'", "shape"),
+    "models/py_shape_sync.py": python_model("on_schema_change='sync_all_columns'", "shape"),
+}
+
+
+@pytest.fixture(scope="module")
+def built(make_project):
+    """The project, built, its sources replaced, and run again; with both outcomes."""
+    project = make_project(FILES)
+    project.query("create namespace if not exists src")
+    project.query("create namespace if not exists dw")
+    write = "create or replace table src.{} using iceberg as select * from values {}"
+    changes = "(1, 'a', 10), (2, 'a', 20), (cast(null as int), 'a', 30), (4, null, 40)"
+    project.query(write.format("changes", f"{changes} as t(id, part, v)"))
+    days = "(date '2026-03-01', 1), (date '2026-03-02', 2)"
+    project.query(write.format("days", f"{days} as t(day, n)"))
+    project.query(write.format("shape", "(1, 'b1') as t(id, b)"))
+    first = project.run("run", expect_ok=False)
+
+    changes = "(1, 'a', 11), (null, 'a', 31), (4, null, 41), (5, 'e', 50), (2, 'a', 19)"
+    project.query(write.format("changes", f"{changes} as t(id, part, v)"))
+    days = "(date '2026-03-02', 20), (date '2026-03-02', 21), (date '2026-03-03', 3)"
+    project.query(write.format("days", f"{days} as t(day, n)"))
+    project.query(write.format("shape", "(2, 'c2') as t(id, c)"))
+    second = project.run("run", expect_ok=False)
+    return project, first, second
+
+
+def test_all_fitting_models_succeed(built):
+    _, first, second = built
+    assert {name for name, status in first.statuses().items() if status != "success"} == {
+        "unknown"
+    }
+    assert {name for name, status in second.statuses().items() if status != "success"} == {
+        "unknown",
+        "keyless",
+        "shape_fail",
+    }
+
+
+@pytest.mark.parametrize("model", ["appended", "py_appended"])
+def test_append_adds_all_rows(built, model):
+    project, _, _ = built
+    rows = project.query(f"select v from dw.{model} order by v")
+    assert [row["v"] for row in rows] == [10, 11, 19, 20, 30, 31, 40, 41, 50]
+
+
+@pytest.mark.parametrize("model", ["merged", "py_merged"])
+def test_merge_matches_null_keys(built, model):
+    project, _, _ = built
+    rows = project.query(f"select * from dw.{model} order by v")
+    assert [tuple(row.values()) for row in rows] == [
+        (1, "a", 11),
+        (2, "a", 19),
+        (None, "a", 31),
+        (4, None, 41),
+        (5, "e", 50),
+    ]
+
+
+def test_merge_updates_the_named_columns_only(built):
+    project, _, _ = built
+    assert project.column("select v from dw.merged_one_key order by v") == [10, 20, 30, 40, 50]
+
+
+@pytest.mark.parametrize("model", ["overwritten", "py_overwritten"])
+def test_insert_overwrite_replaces_the_given_partitions(built, model):
+    project, _, _ = built
+    rows = project.query(f"select * from dw.{model} order by n")
+    assert [tuple(row.values()) for row in rows] == [
+        (date(2026, 3, 1), 1),
+        (date(2026, 3, 3), 3),
+        (date(2026, 3, 2), 20),
+        (date(2026, 3, 2), 21),
+    ]
+
+
+def test_custom_strategy_is_found_by_its_name(built):
+    project, _, _ = built
+    rows = project.query("select id, v from dw.largest order by v")
+    assert [(row["id"], row["v"]) for row in rows] == [
+        (1, 11),
+        (2, 20),
+        (None, 31),
+        (4, 41),
+        (5, 50),
+    ]
+
+
+def test_unknown_strategy_is_one_clear_error(built):
+    _, first, _ = built
+    message = first.results["unknown"].message
+    assert "incremental_strategy of unknown must be append, merge" in message
+    assert "got 'upsert'" in message
+
+
+def test_merge_without_a_key_is_one_clear_error(built):
+    _, _, second = built
+    message = second.results["keyless"].message
+    assert "incremental_strategy merge of keyless needs a unique_key" in message
+
+
+def test_append_new_columns_keeps_the_lost_one(built):
+    project, _, _ = built
+    assert project.query("select * from dw.shape_append order by id") == [
+        {"id": 1, "b": "b1", "c": None},
+        {"id": 2, "b": None, "c": "c2"},
+    ]
+
+
+@pytest.mark.parametrize("model", ["shape_sync", "py_shape_sync"])
+def test_sync_all_columns_adds_and_drops(built, model):
+    project, _, _ = built
+    assert project.query(f"select * from dw.{model} order by id") == [
+        {"id": 1, "c": None},
+        {"id": 2, "c": "c2"},
+    ]
+
+
+def test_schema_change_fails_where_it_is_told_to(built):
+    project, _, second = built
+    assert "The source and target schemas on this incremental model" in (
+        second.results["shape_fail"].message
+    )
+    assert project.query("select * from dw.shape_fail") == [{"id": 1, "b": "b1"}]

@@ -1,0 +1,259 @@
+"""Python models: what they are given, what they may return, how they fail."""
+
+from __future__ import annotations
+
+import pytest
+
+FAILING = """
+import pyarrow as pa
+
+
+def explode(number):
+    raise ValueError(f"bad number {number}")
+
+
+def model(dbt, session):
+    dbt.config(materialized="table")
+    explode(7)
+    return session.range(1)
+"""
+FAILING_IN_WORKER = """
+def check(batches):
+    for batch in batches:
+        if batch.num_rows:
+            raise ValueError("bad batch")
+        yield batch
+
+
+def model(dbt, session):
+    dbt.config(materialized="table")
+    return session.range(3).mapInArrow(check, "id bigint")
+"""
+FAILING_IN_SQL = """
+def model(dbt, session):
+    dbt.config(materialized="table")
+    rows = session.sql("select nowhere from values (1) as t(id)")
+    return rows
+"""
+FILES = {
+    "models/sources.yml": """
+        sources:
+          - name: src
+            tables: [{name: log}]
+    """,
+    "models/models.yml": """
+        models:
+          - name: told
+            config: {meta: {greeting: hello}}
+    """,
+    "models/numbers.sql": "{{ config(materialized='table') }} select 1 as n union all select 2",
+    "models/numbers_view.sql": "select n * 10 as n from {{ ref('numbers') }}",
+    "models/told.py": """
+        def model(dbt, session):
+            dbt.config(materialized="table", tags=["x"])
+            about = [(
+                str(dbt.this), dbt.meta["greeting"], dbt.run_id, dbt.is_incremental,
+                dbt.project_root, dbt.ref("numbers_view").count(),
+            )]
+            return session.createDataFrame(
+                about,
+                "this string, greeting string, run string, incremental boolean, root string, "
+                "n bigint",
+            )
+    """,
+    "models/from_pandas.py": """
+        import pandas as pd
+
+
+        def model(dbt, session):
+            dbt.config(materialized="table")
+            return pd.DataFrame({"id": [1, 2], "name": ["a", "b"]})
+    """,
+    "models/in_worker.py": """
+        def double(batches):
+            import pyarrow.compute as pc
+            import pyarrow as pa
+
+            for batch in batches:
+                yield pa.record_batch([pc.multiply(batch["n"], 2)], names=["n"])
+
+
+        def model(dbt, session):
+            dbt.config(materialized="table")
+            return dbt.ref("numbers").mapInArrow(double, "n int")
+    """,
+    # appends 1, then nothing, then what it counted in its own commits
+    "models/counting.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            runs = int(dbt.snapshot_property("runs", "0"))
+            if runs == 1 and dbt.source("src", "log").count() == 2:
+                return None
+            dbt.set_snapshot_property("runs", str(runs + 1))
+            return session.createDataFrame([(runs + 1,)], "run int")
+    """,
+    "models/outside.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            dbt.ref("numbers").count()
+            return session.createDataFrame([(dbt.run_id,)], "run string")
+    """,
+    "models/reader.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            return dbt.new_rows(dbt.source("src", "log"))
+    """,
+    "models/none_first.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            return None
+    """,
+    "models/wrong_type.py": """
+        def model(dbt, session):
+            dbt.config(materialized="table")
+            return [1, 2]
+    """,
+    "models/new_rows_of_a_view.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            return dbt.new_rows(dbt.ref("numbers_view"))
+    """,
+    "models/failing.py": FAILING,
+    "models/failing_in_worker.py": FAILING_IN_WORKER,
+    "models/failing_in_sql.py": FAILING_IN_SQL,
+}
+BROKEN = {
+    "none_first",
+    "wrong_type",
+    "new_rows_of_a_view",
+    "failing",
+    "failing_in_worker",
+    "failing_in_sql",
+}
+
+
+@pytest.fixture(scope="module")
+def built(make_project):
+    """The project and the outcomes of three runs; the second one found nothing new."""
+    project = make_project(FILES)
+    project.query("create namespace if not exists src")
+    project.query("create table src.log (id int) using iceberg")
+    project.query("insert into src.log values (1), (2)")
+    outcomes = [project.run("run", expect_ok=False)]
+    select = ("--select", "counting", "reader", "outside")
+    outcomes.append(project.run("run", *select))
+    project.query("insert into src.log values (3)")
+    project.query("insert into src.log values (4)")
+    outcomes.append(project.run("run", *select))
+    return project, outcomes
+
+
+def line_of(source: str, text: str) -> int:
+    """Number of the line of a file that holds `text`."""
+    lines = source.lstrip("\n").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def test_only_broken_models_fail(built):
+    _, outcomes = built
+    failed = {name for name, one in outcomes[0].results.items() if one.status != "success"}
+    assert failed == BROKEN
+
+
+def test_model_is_told_about_itself(built):
+    project, outcomes = built
+    rows = project.query("select * from dw.told")
+    run = outcomes[0].raw.args and rows[0].pop("run")
+    assert len(run) == 36
+    assert rows == [
+        {
+            "this": "dw.told",
+            "greeting": "hello",
+            "incremental": False,
+            "root": str(project.root),
+            "n": 2,
+        }
+    ]
+
+
+def test_pandas_frame_becomes_a_table(built):
+    project, _ = built
+    assert project.query("select * from dw.from_pandas order by id") == [
+        {"id": 1, "name": "a"},
+        {"id": 2, "name": "b"},
+    ]
+
+
+def test_function_runs_in_a_worker(built):
+    project, _ = built
+    assert project.column("select n from dw.in_worker order by n") == [2, 4]
+
+
+def test_none_of_an_incremental_run_commits_nothing(built):
+    project, outcomes = built
+    assert [one.results["counting"].message for one in outcomes] == [
+        "+1 rows",
+        "nothing new",
+        "+1 rows",
+    ]
+    assert project.column("select run from dw.counting order by run") == [1, 2]
+    assert project.column("select count(*) from dw.counting.snapshots") == [2]
+
+
+def test_new_rows_come_exactly_once(built):
+    project, outcomes = built
+    assert [one.results["reader"].message for one in outcomes] == [
+        "+2 rows",
+        "nothing new",
+        "+2 rows",
+    ]
+    assert project.column("select id from dw.reader order by id") == [1, 2, 3, 4]
+
+
+def test_rows_that_come_from_elsewhere_are_kept_though_no_input_changed(built):
+    project, _ = built
+    assert len(set(project.column("select run from dw.outside"))) == 3
+
+
+def test_failing_model_shows_its_own_file_and_line(built):
+    _, outcomes = built
+    message = outcomes[0].results["failing"].message
+    frames = [
+        f'models/failing.py", line {line_of(FAILING, "explode(7)")}, in model\n    explode(7)',
+        f'models/failing.py", line {line_of(FAILING, "raise")}, in explode\n    raise ValueError',
+        "ValueError: bad number 7",
+    ]
+    assert all(one in message for one in frames)
+    assert "python_models.py" not in message
+
+
+def test_error_in_a_worker_shows_the_models_file_and_line(built):
+    _, outcomes = built
+    message = outcomes[0].results["failing_in_worker"].message
+    assert f'models/failing_in_worker.py", line {line_of(FAILING_IN_WORKER, "raise")}' in message
+    assert "ValueError: bad batch" in message
+    assert ".scala:" not in message and ".java:" not in message
+
+
+def test_failing_statement_of_a_model_shows_line_and_message(built):
+    _, outcomes = built
+    message = outcomes[0].results["failing_in_sql"].message
+    line = line_of(FAILING_IN_SQL, "select nowhere")
+    assert f'models/failing_in_sql.py", line {line}, in model' in message
+    assert "[UNRESOLVED_COLUMN.WITH_SUGGESTION]" in message
+    assert "py4j" not in message and "'Project" not in message
+
+
+def test_wrong_results_are_told_clearly(built):
+    _, outcomes = built
+    results = outcomes[0].results
+    assert "the model must return a Spark DataFrame, got list" in results["wrong_type"].message
+    assert "the model returned None, but its table has to be made first" in (
+        results["none_first"].message
+    )
+
+
+def test_new_rows_of_a_view_are_refused(built):
+    _, outcomes = built
+    message = outcomes[0].results["new_rows_of_a_view"].message
+    assert "new_rows: dw.numbers_view is a view" in message

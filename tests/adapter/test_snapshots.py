@@ -1,0 +1,169 @@
+"""dbt snapshots on Iceberg: strategies, deletes, a source that changes shape."""
+
+from __future__ import annotations
+
+import pytest
+
+SNAPSHOT = """
+    snapshots:
+      - name: {name}
+        relation: source('src', '{table}')
+        config:
+          unique_key: {key}
+          {config}
+"""
+
+
+def snapshot(name: str, table: str, key: str = "id", **config: str) -> dict[str, str]:
+    """File of one snapshot."""
+    lines = "\n          ".join(f"{key}: {value}" for key, value in config.items())
+    text = SNAPSHOT.format(name=name, table=table, key=key, config=lines)
+    return {f"snapshots/{name}.yml": text}
+
+
+FILES = {
+    "models/sources.yml": """
+        sources:
+          - name: src
+            tables: [{name: people}, {name: pairs}, {name: shape}]
+    """,
+    **snapshot("by_time", "people", strategy="timestamp", updated_at="at"),
+    **snapshot("by_check", "people", strategy="check", check_cols="[name]"),
+    **snapshot(
+        "invalidating", "people", strategy="check", check_cols="all", hard_deletes="invalidate"
+    ),
+    **snapshot(
+        "recording", "people", strategy="timestamp", updated_at="at", hard_deletes="new_record"
+    ),
+    **snapshot(
+        "composite",
+        "pairs",
+        key="[a, b]",
+        strategy="check",
+        check_cols="[v]",
+        hard_deletes="new_record",
+    ),
+    **snapshot("reshaped", "shape", strategy="check", check_cols="all"),
+    **snapshot("reshaped_by_time", "shape", strategy="timestamp", updated_at="at"),
+}
+
+
+@pytest.fixture(scope="module")
+def project(make_project):
+    """A project whose sources went through three versions, each one snapshotted."""
+    project = make_project(FILES)
+    project.query("create namespace if not exists src")
+    versions = [
+        {
+            "people": "(1, 'Ann', 1), (2, 'Bob', 1), (3, 'Cid', 1) as t(id, name, day)",
+            "pairs": "(1, 1, 'x', 1), (1, 2, 'y', 1) as t(a, b, v, day)",
+            "shape": "(1, 'old', 'p', 1) as t(id, lost, kept, day)",
+        },
+        {  # Ann renamed, Bob gone, Dot new, Cid touched but the same
+            "people": "(1, 'Anna', 2), (3, 'Cid', 2), (4, 'Dot', 2) as t(id, name, day)",
+            "pairs": "(1, 1, 'x2', 2), (2, 2, 'z', 2) as t(a, b, v, day)",
+            "shape": "(1, 'q', 'new', 2), (2, 'r', 'new', 2) as t(id, kept, gained, day)",
+        },
+        {  # Bob is back
+            "people": "(1, 'Anna', 2), (2, 'Bob', 3), (3, 'Cid', 2), (4, 'Dot', 2) "
+            "as t(id, name, day)",
+            "pairs": "(1, 1, 'x2', 2), (2, 2, 'z', 2), (1, 2, 'y', 3) as t(a, b, v, day)",
+            "shape": "(1, 'q', 'newer', 3), (2, 'r', 'new', 2) as t(id, kept, gained, day)",
+        },
+    ]
+    for tables in versions:
+        for table, rows in tables.items():
+            project.query(
+                f"create or replace table src.{table} using iceberg as select * except (day), "
+                f"make_timestamp(2026, 3, day, 0, 0, 0) as at from values {rows}"
+            )
+        project.run("snapshot")
+    return project
+
+
+def versions_of(project, table: str, columns: str, order: str) -> list[tuple]:
+    """Rows of a snapshot table: the columns and whether the version is the current one."""
+    rows = project.query(
+        f"select {columns}, dbt_valid_to is null as current from dw.{table} order by {order}"
+    )
+    return [tuple(row.values()) for row in rows]
+
+
+def test_timestamp_strategy_makes_a_version_of_each_touch(project):
+    assert versions_of(project, "by_time", "id, name, day(dbt_valid_from)", "1, 3") == [
+        (1, "Ann", 1, False),
+        (1, "Anna", 2, True),
+        (2, "Bob", 1, False),
+        (2, "Bob", 3, True),
+        (3, "Cid", 1, False),
+        (3, "Cid", 2, True),
+        (4, "Dot", 2, True),
+    ]
+
+
+def test_check_strategy_makes_a_version_of_each_difference(project):
+    assert versions_of(project, "by_check", "id, name", "1, dbt_valid_from") == [
+        (1, "Ann", False),
+        (1, "Anna", True),
+        (2, "Bob", True),
+        (3, "Cid", True),
+        (4, "Dot", True),
+    ]
+
+
+def test_deleted_row_is_invalidated_and_may_return(project):
+    assert versions_of(project, "invalidating", "id, name", "1, dbt_valid_from") == [
+        (1, "Ann", False),
+        (1, "Anna", True),
+        (2, "Bob", False),
+        (2, "Bob", True),
+        (3, "Cid", False),
+        (3, "Cid", True),
+        (4, "Dot", True),
+    ]
+
+
+def test_deleted_row_gets_a_record_with_its_key(project):
+    rows = versions_of(
+        project, "recording", "id, name, dbt_is_deleted", "id, dbt_valid_from, dbt_valid_to"
+    )
+    assert [row for row in rows if row[0] == 2] == [
+        (2, "Bob", "False", False),
+        (2, "Bob", "True", False),
+        (2, "Bob", "False", True),
+    ]
+    assert all(row[0] is not None for row in rows)
+
+
+def test_composite_key_follows_each_pair(project):
+    rows = versions_of(
+        project, "composite", "a, b, v, dbt_is_deleted", "a, b, dbt_valid_from, dbt_valid_to"
+    )
+    assert rows == [
+        (1, 1, "x", "False", False),
+        (1, 1, "x2", "False", True),
+        (1, 2, "y", "False", False),
+        (1, 2, "y", "True", False),
+        (1, 2, "y", "False", True),
+        (2, 2, "z", "False", True),
+    ]
+    columns = [row["col_name"] for row in project.query("describe table dw.composite")]
+    assert not [name for name in columns if name.startswith("dbt_unique_key")]
+
+
+@pytest.mark.parametrize("table", ["reshaped", "reshaped_by_time"])
+def test_source_that_loses_and_gains_a_column_goes_on(project, table):
+    assert versions_of(project, table, "id, lost, kept, gained", "id, dbt_valid_from") == [
+        (1, "old", "p", None, False),
+        (1, None, "q", "new", False),
+        (1, None, "q", "newer", True),
+        (2, None, "r", "new", True),
+    ]
+
+
+def test_unchanged_source_changes_nothing(project):
+    rows = "select * from dw.{} order by id, dbt_valid_from"
+    tables = ("by_time", "by_check", "invalidating", "reshaped")
+    before = [project.query(rows.format(table)) for table in tables]
+    project.run("snapshot")
+    assert [project.query(rows.format(table)) for table in tables] == before

@@ -1,0 +1,263 @@
+"""The adapter's parts that need no Spark."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from dbt.adapters.sparksession import session
+from dbt.adapters.sparksession.connections import literal
+from dbt.adapters.sparksession.inputs import Inputs, partition_predicate
+from dbt.adapters.sparksession.session import find_java, java_major, message_of
+from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt_common.exceptions import DbtRuntimeError
+
+# ---- Java ------------------------------------------------------------------------------------
+
+
+def fake_java(home: Path, version: str) -> str:
+    """Make `home`/bin/java, which says that it is `version`; return `home`."""
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f'#!/bin/sh\necho \'openjdk version "{version}" 2025-01-01\' >&2\n')
+    java.chmod(0o755)
+    return str(home)
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """A machine without any Java, and the three places that are looked at."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}/onpath/bin:/usr/bin-none")
+    monkeypatch.setattr(session.sys, "prefix", str(tmp_path / "venv"))
+    # the fake java is a script for /bin/sh, found by its own first line
+    return {
+        "home": tmp_path / "home",
+        "path": tmp_path / "onpath",
+        "setup": tmp_path / "venv" / "jre",
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "major"),
+    [("1.8.0_452", 8), ("11.0.27", 11), ("17.0.15", 17), ("21", 21), ("25-ea", 25)],
+)
+def test_java_says_its_major_version(tmp_path, version, major):
+    home = fake_java(tmp_path / "jdk", version)
+    assert java_major(f"{home}/bin/java") == major
+
+
+def test_java_that_does_not_run_has_no_version(tmp_path):
+    broken = tmp_path / "java"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    assert java_major(str(broken)) is None
+    assert java_major(str(tmp_path / "nowhere")) is None
+
+
+def test_java_home_is_taken_first(places, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", fake_java(places["home"], "17.0.15"))
+    fake_java(places["path"], "21.0.1")
+    assert find_java() == str(places["home"])
+
+
+@pytest.mark.parametrize("unfit", ["11.0.27", "25"])
+def test_unfit_java_home_gives_way_to_the_path(places, monkeypatch, unfit):
+    monkeypatch.setenv("JAVA_HOME", fake_java(places["home"], unfit))
+    fake_java(places["path"], "17.0.15")
+    assert find_java() == str(places["path"])
+
+
+def test_java_of_setup_is_the_last_resort(places):
+    fake_java(places["path"], "11.0.27")
+    fake_java(places["setup"], "17.0.15")
+    assert find_java() == str(places["setup"])
+
+
+def test_unfit_java_is_named_in_one_sentence(places, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", fake_java(places["home"], "11.0.27"))
+    fake_java(places["path"], "25")
+    with pytest.raises(DbtRuntimeError) as failed:
+        find_java()
+    text = str(failed.value)
+    assert "Spark needs Java 17 to 24; found" in text
+    assert f"{places['home']} (Java 11), {places['path']} (Java 25)" in text
+    assert "make setup" in text and "JAVA_HOME" in text
+    assert len([line for line in text.splitlines() if line.strip()]) <= 2  # dbt adds a heading
+
+
+def test_missing_java_is_told(places):
+    with pytest.raises(DbtRuntimeError, match="Spark needs Java 17 to 24; found .*no Java"):
+        find_java()
+
+
+# ---- errors ----------------------------------------------------------------------------------
+
+
+class JavaError:
+    """What py4j shows of a Java exception."""
+
+    def __init__(self, name: str, message: str, cause: JavaError | None = None) -> None:
+        self.name, self.message, self.cause = name, message, cause
+
+    def getClass(self) -> JavaError:
+        return self
+
+    def getName(self) -> str:
+        return self.name
+
+    def getMessage(self) -> str:
+        return self.message
+
+    def getCause(self) -> JavaError | None:
+        return self.cause
+
+
+def test_java_stack_is_left_out_of_a_message():
+    error = RuntimeError(
+        "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n\nJVM stacktrace:\n"
+        "org.apache.spark.SparkArithmeticException\n\tat org.apache.spark.X.y(X.scala:1)"
+    )
+    assert message_of(error) == "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012"
+
+
+def test_stack_lines_are_left_out_wherever_they_stand():
+    error = RuntimeError(
+        "Job aborted\nDriver stacktrace:\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
+        "\t... 12 more\nCaused by: disk is full"
+    )
+    assert message_of(error) == "Job aborted\nCaused by: disk is full"
+
+
+def test_query_plan_is_left_out_of_an_analysis_error():
+    error = RuntimeError(
+        "[UNRESOLVED_COLUMN] A column `x` cannot be resolved; line 1 pos 7;\n"
+        "'Project ['x]\n+- OneRowRelation"
+    )
+    assert message_of(error) == (
+        "[UNRESOLVED_COLUMN] A column `x` cannot be resolved; line 1 pos 7"
+    )
+
+
+def test_causes_of_a_java_error_are_told():
+    error = RuntimeError("An error occurred while calling o42.sql.")
+    error.java_exception = JavaError("a.Outer", "failed", JavaError("b.Inner", "no such file"))
+    assert message_of(error) == "a.Outer: failed\nCaused by: b.Inner: no such file"
+
+
+# ---- snapshots -------------------------------------------------------------------------------
+
+
+def history(*commits: tuple[int, int | None, str, dict[str, str]], head: int) -> History:
+    return History(head, {one[0]: Snapshot(*one) for one in commits})
+
+
+LINE = history(
+    (1, None, "append", {"k": "a"}),
+    (2, 1, "append", {}),
+    (3, 2, "replace", {"k": "b"}),
+    (4, 3, "append", {}),
+    (9, 1, "append", {"k": "rolled back"}),
+    head=4,
+)
+
+
+def test_commits_between_two_snapshots_are_newest_first():
+    assert [one.id for one in LINE.between(1, 4)] == [4, 3, 2]
+    assert LINE.between(4, 4) == []
+
+
+@pytest.mark.parametrize("first", [None, 9, 77], ids=["never read", "rolled back", "expired"])
+def test_nobody_knows_what_came_after_a_snapshot_that_is_no_ancestor(first):
+    assert LINE.between(first, 4) is None
+
+
+def test_replaced_table_does_not_descend_from_its_past():
+    replaced = history((1, None, "append", {}), (2, None, "append", {}), head=2)
+    assert replaced.between(1, 2) is None
+
+
+def test_newest_ancestor_that_speaks_of_a_key_is_asked():
+    assert LINE.recorded("k") == "b"
+    assert LINE.recorded("unheard of") is None
+    assert History(None, {}).recorded("k") is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "summary", "adds_only"),
+    [
+        ("append", {"added-records": "3"}, True),
+        ("replace", {"added-records": "3", "deleted-records": "3"}, True),
+        ("overwrite", {"added-records": "3"}, False),
+        ("delete", {"deleted-records": "1"}, False),
+        ("overwrite", {"added-delete-files": "1"}, False),
+        ("overwrite", {}, True),
+    ],
+)
+def test_only_a_commit_that_added_is_read_incrementally(operation, summary, adds_only):
+    assert Snapshot(1, None, operation, summary).adds_only is adds_only
+
+
+def test_partitions_come_from_the_summary():
+    summary = {
+        "changed-partition-count": "2",
+        "partitions.day=2026-03-01": "added-records=1",
+        "partitions.day=2026-03-02": "added-records=1",
+    }
+    commit = Snapshot(1, None, "append", summary)
+    assert commit.partitions() == {"day=2026-03-01", "day=2026-03-02"}
+
+
+def test_partitions_are_unknown_above_the_limit():
+    assert Snapshot(1, None, "append", {"changed-partition-count": "9"}).partitions() is None
+    assert Snapshot(1, None, "append", {}).partitions() == set()
+
+
+# ---- partitions and pins ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("partitions", "predicate"),
+    [
+        ({"day=2026-03-02", "day=2026-03-01"}, "day in ('2026-03-01', '2026-03-02')"),
+        ({"day=O%27Brien"}, "day in ('O\\'Brien')"),
+        ({"day=a+b%2F%C3%A9%3D"}, "day in ('a b/é=')"),
+        ({"day=null"}, "day is null"),
+        ({"day=1", "day=null"}, "day in ('1') or day is null"),
+        ({"level=0/day=1", "level=1/day=1"}, "day in ('1')"),
+        (set(), "false"),
+    ],
+)
+def test_changed_partitions_become_a_condition(partitions, predicate):
+    assert partition_predicate("day", partitions) == predicate
+
+
+def test_partition_column_must_be_there():
+    with pytest.raises(ValueError, match="no partition column 'day' in 'month=3'"):
+        partition_predicate("day", {"month=3"})
+
+
+def test_table_is_pinned_once_until_the_run_builds_it():
+    inputs = Inputs()
+    assert inputs.pin("dw.x", 1) == 1
+    assert inputs.pin("dw.x", 2) == 1
+    inputs.built("dw.x")
+    assert inputs.pinned("dw.x") is None
+    assert inputs.pin("dw.x", 2) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (Decimal("1.50"), "1.50"),
+        (date(2026, 3, 1), "date '2026-03-01'"),
+        (datetime(2026, 3, 1, 4, 5), "timestamp '2026-03-01 04:05:00'"),
+        ("O'Brien \\", "'O\\'Brien \\\\'"),
+    ],
+)
+def test_values_become_literals(value, text):
+    assert literal(value) == text

@@ -1,0 +1,1 @@
+"""The real project, end to end."""

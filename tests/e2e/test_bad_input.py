@@ -1,0 +1,174 @@
+"""Bad input: the good rows are built, the bad ones are kept with their reason, the run says so."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.dbt_project import REPO
+from tests.support.warehouse import SAMPLE, Warehouse, differing, sample_days, truth
+
+BAD_LINES = [
+    b"this is no JSON",
+    b'{"database":"shop","table":"order_info","type":"insert"',
+    b"[1, 2, 3]",
+    b'{"a":1}{"b":2}',
+    b"",
+    b"\xff\xfe\x00 not UTF-8",
+    b'{"database":"shop","table":"order_info","type":"insert","ts":1772467200,"xid":1,'
+    b'"commit":true,"position":"bin.000900:4","data":{"user_id":1,"amount":1.00}}',
+    b'{"database":"shop","table":"order_info","type":"insert","ts":1772467200,"xid":1,'
+    b'"commit":true,"position":"bin.000900:5","data":{"order_id":5,"user_id":"many",'
+    b'"amount":1.00,"biz_status":"x","update_time":"2026-03-02 00:00:00.000"}}',
+    b'{"database":"shop","table":"order_info","type":"insert","ts":1772467200,"xid":1,'
+    b'"commit":true,"position":"bin.000900:6","data":{"order_id":99999999999999999999999,'
+    b'"user_id":1,"amount":1.00,"biz_status":"x","update_time":"2026-03-02 00:00:00.000"}}',
+    b'{"database":"shop","table":"order_info","type":"insert","data":"' + b"x" * 10_000_000,
+]
+
+
+def _first_day() -> list[bytes]:
+    path = sample_days()[0][1][0]
+    return gzip.decompress(path.read_bytes()).split(b"\n")[:-1]
+
+
+def test_bad_messages_are_kept_with_their_reason_and_the_rest_is_built(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    good = _first_day()
+    mixed = good[:100] + BAD_LINES + good[100:]
+    warehouse.land_lines(mixed, 0)
+
+    outcome = warehouse.build()
+
+    assert differing(truth("day0"), warehouse.td()) == []
+    refused = warehouse.query(
+        "select message_offset, reject_reason, raw_text, raw_bytes, topic, partition_number "
+        "from dw.meta_quarantine order by message_offset"
+    )
+    assert [row["message_offset"] for row in refused] == list(range(100, 100 + len(BAD_LINES)))
+    for row, line in zip(refused, BAD_LINES, strict=True):
+        assert row["reject_reason"]
+        assert (row["topic"], row["partition_number"]) == ("maxwell", 0)
+        kept = row["raw_bytes"] if row["raw_bytes"] is not None else row["raw_text"].encode()
+        assert kept == line
+    assert f"{len(BAD_LINES)} of {len(mixed)} messages were refused" in outcome.log
+    assert warehouse.column("select count(*) from dw.ods_binlog") == [len(mixed)]
+
+
+def test_too_many_bad_messages_fail_the_run_after_saving_them(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    good = _first_day()
+    warehouse.land_lines(good + [b"broken"] * 60, 0)
+
+    outcome = warehouse.build(expect_ok=False)
+
+    assert "above reject_threshold" in outcome.log
+    assert differing(truth("day0"), warehouse.td()) == []
+    assert warehouse.column("select count(*) from dw.meta_quarantine") == [60]
+
+    again = warehouse.build()  # what was refused was said; it doesn't hold up the next run
+
+    assert "Nothing new has landed" in again.log
+
+
+@pytest.mark.parametrize("cut", ["line", "gzip"])
+def test_a_cut_file_is_taken_as_far_as_it_goes_and_heals(tmp_path: Path, cut: str) -> None:
+    warehouse = Warehouse(tmp_path)
+    good = _first_day()
+    path = warehouse.land_lines(good, 0, gz=cut == "gzip")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+
+    outcome = warehouse.build()
+
+    [refused] = warehouse.query("select message_offset, reject_reason from dw.meta_quarantine")
+    [taken] = warehouse.column(
+        "select count(*) from dw.ods_binlog where cut_reason is null and reject_reason is null"
+    )
+    assert 0 < taken == refused["message_offset"] < len(good)
+    assert "cut" in refused["reject_reason"] or "within a line" in refused["reject_reason"]
+    assert "1 of" in outcome.log and "were refused" in outcome.log
+
+    warehouse.build()  # the same half again: nothing new, and not refused twice
+    assert warehouse.column("select count(*) from dw.ods_binlog") == [taken + 1]
+
+    path.write_bytes(whole)
+    warehouse.build()
+
+    assert differing(truth("day0"), warehouse.td()) == []
+    assert warehouse.column("select count(*) from dw.meta_quarantine") == [0]
+
+
+def test_a_missing_landing_folder_is_one_clear_sentence(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    shutil.rmtree(warehouse.landing)
+
+    outcome = warehouse.build(expect_ok=False)
+
+    message = outcome.results["ods_binlog"].message
+    assert "No landing folder" in message
+    assert "LANDING must name a folder" in message
+    assert "Traceback" not in message
+
+
+def test_a_file_that_does_not_fit_the_layout_is_named(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.land(*sorted(SAMPLE.iterdir())[:1])
+    (warehouse.landing / "topics" / "maxwell" / "partition=0" / "notes.txt").write_text("x")
+
+    outcome = warehouse.build(expect_ok=False)
+
+    assert "notes.txt" in outcome.results["ods_binlog"].message
+
+
+def test_a_wrong_table_config_lists_all_its_problems(tmp_path: Path) -> None:
+    """In a copy of the project, whose declaration is broken in three places."""
+    root = tmp_path / "project"
+    shutil.copytree(
+        REPO,
+        root,
+        ignore=shutil.ignore_patterns(
+            ".*", "target", "logs", "warehouse", "tests", "benchmarks", "landing"
+        ),
+    )
+    (root / "tests" / "dbt").mkdir(parents=True)
+    shutil.copytree(REPO / "tests" / "dbt" / "generic", root / "tests" / "dbt" / "generic")
+    yaml = root / "models" / "ods" / "shop" / "_shop__models.yml"
+    text = yaml.read_text(encoding="utf-8")
+    text = text.replace("amount: decimal(12,2)", "amount: decimals(12,2)")
+    text = text.replace("cut_column: update_time", "cut_column: updated_at")
+    text = text.replace("primary_key: [order_id]", "primary_key: [id]")
+    yaml.write_text(text, encoding="utf-8")
+    warehouse = Warehouse(tmp_path / "data")
+    warehouse.land(*sorted(SAMPLE.iterdir())[:1])
+    warehouse.root = root
+
+    outcome = warehouse.build(expect_ok=False)
+
+    message = outcome.results["ods_shop__order_info"].message
+    for part in ("decimals(12,2)", "updated_at", "`id`"):
+        assert part in message
+
+
+@pytest.mark.parametrize("major", [None, 11])
+def test_missing_or_old_java_is_one_clear_sentence(tmp_path: Path, major: int | None) -> None:
+    warehouse = Warehouse(tmp_path)
+    folder = tmp_path / "path"
+    folder.mkdir()
+    if major is not None:
+        java = folder / "java"
+        java.write_text(f"#!/bin/sh\necho 'openjdk version \"{major}.0.1\"' >&2\n")
+        java.chmod(0o755)
+    # a Java that setup brought along would be found as well: this test is about having none
+    if (Path(sys.prefix) / "jre").exists():
+        pytest.skip("setup put a Java into .venv")
+
+    done = warehouse.subprocess("build", env={"JAVA_HOME": None, "PATH": str(folder)})
+
+    assert done.returncode != 0
+    assert "Spark needs Java 17 to 24" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr

