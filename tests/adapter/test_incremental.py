@@ -89,9 +89,7 @@ def built(make_project):
 
 def test_all_fitting_models_succeed(built):
     _, first, second = built
-    assert {name for name, status in first.statuses().items() if status != "success"} == {
-        "unknown"
-    }
+    assert {name for name, status in first.statuses().items() if status != "success"} == {"unknown"}
     assert {name for name, status in second.statuses().items() if status != "success"} == {
         "unknown",
         "keyless",

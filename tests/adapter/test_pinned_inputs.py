@@ -9,7 +9,7 @@ import pytest
 SOURCES = """
     sources:
       - name: src
-        tables: [{name: log}, {name: regions}]
+        tables: [{name: log}, {name: regions}, {name: rates}]
 """
 INCREMENTAL = "{{ config(materialized='incremental') }}\n"
 FRAGILE = INCREMENTAL + (
@@ -51,11 +51,23 @@ FILES = {
     """,
     "models/over_view.sql": INCREMENTAL + "select * from {{ new_rows(ref('row_view_of_view')) }}",
     "models/folded_view.sql": "select count(*) as n from {{ source('src', 'log') }}",
-    "models/over_folded_view.sql": INCREMENTAL + (
-        "select * from {{ new_rows(ref('folded_view')) }}"
-    ),
+    "models/over_folded_view.sql": INCREMENTAL
+    + ("select * from {{ new_rows(ref('folded_view')) }}"),
     "models/fragile.sql": FRAGILE,
-    "models/wrong_partition.sql": DAILY.replace("by='day'", "by='month'"),
+    "models/wrong_partition.sql": DAILY.replace(", by='day'", ", by='month'"),
+    "models/mixed.sql": """
+        {{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}
+        select 1 as k, count(*) as n, (select max(rate) from {{ source('src', 'rates') }}) as rate
+        from {{ pinned(source('src', 'log')) }}
+    """,
+    "models/victim.sql": INCREMENTAL + "select * from {{ new_rows(source('src', 'log')) }}",
+    "models/meddler.sql": """
+        {{ config(
+            materialized='table',
+            pre_hook="insert into dw.victim values (-1, date '2026-03-01', 'by hand')",
+        ) }}
+        select count(*) as n from {{ pinned(source('src', 'log')) }}
+    """,
     "models/first_reader.sql": """
         {{ config(materialized='table') }}
         select count(*) as n from {{ pinned(source('src', 'log')) }}
@@ -74,7 +86,8 @@ FILES = {
             dbt.ref("writer_between")
             rows = dbt.source("src", "log").count()
             session.sql("insert into src.log values (0, date '2026-03-01', '0')")
-            return session.createDataFrame([(rows, dbt.source("src", "log").count())], "n int, m int")
+            counts = [(rows, dbt.source("src", "log").count())]
+            return session.createDataFrame(counts, "n int, m int")
     """,
 }
 EVERYDAY = ("appender", "latest", "daily", "by_region", "over_view", "fragile")
@@ -87,14 +100,16 @@ def project(make_project):
     project.query("create namespace if not exists src")
     properties = "tblproperties ('write.summary.partition-limit' = '100')"
     project.query(
-        f"create table src.log (id int, day date, v string) using iceberg partitioned by (day) {properties}"
+        "create table src.log (id int, day date, v string) using iceberg "
+        f"partitioned by (day) {properties}"
     )
     project.query(
         "insert into src.log values (1, date '2026-03-01', '1'), (2, date '2026-03-01', '2'), "
         "(3, date '2026-03-02', '3'), (4, date '2026-03-03', '4')"
     )
     project.query(
-        f"create table src.regions (region string, n int) using iceberg partitioned by (region) {properties}"
+        "create table src.regions (region string, n int) using iceberg "
+        f"partitioned by (region) {properties}"
     )
     project.query(
         "insert into src.regions values ('plain', 1), ('a b', 1), ('7', 1), ('2026-03-01', 1), "
@@ -201,17 +216,19 @@ def test_failed_model_catches_up(project):
 
     project.write({"models/fragile.sql": FRAGILE.replace("cast(", "try_cast(")})
     project.query("insert into src.log values (7, date '2026-03-04', '7')")
-    run(project)
+    run(project, "fragile", "appender", "daily")
 
     assert project.column("select id from dw.fragile order by id") == [1, 2, 3, 4, 5, 6, 7]
     assert summary(project, "dw.fragile")["dbt.input.src.log"] == str(head(project, "src.log"))
 
 
 def test_compaction_brings_no_rows_again(project):
-    project.query("call lake.system.rewrite_data_files(table => 'src.log', "
-                  "options => map('rewrite-all', 'true'))")
+    project.query(
+        "call lake.system.rewrite_data_files(table => 'src.log', "
+        "options => map('rewrite-all', 'true'))"
+    )
     rows = project.column("select count(*) from dw.appender")
-    outcome = run(project)
+    outcome = run(project, "appender", "daily")
     assert {one.message for one in outcome.results.values()} == {"nothing new"}
     assert project.column("select count(*) from dw.appender") == rows
     assert stored(project, "daily") == full(project, "daily")
@@ -221,8 +238,10 @@ def test_compaction_brings_no_rows_again(project):
 
 def test_reader_equals_a_full_refresh_after_an_update(project):
     project.query("update src.log set v = 'changed', id = 30 where id = 3")
-    project.query("merge into src.log t using (select 1 as id) s on t.id = s.id "
-                  "when matched then update set v = 'merged'")
+    project.query(
+        "merge into src.log t using (select 1 as id) s on t.id = s.id "
+        "when matched then update set v = 'merged'"
+    )
     run(project, "latest", "daily")
     assert stored(project, "daily") == full(project, "daily")
     assert written_partitions(project, "dw.daily") >= {"day=2026-03-01", "day=2026-03-02"}
@@ -279,6 +298,25 @@ def test_all_models_of_a_run_read_the_same_rows(project):
         for model in ("first_reader", "writer_between", "py_reader")
     }
     assert len(inputs) == 1
+
+
+def test_model_that_also_reads_without_a_pin_always_runs(project):
+    project.query("create table src.rates (rate int) using iceberg")
+    project.query("insert into src.rates values (1)")
+    run(project, "mixed")
+    project.query("insert into src.rates values (2)")
+    run(project, "mixed")
+    assert project.column("select rate from dw.mixed") == [2]
+
+
+def test_commit_of_another_models_hook_does_not_count_as_read(project):
+    run(project, "victim")
+    rows = project.column("select count(*) from dw.victim")[0]
+    project.query("insert into src.log values (77, date '2026-03-01', '77')")
+    run(project, "meddler")
+    run(project, "victim")
+    assert project.column("select count(*) from dw.victim where id = 77") == [1]
+    assert project.column("select count(*) from dw.victim") == [rows + 2]
 
 
 def test_new_rows_of_a_view_that_is_not_row_wise_are_refused(project):

@@ -125,12 +125,12 @@ def test_deleted_row_is_invalidated_and_may_return(project):
 
 def test_deleted_row_gets_a_record_with_its_key(project):
     rows = versions_of(
-        project, "recording", "id, name, dbt_is_deleted", "id, dbt_valid_from, dbt_valid_to"
+        project, "recording", "id, name, dbt_is_deleted", "id, dbt_is_deleted, current"
     )
     assert [row for row in rows if row[0] == 2] == [
         (2, "Bob", "False", False),
-        (2, "Bob", "True", False),
         (2, "Bob", "False", True),
+        (2, "Bob", "True", False),
     ]
     assert all(row[0] is not None for row in rows)
 
@@ -163,7 +163,7 @@ def test_source_that_loses_and_gains_a_column_goes_on(project, table):
 
 def test_unchanged_source_changes_nothing(project):
     rows = "select * from dw.{} order by id, dbt_valid_from"
-    tables = ("by_time", "by_check", "invalidating", "reshaped")
+    tables = ("by_time", "by_check")
     before = [project.query(rows.format(table)) for table in tables]
-    project.run("snapshot")
+    project.run("snapshot", "--select", *tables)
     assert [project.query(rows.format(table)) for table in tables] == before

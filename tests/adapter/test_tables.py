@@ -72,7 +72,9 @@ def test_view_becomes_incremental_and_back(project):
 
 def test_table_has_its_partitions_and_properties(project):
     statement = project.column("show create table dw.described")[0]
-    properties = {row["key"]: row["value"] for row in project.query("show tblproperties dw.described")}
+    properties = {
+        row["key"]: row["value"] for row in project.query("show tblproperties dw.described")
+    }
     assert "PARTITIONED BY (day, kind)" in statement
     assert properties["write.parquet.compression-codec"] == "snappy"
     assert properties["it's"] == "a \\ b"
@@ -130,15 +132,17 @@ TEXTS = [
 def csv(rows: list[list[str | None]]) -> str:
     """Rows as CSV text, every cell that is not null in quotes."""
     cells = [
-        ["" if cell is None else '"' + cell.replace('"', '""') + '"' for cell in row] for row in rows
+        ["" if cell is None else '"' + cell.replace('"', '""') + '"' for cell in row]
+        for row in rows
     ]
     return "".join(",".join(row) + "\n" for row in cells)
 
 
 @pytest.fixture(scope="module")
 def seeded(make_project):
-    project = make_project({
-        "dbt_project.yml": """
+    project = make_project(
+        {
+            "dbt_project.yml": """
             name: small
             version: "1.0"
             config-version: 2
@@ -148,20 +152,23 @@ def seeded(make_project):
                 typed:
                   +column_types: {code: string, price: "decimal(20,4)", "odd name": bigint}
         """
-    })
+        }
+    )
     (project.root / "seeds").mkdir()
     texts = [["id", "text"], *([str(i), text] for i, text in enumerate(TEXTS)), ["99", None]]
     (project.root / "seeds" / "texts.csv").write_text(csv(texts), encoding="utf-8")
-    project.write({
-        "seeds/typed.csv": """
+    project.write(
+        {
+            "seeds/typed.csv": """
             n,x,day,at,yes,code,price,odd name,big
             1,1.5,2026-03-01,2026-03-01 04:05:06,true,007,12345678901234.0001,9007199254740993,1e3
             ,,,,,,,,
         """,
-        "seeds/header_only.csv": """
+            "seeds/header_only.csv": """
             a,b
         """,
-    })
+        }
+    )
     project.run("seed")
     return project
 

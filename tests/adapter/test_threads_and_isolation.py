@@ -21,8 +21,9 @@ select n, '${{binlog.mine}}' as mine, {number} + 0 * count(*) over () as counted
 LEAK = """
 def model(dbt, session):
     dbt.config(materialized="table")
-    for number in range(1, 9):
-        dbt.ref(f"parallel{number}")
+    # after all the others
+    dbt.ref("parallel1"), dbt.ref("parallel2"), dbt.ref("parallel3"), dbt.ref("parallel4")
+    dbt.ref("parallel5"), dbt.ref("parallel6"), dbt.ref("parallel7"), dbt.ref("parallel8")
     views = [one.name for one in session.catalog.listTables() if one.isTemporary]
     about = (
         session.conf.get("binlog.mine", "none"),
@@ -33,11 +34,11 @@ def model(dbt, session):
 """
 
 
-@pytest.mark.parametrize("threads", ["1", "4"])
-def test_parallel_models_do_not_meet(make_project, threads):
+@pytest.mark.parametrize(("threads", "runs"), [("1", 1), ("4", 2)])
+def test_parallel_models_do_not_meet(make_project, threads, runs):
     models = {f"models/parallel{n}.sql": PARALLEL.format(number=n) for n in range(1, 9)}
     project = make_project({**models, "models/leak.py": LEAK})
-    for _ in range(2):
+    for _ in range(runs):
         project.run("run", "--threads", threads)
     rows = [project.query(f"select * from dw.parallel{n}") for n in range(1, 9)]
     assert rows == [[{"n": n, "mine": str(n), "counted": n}] for n in range(1, 9)]
@@ -51,7 +52,9 @@ def test_parallel_models_do_not_meet(make_project, threads):
 
 FILES = {
     "seeds/names.csv": "id,name\n1,a\n",
-    "models/by_sql.sql": "{{ config(materialized='incremental') }} select * from {{ ref('names') }}",
+    "models/by_sql.sql": """
+        {{ config(materialized='incremental') }} select * from {{ ref('names') }}
+    """,
     "models/by_python.py": """
         def same(batches):
             yield from batches

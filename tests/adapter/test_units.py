@@ -21,7 +21,7 @@ def fake_java(home: Path, version: str) -> str:
     """Make `home`/bin/java, which says that it is `version`; return `home`."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text(f'#!/bin/sh\necho \'openjdk version "{version}" 2025-01-01\' >&2\n')
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
     java.chmod(0o755)
     return str(home)
 
@@ -89,7 +89,7 @@ def test_unfit_java_is_named_in_one_sentence(places, monkeypatch):
 
 
 def test_missing_java_is_told(places):
-    with pytest.raises(DbtRuntimeError, match="Spark needs Java 17 to 24; found .*no Java"):
+    with pytest.raises(DbtRuntimeError, match=r"Spark needs Java 17 to 24; found .*no Java"):
         find_java()
 
 
@@ -180,9 +180,18 @@ def test_replaced_table_does_not_descend_from_its_past():
 
 
 def test_newest_ancestor_that_speaks_of_a_key_is_asked():
-    assert LINE.recorded("k") == "b"
-    assert LINE.recorded("unheard of") is None
-    assert History(None, {}).recorded("k") is None
+    assert LINE.recorded("k", "model.a") == "b"
+    assert LINE.recorded("unheard of", "model.a") is None
+    assert History(None, {}).recorded("k", "model.a") is None
+
+
+def test_commit_of_another_model_is_not_asked():
+    written = history(
+        (1, None, "append", {"k": "mine", "dbt.model": "model.a"}),
+        (2, 1, "append", {"k": "another's", "dbt.model": "model.b"}),
+        head=2,
+    )
+    assert written.recorded("k", "model.a") == "mine"
 
 
 @pytest.mark.parametrize(

@@ -15,18 +15,20 @@ from typing import Any
 
 import yaml
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
-from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.session import application, own_session
 from dbt.cli.main import dbtRunner
 from dbt.config.profile import Profile
 from dbt.config.renderer import ProfileRenderer
 from dbt_common.context import set_invocation_context
 
 REPO = Path(__file__).parents[2]
-# small tables: one core and few shuffle tasks are the fastest
+# small tables: one core, few shuffle tasks and the quick compiler alone are the fastest
 SMALL_SPARK = {
     "SPARK_MASTER": "local[1]",
     "SPARK_DRIVER_MEMORY": "1g",
     "SPARK_SHUFFLE_PARTITIONS": "2",
+    # that compiler's own default for its code is too small for Spark
+    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
 }
 NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
 
@@ -191,6 +193,8 @@ class DbtProject:
             self._credentials = SparkSessionCredentials.from_dict(settings)
             # as the adapter does it: relative paths of the profile count from the project
             self._credentials.project_root = str(self.root)
+            with self._environment():
+                application(self._credentials)
         return self._credentials
 
     def _options(self, vars: dict[str, Any] | None) -> list[str]:

@@ -23,7 +23,7 @@ from dbt.adapters.sparksession.inputs import (
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
 from dbt.adapters.sparksession.session import own_session
-from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, History, Snapshot
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -94,13 +94,21 @@ class SparkSessionAdapter(SparkAdapter):
     def read_new_rows(self, model: dict, table: str, incremental: bool) -> Any:
         """DataFrame of what `table` got since the model's last commit; all of it when not
         incremental."""
-        mode = "new" if incremental else "all"
-        reading = self._read_table(model, self._relation_of(table), mode)
+        relation = self._relation_of(table)
+        known = self.get_relation(None, relation.schema, relation.identifier)
+        if known is not None and known.type == "view":
+            raise CompilationError(
+                f"new_rows: {table} is a view, and a Python model reads the new rows of tables "
+                "only. Take them of the table below the view."
+            )
+        reading = self._read_table(model, relation, "new" if incremental else "all")
         return self._session().sql(f"select * from {reading}")
 
     def recorded_property(self, model: dict, key: str) -> str | None:
         """What the newest of the model's commits that speaks of `key` says."""
-        return self.history(f"{model['schema']}.{model['alias']}").recorded(key)
+        return self.history(f"{model['schema']}.{model['alias']}").recorded(
+            key, model["unique_id"]
+        )
 
     def own_rows_since(self, model: dict, key: str) -> Any:
         """DataFrame of the rows that the model's commits added, from the newest one on that
@@ -169,7 +177,8 @@ class SparkSessionAdapter(SparkAdapter):
         All rows where the model is built anew, reads the relation for the first time, or the
         relation was rewritten since: a reader has to bear a row that it has already.
         """
-        return self._read(model, relation, "new" if incremental else "all", context)
+        # "first" reads all, but refuses at once what the next run would refuse
+        return self._read(model, relation, "new" if incremental else "first", context)
 
     @available
     def changed_partitions(
@@ -220,9 +229,10 @@ class SparkSessionAdapter(SparkAdapter):
     def _read(self, model: dict, relation: Any, mode: str, context: dict) -> Any:
         if self.config.credentials.offline:
             return relation
+        self.inputs.of(model["unique_id"]).relations.add(f"{relation.schema}.{relation.identifier}")
         node = self._node_of(relation, context["graph"])
         if node is not None and node["config"]["materialized"] == "view":
-            if mode == "new" and not node["config"].get("meta", {}).get("row_wise"):
+            if mode != "all" and not node["config"].get("meta", {}).get("row_wise"):
                 raise CompilationError(
                     f"new_rows: {relation} is a view whose rows don't each come from one row of "
                     "its input. Take pinned(..) or changed_partitions(..), or, if they do, say "
@@ -273,7 +283,7 @@ class SparkSessionAdapter(SparkAdapter):
         pinned = self.inputs.pin(table, history.head)
         if inputs.own is None:
             inputs.own = self.history(f"{model['schema']}.{model['alias']}")
-        recorded = inputs.own.recorded(INPUT_PROPERTY + table)
+        recorded = inputs.own.recorded(INPUT_PROPERTY + table, model["unique_id"])
         read = Read(table, int(recorded) if recorded else None, pinned)
         inputs.reads[table] = read
         read.commits = history.between(read.recorded, pinned)
@@ -311,7 +321,7 @@ class SparkSessionAdapter(SparkAdapter):
         checksum = getattr(getattr(node, "checksum", None), "checksum", "")
         properties = {
             "dbt.run": get_invocation_id(),
-            "dbt.model": unique_id,
+            MODEL_PROPERTY: unique_id,
             "dbt.code": f"{getattr(self.config, 'version', None) or '0'}+{checksum[:12]}",
         }
         for read in inputs.reads.values():
@@ -336,16 +346,20 @@ class SparkSessionAdapter(SparkAdapter):
             conf.set(f"{PROPERTY_SETTING}{INPUT_PROPERTY}{read.table}", str(read.pinned))
 
     @available
-    def nothing_new(self, model: dict) -> bool:
-        """Whether an incremental run of the model has nothing to add and need not commit."""
+    def nothing_new(self, model: dict, graph: dict) -> bool:
+        """Whether an incremental run of the model has nothing to add and need not commit.
+
+        Of a SQL model that also reads a relation without a pin nobody knows: it runs.
+        """
         inputs = self.inputs.of(model["unique_id"])
         if model["language"] == "python":
             return inputs.nothing_new
-        return inputs.unchanged and self._all_inputs_pinned(model, graph)
-
-    @staticmethod
-    def _all_inputs_pinned(model: dict, inputs: Any, graph: dict) -> bool:
-        return False
+        names = set()
+        for unique_id in model["depends_on"]["nodes"]:
+            node = graph["nodes"].get(unique_id) or graph["sources"].get(unique_id)
+            if node is not None:
+                names.add(f"{node['schema']}.{node.get('alias') or node.get('identifier')}")
+        return inputs.unchanged and names <= inputs.relations
 
     @available
     def replaced_predicate(self, model: dict) -> str | None:

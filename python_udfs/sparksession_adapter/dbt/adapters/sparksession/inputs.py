@@ -42,6 +42,7 @@ class ModelInputs:
         replaces: whether the model asked for changed partitions at all.
         nothing_new: a Python model said that there is nothing to add.
         own: the model's own commits as they were when it was compiled.
+        relations: names (schema.name) of the tables and views that it reads by a pin.
     """
 
     reads: dict[str, Read] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class ModelInputs:
     replaces: bool = False
     nothing_new: bool = False
     own: History | None = None
+    relations: set[str] = field(default_factory=set)
 
     @property
     def unchanged(self) -> bool:

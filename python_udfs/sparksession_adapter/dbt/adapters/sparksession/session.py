@@ -216,6 +216,8 @@ class _Lease:
         self.own = own or OwnSession(credentials)
 
     def __del__(self) -> None:
+        if not hasattr(self, "own"):  # the session could not be made
+            return
         with _lock:
             _free.setdefault((id(self.app), self.key), []).append(self.own)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 ADDING_OR_NEUTRAL = ("append", "replace")  # `replace` is a compaction: same rows, other files
 PARTITION_KEY = "partitions."
+MODEL_PROPERTY = "dbt.model"
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,12 @@ class History:
             line.append(snapshot)
         return None
 
-    def recorded(self, key: str) -> str | None:
-        """The newest value of a snapshot property among the head's ancestors."""
+    def recorded(self, key: str, model: str) -> str | None:
+        """The newest value of a snapshot property among the head's ancestors.
+
+        Commits of another model (one of its hooks wrote here) speak of that model's inputs.
+        """
         for snapshot in self.ancestry(self.head):
-            if key in snapshot.summary:
+            if key in snapshot.summary and snapshot.summary.get(MODEL_PROPERTY, model) == model:
                 return snapshot.summary[key]
         return None

@@ -39,7 +39,7 @@
             {{ create_table_as(False, target_relation, select_sql) }}
         {%- endcall -%}
         {% do _store_commit_report(target_relation) %}
-    {%- elif adapter.nothing_new(model) -%}
+    {%- elif adapter.nothing_new(model, graph) -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
             -- no input has changed since the last commit
         {%- endcall -%}
