@@ -73,7 +73,7 @@ def run_bare(landing: Path, warehouse: Path) -> dict[str, float]:
     return {"wall": wall, "work": json.loads(done.stdout.splitlines()[-1])["work"]}
 
 
-def session(warehouse: Path):  # noqa: ANN201 - pyspark is imported late
+def session(warehouse: Path):
     """A session with the project's settings on `warehouse`."""
     from dbt.adapters.sparksession.connections import SparkSessionCredentials
     from dbt.adapters.sparksession.session import own_session

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HELD_PROPERTY = "landing.held"  # offsets that the table held before the commit that says so
 SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
+LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
 LIVE_BATCH = "live"
 
 
@@ -39,12 +40,15 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     files = list_files(os.path.abspath(landing))
     held = _held(dbt, session)
     seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
-    chosen = files_to_read(files, held, seen_sizes)
+    seen_until = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
+    chosen = files_to_read(files, held, seen_sizes, seen_until)
     if not chosen and dbt.is_incremental:
         return None
     dbt.set_snapshot_property(HELD_PROPERTY, json.dumps(held, separators=(",", ":")))
     sizes = open_ended(files, held)
     dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
+    newest = max((file.changed_ns for file in files), default=0)
+    dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
     messages = read_messages(session, chosen, held)
     return with_envelope(messages, dbt.meta["format"]).withColumn("load_id", F.lit(dbt.run_id))
 
@@ -119,11 +123,7 @@ def _without_repeats(new: DataFrame, known: DataFrame | None) -> DataFrame:
     first = F.min(F.struct(*place)).alias("first")
     groups = narrow.groupBy(*IDENTITY).agg(first, F.count(F.lit(1)).alias("times"))
     twice = groups.where("times > 1").select(*IDENTITY, "first")
-    again = (
-        narrow.join(twice, IDENTITY)
-        .where(F.struct(*place) != F.col("first"))
-        .select(*place)
-    )
+    again = narrow.join(twice, IDENTITY).where(F.struct(*place) != F.col("first")).select(*place)
     if known is not None:
         files = [row[0] for row in narrow.select("binlog_file_number").distinct().collect()]
         candidates = known.where(F.col("binlog_file_number").isin(files)).select(*IDENTITY)

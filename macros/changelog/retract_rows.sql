@@ -8,7 +8,10 @@
     {%- do _validate_retract_rows(from_cte, image_columns, change_columns) -%}
     select
         {%- for column in image_columns %}
-        case when sign = 1 then {{ from_cte }}.{{ column }} else {{ from_cte }}.`before`.{{ column }} end as {{ column }},
+        case
+            when sign = 1 then {{ from_cte }}.{{ column }}
+            else {{ from_cte }}.before.{{ column }}
+        end as {{ column }},
         {%- endfor %}
         case
             when {{ from_cte }}.op_type = 'insert' then '+I'
@@ -34,13 +37,17 @@
 {% macro _validate_retract_rows(from_cte, image_columns, change_columns) -%}
     {%- set problems = [] -%}
     {%- if from_cte is not string -%}
-        {%- do problems.append('from_cte must be the name of a CTE, got ' ~ from_cte) -%}
+        {%- do problems.append(
+            'from_cte must be the name of a CTE, got ' ~ from_cte
+        ) -%}
     {%- endif -%}
     {%- for name, columns in [
         ('image_columns', image_columns), ('change_columns', change_columns)
     ] -%}
-        {%- if columns is string or columns is not sequence or columns | length == 0 -%}
-            {%- do problems.append(name ~ ' must be a list of column names, got ' ~ columns) -%}
+        {%- if columns is string or columns is not sequence or not columns -%}
+            {%- do problems.append(
+                name ~ ' must be a list of column names, got ' ~ columns
+            ) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if problems -%}

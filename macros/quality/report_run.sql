@@ -44,12 +44,13 @@
     {% do print('') %}
 {% endmacro %}
 
-{# Messages and refused messages of this run, from the rows that its own commits added. #}
+{# Messages and refused messages of this run: the rows that its own commits added. #}
 {% macro _judge_rejects(built) %}
     {% set counts = namespace(messages=0, rejected=0, where=[], untaken=0) %}
     {% for result in built if result.status == 'success' %}
         {% set name = result.node.name %}
-        {% if name.startswith('ods_') and result.adapter_response.get('rows_affected') %}
+        {% set rows_added = result.adapter_response.get('rows_affected') %}
+        {% if name.startswith('ods_') and rows_added %}
             {% set relation = api.Relation.create(
                 schema=result.node.schema, identifier=result.node.alias
             ) %}

@@ -8,5 +8,7 @@
     {%- if not execute or relation.is_cte -%}
         {%- do return(relation) -%}
     {%- endif -%}
-    {%- do return(adapter.changed_partitions(model, relation, by, is_incremental(), context)) -%}
+    {%- do return(
+        adapter.changed_partitions(model, relation, by, is_incremental(), context)
+    ) -%}
 {%- endmacro %}

@@ -7,19 +7,19 @@
 with
 
 commits as (
-    {%- for table in tables %}
-    select
-        '{{ table }}' as table_name,
-        snapshot_id,
-        parent_id,
-        committed_at,
-        operation,
-        summary
-    from {{ table }}.snapshots
-    {%- if not loop.last %}
-    union all
-    {%- endif %}
-    {%- endfor %}
+    {% for table in tables -%}
+        select
+            '{{ table }}' as table_name,
+            snapshot_id,
+            parent_id,
+            committed_at,
+            operation,
+            summary
+        from {{ table }}.snapshots
+        {% if not loop.last -%}
+            union all
+        {% endif -%}
+    {% endfor %}
 ),
 
 inputs as (
@@ -30,7 +30,9 @@ inputs as (
         committed_at,
         operation,
         summary,
-        map_filter(summary, (name, value) -> name like 'dbt.input.%') as input_snapshots
+        map_filter(
+            summary, (property, setting) -> property like 'dbt.input.%'
+        ) as input_snapshots
     from commits
 ),
 
@@ -45,11 +47,13 @@ lineage as (
         inputs.summary['dbt.model'] as model_id,
         inputs.summary['dbt.code'] as code_version,
         cast(coalesce(inputs.summary['added-records'], '0') as bigint) as rows_added,
-        cast(coalesce(inputs.summary['deleted-records'], '0') as bigint) as rows_removed,
-        substr(input_key, length('dbt.input.') + 1) as input_table,
-        cast(input_value as bigint) as input_snapshot_id
+        cast(
+            coalesce(inputs.summary['deleted-records'], '0') as bigint
+        ) as rows_removed,
+        substr(pairs.input_key, length('dbt.input.') + 1) as input_table,
+        cast(pairs.input_value as bigint) as input_snapshot_id
     from inputs
-    lateral view outer
+        lateral view outer
         explode(inputs.input_snapshots) pairs as input_key, input_value
 )
 

@@ -72,11 +72,7 @@ def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
         "message_offset",
         "run_offset",
         F.lit(format_name).alias("format"),
-        *[
-            F.when(good, F.col(name)).alias(name)
-            for name in ENVELOPE
-            if name != "envelope_reason"
-        ],
+        *[F.when(good, F.col(name)).alias(name) for name in ENVELOPE if name != "envelope_reason"],
         "payload",
         "payload_bytes",
         "cut_reason",

@@ -180,7 +180,9 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
 
     def previous(name: str) -> Column:
         names = (name, *source.aliases.get(name, ()))
-        was_null = F.arrays_overlap(F.col("_old_nulls"), F.array(*map(F.lit, names)))
+        was_null = F.lit(False)
+        for one in names:
+            was_null = was_null | F.array_contains("_old_nulls", one)
         old = field("old", name)
         return F.when(old.isNotNull(), old).when(~was_null, field("data", name))
 
@@ -195,9 +197,18 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         .withColumn("_corrupt", F.col("_parsed._corrupt"))
         .withColumn("_has_old", F.col("_parsed.old").isNotNull())
     )
+    # once more as maps, for the reasons: only where a value was not read, or a null field may be
+    # an absent one
+    unread = F.col("_corrupt").isNotNull()
+    unsure = F.lit(False)
+    for name in source.watched:
+        unsure = unsure | F.col("data")[name].isNull()
+    frame = frame.withColumn("_raw_data", F.when(unread | unsure, _raw("data"))).withColumn(
+        "_raw_old", F.when(unread, _raw("old"))
+    )
     reason = (
         F.when(F.col("data").isNull(), F.lit("no `data` object"))
-        .when(F.col("_corrupt").isNotNull(), _misfits(source))
+        .when(unread, _misfits(source))
         .when(
             (F.col("op") == "update") & ~F.col("_has_old"),
             F.lit("an update without `old`: the server's binlog_row_image must be FULL"),
@@ -209,7 +220,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         .otherwise(_absent(source))
     )
     return frame.withColumn("image_reason", reason).drop(
-        "_parsed", "_old_nulls", "_corrupt", "_has_old"
+        "_parsed", "_old_nulls", "_corrupt", "_has_old", "_raw_data", "_raw_old"
     )
 
 
@@ -243,7 +254,7 @@ def _misfits(source: TableSource) -> Column:
     ]
     for name, kind in named:
         for part in ("data", "old"):
-            raw = _raw(part)[name]
+            raw = F.col(f"_raw_{part}")[name]
             # what could be read stands there all the same
             wrong = F.col(f"_parsed.{part}")[name].isNull() & raw.isNotNull()
             value = F.substring(raw, 1, 80)
@@ -252,20 +263,17 @@ def _misfits(source: TableSource) -> Column:
     listed = F.concat_ws("; ", F.array_compact(F.array(*found)))
     return (
         F.when(listed != "", listed)
-        .when(_raw("old").isNull(), F.lit("`old` is no object"))
+        .when(F.col("_raw_old").isNull(), F.lit("`old` is no object"))
         .otherwise(F.lit("a value doesn't fit its column's type"))
     )
 
 
 def _absent(source: TableSource) -> Column:
-    """Text naming watched columns that the row image lacks; null where all are there.
-
-    A null field is absent or null in the log; only then is the text parsed again.
-    """
+    """Text naming watched columns that the row image lacks; null where all are there."""
     from pyspark.sql import functions as F
 
     missing = []
-    keys = F.map_keys(_raw("data"))
+    keys = F.map_keys("_raw_data")
     for name in source.watched:
         names = F.array(*map(F.lit, (name, *source.aliases.get(name, ()))))
         gone = F.col("data")[name].isNull() & ~F.arrays_overlap(keys, names)
@@ -276,7 +284,4 @@ def _absent(source: TableSource) -> Column:
         listed,
         F.lit(" (is binlog_row_image FULL, is the column declared by its right name?)"),
     )
-    any_null = F.lit(False)
-    for name in source.watched:
-        any_null = any_null | F.col("data")[name].isNull()
-    return F.when(any_null & (listed != ""), text)
+    return F.when(listed != "", text)

@@ -14,7 +14,7 @@ _TYPE = re.compile(r"(\w+)\s*(?:\(([^)]*)\))?((?:\s+(?:unsigned|zerofill))*)", r
 # as MySQL writes a date or time. Only this: a cast would also take a time zone and drop it
 _DATE = (
     r"^\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])"
-    r"( ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?)?$"
+    r"( ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?)?\z"
 )
 _INTEGER_BITS = {
     "tinyint": 8,

@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 import re
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from python_udfs.landing.offsets import Interval, held_until
+from python_udfs.landing.offsets import Interval, held_until, merge
 
 TOPICS = "topics"
 FILE_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.jsonl(?P<gz>\.gz)?")
@@ -32,6 +33,8 @@ class LandedFile:
         topic, partition, first_offset: as the name says.
         path: absolute.
         size: bytes when it was listed.
+        changed_ns: when it came into the folder or was last written, ns; a copy that keeps the
+            time of its original still counts as changed now (st_ctime).
     """
 
     topic: str
@@ -39,6 +42,7 @@ class LandedFile:
     first_offset: int
     path: str
     size: int
+    changed_ns: int = 0
 
     @property
     def key(self) -> str:
@@ -73,13 +77,15 @@ def list_files(landing: str) -> list[LandedFile]:
             if not match or place != f"{match['topic']}/partition={int(match['partition'])}":
                 misfits.append(os.path.relpath(path, landing))
                 continue
+            status = os.stat(path)
             found.append(
                 LandedFile(
                     topic=match["topic"],
                     partition=int(match["partition"]),
                     first_offset=int(match["offset"]),
                     path=path,
-                    size=os.path.getsize(path),
+                    size=status.st_size,
+                    changed_ns=status.st_ctime_ns,
                 )
             )
     if misfits:
@@ -92,9 +98,16 @@ def list_files(landing: str) -> list[LandedFile]:
 
 
 def files_to_read(
-    files: list[LandedFile], held: dict[str, list[Interval]], seen_sizes: dict[str, int]
+    files: list[LandedFile],
+    held: dict[str, list[Interval]],
+    seen_sizes: dict[str, int],
+    seen_until_ns: int | None = None,
 ) -> list[LandedFile]:
     """The files that may hold a message not held yet.
+
+    A file that came since the last listing is always one: it may go on where the names of its
+    neighbours don't tell. An older one is covered when its first offset is held and all up to
+    the next file's is.
 
     Where two files begin with the same offset (one packed, one not), one is taken; the other's
     turn is the next run, which then knows what the first one gave.
@@ -104,17 +117,18 @@ def files_to_read(
         held: topic/partition -> merged intervals of the offsets that the table holds.
         seen_sizes: file name -> size at the time when it was last read, of those files whose end
             the next file's name doesn't tell: a partition's last file and broken ones.
+        seen_until_ns: newest `changed_ns` of the last listing; None: no file is taken for new.
     """
     chosen = []
     for index, file in enumerate(files):
         until = held_until(held.get(file.key, []), file.first_offset)
         following = files[index + 1] if index + 1 < len(files) else None
         same_partition = following is not None and following.key == file.key
-        if until is not None and same_partition and following.first_offset <= until + 1:
+        is_new = seen_until_ns is not None and file.changed_ns > seen_until_ns
+        covered = until is not None and same_partition and following.first_offset <= until + 1
+        if covered and not is_new:
             continue
         if seen_sizes.get(os.path.basename(file.path)) == file.size:
-            continue
-        if chosen and (chosen[-1].key, chosen[-1].first_offset) == (file.key, file.first_offset):
             continue
         chosen.append(file)
     return chosen
@@ -176,14 +190,26 @@ def _unzipped(file: object) -> Iterator[bytes | None]:
         yield None
 
 
+def count_lines(path: str) -> int:
+    """Number of whole lines of a file."""
+    return sum(len(lines) for lines, cut_reason in read_lines(path) if cut_reason is None)
+
+
 def message_batches(
-    files: Iterable[tuple[str, str, int, int]], held: dict[str, list[Interval]]
+    files: Iterable[tuple[str, str, int, int]],
+    held: dict[str, list[Interval]],
+    together: dict[str, list[tuple[int, str]]] | None = None,
 ) -> Iterator[dict[str, list]]:
     """The messages of some files as columns, without those held already.
+
+    Where files that are read in one run overlap, a message is taken from the last of them that
+    holds it. Only a file that reaches into the next one has to look how far that one goes; files
+    that end where the next begins, as a sink writes them, cost nothing.
 
     Args:
         files: (path, topic, partition, first offset).
         held: as for `files_to_read`.
+        together: topic/partition -> (first offset, path), sorted, of all files of this run.
 
     Yields:
         {"topic", "partition_number", "message_offset", "run_offset", "payload", "cut_reason"}:
@@ -191,9 +217,18 @@ def message_batches(
         message was read in; cut_reason is set on what is left of a broken file.
     """
     for path, topic, partition, first_offset in files:
-        intervals = held.get(f"{topic}/{partition}", [])
+        key = f"{topic}/{partition}"
+        intervals = held.get(key, [])
+        siblings = (together or {}).get(key, [])
+        following = bisect_right(siblings, (first_offset, path))
         offset, run_offset = first_offset, None
         for lines, cut_reason in read_lines(path):
+            while following < len(siblings) and siblings[following][0] < offset + len(lines):
+                begin, sibling = siblings[following]
+                count = count_lines(sibling)
+                if count:
+                    intervals = merge([*intervals, (begin, begin + count - 1)])
+                following += 1
             start = 0
             while start < len(lines):
                 until = held_until(intervals, offset + start)

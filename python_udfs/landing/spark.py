@@ -30,6 +30,9 @@ def read_messages(
     """
     rows = [(file.path, file.topic, file.partition, file.first_offset) for file in files]
     schema = "path string, topic string, partition_number int, first_offset bigint"
+    together: dict[str, list[tuple[int, str]]] = {}
+    for file in sorted(files, key=lambda one: (one.first_offset, one.path)):
+        together.setdefault(file.key, []).append((file.first_offset, file.path))
     total = sum(file.size for file in files)
     tasks = max(1, min(len(files), max(-(-total // BYTES_A_TASK), _parallelism(session))))
 
@@ -39,7 +42,7 @@ def read_messages(
         types = [pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.string()]
         for batch in batches:
             named = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            for columns in message_batches(named, held):
+            for columns in message_batches(named, held, together):
                 arrays = [
                     pa.array(values, type=kind)
                     for values, kind in zip(columns.values(), types, strict=True)

@@ -95,9 +95,7 @@ def typed_frame(
     return typed_rows(maxwell.images(mine, declared), declared, zone=ZONE, max_ahead_hours=24)
 
 
-def typed(
-    spark: SparkSession, payloads: Sequence[bytes | str], declared: TableSource
-) -> list[Row]:
+def typed(spark: SparkSession, payloads: Sequence[bytes | str], declared: TableSource) -> list[Row]:
     """`typed_frame` as rows in the order of the payloads."""
     return sorted(
         typed_frame(spark, payloads, declared).collect(), key=lambda row: row.message_offset

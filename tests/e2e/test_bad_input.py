@@ -42,7 +42,7 @@ def test_bad_messages_are_kept_with_their_reason_and_the_rest_is_built(tmp_path:
     mixed = good[:100] + BAD_LINES + good[100:]
     warehouse.land_lines(mixed, 0)
 
-    outcome = warehouse.build()
+    outcome = warehouse.build(data_tests=True)
 
     assert differing(truth("day0"), warehouse.td()) == []
     refused = warehouse.query(

@@ -35,7 +35,7 @@ def test_after_every_day_the_counts_are_the_servers_own(
 
     for tag, files in sample_days():
         warehouse.land(*files)
-        warehouse.build()
+        warehouse.build(data_tests=True)
 
         wanted, got, daily = truth(tag), warehouse.td(), warehouse.daily()
         assert differing(wanted, got) == [], f"counts at the end of {tag}"
@@ -103,6 +103,7 @@ def _deliver_in_random_files(warehouse: Warehouse, seed: int) -> None:
             warehouse.land_lines(lines[first:last], first, gz=rng.random() < 0.5)
         if batch:
             warehouse.build()
+    warehouse.run("test", "--exclude-resource-type", "unit_test")
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -34,10 +34,15 @@ class Warehouse(DbtProject):
         (self.landing / "topics").mkdir(parents=True, exist_ok=True)
         super().__init__(REPO, folder / "warehouse", landing=self.landing, **env)
 
-    def build(self, *args: str, expect_ok: bool | None = True, **more: Any) -> Outcome:
-        """`dbt build` of models and data tests; unit tests don't depend on the warehouse."""
+    def build(self, *args: str, data_tests: bool = False, expect_ok: bool | None = True) -> Outcome:
+        """Build the models; with `data_tests` by `dbt build`, which checks them as well.
+
+        Unit tests are left out: they don't depend on the warehouse.
+        """
+        if not data_tests:
+            return self.run("run", *args, expect_ok=expect_ok)
         options = ("--exclude-resource-type", "unit_test")
-        return self.run("build", *options, *args, expect_ok=expect_ok, **more)
+        return self.run("build", *options, *args, expect_ok=expect_ok)
 
     def land(self, *files: Path) -> None:
         """Copy files of the sample into the landing folder."""

@@ -21,7 +21,7 @@ ods_shop__order_info as (
         dispatch_time,
         decision_time,
         finish_time,
-        `before`,
+        before,
         op_type,
         unique_key,
         cut_date,
@@ -62,7 +62,7 @@ retracted as (
                 'event_time',
                 'cut_date',
             ],
-        ) | indent(4)
+        )
     }}
 )
 

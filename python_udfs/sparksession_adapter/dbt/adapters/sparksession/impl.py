@@ -106,9 +106,7 @@ class SparkSessionAdapter(SparkAdapter):
 
     def recorded_property(self, model: dict, key: str) -> str | None:
         """What the newest of the model's commits that speaks of `key` says."""
-        return self.history(f"{model['schema']}.{model['alias']}").recorded(
-            key, model["unique_id"]
-        )
+        return self.history(f"{model['schema']}.{model['alias']}").recorded(key, model["unique_id"])
 
     def own_rows_since(self, model: dict, key: str) -> Any:
         """DataFrame of the rows that the model's commits added, from the newest one on that
@@ -472,9 +470,7 @@ class SparkSessionAdapter(SparkAdapter):
                 raise
             for row in rows:
                 if not row[2]:  # a temporary view
-                    found.append(
-                        self.Relation.create(schema=schema, identifier=row[1], type=kind)
-                    )
+                    found.append(self.Relation.create(schema=schema, identifier=row[1], type=kind))
         views = {one.identifier for one in found if one.type == "view"}
         return [one for one in found if one.type == "view" or one.identifier not in views]
 

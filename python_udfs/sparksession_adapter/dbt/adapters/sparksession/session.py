@@ -181,9 +181,7 @@ class OwnSession:
             self.session = app.newSession()
         for key, value in credentials.spark_settings().items():
             of_catalog = key.startswith("spark.sql.catalog.")
-            if of_catalog or (
-                key.startswith("spark.sql.") and self.session.conf.isModifiable(key)
-            ):
+            if of_catalog or (key.startswith("spark.sql.") and self.session.conf.isModifiable(key)):
                 self.session.conf.set(key, value)
         self.settings = dict(self.session.conf.getAll)
 

@@ -1,0 +1,16 @@
+{#
+    No value of the column lies below zero; null passes. Fails with those rows.
+#}
+{% test not_negative(model, column_name) %}
+
+with
+
+negative as (
+    -- all columns: a test of any model can't name the keys that tell the rows apart
+    select * from {{ model }}
+    where {{ column_name }} < 0
+)
+
+select * from negative
+
+{% endtest %}

@@ -1,0 +1,374 @@
+"""Landed files: which are read, what of them, and what a broken one gives."""
+
+from __future__ import annotations
+
+import gzip
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from python_udfs.landing import files as landing
+from python_udfs.landing.files import CHUNK, CUT_LINE, CUT_STREAM, LandedFile
+from python_udfs.landing.offsets import held_until, merge
+from python_udfs.landing.spark import held_offsets, read_messages
+
+LINES = [b'{"a":%d,"text":"\xe4\xba\xac %s"}' % (i, b"x" * (i % 37)) for i in range(60)]
+
+
+def landed(first_offset: int, size: int = 10, partition: int = 0, gz: bool = False) -> LandedFile:
+    """A listed file that need not exist."""
+    name = f"t+{partition}+{first_offset:010d}.jsonl{'.gz' if gz else ''}"
+    return LandedFile("t", partition, first_offset, f"landing/{name}", size)
+
+
+def write(root: Path, name: str, content: bytes, folder: str | None = None) -> Path:
+    """Write a file of topic t, partition 0 (or of another folder under topics)."""
+    path = root / "topics" / (folder or "t/partition=0") / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
+    return path
+
+
+def read(path: Path) -> tuple[list[bytes], list[tuple[bytes, str]]]:
+    """(whole lines, what is left of a broken file with the reason)."""
+    good, cut = [], []
+    for lines, reason in landing.read_lines(str(path)):
+        assert not cut, "nothing may follow what is left of a broken file"
+        if reason is None:
+            good += lines
+        else:
+            cut += [(one, reason) for one in lines]
+    assert len(cut) <= 1
+    return good, cut
+
+
+# Listing
+
+
+def test_files_are_listed_in_order_of_topic_partition_and_offset(tmp_path):
+    for topic, partition, offset, suffix in [
+        ("t", 10, 5, ".jsonl"),
+        ("t", 9, 100, ".jsonl.gz"),
+        ("t", 9, 20, ".jsonl"),
+        ("a+b", 0, 0, ".jsonl"),
+    ]:
+        folder = f"{topic}/partition={partition}"
+        write(tmp_path, f"{topic}+{partition}+{offset}{suffix}", b"x\n", folder)
+
+    found = landing.list_files(str(tmp_path))
+
+    places = [(file.key, file.first_offset) for file in found]
+    assert places == [("a+b/0", 0), ("t/9", 20), ("t/9", 100), ("t/10", 5)]
+    assert [file.size for file in found] == [Path(file.path).stat().st_size for file in found]
+
+
+def test_hidden_and_temporary_files_are_passed_over(tmp_path):
+    for name in (".t+0+0.jsonl.crc", "_SUCCESS", "+tmp", "README.md", "t+0+0000000007.jsonl"):
+        write(tmp_path, name, b"x\n")
+    write(tmp_path, "anything", b"x\n", "+tmp/t/partition=0")
+    assert [file.first_offset for file in landing.list_files(str(tmp_path))] == [7]
+
+
+def test_misnamed_files_are_named_in_one_error(tmp_path):
+    write(tmp_path, "t+0+0000000000.jsonl", b"x\n")
+    wrong = [
+        ("t+0+12.json", "t/partition=0"),
+        ("t+0+x.jsonl", "t/partition=0"),
+        ("t+1+12.jsonl", "t/partition=0"),
+        ("u+0+12.jsonl", "t/partition=0"),
+        ("t+0+12.jsonl", "t"),
+        ("t+0+13.jsonl.bz2", "t/partition=0"),
+    ]
+    for name, folder in wrong:
+        write(tmp_path, name, b"x\n", folder)
+    with pytest.raises(ValueError, match="6 landed files don't fit the layout") as error:
+        landing.list_files(str(tmp_path))
+    for name, folder in wrong:
+        assert f"topics/{folder}/{name}" in str(error.value)
+
+
+@pytest.mark.parametrize("inside", ["", "data"])
+def test_a_missing_landing_folder_is_told_with_the_layout(tmp_path, inside):
+    with pytest.raises(FileNotFoundError, match="LANDING must name a folder that holds topics/"):
+        landing.list_files(str(tmp_path / inside))
+
+
+# Offsets
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_merged_intervals_hold_the_same_offsets_sorted_and_apart(seed):
+    random = Random(seed)
+    intervals = []
+    for _ in range(random.randint(0, 12)):
+        first = random.randint(0, 60)
+        intervals.append((first, first + random.randint(0, 9)))
+    offsets = {one for first, last in intervals for one in range(first, last + 1)}
+
+    merged = merge(intervals)
+
+    assert {one for first, last in merged for one in range(first, last + 1)} == offsets
+    assert all(a[1] + 1 < b[0] for a, b in pairwise(merged))
+    assert merge(merged) == merged
+    for offset in range(75):
+        until = offset
+        while until in offsets:
+            until += 1
+        assert held_until(merged, offset) == (until - 1 if offset in offsets else None)
+
+
+def test_offsets_beyond_the_range_of_an_int_are_held():
+    assert held_until([(2**62, 2**63 - 1)], 2**63 - 1) == 2**63 - 1
+    assert held_until([], 0) is None
+
+
+# Which files to read
+
+
+def chosen(files: list[LandedFile], held: dict, seen: dict[str, int] | None = None) -> list[int]:
+    """First offsets of the files to read. None of them exists: nothing may be opened."""
+    return [file.first_offset for file in landing.files_to_read(files, held, seen or {})]
+
+
+def test_everything_is_read_at_first():
+    assert chosen([landed(0), landed(10), landed(20)], {}) == [0, 10, 20]
+
+
+def test_covered_files_are_passed_over_without_opening_them():
+    files = [landed(0), landed(10), landed(20)]
+    assert chosen(files, {"t/0": [(0, 24)]}) == [20]
+    assert chosen(files, {"t/0": [(0, 24)]}, landing.open_ended(files, {"t/0": [(0, 24)]})) == []
+
+
+def test_each_partition_has_its_own_offsets():
+    files = [landed(0), landed(10), landed(0, partition=1), landed(10, partition=1)]
+    assert chosen(files, {"t/1": [(0, 19)]}) == [0, 10, 10]
+
+
+def test_the_last_file_is_read_again_when_it_has_grown():
+    held = {"t/0": [(0, 14)]}
+    seen = landing.open_ended([landed(0), landed(10, size=50)], held)
+    assert seen == {"t+0+0000000010.jsonl": 50}
+    assert chosen([landed(0), landed(10, size=50)], held, seen) == []
+    assert chosen([landed(0), landed(10, size=80)], held, seen) == [10]
+
+
+def test_a_file_that_was_cut_is_read_again_when_it_is_complete():
+    # 0 .. 4 came before the cut, 10 .. 19 from the next file
+    held = {"t/0": [(0, 4), (10, 19)]}
+    cut, whole = landed(0, size=30), landed(0, size=60)
+    seen = landing.open_ended([cut, landed(10)], held)
+    assert chosen([cut, landed(10)], held, seen) == []
+    assert chosen([whole, landed(10)], held, seen) == [0]
+    assert chosen([whole, landed(10)], {"t/0": [(0, 19)]}, seen) == []
+
+
+def test_a_log_that_is_delivered_again_split_otherwise_is_not_read():
+    # 0 .. 29 are held; the same offsets come again in files of other lengths
+    again = [landed(0), landed(7), landed(14), landed(21)]
+    assert chosen(again, {"t/0": [(0, 29)]}) == [21]
+    assert chosen([*again, landed(30)], {"t/0": [(0, 29)]}) == [30]
+
+
+def test_files_that_overlap_what_is_held_are_read_as_far_as_needed():
+    # held up to 24: of the file from 20 only the end is new
+    assert chosen([landed(5), landed(20), landed(40)], {"t/0": [(0, 24)]}) == [20, 40]
+    # a hole in what is held
+    assert chosen([landed(0), landed(10), landed(20)], {"t/0": [(0, 9), (20, 29)]}) == [10, 20]
+
+
+def test_of_a_packed_and_an_unpacked_file_of_one_offset_each_has_its_turn():
+    plain, packed = landed(0), landed(0, size=5, gz=True)
+    files = sorted([plain, packed, landed(10)])
+    assert landing.files_to_read(files, {}, {}) == [plain, landed(10)]
+    # the unpacked one held less: now the packed one is asked
+    held = {"t/0": [(0, 5), (10, 19)]}
+    seen = {Path(plain.path).name: plain.size}
+    assert packed in landing.files_to_read(files, held, seen)
+    assert chosen(files, {"t/0": [(0, 19)]}) == [10]
+
+
+# Lines
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_lines_come_as_they_are(tmp_path, suffix):
+    path = write(tmp_path, f"t+0+0{suffix}", b"\n".join(LINES) + b"\n")
+    assert read(path) == (LINES, [])
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_what_a_line_may_hold(tmp_path, suffix):
+    # CR stays (JSON's own blank), NUL stays, empty lines count, U+2028 and U+0085 end no line
+    lines = [b"{}\r", b"", b"a\x00b", "a\u2028b\u0085c\x0b\x0cd".encode(), b"\xff\xfe", b"\r", b""]
+    path = write(tmp_path, f"t+0+0{suffix}", b"\n".join(lines) + b"\n")
+    assert read(path) == (lines, [])
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_an_empty_file_has_no_lines(tmp_path, suffix):
+    assert read(write(tmp_path, f"t+0+0{suffix}", b"")) == ([], [])
+
+
+def test_a_file_of_no_bytes_that_is_named_gz_has_no_lines(tmp_path):
+    path = write(tmp_path, "t+0+0.jsonl.gz", b"")
+    path.write_bytes(b"")
+    assert read(path) == ([], [])
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_a_last_line_without_newline_is_not_taken_for_whole(tmp_path, suffix):
+    path = write(tmp_path, f"t+0+0{suffix}", b'{"a":1}\n{"a":2}')
+    assert read(path) == ([b'{"a":1}'], [(b'{"a":2}', CUT_LINE)])
+
+
+def test_a_plain_file_cut_anywhere_gives_its_whole_lines_and_the_rest(tmp_path):
+    content = b"\n".join(LINES[:8]) + b"\n"
+    path = tmp_path / "t+0+0.jsonl"
+    for end in range(len(content)):
+        path.write_bytes(content[:end])
+        *whole, rest = content[:end].split(b"\n")
+        assert read(path) == (whole, [(rest, CUT_LINE)] if rest else [])
+
+
+def test_gzip_members_follow_each_other(tmp_path):
+    path = write(tmp_path, "t+0+0.jsonl.gz", b"")
+    # members end within a line, and one is empty
+    parts = [b'{"a":', b'1}\n{"a":2}\n', b"", b'{"a":3}\n']
+    path.write_bytes(b"".join(gzip.compress(part) for part in parts))
+    assert read(path) == ([b'{"a":1}', b'{"a":2}', b'{"a":3}'], [])
+
+
+def test_a_gzip_stream_cut_at_any_byte_gives_its_good_lines_and_one_rest(tmp_path):
+    path = tmp_path / "t+0+0.jsonl.gz"
+    content = b"\n".join(LINES) + b"\n"
+    half = len(content) // 2
+    packed = gzip.compress(content[:half]) + gzip.compress(content[half:], compresslevel=0)
+    border = len(gzip.compress(content[:half]))
+    most = 0
+    for end in range(1, len(packed)):
+        path.write_bytes(packed[:end])
+        good, cut = read(path)
+        assert good == LINES[: len(good)]
+        assert len(good) >= most, "more bytes must not give fewer lines"
+        most = len(good)
+        # between two members nothing is broken: only the line may be
+        reason = CUT_LINE if end == border else CUT_STREAM
+        assert [one for _, one in cut] == [reason]
+        assert content.startswith(b"".join(one + b"\n" for one in good) + cut[0][0])
+    assert most == len(LINES)
+
+
+def test_a_gzip_stream_with_a_wrong_byte_is_told(tmp_path):
+    content = b"\n".join(LINES) + b"\n"
+    packed = gzip.compress(content)
+    path = tmp_path / "t+0+0.jsonl.gz"
+    for place in range(0, len(packed), 3):
+        # the header's time, flags and system may be anything
+        if 2 < place < 10:
+            continue
+        path.write_bytes(packed[:place] + bytes([packed[place] ^ 0xFF]) + packed[place + 1 :])
+        _, cut = read(path)
+        assert [reason for _, reason in cut] == [CUT_STREAM]
+
+
+@pytest.mark.parametrize("garbage", [b"no gzip\n" * 9, b"\n", b"\x00" * 99, b"\x1f\x8b"])
+def test_garbage_instead_of_gzip_is_told(tmp_path, garbage):
+    path = tmp_path / "t+0+0.jsonl.gz"
+    path.write_bytes(garbage)
+    assert read(path) == ([], [(b"", CUT_STREAM)])
+    path.write_bytes(gzip.compress(b"good\n") + garbage)
+    assert read(path) == ([b"good"], [(b"", CUT_STREAM)])
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_lines_longer_than_a_chunk_come_whole(tmp_path, suffix):
+    random = Random(1)
+    lines = [b"short", random.randbytes(10 << 20).replace(b"\n", b" "), b"a" * (10 << 20), b"end"]
+    # a newline as the first and as the last byte of a chunk
+    lines += [b"b" * (CHUNK - sum(map(len, lines)) % CHUNK), b"c" * (CHUNK - 1), b"d" * CHUNK, b""]
+    path = write(tmp_path, f"t+0+0{suffix}", b"\n".join(lines) + b"\n")
+    assert read(path) == (lines, [])
+
+
+# Messages
+
+
+def naive(
+    first_offset: int, lines: list[bytes], held: list[tuple[int, int]]
+) -> list[tuple[int, int, bytes]]:
+    """(run offset, offset, line) of the offsets that are not held, one by one."""
+    rows, run = [], None
+    for offset, one in enumerate(lines, first_offset):
+        if any(first <= offset <= last for first, last in held):
+            run = None
+        else:
+            run = offset if run is None else run
+            rows.append((run, offset, one))
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_messages_are_exactly_those_not_held(seed, tmp_path, monkeypatch):
+    random = Random(seed)
+    # small chunks: runs and held intervals have to go over their borders
+    monkeypatch.setattr(landing, "CHUNK", random.choice((5, 16, 100, 4096)))
+    files, expected, held = [], [], {}
+    for partition in range(2):
+        intervals = []
+        for _ in range(random.randint(0, 6)):
+            first = random.randint(0, 90)
+            intervals.append((first, first + random.randint(0, 20)))
+        held[f"t/{partition}"] = merge(intervals)
+        for number in range(random.randint(1, 3)):
+            first_offset = random.randint(0, 60)
+            lines = [b"%d" % random.randint(0, 10**6) for _ in range(random.randint(0, 40))]
+            name = f"{number}.jsonl{random.choice(('', '.gz'))}"
+            content = b"".join(one + b"\n" for one in lines)
+            path = write(tmp_path, name, content, f"t/partition={partition}")
+            files.append((str(path), "t", partition, first_offset))
+            found = naive(first_offset, lines, held[f"t/{partition}"])
+            expected += [("t", partition, offset, run, one, None) for run, offset, one in found]
+
+    rows = []
+    for columns in landing.message_batches(files, held):
+        rows += list(zip(*columns.values(), strict=True))
+
+    assert rows == expected
+
+
+def test_what_is_left_of_a_cut_file_has_the_next_offset(tmp_path):
+    path = write(tmp_path, "t+0+40.jsonl", b"a\nb\nc")
+    batches = list(landing.message_batches([(str(path), "t", 0, 40)], {"t/0": [(40, 40)]}))
+    rows = [row for columns in batches for row in zip(*columns.values(), strict=True)]
+    assert rows == [("t", 0, 41, 41, b"b", None), ("t", 0, 42, 41, b"c", CUT_LINE)]
+
+
+def test_messages_as_a_frame_and_the_offsets_that_they_hold(spark: SparkSession, tmp_path):
+    write(tmp_path, "t+0+0.jsonl", b"a0\n\xff\xfe\n\na3\na4\n")
+    write(tmp_path, "t+0+5.jsonl.gz", b"a5\na6\na7")
+    write(tmp_path, "t+0+9.jsonl", b"a9\n")
+    write(tmp_path, "u+3+0.jsonl", b"u0\n", "u/partition=3")
+    held = {"t/0": [(3, 3)]}
+
+    frame = read_messages(spark, landing.list_files(str(tmp_path)), held)
+    rows = [tuple(row) for row in frame.orderBy("topic", "message_offset").collect()]
+
+    assert rows == [
+        ("t", 0, 0, 0, b"a0", None),
+        ("t", 0, 1, 0, b"\xff\xfe", None),
+        ("t", 0, 2, 0, b"", None),
+        ("t", 0, 4, 4, b"a4", None),
+        ("t", 0, 5, 5, b"a5", None),
+        ("t", 0, 6, 5, b"a6", None),
+        ("t", 0, 7, 5, b"a7", CUT_LINE),
+        ("t", 0, 9, 9, b"a9", None),
+        ("u", 3, 0, 0, b"u0", None),
+    ]
+    # what is left of the cut file is not held: its message may still come whole
+    assert held_offsets(frame) == {"t/0": [(0, 2), (4, 6), (9, 9)], "u/3": [(0, 0)]}
+    assert held_offsets(frame.where(F.lit(False))) == {}

@@ -1,0 +1,340 @@
+"""The conventions of CONTRIBUTING.md, checked on the files and on what dbt makes of them.
+
+Nothing here starts Spark: the project is parsed and compiled with the offline target `ci`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlfluff
+import yaml
+
+from tests.support.dbt_project import REPO, DbtProject
+
+WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
+# layer -> what its models are called; group `folder`: the folder that the model lies in
+NAMES = {
+    "ods": rf"ods_binlog|ods_(?P<folder>[a-z0-9]+)__{WORD}",
+    "dwd": rf"dwd_(?P<folder>[a-z0-9]+)__{WORD}_(?:changelog|latest|wide)|dim_{WORD}",
+    "dws": rf"dws_(?P<folder>[a-z0-9]+)__{WORD}_(?:1d|1m|1y|td|5m|10m)",
+    "meta": rf"meta_{WORD}",
+}
+# layer -> kinds of nodes that it may read; ODS models read the log beside their sources
+MAY_READ = {
+    "ods": {"source", "ods_binlog"},
+    "dwd": {"ods", "dim", "seed"},
+    "dws": {"dwd", "dim", "dws"},
+}
+READERS = "pinned|new_rows|changed_partitions"
+
+MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:work/|root/|home/\w+/|tmp/bash)")
+REGISTRY = re.compile(
+    r"(?:pypi\.org|files\.pythonhosted\.org|repo1\.maven\.org|registry\.npmjs\.org)"
+)
+
+
+# ---- what is checked ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> DbtProject:
+    return DbtProject(REPO, tmp_path_factory.mktemp("conventions") / "warehouse")
+
+
+@pytest.fixture(scope="module")
+def manifest(project: DbtProject) -> Any:
+    """dbt's picture of the project."""
+    return project.run("parse", "--target", "ci", "--no-partial-parse").raw
+
+
+@pytest.fixture(scope="module")
+def models(manifest: Any) -> list[Any]:
+    found = [node for node in manifest.nodes.values() if node.resource_type == "model"]
+    assert found
+    return found
+
+
+@pytest.fixture(scope="module")
+def compiled(project: DbtProject) -> dict[str, str]:
+    """SQL model -> the SQL that dbt compiles it to, inputs by their plain names."""
+    done = project.run("compile", "--target", "ci", "--select", "resource_type:model")
+    return {
+        result.node.name: result.node.compiled_code
+        for result in done.raw.results
+        if result.node.language == "sql"
+    }
+
+
+def layer(node: Any) -> str:
+    return Path(node.original_file_path).parts[1]
+
+
+def sql_files(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (REPO / folder).rglob("*.sql"))
+
+
+def yaml_files() -> list[Path]:
+    folders = ("models", "macros", "seeds", "snapshots", "tests/dbt")
+    return sorted(path for folder in folders for path in (REPO / folder).rglob("*.yml"))
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(REPO).as_posix()
+
+
+def tracked_texts() -> Iterator[tuple[str, str]]:
+    """(path, text) of each text file under version control."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPO, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("no git repository")
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        path = REPO / name
+        if path.is_file() and b"\0" not in (content := path.read_bytes()):
+            yield name, content.decode("utf-8", errors="replace")
+
+
+# ---- models -------------------------------------------------------------------------------
+
+
+def test_models_are_named_and_placed_by_their_layer(models: list[Any]) -> None:
+    misnamed = []
+    for node in models:
+        match = re.fullmatch(NAMES.get(layer(node), "(?!)"), node.name)
+        folder = match.groupdict().get("folder") if match else None
+        if match is None or folder not in (None, Path(node.original_file_path).parts[2]):
+            misnamed.append(node.original_file_path)
+    assert misnamed == []
+
+
+def test_a_layer_reads_only_the_layers_that_it_may(models: list[Any], manifest: Any) -> None:
+    wrong = []
+    for node in models:
+        for unique_id in node.depends_on.nodes:
+            parent = manifest.nodes.get(unique_id) or manifest.sources[unique_id]
+            kinds = {parent.name, parent.name.split("_")[0], str(parent.resource_type)}
+            if layer(node) in MAY_READ and not kinds & MAY_READ[layer(node)]:
+                wrong.append(f"{node.name} reads {parent.name}")
+    assert wrong == []
+
+
+def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[Any]) -> None:
+    unpinned = []
+    for node in models:
+        if node.config.materialized != "incremental" or node.language != "sql":
+            continue
+        rest = re.sub(rf"(?:{READERS})\(\s*(?:ref|source)\(", "", node.raw_code)
+        if re.search(r"\b(?:ref|source)\(", rest):
+            unpinned.append(node.name)
+    assert unpinned == []
+
+
+def test_models_say_what_a_row_is(models: list[Any]) -> None:
+    assert [one.name for one in models if not one.description.startswith("One row per ")] == []
+
+
+def test_columns_are_described(models: list[Any]) -> None:
+    bare = [
+        f"{node.name}.{column.name}"
+        for node in models
+        for column in node.columns.values()
+        if not column.description.strip()
+    ]
+    assert bare == []
+    assert [node.name for node in models if not node.columns] == []
+
+
+def test_the_columns_of_sql_models_are_listed_in_their_order(
+    models: list[Any], compiled: dict[str, str]
+) -> None:
+    assert compiled
+    differing = {}
+    for node in models:
+        if node.name in compiled:
+            listed, selected = list(node.columns), output_columns(compiled[node.name])
+            if listed != selected:
+                differing[node.name] = (listed, selected)
+    assert differing == {}
+
+
+def test_the_columns_of_a_source_table_are_listed(models: list[Any]) -> None:
+    missing = {}
+    for node in models:
+        declared = (node.config.meta or {}).get("source", {}).get("columns", {})
+        if absent := [name for name in declared if name not in node.columns]:
+            missing[node.name] = absent
+    assert missing == {}
+
+
+def test_a_description_that_is_used_three_times_is_a_doc_block() -> None:
+    described = Counter(
+        " ".join(column["description"].split())
+        for path in yaml_files()
+        for model in (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("models", [])
+        for column in model.get("columns", [])
+    )
+    assert [text for text, times in described.items() if times > 2 and "doc(" not in text] == []
+
+
+def test_models_begin_with_imports_and_end_with_their_last_cte() -> None:
+    odd = []
+    for path in sql_files("models"):
+        text = path.read_text(encoding="utf-8")
+        last = re.findall(rf"^({WORD}) as \($", text, re.MULTILINE)[-1:]
+        ends = text.rstrip().endswith(f"\n\nselect * from {''.join(last)}")
+        if not re.search(r"^with\n\n", text, re.MULTILINE) or not last or not ends:
+            odd.append(relative(path))
+    assert odd == []
+
+
+def test_names_of_tests_and_unit_tests_are_no_longer_than_a_table_may_be(manifest: Any) -> None:
+    names = [one.name for one in manifest.unit_tests.values()]
+    names += [node.name for node in manifest.nodes.values() if node.resource_type == "test"]
+    assert [name for name in names if len(name) > 100] == []
+
+
+def test_sql_models_have_unit_tests(models: list[Any], manifest: Any) -> None:
+    tested = {one.model for one in manifest.unit_tests.values()}
+    counted = [one for one in models if layer(one) in ("dwd", "dws") and one.language == "sql"]
+    assert [one.name for one in counted if one.name not in tested] == []
+
+
+# ---- macros and generic tests -------------------------------------------------------------
+
+
+def defined(path: Path, kind: str) -> dict[str, list[str]]:
+    """Macros, or generic tests, of a file: name -> its arguments."""
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(rf"{{%-?\s*{kind}\s+(\w+)\s*\(([^)]*)\)", text)
+    return {
+        name: [one.split("=")[0].strip() for one in arguments.split(",") if one.strip()]
+        for name, arguments in found
+    }
+
+
+def test_a_macro_file_holds_one_public_macro_of_its_name() -> None:
+    wrong = {}
+    for path in sql_files("macros"):
+        public = [name for name in defined(path, "macro") if not name.startswith("_")]
+        if public != [path.stem]:
+            wrong[relative(path)] = public
+    assert wrong == {}
+
+
+def test_a_generic_test_file_holds_one_test_of_its_name_after_a_comment() -> None:
+    wrong = []
+    for path in sql_files("tests/dbt/generic"):
+        comment = re.match(r"\{#\n {4}\w.*?#\}\n", path.read_text("utf-8"), re.DOTALL)
+        if list(defined(path, "test")) != [path.stem] or comment is None:
+            wrong.append(relative(path))
+    assert wrong == []
+
+
+def test_public_macros_are_described_with_their_arguments() -> None:
+    wrong = []
+    for folder in sorted({path.parent for path in sql_files("macros")}):
+        entries = yaml.safe_load((folder / "_macros.yml").read_text(encoding="utf-8"))
+        described = {entry["name"]: entry for entry in entries["macros"]}
+        signatures: dict[str, list[str]] = {}
+        for path in folder.glob("*.sql"):
+            signatures |= defined(path, "macro")
+        public = {name for name in signatures if not name.startswith("_")}
+        wrong += [f"{name}: in one place only" for name in public ^ set(described)]
+        for name in public & set(described):
+            arguments = described[name].get("arguments", [])
+            if not described[name].get("description"):
+                wrong.append(f"{name}: no description")
+            if [one["name"] for one in arguments] != signatures[name]:
+                wrong.append(f"{name}: other arguments than {signatures[name]}")
+            for one in arguments:
+                if not one.get("type") or not one.get("description"):
+                    wrong.append(f"{name}({one['name']}): no type or description")
+    assert wrong == []
+
+
+# ---- files --------------------------------------------------------------------------------
+
+
+def test_lines_are_short_enough_to_be_read() -> None:
+    """What sqlfluff doesn't see: Jinja, comments, YAML. To SQL it allows 88 characters."""
+    assert [
+        f"{relative(path)}: {line.strip()}"
+        for path in [*sql_files("models", "macros", "tests/dbt"), *yaml_files()]
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if len(line) > 100
+    ] == []
+
+
+def test_no_file_names_a_machines_folders_or_a_registry() -> None:
+    found = [
+        f"{name}:{number}: {line.strip()[:80]}"
+        for name, text in tracked_texts()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if MACHINE_PATH.search(line) or REGISTRY.search(line)
+    ]
+    assert found == []
+
+
+def test_every_locked_package_has_a_version_and_hashes() -> None:
+    text = (REPO / "requirements.lock").read_text(encoding="utf-8")
+    lines = text.replace("\\\n", " ").splitlines()
+    entries = [line for line in lines if line.strip() and not line.startswith("#")]
+    assert entries
+    assert [
+        line
+        for line in entries
+        if "==" not in line.split()[0] or not re.search(r"--hash=sha256:[0-9a-f]{64}\b", line)
+    ] == []
+
+
+# ---- columns of a query -------------------------------------------------------------------
+
+
+def output_columns(sql: str) -> list[str]:
+    """Names of the columns that a query of CTEs ending in `select * from <cte>` gives."""
+    tree = sqlfluff.parse(sql, config_path=str(REPO / ".sqlfluff"))
+    ctes = {
+        first_text(one, "naked_identifier"): one
+        for one in segments(tree, "common_table_expression")
+    }
+
+    def columns(query: Any) -> list[str]:
+        names = []
+        clause = next(segments(query, "select_clause"))
+        for element in segments(clause, "select_clause_element"):
+            if next(segments(element, "wildcard_expression"), None) is not None:
+                source = next(segments(query, "from_clause"))
+                names += columns(ctes[first_text(source, "naked_identifier")])
+            else:
+                alias = next(segments(element, "alias_expression"), element)
+                names.append(list(texts(alias, "naked_identifier"))[-1])
+        return names
+
+    return columns(list(segments(tree, "select_statement"))[-1])
+
+
+def segments(tree: Any, kind: str) -> Iterator[Any]:
+    """Parts of a parse tree of this kind, in the order of the text; of nested ones the outer."""
+    if isinstance(tree, list):
+        for one in tree:
+            yield from segments(one, kind)
+    elif isinstance(tree, dict):
+        for name, content in tree.items():
+            if name == kind:
+                yield content
+            else:
+                yield from segments(content, kind)
+
+
+def texts(tree: Any, kind: str) -> Iterator[str]:
+    return (one for one in segments(tree, kind) if isinstance(one, str))
+
+
+def first_text(tree: Any, kind: str) -> str:
+    return next(texts(tree, kind))
