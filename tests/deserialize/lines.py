@@ -84,8 +84,12 @@ def source(columns: dict[str, str], **more: Any) -> TableSource:
 def typed_frame(
     spark: SparkSession, payloads: Sequence[bytes | str], declared: TableSource
 ) -> DataFrame:
-    """Rows of the typed ODS model, repeats not taken out."""
-    binlog = with_envelope(raw_messages(spark, payloads), "maxwell")
+    """Rows of the typed ODS model, repeats not taken out.
+
+    A checkpoint stands for the table ods_binlog: without it Spark would push the filter into the
+    envelope's expressions, and parse each message dozens of times.
+    """
+    binlog = with_envelope(raw_messages(spark, payloads), "maxwell").localCheckpoint(eager=False)
     mine = binlog.where(
         (F.col("database_name") == declared.database)
         & (F.col("table_name") == declared.table)
