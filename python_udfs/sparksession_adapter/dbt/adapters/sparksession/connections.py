@@ -88,6 +88,8 @@ class SparkSessionCredentials(SparkCredentials):
             "spark.sql.extensions": EXTENSIONS,
             "spark.sql.defaultCatalog": self.catalog,
             "spark.sql.session.timeZone": "UTC",
+            # `describe` would cut the type of a struct with more fields than this
+            "spark.sql.debug.maxToStringFields": "2000",
             "spark.sql.sources.partitionOverwriteMode": "dynamic",
         }
         if lake not in given:
