@@ -109,8 +109,7 @@ def files_to_read(
     neighbours don't tell. An older one is covered when its first offset is held and all up to
     the next file's is.
 
-    Where two files begin with the same offset (one packed, one not), one is taken; the other's
-    turn is the next run, which then knows what the first one gave.
+    Files that overlap are all read: `message_batches` takes each message from one of them.
 
     Args:
         files: ordered as by `list_files`.

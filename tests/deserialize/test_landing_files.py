@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -181,15 +182,12 @@ def test_files_that_overlap_what_is_held_are_read_as_far_as_needed():
     assert chosen([landed(0), landed(10), landed(20)], {"t/0": [(0, 9), (20, 29)]}) == [10, 20]
 
 
-def test_of_a_packed_and_an_unpacked_file_of_one_offset_each_has_its_turn():
-    plain, packed = landed(0), landed(0, size=5, gz=True)
-    files = sorted([plain, packed, landed(10)])
-    assert landing.files_to_read(files, {}, {}) == [plain, landed(10)]
-    # the unpacked one held less: now the packed one is asked
-    held = {"t/0": [(0, 5), (10, 19)]}
-    seen = {Path(plain.path).name: plain.size}
-    assert packed in landing.files_to_read(files, held, seen)
-    assert chosen(files, {"t/0": [(0, 19)]}) == [10]
+def test_a_file_that_came_since_the_last_listing_is_read_whatever_its_neighbours_say():
+    files = [landed(0), replace(landed(10), changed_ns=70), replace(landed(20), changed_ns=60)]
+    held = {"t/0": [(0, 29)]}
+    seen = {Path(files[2].path).name: files[2].size}
+    assert landing.files_to_read(files, held, seen, seen_until_ns=70) == []
+    assert landing.files_to_read(files, held, seen, seen_until_ns=69) == [files[1]]
 
 
 # Lines
@@ -339,6 +337,34 @@ def test_messages_are_exactly_those_not_held(seed, tmp_path, monkeypatch):
         rows += list(zip(*columns.values(), strict=True))
 
     assert rows == expected
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_message_of_files_that_overlap_comes_once(seed, tmp_path):
+    random = Random(seed)
+    log = [b"%d" % offset for offset in range(100)]
+    files = []
+    for number in range(random.randint(1, 6)):
+        first = random.randint(0, 80)
+        content = b"".join(one + b"\n" for one in log[first : first + random.randint(0, 60)])
+        path = write(tmp_path, f"{number}.jsonl{random.choice(('', '.gz'))}", content)
+        files.append((str(path), "t", 0, first))
+    held = {"t/0": merge([(random.randint(0, 50), 50)])}
+    together = {"t/0": sorted((first, path) for path, _, _, first in files)}
+    expected = set()
+    for path, _, _, first in files:
+        good, _ = read(Path(path))
+        expected |= set(range(first, first + len(good)))
+    expected -= {offset for offset in expected if held_until(held["t/0"], offset) is not None}
+
+    # each file for itself, as tasks read them
+    rows = []
+    for file in files:
+        for columns in landing.message_batches([file], held, together):
+            rows += zip(columns["message_offset"], columns["payload"], strict=True)
+
+    assert sorted(offset for offset, _ in rows) == sorted(expected)
+    assert all(payload == log[offset] for offset, payload in rows)
 
 
 def test_what_is_left_of_a_cut_file_has_the_next_offset(tmp_path):

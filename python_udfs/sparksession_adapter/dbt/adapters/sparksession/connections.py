@@ -76,6 +76,9 @@ class SparkSessionCredentials(SparkCredentials):
             "spark.master": "local[*]",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
+            # the call site of each column would be asked of the JVM: half the time that a wide
+            # model takes to be planned. Python's own traceback names the line as well
+            "spark.python.sql.dataFrameDebugging.enabled": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             # everything temporary, native libraries included, stays in the project
