@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -56,6 +57,30 @@ class SparkSessionRelation(SparkRelation):
     @property
     def name_only(self) -> SparkSessionRelation:
         return self if self.reading is None else self.replace(reading=None)
+
+
+def _appended(table: str, first: Any, last: Any) -> str:
+    """SQL text, for a `from`, of the rows appended after snapshot `first` up to `last`."""
+    return (
+        f"(select * from {table} with "
+        f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}'))"
+    )
+
+
+def _added_rows(table: str, commits: list[Snapshot]) -> str:
+    """SQL text of the rows that the newest commits added, `commits` being newest first; of all
+    rows where one of them made the table or did more than add."""
+    first = commits[-1].parent if commits else None
+    if first is None or not all(commit.adds_only for commit in commits):
+        return table
+    return _appended(table, first, commits[0].id)
+
+
+def _commits_of_run(history: History) -> list[Snapshot]:
+    """The newest commits, newest first, as far as this run made them."""
+    run = get_invocation_id()
+    line = history.ancestry(history.head)
+    return list(itertools.takewhile(lambda one: one.summary.get("dbt.run") == run, line))
 
 
 def _cell_text(cell: Any) -> str | None:
@@ -118,13 +143,7 @@ class SparkSessionAdapter(SparkAdapter):
             added.append(commit)
             if key in commit.summary:
                 break
-        first = added[-1].parent if added else None
-        if first is None or not all(commit.adds_only for commit in added):
-            return self._session().table(table)
-        return self._session().sql(
-            f"select * from {table} with "
-            f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{history.head}')"
-        )
+        return self._session().sql(f"select * from {_added_rows(table, added)}")
 
     def set_snapshot_property(self, key: str, value: str) -> None:
         """Let the node's next commit carry key = value."""
@@ -294,10 +313,7 @@ class SparkSessionAdapter(SparkAdapter):
                 )
                 if read.recorded == pinned:
                     return f"(select * from {table} version as of {pinned} limit 0)"
-                return (
-                    f"(select * from {table} with "
-                    f"(`start-snapshot-id` = '{recorded}', `end-snapshot-id` = '{pinned}'))"
-                )
+                return _appended(table, recorded, pinned)
             logger.info(f"{table} was rewritten since {recorded}: reading all of it")
         if pinned in history.snapshots:
             read.rows = history.snapshots[pinned].count("total-records")
@@ -383,11 +399,7 @@ class SparkSessionAdapter(SparkAdapter):
         rows_read = None if None in rows or not rows else sum(rows)
         added = removed = 0
         if changed:
-            history = self.history(relation.name_only.render())
-            run = get_invocation_id()
-            for snapshot in history.ancestry(history.head):
-                if snapshot.summary.get("dbt.run") != run:
-                    break
+            for snapshot in _commits_of_run(self.history(relation.name_only.render())):
                 added += snapshot.count("added-records")
                 removed += snapshot.count("deleted-records")
         if inputs.replaces and inputs.predicate is not None:
@@ -405,21 +417,9 @@ class SparkSessionAdapter(SparkAdapter):
     @available
     def rows_of_run(self, relation: Any) -> str:
         """SQL text, for a `from`, of the rows that this run's commits added to `relation`."""
-        table, run = relation.name_only.render(), get_invocation_id()
-        history = self.history(table)
-        added = []
-        for commit in history.ancestry(history.head):
-            if commit.summary.get("dbt.run") != run:
-                break
-            added.append(commit)
-        if not added:
-            return f"(select * from {table} limit 0)"
-        if added[-1].parent is None or not all(commit.adds_only for commit in added):
-            return table
-        return (
-            f"(select * from {table} with (`start-snapshot-id` = '{added[-1].parent}', "
-            f"`end-snapshot-id` = '{history.head}'))"
-        )
+        table = relation.name_only.render()
+        added = _commits_of_run(self.history(table))
+        return _added_rows(table, added) if added else f"(select * from {table} limit 0)"
 
     def _partition_rows(self, inputs: Any) -> int | None:
         """Rows in the replaced partitions of the inputs, from Iceberg's partition table."""

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from urllib.parse import unquote_plus
 
+from dbt.adapters.sparksession.connections import literal
 from dbt.adapters.sparksession.snapshots import History, Snapshot
 
 INPUT_PROPERTY = "dbt.input."
@@ -115,13 +116,8 @@ def partition_predicate(column: str, partitions: set[str]) -> str:
     )
     if not values and partitions:
         raise ValueError(f"no partition column {column!r} in {sorted(partitions)[0]!r}")
-    literals = [_text(value) for value in values if value != "null"]
+    literals = [literal(value) for value in values if value != "null"]
     conditions = [f"{column} in ({', '.join(literals)})"] if literals else []
     if "null" in values:
         conditions.append(f"{column} is null")
     return " or ".join(conditions) if conditions else "false"
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
