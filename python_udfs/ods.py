@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
+from fnmatch import fnmatchcase, translate
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from python_udfs.deserialize.envelope import FORMATS, ROW_OPS, with_envelope
 from python_udfs.deserialize.table_source import TableSource, table_source
-from python_udfs.landing.files import files_to_read, list_files, open_ended
+from python_udfs.landing.files import LandedFile, files_to_read, list_files, open_ended
 from python_udfs.landing.offsets import Interval, merge
 from python_udfs.landing.spark import held_offsets, read_messages
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 HELD_PROPERTY = "landing.held"  # offsets that the table held before the commit that says so
 SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
-LIVE_BATCH = "live"
+BATCHES_PROPERTY = "ods.batches"  # the batches that a typed model has read
 
 
 def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
@@ -29,7 +32,8 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     offsets commit together, and no run reads more than the last run's coordinates.
 
     Args:
-        dbt: with config meta `landing` (a folder) and `format`.
+        dbt: with config meta `landing` (a folder) and `formats` (topic, as a shell pattern ->
+            format; the first that fits).
 
     Returns:
         None where nothing new has landed.
@@ -49,12 +53,39 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
     newest = max((file.changed_ns for file in files), default=0)
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
-    messages = read_messages(session, chosen, held)
-    return with_envelope(messages, dbt.meta["format"]).withColumn("load_id", F.lit(dbt.run_id))
+    by_format = _by_format(chosen, dbt.meta["formats"]) or {"maxwell": []}
+    frames = [
+        with_envelope(read_messages(session, some, held), name) for name, some in by_format.items()
+    ]
+    return reduce(lambda one, two: one.unionByName(two), frames).withColumn(
+        "load_id", F.lit(dbt.run_id)
+    )
+
+
+def _by_format(files: list[LandedFile], formats: Any) -> dict[str, list[LandedFile]]:
+    """Format -> files of its topics.
+
+    Raises:
+        ValueError: a topic that no pattern of `formats` fits.
+    """
+    found: dict[str, list[LandedFile]] = {}
+    homeless = set()
+    for file in files:
+        name = next((kind for one, kind in formats.items() if fnmatchcase(file.topic, one)), None)
+        if name is None:
+            homeless.add(file.topic)
+        else:
+            found.setdefault(name, []).append(file)
+    if homeless:
+        raise ValueError(
+            f"The format of these topics is not declared: {', '.join(sorted(homeless))}. Name "
+            f"them (or a pattern) in the var topic_formats; it has {', '.join(formats) or 'none'}."
+        )
+    return found
 
 
 def _held(dbt: Any, session: SparkSession) -> dict[str, list[Interval]]:
-    """topic/partition -> offsets that the table holds."""
+    """offsets_key -> offsets that the table holds."""
     if not dbt.is_incremental:
         return {}
     before = dbt.snapshot_property(HELD_PROPERTY)
@@ -83,54 +114,90 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     """
     from pyspark.sql import functions as F
 
-    meta = dbt.meta["source"]
-    source = table_source(dbt.this.identifier, meta)
+    source = table_source(dbt.this.identifier, dbt.meta["source"])
+    new = _new_messages(dbt, binlog, dbt.meta["batches"])
+    if new is None:
+        return None
     mine = (
         (F.col("database_name") == source.database)
         & (F.col("table_name") == source.table)
+        & (F.col("format") == source.format)
+        & of_topics(source.topics)
         & F.col("op").isin(*ROW_OPS)
         & F.col("reject_reason").isNull()
     )
-    new = dbt.new_rows(binlog).where(mine)
-    if dbt.is_incremental and dbt.inputs_unchanged():
-        return None
     known = session.table(str(dbt.this)) if dbt.is_incremental else None
-    kept = _without_repeats(new, known)
-    deserializer = FORMATS[meta.get("format", "maxwell")]
+    kept = _without_repeats(new.where(mine), known)
     return typed_rows(
-        deserializer.images(kept, source),
+        FORMATS[source.format].images(kept, source),
         source,
         zone=dbt.meta["business_zone"],
         max_ahead_hours=int(dbt.meta["cut_time_max_ahead_hours"]),
     )
 
 
+def of_topics(patterns: Iterable[str]) -> Column:
+    """Condition on `topic`: it fits one of the shell patterns; true where there are none."""
+    from pyspark.sql import functions as F
+
+    regex = "|".join(translate(one) for one in patterns)
+    return F.col("topic").rlike(f"^(?:{regex})") if regex else F.lit(True)
+
+
+def _new_messages(dbt: Any, binlog: DataFrame, batches: list[str]) -> DataFrame | None:
+    """Rows of ods_binlog that the model hasn't read yet, of the batches that it is told to read.
+
+    Of a batch that it is told to read from now on these are all rows, and otherwise what came
+    since the model's last commit. None where there is nothing new.
+
+    Raises:
+        ValueError: the model has rows of a batch that it isn't told to read any more.
+    """
+    from pyspark.sql import functions as F
+
+    read = json.loads(dbt.snapshot_property(BATCHES_PROPERTY, "[]")) if dbt.is_incremental else []
+    dropped = sorted(set(read) - set(batches))
+    if dropped:
+        raise ValueError(
+            f"{dbt.this.identifier} holds rows of the batches {', '.join(dropped)}, which the var "
+            f"`batches` ({', '.join(batches)}) no longer names. Name them, or run the model with "
+            "--full-refresh to be rid of their rows."
+        )
+    added = sorted(set(batches) - set(read))
+    dbt.set_snapshot_property(BATCHES_PROPERTY, json.dumps(sorted(batches)))
+    new = dbt.new_rows(binlog).where(F.col("batch_id").isin(read or batches))
+    if dbt.is_incremental and added:
+        return new.unionByName(binlog.where(F.col("batch_id").isin(added)))
+    return None if dbt.is_incremental and dbt.inputs_unchanged() else new
+
+
 IDENTITY = ["binlog_file", "binlog_file_number", "binlog_position", "row_number"]
-COORDINATES = ["topic", "partition_number", "message_offset"]
+COORDINATES = ["batch_id", "topic", "partition_number", "message_offset"]
 
 
 def _without_repeats(new: DataFrame, known: DataFrame | None) -> DataFrame:
     """`new` without changes that stand in it twice or that `known` has.
 
-    Works on the narrow columns first; the payloads are only filtered by what it found. Files
-    that overlap and landed together give one message twice, at the same coordinates: only the
-    run that it was read in tells the two rows apart.
+    Works on the narrow columns first; the payloads are only filtered by what it found.
     """
     from pyspark.sql import functions as F
 
-    place = [*COORDINATES, "run_offset"]
-    narrow = new.select(*place, *IDENTITY)
-    first = F.min(F.struct(*place)).alias("first")
+    narrow = new.select(*COORDINATES, *IDENTITY)
+    first = F.min(F.struct(*COORDINATES)).alias("first")
     groups = narrow.groupBy(*IDENTITY).agg(first, F.count(F.lit(1)).alias("times"))
     twice = groups.where("times > 1").select(*IDENTITY, "first")
-    again = narrow.join(twice, IDENTITY).where(F.struct(*place) != F.col("first")).select(*place)
+    again = (
+        narrow.join(twice, IDENTITY)
+        .where(F.struct(*COORDINATES) != F.col("first"))
+        .select(*COORDINATES)
+    )
     if known is not None:
         files = [row[0] for row in narrow.select("binlog_file_number").distinct().collect()]
         candidates = known.where(F.col("binlog_file_number").isin(files)).select(*IDENTITY)
         again = again.union(
-            narrow.join(candidates, IDENTITY, "left_semi").select(*place)
+            narrow.join(candidates, IDENTITY, "left_semi").select(*COORDINATES)
         ).distinct()
-    return new.join(again, place, "left_anti")
+    return new.join(again, COORDINATES, "left_anti")
 
 
 def typed_rows(
@@ -184,12 +251,12 @@ def typed_rows(
         *IDENTITY,
         "xid",
         F.lit(source.schema_version).alias("schema_version"),
-        F.lit(LIVE_BATCH).alias("batch_id"),
+        "batch_id",
         F.concat_ws(".", "database_name", "table_name").alias("metadata_table"),
         changes.alias("metadata_changes"),
         F.col("op").alias("metadata_op_type"),
         F.col("event_time").alias("metadata_commit_ts"),
-        *COORDINATES,
+        *COORDINATES[1:],
         "load_id",
         "reject_reason",
         F.when(~good, F.col("payload")).alias("reject_payload"),

@@ -1,8 +1,12 @@
 """The envelope: what every format tells of a message, in the same columns.
 
 A format is one module with two functions, entered in FORMATS:
-    envelope(payload) -> dict of the columns in ENVELOPE (a Spark struct is built from them)
-    images(frame, source) -> frame with the columns `data` and `before`, see maxwell.py
+    envelope(messages) -> messages with the columns of ENVELOPE, from their `payload`
+    images(messages, source) -> messages with the columns `data`, `before` and `image_reason`, see
+        maxwell.py. Where a message holds several rows it gives one row each and numbers them in
+        `row_number`
+It may have OPTIONS: name -> the values that a table's `meta.source.options` may give it, the
+default first.
 """
 
 from __future__ import annotations
@@ -21,7 +25,9 @@ FORMATS: dict[str, ModuleType] = {"maxwell": maxwell}
 ENVELOPE = {
     "database_name": "string",
     "table_name": "string",
-    "op": "string",  # insert, update, delete; snapshot, ddl, control: no change of a row
+    # insert, update, delete change a row; snapshot is a row of a full load; truncate, drop and
+    # rename change which rows a table has; ddl is any other; control is the producer's own
+    "op": "string",
     "event_time": "timestamp",
     "binlog_file": "string",
     "binlog_file_number": "bigint",
@@ -31,6 +37,7 @@ ENVELOPE = {
     "envelope_reason": "string",
 }
 ROW_OPS = ("insert", "update", "delete")
+TABLE_OPS = ("truncate", "drop", "rename")
 
 
 def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
@@ -49,10 +56,12 @@ def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
     text = F.col("payload").cast("string")
     good_utf8 = F.is_valid_utf8(text)
     decoded = messages.select(
+        "batch_id",
         "topic",
         "partition_number",
         "message_offset",
         "run_offset",
+        F.make_valid_utf8(F.col("message_key").cast("string")).alias("message_key"),
         F.when(good_utf8, text).otherwise(F.make_valid_utf8(text)).alias("payload"),
         F.when(~good_utf8, F.col("payload")).alias("payload_bytes"),
         "cut_reason",
@@ -64,15 +73,20 @@ def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
         .when(F.trim(F.col("payload")) == "", F.lit("empty line"))
         .otherwise(F.col("envelope_reason"))
     )
-    judged = parsed.withColumn("reject_reason", reason)
+    no_value = F.col("payload").isNull()
+    judged = parsed.withColumn("reject_reason", F.when(~no_value, reason)).withColumn(
+        "op", F.when(no_value, F.lit("control")).otherwise(F.col("op"))
+    )
     good = F.col("reject_reason").isNull()
     return judged.select(
+        "batch_id",
         "topic",
         "partition_number",
         "message_offset",
         "run_offset",
         F.lit(format_name).alias("format"),
         *[F.when(good, F.col(name)).alias(name) for name in ENVELOPE if name != "envelope_reason"],
+        "message_key",
         "payload",
         "payload_bytes",
         "cut_reason",

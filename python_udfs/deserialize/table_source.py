@@ -8,7 +8,15 @@ from typing import Any
 from python_udfs.deserialize.types import SourceType, source_type
 
 REQUIRED = ("database", "table", "primary_key", "columns")
-OPTIONAL = ("cut_column", "columns_of_interest", "aliases", "schema_version", "format")
+OPTIONAL = (
+    "cut_column",
+    "columns_of_interest",
+    "aliases",
+    "schema_version",
+    "topic",
+    "format",
+    "options",
+)
 # names that the typed row has already
 TAKEN = {
     "op_type",
@@ -43,11 +51,16 @@ class TableSource:
     Attributes:
         database, table: as the log names them.
         columns: name -> type of the columns to take, in the typed row's order.
-        primary_key: names of the key's columns.
+        primary_key: names of the key's columns; () for a table without key, whose rows are told
+            apart by their position only.
         cut_column: column whose date is the cut_date of inserts and updates; None: binlog time.
         columns_of_interest: columns that downstream counts by.
         aliases: name -> names that the column had or will have in the log.
         schema_version: number of the declaration; stands in every row.
+        topics: names of the topics, shell patterns among them, that the table's changes come by;
+            () for any.
+        format: key of envelope.FORMATS.
+        options: what the format's module lets one say of the producer's settings, see its OPTIONS.
     """
 
     database: str
@@ -58,6 +71,9 @@ class TableSource:
     columns_of_interest: tuple[str, ...]
     aliases: dict[str, tuple[str, ...]]
     schema_version: int
+    topics: tuple[str, ...]
+    format: str
+    options: dict[str, str]
 
     @property
     def watched(self) -> tuple[str, ...]:
@@ -82,14 +98,22 @@ def table_source(model: str, meta: Any) -> TableSource:
         raise ValueError(f"{model}: meta.source must be a mapping, got {meta!r}. {EXAMPLE}")
     from python_udfs.deserialize.envelope import FORMATS  # which imports the formats' modules
 
-    problems = [f"`{name}` is missing" for name in REQUIRED if not meta.get(name)]
+    problems = [
+        f"`{name}` is missing"
+        for name in REQUIRED
+        # `primary_key: []` says that the table has none
+        if not meta.get(name) and not (name == "primary_key" and meta.get(name) == [])
+    ]
     problems += [
         f"`{name}` is not known (known: {', '.join(REQUIRED + OPTIONAL)})"
         for name in meta
         if name not in REQUIRED + OPTIONAL
     ]
-    if meta.get("format", "maxwell") not in FORMATS:
-        problems.append(f"`format` must be one of {', '.join(FORMATS)}, got {meta['format']!r}")
+    format_name = meta.get("format", "maxwell")
+    if format_name not in FORMATS:
+        problems.append(f"`format` must be one of {', '.join(FORMATS)}, got {format_name!r}")
+    options, wrong = _options(meta.get("options") or {}, FORMATS.get(format_name))
+    problems += wrong
     columns: dict[str, SourceType] = {}
     declared = meta.get("columns")
     if declared and not isinstance(declared, dict):
@@ -107,13 +131,13 @@ def table_source(model: str, meta: Any) -> TableSource:
         except ValueError as exc:
             problems.append(f"column `{name}`: {exc}")
     lists = {}
-    for name in ("primary_key", "columns_of_interest"):
+    for name in ("primary_key", "columns_of_interest", "topic"):
         value = meta.get(name) or []
         lists[name] = tuple([value] if isinstance(value, str) else value)
         problems += [
             f"`{name}` names `{column}`, which is not among `columns`"
             for column in lists[name]
-            if column not in (declared or {})
+            if name != "topic" and column not in (declared or {})
         ]
     cut = meta.get("cut_column")
     if cut is not None and cut not in (declared or {}):
@@ -147,4 +171,29 @@ def table_source(model: str, meta: Any) -> TableSource:
         columns_of_interest=lists["columns_of_interest"],
         aliases=aliases,
         schema_version=version,
+        topics=lists["topic"],
+        format=format_name,
+        options=options,
     )
+
+
+def _options(given: Any, module: Any) -> tuple[dict[str, str], list[str]]:
+    """`options` with the defaults of the format's OPTIONS, and what is wrong with them.
+
+    OPTIONS: name -> values that it may have, the default first.
+    """
+    known: dict[str, tuple[str, ...]] = getattr(module, "OPTIONS", {})
+    if not isinstance(given, dict):
+        return {}, [f"`options` must map names to values, got {given!r}"]
+    problems = [
+        f"option `{name}` is not known (known: {', '.join(known) or 'none'})"
+        for name in given
+        if name not in known
+    ]
+    options = {name: str(given.get(name, values[0])) for name, values in known.items()}
+    problems += [
+        f"option `{name}` must be one of {', '.join(known[name])}, got {value!r}"
+        for name, value in options.items()
+        if value not in known[name]
+    ]
+    return options, problems

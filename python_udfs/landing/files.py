@@ -1,6 +1,7 @@
 """Landed files in the layout of Kafka Connect's file sinks.
 
     <landing>/topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]
+    <landing>/batches/<batch>/topics/...    the same once more for a log that was sent again
 
 A file holds one message a line; the offset of a message is the file's first offset plus its line
 number from 0. So a file that is delivered again, whole or split otherwise, gives the same
@@ -19,6 +20,9 @@ from dataclasses import dataclass
 from python_udfs.landing.offsets import Interval, held_until, merge
 
 TOPICS = "topics"
+BATCHES = "batches"
+LIVE = "live"  # the batch of the running log
+BATCH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 FILE_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.jsonl(?P<gz>\.gz)?")
 CHUNK = 4 << 20  # bytes read at once, and about the size of an Arrow batch
 CUT_LINE = "the file ends within a line"
@@ -35,6 +39,7 @@ class LandedFile:
         size: bytes when it was listed.
         changed_ns: when it came into the folder or was last written, ns; a copy that keeps the
             time of its original still counts as changed now (st_ctime).
+        batch: the batch that the file was delivered under; LIVE for the running log.
     """
 
     topic: str
@@ -43,15 +48,31 @@ class LandedFile:
     path: str
     size: int
     changed_ns: int = 0
+    batch: str = LIVE
+
+    @property
+    def name(self) -> str:
+        """The file's name, behind its batch's where it isn't of the running log."""
+        name = os.path.basename(self.path)
+        return name if self.batch == LIVE else f"{self.batch}:{name}"
 
     @property
     def key(self) -> str:
-        """topic/partition, as the offsets of the table are kept by."""
-        return f"{self.topic}/{self.partition}"
+        """What the offsets that a table holds are kept by."""
+        return offsets_key(self.batch, self.topic, self.partition)
+
+
+def offsets_key(batch: str, topic: str, partition: int) -> str:
+    """topic/partition, behind the batch's name where it isn't the running log.
+
+    >>> offsets_key("live", "maxwell", 0), offsets_key("again", "maxwell", 0)
+    ('maxwell/0', 'again:maxwell/0')
+    """
+    return f"{topic}/{partition}" if batch == LIVE else f"{batch}:{topic}/{partition}"
 
 
 def list_files(landing: str) -> list[LandedFile]:
-    """All files of a landing folder, ordered by topic, partition and first offset.
+    """All files of a landing folder, ordered by batch, topic, partition and first offset.
 
     Names that begin with `.`, `_` or `+` (a sink's temporary files and markers) are passed over.
 
@@ -65,6 +86,30 @@ def list_files(landing: str) -> list[LandedFile]:
             f"No landing folder {topics}: LANDING must name a folder that holds "
             "topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]."
         )
+    found, misfits = _listed(landing, topics, LIVE)
+    batches = os.path.join(landing, BATCHES)
+    for batch in sorted(os.listdir(batches)) if os.path.isdir(batches) else ():
+        if batch[0] in "._+" or batch.startswith("README"):
+            continue
+        inside = os.path.join(batches, batch, TOPICS)
+        if not BATCH_NAME.fullmatch(batch) or batch == LIVE or not os.path.isdir(inside):
+            misfits.append(os.path.relpath(os.path.join(batches, batch), landing))
+            continue
+        more, wrong = _listed(landing, inside, batch)
+        found += more
+        misfits += wrong
+    if misfits:
+        raise ValueError(
+            f"{len(misfits)} landed files don't fit the layout "
+            "[batches/<batch>/]topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz] "
+            f"(a batch's name: letters, digits, - and _, not {LIVE}): "
+            f"{', '.join(sorted(misfits)[:10])}. Rename them or take them away."
+        )
+    return sorted(found, key=lambda one: (one.batch, one))
+
+
+def _listed(landing: str, topics: str, batch: str) -> tuple[list[LandedFile], list[str]]:
+    """The files under one `topics` folder, and the names that don't fit the layout."""
     found, misfits = [], []
     for folder, folders, names in os.walk(topics, followlinks=True):
         folders[:] = sorted(name for name in folders if name[0] not in "._+")
@@ -86,15 +131,10 @@ def list_files(landing: str) -> list[LandedFile]:
                     path=path,
                     size=status.st_size,
                     changed_ns=status.st_ctime_ns,
+                    batch=batch,
                 )
             )
-    if misfits:
-        raise ValueError(
-            f"{len(misfits)} landed files don't fit the layout "
-            "topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]: "
-            f"{', '.join(sorted(misfits)[:10])}. Rename them or take them away."
-        )
-    return sorted(found)
+    return found, misfits
 
 
 def files_to_read(
@@ -113,9 +153,9 @@ def files_to_read(
 
     Args:
         files: ordered as by `list_files`.
-        held: topic/partition -> merged intervals of the offsets that the table holds.
-        seen_sizes: file name -> size at the time when it was last read, of those files whose end
-            the next file's name doesn't tell: a partition's last file and broken ones.
+        held: offsets_key -> merged intervals of the offsets that the table holds.
+        seen_sizes: LandedFile.name -> size at the time when it was last read, of those files
+            whose end the next file's name doesn't tell: a partition's last file and broken ones.
         seen_until_ns: newest `changed_ns` of the last listing; None: no file is taken for new.
     """
     chosen = []
@@ -127,7 +167,7 @@ def files_to_read(
         covered = until is not None and same_partition and following.first_offset <= until + 1
         if covered and not is_new:
             continue
-        if seen_sizes.get(os.path.basename(file.path)) == file.size:
+        if seen_sizes.get(file.name) == file.size:
             continue
         chosen.append(file)
     return chosen
@@ -135,7 +175,7 @@ def files_to_read(
 
 def open_ended(files: list[LandedFile], held: dict[str, list[Interval]]) -> dict[str, int]:
     """Name -> size of the files whose end only reading tells: see `files_to_read`."""
-    return {os.path.basename(file.path): file.size for file in files_to_read(files, held, {})}
+    return {file.name: file.size for file in files_to_read(files, held, {})}
 
 
 def read_lines(path: str) -> Iterator[tuple[list[bytes], str | None]]:
@@ -195,7 +235,7 @@ def count_lines(path: str) -> int:
 
 
 def message_batches(
-    files: Iterable[tuple[str, str, int, int]],
+    files: Iterable[tuple[str, str, str, int, int]],
     held: dict[str, list[Interval]],
     together: dict[str, list[tuple[int, str]]] | None = None,
 ) -> Iterator[dict[str, list]]:
@@ -206,17 +246,18 @@ def message_batches(
     that end where the next begins, as a sink writes them, cost nothing.
 
     Args:
-        files: (path, topic, partition, first offset).
+        files: (path, batch, topic, partition, first offset).
         held: as for `files_to_read`.
-        together: topic/partition -> (first offset, path), sorted, of all files of this run.
+        together: offsets_key -> (first offset, path), sorted, of all files of this run.
 
     Yields:
-        {"topic", "partition_number", "message_offset", "run_offset", "payload", "cut_reason"}:
-        lists of one length. run_offset is the first offset of the unbroken run that the
-        message was read in; cut_reason is set on what is left of a broken file.
+        {"batch_id", "topic", "partition_number", "message_offset", "run_offset", "message_key",
+        "payload", "cut_reason"}: lists of one length. run_offset is the first offset of the
+        unbroken run that the message was read in; cut_reason is set on what is left of a broken
+        file.
     """
-    for path, topic, partition, first_offset in files:
-        key = f"{topic}/{partition}"
+    for path, batch, topic, partition, first_offset in files:
+        key = offsets_key(batch, topic, partition)
         intervals = held.get(key, [])
         siblings = (together or {}).get(key, [])
         following = bisect_right(siblings, (first_offset, path))
@@ -239,10 +280,12 @@ def message_batches(
                     run_offset = offset + start
                 count = stop - start
                 yield {
+                    "batch_id": [batch] * count,
                     "topic": [topic] * count,
                     "partition_number": [partition] * count,
                     "message_offset": list(range(offset + start, offset + stop)),
                     "run_offset": [run_offset] * count,
+                    "message_key": [None] * count,
                     "payload": lines[start:stop],
                     "cut_reason": [cut_reason] * count,
                 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from python_udfs.landing.files import LandedFile, message_batches
+from python_udfs.landing.files import LandedFile, message_batches, offsets_key
 from python_udfs.landing.offsets import Interval, merge
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 BYTES_A_TASK = 64 << 20
 RAW_SCHEMA = (
-    "topic string, partition_number int, message_offset bigint, run_offset bigint, "
-    "payload binary, cut_reason string"
+    "batch_id string, topic string, partition_number int, message_offset bigint, "
+    "run_offset bigint, message_key binary, payload binary, cut_reason string"
 )
 
 
@@ -28,8 +28,10 @@ def read_messages(
     number, broken gzip streams their good part, and invalid bytes their value. The work for
     each line is done by C code (split, Arrow); no line is handled by Python.
     """
-    rows = [(file.path, file.topic, file.partition, file.first_offset) for file in files]
-    schema = "path string, topic string, partition_number int, first_offset bigint"
+    rows = [
+        (file.path, file.batch, file.topic, file.partition, file.first_offset) for file in files
+    ]
+    schema = "path string, batch_id string, topic string, partition_number int, first_offset bigint"
     together: dict[str, list[tuple[int, str]]] = {}
     for file in sorted(files, key=lambda one: (one.first_offset, one.path)):
         together.setdefault(file.key, []).append((file.first_offset, file.path))
@@ -39,7 +41,10 @@ def read_messages(
     def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterable[pyarrow.RecordBatch]:
         import pyarrow as pa
 
-        types = [pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.string()]
+        types = [
+            *(pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64()),
+            *(pa.binary(), pa.binary(), pa.string()),
+        ]
         for batch in batches:
             named = zip(*(column.to_pylist() for column in batch.columns), strict=True)
             for columns in message_batches(named, held, together):
@@ -57,7 +62,7 @@ def _parallelism(session: SparkSession) -> int:
 
 
 def held_offsets(messages: DataFrame) -> dict[str, list[Interval]]:
-    """topic/partition -> merged intervals of the offsets in `messages` (rows of ods_binlog).
+    """offsets_key -> merged intervals of the offsets in `messages` (rows of ods_binlog).
 
     What is left of a broken file doesn't count: its message may still come.
     """
@@ -65,12 +70,12 @@ def held_offsets(messages: DataFrame) -> dict[str, list[Interval]]:
 
     runs = (
         messages.where("cut_reason is null")
-        .groupBy("topic", "partition_number", "run_offset")
+        .groupBy("batch_id", "topic", "partition_number", "run_offset")
         .agg(F.max("message_offset").alias("last_offset"))
         .collect()
     )
     found: dict[str, list[Interval]] = {}
     for run in runs:
-        key = f"{run.topic}/{run.partition_number}"
+        key = offsets_key(run.batch_id, run.topic, run.partition_number)
         found.setdefault(key, []).append((run.run_offset, run.last_offset))
     return {key: merge(intervals) for key, intervals in found.items()}

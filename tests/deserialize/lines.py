@@ -1,4 +1,4 @@
-"""Maxwell lines for the tests, and the way they take: raw bytes -> envelope -> typed rows."""
+"""Maxwell's lines for the tests, and the way they take: raw bytes -> envelope -> typed rows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.deserialize import maxwell
-from python_udfs.deserialize.envelope import with_envelope
+from python_udfs.deserialize.envelope import FORMATS, with_envelope
 from python_udfs.deserialize.table_source import TableSource, table_source
+from python_udfs.landing.files import LIVE
 from python_udfs.landing.spark import RAW_SCHEMA
 from python_udfs.ods import typed_rows
 
@@ -59,18 +59,20 @@ def raw_lines(path: Path) -> list[bytes]:
         return [one.rstrip(b"\n") for one in stream]
 
 
-def raw_messages(spark: SparkSession, payloads: Sequence[bytes | str]) -> DataFrame:
+def raw_messages(spark: SparkSession, payloads: Sequence[bytes | str | None]) -> DataFrame:
     """The payloads as `read_messages` gives them: topic t, partition 3, offsets from 100."""
     rows = [
-        ("t", 3, 100 + i, 100, one.encode() if isinstance(one, str) else one, None)
+        (LIVE, "t", 3, 100 + i, 100, None, one.encode() if isinstance(one, str) else one, None)
         for i, one in enumerate(payloads)
     ]
     return spark.createDataFrame(rows, RAW_SCHEMA)
 
 
-def envelopes(spark: SparkSession, payloads: Sequence[bytes | str]) -> list[Row]:
+def envelopes(
+    spark: SparkSession, payloads: Sequence[bytes | str | None], format_name: str = "maxwell"
+) -> list[Row]:
     """Rows of ods_binlog, in the order of the payloads."""
-    rows = with_envelope(raw_messages(spark, payloads), "maxwell").collect()
+    rows = with_envelope(raw_messages(spark, payloads), format_name).collect()
     assert [row.message_offset for row in rows] == list(range(100, 100 + len(payloads)))
     return rows
 
@@ -89,18 +91,22 @@ def typed_frame(
     A checkpoint stands for the table ods_binlog: without it Spark would push the filter into the
     envelope's expressions, and parse each message dozens of times.
     """
-    binlog = with_envelope(raw_messages(spark, payloads), "maxwell").localCheckpoint(eager=False)
+    binlog = with_envelope(raw_messages(spark, payloads), declared.format).localCheckpoint(
+        eager=False
+    )
     mine = binlog.where(
         (F.col("database_name") == declared.database)
         & (F.col("table_name") == declared.table)
         & F.col("op").isin("insert", "update", "delete")
         & F.col("reject_reason").isNull()
     ).withColumn("load_id", F.lit("load"))
-    return typed_rows(maxwell.images(mine, declared), declared, zone=ZONE, max_ahead_hours=24)
+    images = FORMATS[declared.format].images(mine, declared)
+    return typed_rows(images, declared, zone=ZONE, max_ahead_hours=24)
 
 
 def typed(spark: SparkSession, payloads: Sequence[bytes | str], declared: TableSource) -> list[Row]:
     """`typed_frame` as rows in the order of the payloads."""
     return sorted(
-        typed_frame(spark, payloads, declared).collect(), key=lambda row: row.message_offset
+        typed_frame(spark, payloads, declared).collect(),
+        key=lambda row: (row.message_offset, row.row_number or 0),
     )

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from python_udfs.landing import files as landing
-from python_udfs.landing.files import CHUNK, CUT_LINE, CUT_STREAM, LandedFile
+from python_udfs.landing.files import CHUNK, CUT_LINE, CUT_STREAM, LIVE, LandedFile
 from python_udfs.landing.offsets import held_until, merge
 from python_udfs.landing.spark import held_offsets, read_messages
 
@@ -328,9 +328,11 @@ def test_messages_are_exactly_those_not_held(seed, tmp_path, monkeypatch):
             name = f"{number}.jsonl{random.choice(('', '.gz'))}"
             content = b"".join(one + b"\n" for one in lines)
             path = write(tmp_path, name, content, f"t/partition={partition}")
-            files.append((str(path), "t", partition, first_offset))
+            files.append((str(path), LIVE, "t", partition, first_offset))
             found = naive(first_offset, lines, held[f"t/{partition}"])
-            expected += [("t", partition, offset, run, one, None) for run, offset, one in found]
+            expected += [
+                (LIVE, "t", partition, offset, run, None, one, None) for run, offset, one in found
+            ]
 
     rows = []
     for columns in landing.message_batches(files, held):
@@ -348,11 +350,11 @@ def test_each_message_of_files_that_overlap_comes_once(seed, tmp_path):
         first = random.randint(0, 80)
         content = b"".join(one + b"\n" for one in log[first : first + random.randint(0, 60)])
         path = write(tmp_path, f"{number}.jsonl{random.choice(('', '.gz'))}", content)
-        files.append((str(path), "t", 0, first))
+        files.append((str(path), LIVE, "t", 0, first))
     held = {"t/0": merge([(random.randint(0, 50), 50)])}
-    together = {"t/0": sorted((first, path) for path, _, _, first in files)}
+    together = {"t/0": sorted((first, path) for path, _, _, _, first in files)}
     expected = set()
-    for path, _, _, first in files:
+    for path, _, _, _, first in files:
         good, _ = read(Path(path))
         expected |= set(range(first, first + len(good)))
     expected -= {offset for offset in expected if held_until(held["t/0"], offset) is not None}
@@ -369,9 +371,12 @@ def test_each_message_of_files_that_overlap_comes_once(seed, tmp_path):
 
 def test_what_is_left_of_a_cut_file_has_the_next_offset(tmp_path):
     path = write(tmp_path, "t+0+40.jsonl", b"a\nb\nc")
-    batches = list(landing.message_batches([(str(path), "t", 0, 40)], {"t/0": [(40, 40)]}))
+    batches = list(landing.message_batches([(str(path), LIVE, "t", 0, 40)], {"t/0": [(40, 40)]}))
     rows = [row for columns in batches for row in zip(*columns.values(), strict=True)]
-    assert rows == [("t", 0, 41, 41, b"b", None), ("t", 0, 42, 41, b"c", CUT_LINE)]
+    assert rows == [
+        (LIVE, "t", 0, 41, 41, None, b"b", None),
+        (LIVE, "t", 0, 42, 41, None, b"c", CUT_LINE),
+    ]
 
 
 def test_messages_as_a_frame_and_the_offsets_that_they_hold(spark: SparkSession, tmp_path):
@@ -382,7 +387,8 @@ def test_messages_as_a_frame_and_the_offsets_that_they_hold(spark: SparkSession,
     held = {"t/0": [(3, 3)]}
 
     frame = read_messages(spark, landing.list_files(str(tmp_path)), held)
-    rows = [tuple(row) for row in frame.orderBy("topic", "message_offset").collect()]
+    shown = frame.drop("batch_id", "message_key").orderBy("topic", "message_offset")
+    rows = [tuple(row) for row in shown.collect()]
 
     assert rows == [
         ("t", 0, 0, 0, b"a0", None),
@@ -398,3 +404,31 @@ def test_messages_as_a_frame_and_the_offsets_that_they_hold(spark: SparkSession,
     # what is left of the cut file is not held: its message may still come whole
     assert held_offsets(frame) == {"t/0": [(0, 2), (4, 6), (9, 9)], "u/3": [(0, 0)]}
     assert held_offsets(frame.where(F.lit(False))) == {}
+
+
+def test_a_batch_is_listed_and_read_beside_the_running_log(spark: SparkSession, tmp_path):
+    write(tmp_path, "t+0+0.jsonl", b"a0\na1\n")
+    write(tmp_path / "batches" / "again", "t+0+0.jsonl", b"b0\nb1\nb2\n")
+
+    files = landing.list_files(str(tmp_path))
+    frame = read_messages(spark, files, {"t/0": [(0, 0)], "again:t/0": [(2, 2)]})
+    columns = ("batch_id", "message_offset", "payload")
+    rows = {tuple(row) for row in frame.select(*columns).collect()}
+
+    assert [(file.key, file.name) for file in files] == [
+        ("again:t/0", "again:t+0+0.jsonl"),
+        ("t/0", "t+0+0.jsonl"),
+    ]
+    assert rows == {("live", 1, b"a1"), ("again", 0, b"b0"), ("again", 1, b"b1")}
+    assert held_offsets(frame) == {"t/0": [(1, 1)], "again:t/0": [(0, 1)]}
+
+
+@pytest.mark.parametrize("name", ["live", "a b", "a.b"])
+def test_a_batch_whose_name_will_not_do_is_refused(tmp_path, name):
+    write(tmp_path, "t+0+0.jsonl", b"a0\n")
+    write(tmp_path / "batches" / name, "t+0+0.jsonl", b"b0\n")
+
+    with pytest.raises(ValueError, match="a batch's name: letters, digits") as error:
+        landing.list_files(str(tmp_path))
+
+    assert f"batches/{name}" in str(error.value)
