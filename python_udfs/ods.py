@@ -12,15 +12,25 @@ from typing import TYPE_CHECKING, Any
 from python_udfs.deserialize.envelope import FORMATS, ROW_OPS, with_envelope
 from python_udfs.deserialize.table_source import TableSource, table_source
 from python_udfs.landing.files import LandedFile, files_to_read, list_files, open_ended
+from python_udfs.landing.kafka import (
+    OffsetRange,
+    broker_topics,
+    kafka_source,
+    ranges_to_read,
+    read_topics,
+)
 from python_udfs.landing.offsets import Interval, merge
 from python_udfs.landing.spark import held_offsets, read_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-HELD_PROPERTY = "landing.held"  # offsets that the table held before the commit that says so
+# offsets that the table held before the commit that says so, and those it asked of Kafka
+HELD_PROPERTY = "landing.held"
+TOPICS_PROPERTY = "landing.kafka_topics"  # topic -> id that Kafka knew it by
 SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
+SETTINGS = ("source", "business_zone", "cut_time_max_ahead_hours", "batches")  # of a typed model
 BATCHES_PROPERTY = "ods.batches"  # the batches that a typed model has read
 
 
@@ -29,53 +39,78 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
 
     Which offsets it holds is known from itself: each commit says what was held before it
     (snapshot property `landing.held`), and what it added is read from its own rows. So data and
-    offsets commit together, and no run reads more than the last run's coordinates.
+    offsets commit together, and no run reads more than the last run's coordinates. A topic's
+    files carry Kafka's offsets: what the one delivers isn't taken from the other.
 
     Args:
-        dbt: with config meta `landing` (a folder) and `formats` (topic, as a shell pattern ->
-            format; the first that fits).
+        dbt: with config meta `landing` (a folder), `kafka` (see landing.kafka) and `formats`
+            (topic, as a shell pattern -> format; the first that fits). With Kafka the folder may
+            be left empty.
 
     Returns:
         None where nothing new has landed.
     """
     from pyspark.sql import functions as F
 
+    kafka = kafka_source(dbt.meta["kafka"])
     landing = os.path.join(dbt.project_root, os.path.expanduser(dbt.meta["landing"]))
-    files = list_files(os.path.abspath(landing))
+    files_too = dbt.meta["landing"] or not kafka
+    files = list_files(os.path.abspath(landing)) if files_too else []
     held = _held(dbt, session)
+    topic_ids = json.loads(dbt.snapshot_property(TOPICS_PROPERTY, "{}"))
+    ranges: list[OffsetRange] = []
+    if kafka:
+        topics = broker_topics(session, kafka)
+        ranges = ranges_to_read(topics, held, topic_ids, kafka.accept_gap)
+        topic_ids |= {name: one.topic_id for name, one in topics.items()}
+        # Kafka's part is known beforehand, to its end: the table's rows don't tell of offsets
+        # that have no message
+        for one in ranges:
+            held[one.key] = merge([*held.get(one.key, []), (one.first, one.last)])
     seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
     seen_until = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
     chosen = files_to_read(files, held, seen_sizes, seen_until)
-    if not chosen and dbt.is_incremental:
+    if not chosen and not ranges and dbt.is_incremental:
         return None
+    dbt.set_snapshot_property(TOPICS_PROPERTY, json.dumps(topic_ids, separators=(",", ":")))
     dbt.set_snapshot_property(HELD_PROPERTY, json.dumps(held, separators=(",", ":")))
     sizes = open_ended(files, held)
     dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
     newest = max((file.changed_ns for file in files), default=0)
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
-    by_format = _by_format(chosen, dbt.meta["formats"]) or {"maxwell": []}
+    from_files = _by_format(chosen, dbt.meta["formats"])
+    from_kafka = _by_format(ranges, dbt.meta["formats"])
+    if not from_files and not from_kafka:
+        from_files = {"maxwell": []}
     frames = [
-        with_envelope(read_messages(session, some, held), name) for name, some in by_format.items()
+        *(
+            with_envelope(read_messages(session, some, held), kind)
+            for kind, some in from_files.items()
+        ),
+        *(
+            with_envelope(read_topics(session, kafka, some), kind)
+            for kind, some in from_kafka.items()
+        ),
     ]
     return reduce(lambda one, two: one.unionByName(two), frames).withColumn(
         "load_id", F.lit(dbt.run_id)
     )
 
 
-def _by_format(files: list[LandedFile], formats: Any) -> dict[str, list[LandedFile]]:
-    """Format -> files of its topics.
+def _by_format(parts: Iterable[LandedFile | OffsetRange], formats: Any) -> dict[str, list[Any]]:
+    """Format -> files, or ranges of offsets, of its topics.
 
     Raises:
         ValueError: a topic that no pattern of `formats` fits.
     """
-    found: dict[str, list[LandedFile]] = {}
+    found: dict[str, list[Any]] = {}
     homeless = set()
-    for file in files:
-        name = next((kind for one, kind in formats.items() if fnmatchcase(file.topic, one)), None)
+    for part in parts:
+        name = next((kind for one, kind in formats.items() if fnmatchcase(part.topic, one)), None)
         if name is None:
-            homeless.add(file.topic)
+            homeless.add(part.topic)
         else:
-            found.setdefault(name, []).append(file)
+            found.setdefault(name, []).append(part)
     if homeless:
         raise ValueError(
             f"The format of these topics is not declared: {', '.join(sorted(homeless))}. Name "
@@ -114,6 +149,12 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     """
     from pyspark.sql import functions as F
 
+    missing = [name for name in SETTINGS if name not in dbt.meta]
+    if missing:
+        raise ValueError(
+            f"{dbt.this.identifier}: its config meta lacks {', '.join(missing)}; see the block "
+            "under `Add a table` in README.md"
+        )
     source = table_source(dbt.this.identifier, dbt.meta["source"])
     new = _new_messages(dbt, binlog, dbt.meta["batches"])
     if new is None:
@@ -192,8 +233,17 @@ def _without_repeats(new: DataFrame, known: DataFrame | None) -> DataFrame:
         .select(*COORDINATES)
     )
     if known is not None:
-        files = [row[0] for row in narrow.select("binlog_file_number").distinct().collect()]
-        candidates = known.where(F.col("binlog_file_number").isin(files)).select(*IDENTITY)
+        # bounds that files of the table are pruned by: a log without files of its own has one
+        # number for all, and positions that grow
+        bounds = narrow.agg(
+            F.collect_set("binlog_file_number").alias("files"),
+            F.min("binlog_position").alias("low"),
+            F.max("binlog_position").alias("high"),
+        ).first()
+        candidates = known.where(
+            F.col("binlog_file_number").isin(bounds.files)
+            & F.col("binlog_position").between(bounds.low, bounds.high)
+        ).select(*IDENTITY)
         again = again.union(
             narrow.join(candidates, IDENTITY, "left_semi").select(*COORDINATES)
         ).distinct()

@@ -16,13 +16,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from python_udfs.deserialize.json_lines import (
+    LATEST_TS,
+    absent_columns,
+    as_list,
+    no_single_object,
+)
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from python_udfs.deserialize.table_source import TableSource
 
 LAST_ROW = 2**31 - 1  # row_number of a transaction's last row, which has no xoffset
-LATEST_TS = 253402300799  # 9999-12-31T23:59:59Z in epoch seconds
 OPS = {
     "insert": "insert",
     "update": "update",
@@ -48,9 +54,7 @@ def envelope(messages: DataFrame) -> DataFrame:
     """`messages` with the envelope's columns, from their `payload`."""
     from pyspark.sql import functions as F
 
-    # as an array: two objects glued on a line are a syntax error there, and are not in from_json
-    listed = F.from_json(F.concat(F.lit("["), F.col("payload"), F.lit("]")), f"array<{_HEAD}>")
-    frame = messages.withColumn("_listed", listed)
+    frame = messages.withColumn("_listed", as_list(F.col("payload"), _HEAD))
     head = F.when(F.size("_listed") == 1, F.col("_listed")[0])
     frame = frame.withColumn("_head", head)
     of_row = F.col("_head.type").isin(list(OPS))
@@ -84,10 +88,9 @@ def envelope(messages: DataFrame) -> DataFrame:
         ~is_ddl & in_range, F.timestamp_seconds(F.col("_head.ts"))
     )
     head_type = F.col("_head.type")
+    no_object = no_single_object(F.col("_listed"), "Maxwell")
     reason = (
-        F.when(F.col("_listed").isNull(), _not_json())
-        .when(F.size("_listed") == 0, F.lit("empty line"))
-        .when(F.size("_listed") != 1, F.lit("more than one JSON value on a line"))
+        F.when(no_object.isNotNull(), no_object)
         .when(
             F.col("_head").isNull() | head_type.isNull(),
             F.lit("JSON, but no Maxwell message: no `type`"),
@@ -123,20 +126,6 @@ def envelope(messages: DataFrame) -> DataFrame:
     )
 
 
-def _not_json() -> Column:
-    """Why the head could not be read: no JSON at all, or no object."""
-    from pyspark.sql import functions as F
-
-    variant = F.try_parse_json(F.concat(F.lit("["), F.col("payload"), F.lit("]")))
-    no_json = F.lit(
-        "not JSON, or more than one object on a line "
-        "(nor is JSON read that nests over 1000 levels or has a number of over 1000 digits)"
-    )
-    return F.when(variant.isNull(), no_json).otherwise(
-        F.lit("JSON, but no Maxwell message: no object")
-    )
-
-
 def images(messages: DataFrame, source: TableSource) -> DataFrame:
     """Row messages with their images.
 
@@ -155,7 +144,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
 
     fields = []
     for name, kind in source.columns.items():
-        fields += [f"`{one}` {kind.parsed}" for one in (name, *source.aliases.get(name, ()))]
+        fields += [f"`{one}` {kind.parsed}" for one in source.names(name)]
     row = f"struct<{', '.join(fields)}>"
     schema = f"struct<data {row}, old {row}, _corrupt string>"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
@@ -174,12 +163,12 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     frame = frame.withColumn("_old_nulls", F.coalesce(nulls, F.array().cast("array<string>")))
 
     def field(part: str, name: str) -> Column:
-        names = (name, *source.aliases.get(name, ()))
+        names = source.names(name)
         values = [F.col(f"_parsed.{part}")[one] for one in names]
         return F.coalesce(*values) if len(values) > 1 else values[0]
 
     def previous(name: str) -> Column:
-        names = (name, *source.aliases.get(name, ()))
+        names = source.names(name)
         was_null = F.lit(False)
         for one in names:
             was_null = was_null | F.array_contains("_old_nulls", one)
@@ -217,7 +206,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             _holds_question_mark(source) & F.col("payload").rlike(LONE_SURROGATE),
             F.lit("a lone surrogate escape: half of a character, which no text can hold"),
         )
-        .otherwise(_absent(source))
+        .otherwise(absent_columns(source, F.map_keys("_raw_data")))
     )
     return frame.withColumn("image_reason", reason).drop(
         "_parsed", "_old_nulls", "_corrupt", "_has_old", "_raw_data", "_raw_old"
@@ -247,11 +236,7 @@ def _misfits(source: TableSource) -> Column:
     from pyspark.sql import functions as F
 
     found = []
-    named = [
-        (one, kind)
-        for name, kind in source.columns.items()
-        for one in (name, *source.aliases.get(name, ()))
-    ]
+    named = [(one, kind) for name, kind in source.columns.items() for one in source.names(name)]
     for name, kind in named:
         for part in ("data", "old"):
             raw = F.col(f"_raw_{part}")[name]
@@ -266,22 +251,3 @@ def _misfits(source: TableSource) -> Column:
         .when(F.col("_raw_old").isNull(), F.lit("`old` is no object"))
         .otherwise(F.lit("a value doesn't fit its column's type"))
     )
-
-
-def _absent(source: TableSource) -> Column:
-    """Text naming watched columns that the row image lacks; null where all are there."""
-    from pyspark.sql import functions as F
-
-    missing = []
-    keys = F.map_keys("_raw_data")
-    for name in source.watched:
-        names = F.array(*map(F.lit, (name, *source.aliases.get(name, ()))))
-        gone = F.col("data")[name].isNull() & ~F.arrays_overlap(keys, names)
-        missing.append(F.when(gone, F.lit(name)))
-    listed = F.concat_ws(", ", F.array_compact(F.array(*missing)))
-    text = F.concat(
-        F.lit("the row image lacks "),
-        listed,
-        F.lit(" (is binlog_row_image FULL, is the column declared by its right name?)"),
-    )
-    return F.when(listed != "", text)

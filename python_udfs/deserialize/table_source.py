@@ -75,6 +75,10 @@ class TableSource:
     format: str
     options: dict[str, str]
 
+    def names(self, column: str) -> tuple[str, ...]:
+        """The names that a column may have in the log, its own first."""
+        return (column, *self.aliases.get(column, ()))
+
     @property
     def watched(self) -> tuple[str, ...]:
         """Columns that a row image must hold: without one of them a count could go wrong."""

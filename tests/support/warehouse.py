@@ -52,10 +52,16 @@ class Warehouse(DbtProject):
             (target / file.name).write_bytes(file.read_bytes())
 
     def land_lines(
-        self, lines: Iterable[bytes], first_offset: int, gz: bool = False, topic: str = "maxwell"
+        self,
+        lines: Iterable[bytes],
+        first_offset: int,
+        gz: bool = False,
+        topic: str = "maxwell",
+        batch: str | None = None,
     ) -> Path:
-        """Land `lines` (without newlines) as one file of partition 0."""
-        folder = self.landing / "topics" / topic / "partition=0"
+        """Land `lines` (without newlines) as one file of partition 0; of `batch` if given."""
+        root = self.landing / "batches" / batch if batch else self.landing
+        folder = root / "topics" / topic / "partition=0"
         folder.mkdir(parents=True, exist_ok=True)
         content = b"".join(line + b"\n" for line in lines)
         name = f"{topic}+0+{first_offset:010d}.jsonl{'.gz' if gz else ''}"

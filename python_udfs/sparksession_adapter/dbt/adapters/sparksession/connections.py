@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ class SparkSessionCredentials(SparkCredentials):
         warehouse: folder of the tables and of the catalog file; relative to the project.
         catalog: name of the Iceberg catalog, the session's default one.
         packages: Maven coordinates of the jars; resolved once into `jars_dir`.
+        extra_jars: more of them as one comma separated text: coordinates, `!group:artifact` to
+            leave one out, and jar files (`*` allowed; relative to the project).
         jars_dir: folder that keeps the jars; relative to the project.
         verbose: leave Spark's log on the screen instead of logs/spark.log.
         offline: parse, compile and lint without a session; every relation counts as absent.
@@ -40,6 +43,7 @@ class SparkSessionCredentials(SparkCredentials):
     warehouse: str = "warehouse"
     catalog: str = "lake"
     packages: list[str] = field(default_factory=list)
+    extra_jars: str = ""
     jars_dir: str = ".jars"
     verbose: bool = False
     offline: bool = False
@@ -65,6 +69,27 @@ class SparkSessionCredentials(SparkCredentials):
         """`name` as an absolute path; a relative one counts from the project's folder."""
         root = getattr(self, "project_root", None) or os.getcwd()
         return os.path.abspath(os.path.join(root, os.path.expanduser(name)))
+
+    def jars(self) -> tuple[list[str], list[str], list[str]]:
+        """Coordinates to resolve, artifacts to leave out of them, and files.
+
+        Raises:
+            DbtRuntimeError: a name in `extra_jars` that ends in .jar is no file.
+        """
+        extra = [one.strip() for one in self.extra_jars.split(",") if one.strip()]
+        left_out = [one[1:] for one in extra if one.startswith("!")]
+        patterns = [one for one in extra if one.endswith(".jar")]
+        coordinates = [one for one in extra if not one.startswith("!") and one not in patterns]
+        files = []
+        for pattern in patterns:
+            found = sorted(glob.glob(self.path(pattern)))
+            if not found:
+                raise DbtRuntimeError(
+                    f"extra_jars of the profile names {pattern}, but there is no such file. "
+                    "It must be jar files or coordinates (group:artifact:version)."
+                )
+            files += found
+        return [*self.packages, *coordinates], left_out, files
 
     def spark_settings(self) -> dict[str, str]:
         """All Spark settings (key -> text): the adapter's own, overlaid by the profile's."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import logging
@@ -120,13 +119,16 @@ def _start(credentials: Any) -> SparkSession:
     if remote and not remote.startswith("local"):
         return SparkSession.builder.remote(remote).getOrCreate()
     os.environ["JAVA_HOME"] = find_java()
-    note, jars = _resolved_jars(credentials.packages, credentials.path(credentials.jars_dir))
-    if credentials.packages and not jars:
-        settings["spark.jars.packages"] = ",".join(credentials.packages)
+    packages, left_out, files = credentials.jars()
+    asked_for = packages + [f"!{one}" for one in left_out]
+    note, jars = _resolved_jars(asked_for, credentials.path(credentials.jars_dir))
+    if packages and not jars:
+        settings["spark.jars.packages"] = ",".join(packages)
+        settings["spark.jars.excludes"] = ",".join(left_out)
         settings["spark.jars.ivy"] = credentials.path(credentials.jars_dir)
-    elif jars:
-        given = settings.get("spark.jars")
-        settings["spark.jars"] = ",".join(jars + ([given] if given else []))
+    given = settings.get("spark.jars")
+    if jars or files:
+        settings["spark.jars"] = ",".join([*jars, *files, *([given] if given else [])])
     for folder in ("spark.local.dir", "spark.sql.warehouse.dir"):
         os.makedirs(settings[folder], exist_ok=True)
     os.makedirs(os.path.join(settings["spark.local.dir"], "tmp"), exist_ok=True)
@@ -141,9 +143,11 @@ def _start(credentials: Any) -> SparkSession:
         raise DbtRuntimeError(
             f"Spark did not start: {message_of(exc)}\n{_tail(log)}See {log or 'the output above'}."
         ) from exc
-    if credentials.packages and not jars:
+    if packages and not jars:
+        # Spark added them to its own list; the folder may hold those of other packages too
         folder = os.path.join(credentials.path(credentials.jars_dir), "jars")
-        names = sorted(os.path.basename(path) for path in glob.glob(os.path.join(folder, "*.jar")))
+        paths = session.sparkContext.getConf().get("spark.jars", "").split(",")
+        names = sorted(os.path.basename(one) for one in paths if os.path.dirname(one) == folder)
         with open(note, "w", encoding="utf-8") as file:
             json.dump(names, file)
     return session

@@ -1,0 +1,69 @@
+"""What all formats that write one JSON object a line have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from python_udfs.deserialize.table_source import TableSource
+
+LATEST_TS = 253402300799  # 9999-12-31T23:59:59Z in epoch seconds
+
+
+def as_list(payload: Column, head: str) -> Column:
+    """The objects of a line as an array of `head` (a struct's DDL); null where it is no JSON.
+
+    As an array, because two objects glued on a line are a syntax error there, and are not when
+    from_json reads an object.
+    """
+    from pyspark.sql import functions as F
+
+    return F.from_json(F.concat(F.lit("["), payload, F.lit("]")), f"array<{head}>")
+
+
+def no_single_object(listed: Column, producer: str) -> Column:
+    """Why a line isn't one object, of what `as_list` made of its payload; null where it is one.
+
+    Args:
+        listed: a column made by `as_list`, beside the column `payload`.
+        producer: name of the format, for the text.
+    """
+    from pyspark.sql import functions as F
+
+    variant = F.try_parse_json(F.concat(F.lit("["), F.col("payload"), F.lit("]")))
+    no_json = F.lit(
+        "not JSON, or more than one object on a line "
+        "(nor is JSON read that nests over 1000 levels or has a number of over 1000 digits)"
+    )
+    no_object = F.lit(f"JSON, but no {producer} message: no object")
+    return (
+        F.when(listed.isNull(), F.when(variant.isNull(), no_json).otherwise(no_object))
+        .when(F.size(listed) == 0, F.lit("empty line"))
+        .when(F.size(listed) != 1, F.lit("more than one JSON value on a line"))
+    )
+
+
+def absent_columns(source: TableSource, keys: Column) -> Column:
+    """Text naming watched columns that the row image lacks; null where all are there.
+
+    Args:
+        keys: names that stand in the image, beside the struct `data` that was read from it.
+    """
+    from pyspark.sql import functions as F
+
+    missing = []
+    for name in source.watched:
+        names = F.array(*map(F.lit, source.names(name)))
+        gone = F.col("data")[name].isNull() & ~F.arrays_overlap(keys, names)
+        missing.append(F.when(gone, F.lit(name)))
+    if not missing:
+        return F.lit(None).cast("string")
+    listed = F.concat_ws(", ", F.array_compact(F.array(*missing)))
+    text = F.concat(
+        F.lit("the row image lacks "),
+        listed,
+        F.lit(" (is binlog_row_image FULL, is the column declared by its right name?)"),
+    )
+    return F.when(listed != "", text)

@@ -1,0 +1,100 @@
+"""Other ways for the log to come: through Canal, under a batch, of another table."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.dbt_project import REPO, DbtProject
+from tests.support.warehouse import SAMPLE, TRUTH, Warehouse, differing, summed, truth
+
+CANAL = {"shop_topics": "canal*", "shop_format": "canal"}
+NOT_COPIED = shutil.ignore_patterns(
+    ".*", "tests", "target", "logs", "warehouse", "landing", "benchmarks", "__pycache__"
+)
+
+
+def canal_lines() -> list[bytes]:
+    return gzip.decompress((TRUTH.parent / "canal.jsonl.gz").read_bytes()).split(b"\n")[:-1]
+
+
+def test_the_counts_through_canal_with_a_gap_that_a_batch_fills(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    lines = canal_lines()
+    warehouse.land_lines(lines[:9_000], 0, topic="canal")
+    warehouse.land_lines(lines[15_000:], 15_000, gz=True, topic="canal")
+    warehouse.run("run", vars=CANAL)
+    assert differing(truth("final"), warehouse.td())
+
+    # more than what was missing: the rest is known by its place in the topic
+    warehouse.land_lines(lines[7_000:20_000], 7_000, topic="canal", batch="again")
+    both = CANAL | {"batches": ["live", "again"]}
+    warehouse.run("run", vars=CANAL)
+    assert differing(truth("final"), warehouse.td()), "the batch is read only when it is named"
+    warehouse.run("build", "--exclude-resource-type", "unit_test", vars=both)
+
+    expected = truth("final")
+    print(f"{len(expected)} counts compared")
+    assert differing(expected, warehouse.td()) == []
+    assert differing(expected, summed(warehouse.daily())) == []
+    assert warehouse.column(
+        "select batch_id || ' ' || count(*) from dw.ods_binlog group by batch_id order by 1"
+    ) == ["again 13000", f"live {len(lines) - 6_000}"]
+
+    outcome = warehouse.run("run", "-s", "ods_shop__order_info", vars=CANAL, expect_ok=False)
+    message = outcome.results["ods_shop__order_info"].message
+    assert "holds rows of the batches again" in message
+    assert "--full-refresh" in message
+
+
+@pytest.fixture
+def readme_table(tmp_path: Path) -> DbtProject:
+    """The project with the table that the README adds, as it stands there."""
+    root = tmp_path / "project"
+    shutil.copytree(REPO, root, ignore=NOT_COPIED)
+    text = (REPO / "README.md").read_text(encoding="utf-8")
+    text = text[text.index("## Add a table") :]
+    declaration = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
+    model = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert declaration and model
+    folder = root / "models" / "ods" / "shop"
+    with (folder / "_shop__models.yml").open("a", encoding="utf-8") as file:
+        file.write(declaration[1])
+    (folder / "ods_shop__coupon.py").write_text(model[1], encoding="utf-8")
+    return DbtProject(root, tmp_path / "warehouse", landing=SAMPLE.parents[2])
+
+
+def test_a_table_is_added_as_the_readme_says(readme_table: DbtProject) -> None:
+    readme_table.run("run", "-s", "ods_binlog", "ods_shop__coupon")
+
+    rows = readme_table.query(
+        "select op_type, count(*) as n, count(reject_reason) as refused "
+        "from dw.ods_shop__coupon group by op_type order by op_type"
+    )
+    assert [(row["op_type"], row["n"], row["refused"]) for row in rows] == [
+        ("delete", 90, 0),
+        ("insert", 515, 0),
+        ("update", 342, 0),
+    ]
+    states = readme_table.column("select distinct state from dw.ods_shop__coupon order by 1")
+    assert states == ["expired", "new", "used"]
+
+
+def test_a_mistake_in_a_declaration_is_told_with_all_others(readme_table: DbtProject) -> None:
+    path = readme_table.root / "models" / "ods" / "shop" / "_shop__models.yml"
+    text = path.read_text(encoding="utf-8")
+    head, tail = text[: text.index("ods_shop__coupon")], text[text.index("ods_shop__coupon") :]
+    tail = tail.replace("amount: decimal(18,4)", "amount: money").replace(
+        "cut_column: update_time", "cut_column: changed_at"
+    )
+    path.write_text(head + tail, encoding="utf-8")
+
+    outcome = readme_table.run("run", "-s", "ods_binlog", "ods_shop__coupon", expect_ok=False)
+
+    message = outcome.results["ods_shop__coupon"].message
+    assert "column `amount`: 'money' is no MySQL type" in message
+    assert "`cut_column` names `changed_at`" in message
