@@ -5,6 +5,8 @@
 
 What they mean, as seen from a real producer:
 - `ts` is the second of the statement; in DDL rows it is milliseconds.
+- A renamed table is a table-alter row whose `old` and `def` name different tables. A TRUNCATE
+  leaves no trace.
 - `position` is shared by the rows of one statement. The last row of a transaction has
   commit: true and no xoffset: (position, xoffset, commit) tells rows apart and orders them.
 - `old` holds changed columns only. A column that is null there was null; one that is absent has
@@ -58,7 +60,7 @@ def envelope(messages: DataFrame) -> DataFrame:
     head = F.when(F.size("_listed") == 1, F.col("_listed")[0])
     frame = frame.withColumn("_head", head)
     of_row = F.col("_head.type").isin(list(OPS))
-    op = F.when(F.col("_head.type").rlike(DDL), F.lit("ddl"))
+    op = F.when(F.col("_head.type").rlike(DDL), _table_op())
     for kind, name in OPS.items():
         op = op.when(F.col("_head.type") == kind, F.lit(name))
     place = F.regexp_extract(F.col("_head.position"), r"^(.+):(\d{1,18})$", 1)
@@ -82,7 +84,7 @@ def envelope(messages: DataFrame) -> DataFrame:
     )
     in_range = F.col("_head.ts").between(0, LATEST_TS)
     in_range_ms = F.col("_head.ts").between(0, LATEST_TS * 1000)
-    is_ddl = F.col("op") == "ddl"
+    is_ddl = F.col("op").isin("ddl", "drop", "rename")
     is_change = F.col("op").isin("insert", "update", "delete")
     time = F.when(is_ddl & in_range_ms, F.timestamp_millis(F.col("_head.ts"))).when(
         ~is_ddl & in_range, F.timestamp_seconds(F.col("_head.ts"))
@@ -123,6 +125,23 @@ def envelope(messages: DataFrame) -> DataFrame:
         .withColumn("table_name", F.col("_head.table"))
         .withColumn("xid", F.col("_head.xid"))
         .drop("_listed", "_head")
+    )
+
+
+def _table_op() -> Column:
+    """What a DDL row did: drop, rename (of one table; a swap is two rows), or any other ddl."""
+    from pyspark.sql import functions as F
+
+    names = [
+        F.get_json_object("payload", f"$.{part}.{name}")
+        for name in ("database", "table")
+        for part in ("old", "def")
+    ]
+    renamed = (names[0] != names[1]) | (names[2] != names[3])
+    return (
+        F.when(F.col("_head.type") == "table-drop", F.lit("drop"))
+        .when((F.col("_head.type") == "table-alter") & renamed, F.lit("rename"))
+        .otherwise(F.lit("ddl"))
     )
 
 

@@ -123,7 +123,25 @@ FINE: dict[str, tuple[str, dict]] = {
         '"sql":"create database shop","position":"bin.000001:25948"}',
         {"op": "ddl", "table_name": None, "binlog_file_number": 1},
     ),
-    "DDL that drops": (line(type='"table-drop"', ts="0"), {"op": "ddl"}),
+    "DDL that drops": (line(type='"table-drop"', ts="0"), {"op": "drop"}),
+    "DDL that renames": (
+        line(
+            type='"table-alter"',
+            ts="1772416800123",
+            old='{"database":"shop","table":"o_new"}',
+            **{"def": '{"database":"shop","table":"o"}'},
+        ),
+        {"op": "rename", "event_time": datetime(2026, 3, 2, 2, 0, 0, 123000)},
+    ),
+    "DDL that changes columns": (
+        line(
+            type='"table-alter"',
+            ts="0",
+            old='{"database":"shop","table":"o","columns":[]}',
+            **{"def": '{"database":"shop","table":"o","columns":[{"name":"id"}]}'},
+        ),
+        {"op": "ddl"},
+    ),
     "bootstrap-start": (
         '{"database":"shop","table":"o","type":"bootstrap-start","ts":1772416800,"data":{}}',
         {"op": "control", "binlog_position": None},
@@ -247,6 +265,9 @@ def test_every_line_of_the_sample_is_read(spark):
     kinds = Counter()
     for one in lines:
         kind = one.split(b'"type":"', 1)[1].split(b'"', 1)[0].decode()
-        kinds["ddl" if "-" in kind else kind] += 1
+        kinds["ddl" if "-" in kind and kind != "table-drop" else kind] += 1
+    # the swap of product_price: away to pp_old, and pp_new in its place
+    kinds.subtract(ddl=2)
+    kinds.update(rename=2, drop=kinds.pop("table-drop"))
     assert {row.op: row["count"] for row in rows} == kinds
     assert sum(kinds.values()) == 35446

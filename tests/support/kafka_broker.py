@@ -1,0 +1,210 @@
+"""A real Kafka broker for tests: one node that is its own controller, with clients beside it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway, JavaMember, launch_gateway
+from py4j.protocol import STATIC_PREFIX, Py4JError
+
+PROPERTIES = """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{sasl}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl.plain.sasl.jaas.config={login} user_reader="{password}";
+log.dirs={folder}/logs
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+log.retention.hours=-1
+"""
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+LOGGING = """
+<Configuration status="ERROR"><Appenders><Console name="C"><PatternLayout pattern="%d %p %c{1} %m%n"
+/></Console></Appenders><Loggers><Root level="WARN"><AppenderRef ref="C"/></Root></Loggers>
+</Configuration>
+"""
+BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
+
+PASSWORD = "word-of-the-reader"
+Message = tuple[bytes | None, bytes | None]  # key, value
+
+
+def kafka_lib() -> Path | None:
+    """Folder of the jars of a Kafka broker: kafka/lib in the folder that CDC_LAB names."""
+    lab = os.environ.get("CDC_LAB")
+    folder = Path(lab or "", "kafka", "lib")
+    return folder if lab and any(folder.glob("kafka_2.13-*.jar")) else None
+
+
+class KafkaBroker:
+    """A broker on free ports of 127.0.0.1, and an admin and producers in the same JVM.
+
+    Attributes:
+        servers: address that anybody may use.
+        sasl_servers: address that asks for a password; see `login`.
+
+    Args:
+        folder: its own folder for data, settings and log.
+        lib: folder of Kafka's jars.
+
+    Raises:
+        RuntimeError: it did not start; the message ends with what it printed.
+    """
+
+    def __init__(self, folder: Path, lib: Path) -> None:
+        port, sasl, controller = _free_ports(3)
+        self.servers, self.sasl_servers = f"127.0.0.1:{port}", f"127.0.0.1:{sasl}"
+        (folder / "log4j2.xml").write_text(LOGGING.lstrip())
+        settings = folder / "server.properties"
+        settings.write_text(
+            PROPERTIES.format(
+                port=port,
+                sasl=sasl,
+                controller=controller,
+                folder=folder,
+                login=LOGIN,
+                password=PASSWORD,
+            )
+        )
+        [py4j_jar] = Path(pyspark.__file__).parent.glob("jars/py4j-*.jar")
+        self._printed = (folder / "broker.log").open("w")
+        gateway_port, token = launch_gateway(
+            jarpath=str(py4j_jar),
+            classpath=f"{lib}/*",
+            javaopts=["-Xmx384m", f"-Dlog4j2.configurationFile={folder}/log4j2.xml"],
+            java_path=str(Path(os.environ["JAVA_HOME"], "bin", "java"))
+            if os.environ.get("JAVA_HOME")
+            else "java",
+            die_on_exit=True,
+            enable_auth=True,
+            redirect_stdout=self._printed,
+            redirect_stderr=self._printed,
+        )
+        self._gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(
+                port=gateway_port, auth_token=token, auto_convert=True
+            )
+        )
+        self._jvm: Any = self._gateway.jvm
+        try:
+            self._server = self._start(settings)
+        except Py4JError as exc:
+            self._gateway.shutdown()
+            printed = (folder / "broker.log").read_text(errors="replace")
+            raise RuntimeError(f"The Kafka broker did not start: {exc}\n{printed[-2000:]}") from exc
+        self.kafka = self._jvm.org.apache.kafka
+        self._admin = self.kafka.clients.admin.Admin.create({"bootstrap.servers": self.servers})
+
+    def _start(self, settings: Path) -> Any:
+        jvm = self._jvm
+        cluster = jvm.org.apache.kafka.common.Uuid.randomUuid().toString()
+        arguments = ["format", "-t", cluster, "-c", str(settings)]
+        texts = self._gateway.new_array(jvm.java.lang.String, len(arguments))
+        for index, text in enumerate(arguments):
+            texts[index] = text
+        jvm.kafka.tools.StorageTool.execute(texts, jvm.java.lang.System.out)
+        loaded = jvm.org.apache.kafka.common.utils.Utils.loadProps(str(settings))
+        config = jvm.kafka.server.KafkaConfig(loaded)
+        server = jvm.kafka.server.KafkaRaftServer(
+            config, jvm.org.apache.kafka.common.utils.Time.SYSTEM
+        )
+        server.startup()
+        return server
+
+    def stop(self) -> None:
+        """Stop the broker and its JVM."""
+        self._admin.close()
+        self._server.shutdown()
+        self._gateway.shutdown()
+        self._printed.close()
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        made = self.kafka.clients.admin.NewTopic(topic, partitions, self._short(1))
+        self._admin.createTopics([made]).all().get()
+
+    def delete(self, topic: str) -> None:
+        self._admin.deleteTopics([topic]).all().get()
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Let the topic have `total` partitions."""
+        more = self.kafka.clients.admin.NewPartitions.increaseTo(total)
+        self._admin.createPartitions({topic: more}).all().get()
+
+    def lose(self, topic: str, partition: int, before: int) -> None:
+        """Delete the messages with an offset below `before`, as retention does."""
+        place = self.kafka.common.TopicPartition(topic, partition)
+        # an instance has a method of that name as well, which hides the class's own from py4j
+        kind = self.kafka.clients.admin.RecordsToDelete
+        method = JavaMember(
+            "beforeOffset", None, STATIC_PREFIX + kind._fqn, self._gateway._gateway_client
+        )
+        records = method(before)
+        self._admin.deleteRecords({place: records}).all().get()
+
+    def send(
+        self,
+        topic: str,
+        messages: Iterable[Message],
+        partition: int = 0,
+        transaction: bool | None = None,
+    ) -> None:
+        """Send messages and wait until the broker has them.
+
+        Args:
+            transaction: True: in one that is committed; False: in one that is aborted; None: in
+                none.
+        """
+        options = {
+            "bootstrap.servers": self.servers,
+            "key.serializer": BYTES,
+            "value.serializer": BYTES,
+            **({"transactional.id": "test"} if transaction is not None else {}),
+        }
+        producer = self.kafka.clients.producer.KafkaProducer(options)
+        number = self._jvm.java.lang.Integer.valueOf(partition)
+        if transaction is not None:
+            producer.initTransactions()
+            producer.beginTransaction()
+        for key, value in messages:
+            producer.send(self.kafka.clients.producer.ProducerRecord(topic, number, key, value))
+        producer.flush()
+        if transaction is not None:
+            producer.commitTransaction() if transaction else producer.abortTransaction()
+        producer.close()
+
+    def _short(self, value: int) -> Any:
+        return self._jvm.java.lang.Short.valueOf(str(value))
+
+
+def login(password: str = PASSWORD) -> dict[str, str]:
+    """A client's options for KafkaBroker.sasl_servers."""
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{LOGIN} username="reader" password="{password}";',
+    }
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
