@@ -1,0 +1,59 @@
+"""The SQL that the project's macros write, word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.support.dbt_project import REPO, DbtProject
+
+MACRO = "macros/changelog/retract_rows.sql"
+CALL = "{{ retract_rows(from_cte='orders', image_columns=%s, change_columns=['cut_date', 'op']) }}"
+EXPECTED = """
+    select
+        case when sign = 1 then orders.order_id else orders.before.order_id end as order_id,
+        case when sign = 1 then orders.amount else orders.before.amount end as amount,
+        case
+            when orders.op_type = 'insert' then '+I'
+            when orders.op_type = 'delete' then '-D'
+            when sign = 1 then '+U'
+            else '-U'
+        end as row_kind,
+        sign,
+        orders.cut_date,
+        orders.op
+    from orders
+    lateral view
+        explode(
+            case orders.op_type
+                when 'insert' then array(1)
+                when 'update' then array(-1, 1)
+                when 'delete' then array(-1)
+            end
+        ) signs as sign
+"""
+
+
+def with_call(make_project: Callable[..., DbtProject], image_columns: str) -> DbtProject:
+    files = {MACRO: (REPO / MACRO).read_text(encoding="utf-8")}
+    return make_project(files | {"models/expanded.sql": CALL % image_columns})
+
+
+def test_retract_rows(make_project: Callable[..., DbtProject]) -> None:
+    project = with_call(make_project, "['order_id', 'amount']")
+
+    project.run("compile")
+
+    (path,) = (project.target / "compiled").rglob("expanded.sql")
+    assert path.read_text(encoding="utf-8").split() == EXPECTED.split()
+
+
+def test_retract_rows_names_what_is_wrong_with_its_arguments(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    project = with_call(make_project, "'order_id'")
+
+    outcome = project.run("compile", expect_ok=False)
+
+    said = f"{outcome.log} {outcome.exception}"
+    assert "image_columns must be a list of column names, got order_id" in said
+    assert "Example: retract_rows(" in said
