@@ -14,12 +14,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from python_udfs.deserialize import canal, debezium, maxwell
+from python_udfs.deserialize import canal, maxwell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FORMATS: dict[str, ModuleType] = {"maxwell": maxwell, "canal": canal, "debezium": debezium}
+FORMATS: dict[str, ModuleType] = {"maxwell": maxwell, "canal": canal}
 
 # the envelope's columns: name -> Spark type
 ENVELOPE = {
