@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -101,6 +102,21 @@ def _stderr_to(path: str | None) -> Iterator[None]:
         os.close(kept)
 
 
+@contextmanager
+def _submitted_with(jars: str) -> Iterator[None]:
+    """Within it pyspark starts its JVM with these jar files, comma separated."""
+    name = "PYSPARK_SUBMIT_ARGS"
+    before = os.environ.get(name)
+    if jars:
+        os.environ[name] = f"--jars {shlex.quote(jars)} {before or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        if jars:
+            os.environ.pop(name)
+            os.environ.update({name: before} if before is not None else {})
+
+
 def _tail(path: str | None, lines: int = 5) -> str:
     if path is None or not os.path.isfile(path):
         return ""
@@ -122,13 +138,14 @@ def _start(credentials: Any) -> SparkSession:
     packages, left_out, files = credentials.jars()
     asked_for = packages + [f"!{one}" for one in left_out]
     note, jars = _resolved_jars(asked_for, credentials.path(credentials.jars_dir))
-    if packages and not jars:
+    given = ",".join([*files, *filter(None, [settings.pop("spark.jars", None)])])
+    resolve = bool(packages) and not jars
+    if resolve:
         settings["spark.jars.packages"] = ",".join(packages)
         settings["spark.jars.excludes"] = ",".join(left_out)
         settings["spark.jars.ivy"] = credentials.path(credentials.jars_dir)
-    given = settings.get("spark.jars")
-    if jars or files:
-        settings["spark.jars"] = ",".join([*jars, *files, *([given] if given else [])])
+    elif jars or given:
+        settings["spark.jars"] = ",".join([*jars, *filter(None, [given])])
     for folder in ("spark.local.dir", "spark.sql.warehouse.dir"):
         os.makedirs(settings[folder], exist_ok=True)
     os.makedirs(os.path.join(settings["spark.local.dir"], "tmp"), exist_ok=True)
@@ -137,17 +154,19 @@ def _start(credentials: Any) -> SparkSession:
         builder = builder.config(key, value)
     log = None if credentials.verbose else credentials.path("logs/spark.log")
     try:
-        with _stderr_to(log):
+        # as a setting the given jars would take the place of those that are resolved
+        with _stderr_to(log), _submitted_with(given if resolve else ""):
             session = builder.getOrCreate()
     except Exception as exc:
         raise DbtRuntimeError(
             f"Spark did not start: {message_of(exc)}\n{_tail(log)}See {log or 'the output above'}."
         ) from exc
-    if packages and not jars:
-        # Spark added them to its own list; the folder may hold those of other packages too
+    if resolve:
+        # Spark lists what it took; the folder may hold jars of other packages too
         folder = os.path.join(credentials.path(credentials.jars_dir), "jars")
-        paths = session.sparkContext.getConf().get("spark.jars", "").split(",")
-        names = sorted(os.path.basename(one) for one in paths if os.path.dirname(one) == folder)
+        taken = session.sparkContext.getConf().get("spark.jars", "").split(",")
+        names = {os.path.basename(one) for one in taken} - set(map(os.path.basename, files))
+        names = sorted(one for one in names if os.path.isfile(os.path.join(folder, one)))
         with open(note, "w", encoding="utf-8") as file:
             json.dump(names, file)
     return session
