@@ -14,12 +14,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from python_udfs.deserialize import canal, maxwell
+from python_udfs.deserialize import canal, debezium, maxwell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FORMATS: dict[str, ModuleType] = {"maxwell": maxwell, "canal": canal}
+FORMATS: dict[str, ModuleType] = {"maxwell": maxwell, "canal": canal, "debezium": debezium}
 
 # the envelope's columns: name -> Spark type
 ENVELOPE = {

@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from python_udfs.deserialize.table_source import TableSource
 
 LATEST_TS = 253402300799  # 9999-12-31T23:59:59Z in epoch seconds
+# \uD800 .. \uDBFF without a \uDC00 .. \uDFFF behind it, or the other way round; not after an
+# uneven number of backslashes, where the text itself reads so
+LONE_SURROGATE = (
+    r"(?<!\\)(\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F])"
+)
 
 
 def as_list(payload: Column, head: str) -> Column:
@@ -45,18 +51,19 @@ def no_single_object(listed: Column, producer: str) -> Column:
     )
 
 
-def absent_columns(source: TableSource, keys: Column) -> Column:
+def absent_columns(source: TableSource, keys: Column, image: str = "data") -> Column:
     """Text naming watched columns that the row image lacks; null where all are there.
 
     Args:
-        keys: names that stand in the image, beside the struct `data` that was read from it.
+        keys: names that stand in the image.
+        image: the struct that was read from it, a column beside.
     """
     from pyspark.sql import functions as F
 
     missing = []
     for name in source.watched:
         names = F.array(*map(F.lit, source.names(name)))
-        gone = F.col("data")[name].isNull() & ~F.arrays_overlap(keys, names)
+        gone = F.col(image)[name].isNull() & ~F.arrays_overlap(keys, names)
         missing.append(F.when(gone, F.lit(name)))
     if not missing:
         return F.lit(None).cast("string")
@@ -67,3 +74,19 @@ def absent_columns(source: TableSource, keys: Column) -> Column:
         F.lit(" (is binlog_row_image FULL, is the column declared by its right name?)"),
     )
     return F.when(listed != "", text)
+
+
+def half_character(source: TableSource) -> Column:
+    """Why the texts of `data` and `before` are not what was meant; null where they are.
+
+    Spark makes a question mark of half a character, so only rows with one are looked into.
+    """
+    from pyspark.sql import functions as F
+
+    found = F.lit(False)
+    for name, kind in source.columns.items():
+        if kind.kind == "text":
+            for part in ("data", "before"):
+                found = found | F.coalesce(F.col(part)[name].contains("?"), F.lit(False))
+    text = F.lit("a lone surrogate escape: half of a character, which no text can hold")
+    return F.when(found & F.col("payload").rlike(LONE_SURROGATE), text)

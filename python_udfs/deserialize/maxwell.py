@@ -22,6 +22,7 @@ from python_udfs.deserialize.json_lines import (
     LATEST_TS,
     absent_columns,
     as_list,
+    half_character,
     no_single_object,
 )
 
@@ -40,12 +41,6 @@ OPS = {
     "bootstrap-complete": "control",
 }
 DDL = r"^(database|table)-(create|alter|drop)$"
-# \uD800 .. \uDBFF without a \uDC00 .. \uDFFF behind it, or the other way round; not after an
-# uneven number of backslashes, where the text itself reads so
-LONE_SURROGATE = (
-    r"(?<!\\)(\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
-    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F])"
-)
 _HEAD = (
     "struct<database string, `table` string, type string, ts bigint, xid bigint, "
     "xoffset bigint, `commit` boolean, position string>"
@@ -221,27 +216,13 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             (F.col("op") == "update") & ~F.col("_has_old"),
             F.lit("an update without `old`: the server's binlog_row_image must be FULL"),
         )
-        .when(
-            _holds_question_mark(source) & F.col("payload").rlike(LONE_SURROGATE),
-            F.lit("a lone surrogate escape: half of a character, which no text can hold"),
+        .otherwise(
+            F.coalesce(half_character(source), absent_columns(source, F.map_keys("_raw_data")))
         )
-        .otherwise(absent_columns(source, F.map_keys("_raw_data")))
     )
     return frame.withColumn("image_reason", reason).drop(
         "_parsed", "_old_nulls", "_corrupt", "_has_old", "_raw_data", "_raw_old"
     )
-
-
-def _holds_question_mark(source: TableSource) -> Column:
-    """Condition: a text has a question mark, which is what Spark makes of half a character."""
-    from pyspark.sql import functions as F
-
-    found = F.lit(False)
-    for name, kind in source.columns.items():
-        if kind.kind == "text":
-            for part in ("data", "before"):
-                found = found | F.coalesce(F.col(part)[name].contains("?"), F.lit(False))
-    return found
 
 
 def _raw(part: str) -> Column:

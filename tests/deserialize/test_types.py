@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
+from python_udfs.deserialize.envelope import FORMATS
 from python_udfs.deserialize.table_source import table_source
 from python_udfs.deserialize.types import source_type
 from tests.deserialize.lines import json_object, line, numbered, source, typed, typed_frame
@@ -338,7 +339,7 @@ def test_a_declaration_tells_all_its_problems_at_once():
     for problem in [
         "`table` is missing",
         "`colums` is not known (known: database, table,",
-        "`format` must be one of maxwell, got 'avro'",
+        f"`format` must be one of {', '.join(FORMATS)}, got 'avro'",
         "column `ID`: names must differ",
         "column `name`: 'strng' is no MySQL type",
         "column `cut_date`: the typed row has a column of that name",
@@ -361,7 +362,7 @@ def test_a_declaration_tells_all_its_problems_at_once():
         ({"aliases": ["id"]}, "`aliases` must map a column to its other names"),
         ({"cut_column": "id"}, "`cut_column` `id` must be a date or a time, is int"),
         ({"cut_column": "at"}, "`cut_column` names `at`, which is not among `columns`"),
-        ({"primary_key": []}, "`primary_key` is missing"),
+        ({"primary_key": None}, "`primary_key` is missing"),
         ({"schema_version": True}, "`schema_version` must be a whole number"),
     ],
 )
