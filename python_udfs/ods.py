@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from python_udfs.landing.kafka import (
 )
 from python_udfs.landing.offsets import Interval, merge
 from python_udfs.landing.spark import held_offsets, read_messages
+from python_udfs.table_state import KEYLESS_LOAD, TableState, of_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -156,25 +158,50 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
             "under `Add a table` in README.md"
         )
     source = table_source(dbt.this.identifier, dbt.meta["source"])
-    new = _new_messages(dbt, binlog, dbt.meta["batches"])
+    batches = dbt.meta["batches"]
+    new = _new_messages(dbt, binlog, batches)
     if new is None:
         return None
-    mine = (
-        (F.col("database_name") == source.database)
-        & (F.col("table_name") == source.table)
-        & (F.col("format") == source.format)
+    day = BusinessDay(source, dbt.meta["business_zone"], int(dbt.meta["cut_time_max_ahead_hours"]))
+    known = session.table(str(dbt.this)) if dbt.is_incremental else None
+    scope = (
+        (F.col("format") == source.format)
         & of_topics(source.topics)
-        & F.col("op").isin(*ROW_OPS)
         & F.col("reject_reason").isNull()
     )
-    known = session.table(str(dbt.this)) if dbt.is_incremental else None
-    kept = _without_repeats(new.where(mine), known)
-    return typed_rows(
-        FORMATS[source.format].images(kept, source),
-        source,
-        zone=dbt.meta["business_zone"],
-        max_ahead_hours=int(dbt.meta["cut_time_max_ahead_hours"]),
-    )
+    readable = binlog.where(F.col("batch_id").isin(batches))
+    state = TableState(dbt, source, readable, new, scope, day)
+    mine = new.where(scope & of_table(source.database, source.table))
+    kept = _without_repeats(mine.where(F.col("op").isin(*ROW_OPS)), known)
+    rows = typed_rows(FORMATS[source.format].images(kept, source), source, day)
+    if not state.needed:
+        return rows
+    # a checkpoint: what follows reads them several times, and else would parse them as often
+    rows = rows.localCheckpoint(eager=False)
+    loads = load_rows(mine, source, day).localCheckpoint(eager=False)
+    good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
+    derived = state.derived_rows(rows.where(good), loads.where(good), known)
+    load_id = F.lit(dbt.run_id).alias("load_id")
+    derived = derived.select(*[name for name in derived.columns if name != "load_id"], load_id)
+    return rows.unionByName(loads.where(refused)).unionByName(derived)
+
+
+def load_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
+    """The rows of full loads among a table's messages, as rows of a typed model."""
+    from pyspark.sql import functions as F
+
+    images = FORMATS[source.format].images(messages.where(F.col("op") == "snapshot"), source)
+    if not source.primary_key:
+        images = images.withColumn("image_reason", F.coalesce("image_reason", F.lit(KEYLESS_LOAD)))
+    return typed_rows(images, source, day)
+
+
+def change_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
+    """The changes among a table's messages, each once, as rows of a typed model."""
+    from pyspark.sql import functions as F
+
+    kept = _without_repeats(messages.where(F.col("op").isin(*ROW_OPS)), None)
+    return typed_rows(FORMATS[source.format].images(kept, source), source, day)
 
 
 def of_topics(patterns: Iterable[str]) -> Column:
@@ -250,31 +277,14 @@ def _without_repeats(new: DataFrame, known: DataFrame | None) -> DataFrame:
     return new.join(again, COORDINATES, "left_anti")
 
 
-def typed_rows(
-    images: DataFrame, source: TableSource, zone: str, max_ahead_hours: int
-) -> DataFrame:
-    """Rows with images (see deserialize.maxwell.images) as rows of a typed ODS model.
-
-    Args:
-        zone: the business zone, a name or an offset.
-        max_ahead_hours: a cut value later than the binlog time by more can't be true.
-    """
+def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
+    """Rows with images (see deserialize.maxwell.images) as rows of a typed ODS model."""
     from pyspark.sql import functions as F
 
     typed = images.select(
         "*",
-        F.struct(
-            *[
-                kind.value(F.col("data")[name], zone).alias(name)
-                for name, kind in source.columns.items()
-            ]
-        ).alias("_after"),
-        F.struct(
-            *[
-                kind.value(F.col("before")[name], zone).alias(name)
-                for name, kind in source.columns.items()
-            ]
-        ).alias("_before"),
+        _typed_image("data", source, day.zone).alias("_after"),
+        _typed_image("before", source, day.zone).alias("_before"),
     )
     reason = F.coalesce(F.col("image_reason"), _value_misfits(source), _no_key(source))
     judged = typed.withColumn("reject_reason", reason)
@@ -293,10 +303,13 @@ def typed_rows(
     unique_key = F.concat_ws(":", "binlog_file", "binlog_position", "row_number")
     return judged.select(
         *[F.when(good, F.col("_after")[name]).alias(name) for name in source.columns],
-        F.when(good & (F.col("op") != "insert"), F.col("_before")).alias("before"),
+        F.when(good, F.col("_after")["raw_values"]).alias("raw_values"),
+        F.when(good & F.col("op").isin("update", "delete"), F.col("_before")).alias("before"),
         F.col("op").alias("op_type"),
         unique_key.alias("unique_key"),
-        F.when(good, _cut_date(source, zone, max_ahead_hours)).alias("cut_date"),
+        F.when(good, day.cut_date(F.col("_after"), F.col("op"), F.col("event_time"))).alias(
+            "cut_date"
+        ),
         "event_time",
         *IDENTITY,
         "xid",
@@ -342,24 +355,63 @@ def _no_key(source: TableSource) -> Column:
     return reason
 
 
-def _cut_date(source: TableSource, zone: str, max_ahead_hours: int) -> Column:
-    """The business day that a change counts for.
-
-    An insert or update: the date of the cut column after it, for its before image too. A
-    delete, whose row's cut value is stale, or a cut value that is null, no date, older than the
-    epoch or too far ahead of the log: the date of its binlog time.
-    """
+def _typed_image(image: str, source: TableSource, zone: str) -> Column:
+    """A row image's values in their types; what a type can't hold stands in `raw_values`."""
     from pyspark.sql import functions as F
 
-    local_event = F.from_utc_timestamp(F.col("event_time"), F.lit(zone))
-    binlog_date = F.to_date(local_event)
-    if source.cut_column is None:
-        return binlog_date
-    cut = F.col("_after")[source.cut_column]
-    if source.columns[source.cut_column].kind == "date":
-        local_cut = cut.cast("timestamp")
-    else:
-        local_cut = F.from_utc_timestamp(cut, F.lit(zone))
-    latest = local_event + F.expr(f"interval {int(max_ahead_hours)} hours")
-    possible = (local_cut >= F.lit("1970-01-02").cast("timestamp")) & (local_cut <= latest)
-    return F.when((F.col("op") != "delete") & possible, F.to_date(local_cut)).otherwise(binlog_date)
+    values, raw_values = [], []
+    for name, kind in source.columns.items():
+        raw = F.col(image)[name]
+        value = kind.value(raw, zone)
+        values.append(value.alias(name))
+        if kind.kind in ("date", "datetime", "timestamp"):
+            entry = F.struct(F.lit(name).alias("key"), raw.alias("value"))
+            raw_values.append(F.when(raw.isNotNull() & value.isNull(), entry))
+    texts = F.lit(None)
+    if raw_values:
+        entries = F.array_compact(F.array(*raw_values))
+        texts = F.when(F.size(entries) > 0, F.map_from_entries(entries))
+    return F.struct(*values, texts.cast("map<string, string>").alias("raw_values"))
+
+
+@dataclass(frozen=True)
+class BusinessDay:
+    """How changes of a table are dated.
+
+    Attributes:
+        source: the table's declaration.
+        zone: the business zone, a name or an offset.
+        max_ahead_hours: a cut value later than the binlog time by more can't be true.
+    """
+
+    source: TableSource
+    zone: str
+    max_ahead_hours: int
+
+    def cut_date(self, image: Column, op: Column, event_time: Column) -> Column:
+        """The business day that a change counts for.
+
+        An insert or update: the date of the cut column after it, for its before image too. A
+        delete, whose row's cut value is stale, or a cut value that is null, no date, older than
+        the epoch or too far ahead of the log: the date of its binlog time.
+
+        Args:
+            image: struct of the columns after the change.
+            op: delete, or anything else.
+            event_time: timestamp, UTC.
+        """
+        from pyspark.sql import functions as F
+
+        zone, column = F.lit(self.zone), self.source.cut_column
+        local_event = F.from_utc_timestamp(event_time, zone)
+        binlog_date = F.to_date(local_event)
+        if column is None:
+            return binlog_date
+        cut = image[column]
+        if self.source.columns[column].kind == "date":
+            local_cut = cut.cast("timestamp")
+        else:
+            local_cut = F.from_utc_timestamp(cut, zone)
+        latest = local_event + F.expr(f"interval {int(self.max_ahead_hours)} hours")
+        possible = (local_cut >= F.lit("1970-01-02").cast("timestamp")) & (local_cut <= latest)
+        return F.when((op != "delete") & possible, F.to_date(local_cut)).otherwise(binlog_date)

@@ -1,6 +1,11 @@
 {%- set tables = [
     ref('ods_binlog'),
+    ref('ods_shop__audit_nopk'),
+    ref('ods_shop__coupon'),
+    ref('ods_shop__order_address'),
     ref('ods_shop__order_info'),
+    ref('ods_shop__product_price'),
+    ref('ods_shop__user_account'),
     ref('dws_trade__user_status_1d'),
 ] -%}
 

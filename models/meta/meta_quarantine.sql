@@ -1,7 +1,17 @@
+{%- set typed_models = [
+    ref('ods_shop__audit_nopk'),
+    ref('ods_shop__coupon'),
+    ref('ods_shop__order_address'),
+    ref('ods_shop__order_info'),
+    ref('ods_shop__product_price'),
+    ref('ods_shop__user_account'),
+] -%}
+
 with
 
 ods_binlog as (
     select
+        batch_id,
         topic,
         partition_number,
         message_offset,
@@ -13,20 +23,28 @@ ods_binlog as (
     from {{ ref('ods_binlog') }}
 ),
 
-ods_shop__order_info as (
-    select
-        topic,
-        partition_number,
-        message_offset,
-        reject_reason,
-        reject_payload,
-        load_id
-    from {{ ref('ods_shop__order_info') }}
-    where reject_reason is not null
+typed as (
+    {% for typed_model in typed_models -%}
+        select
+            '{{ typed_model.identifier }}' as refused_by,
+            batch_id,
+            topic,
+            partition_number,
+            message_offset,
+            reject_reason,
+            reject_payload,
+            load_id
+        from {{ typed_model }}
+        where reject_reason is not null
+        {% if not loop.last -%}
+            union all
+        {% endif -%}
+    {% endfor %}
 ),
 
 unreadable as (
     select
+        ods_binlog.batch_id,
         ods_binlog.topic,
         ods_binlog.partition_number,
         ods_binlog.message_offset,
@@ -43,6 +61,7 @@ unreadable as (
 still_unreadable as (
     select
         'ods_binlog' as refused_by,
+        unreadable.batch_id,
         unreadable.topic,
         unreadable.partition_number,
         unreadable.message_offset,
@@ -53,7 +72,8 @@ still_unreadable as (
     from unreadable
     left anti join ods_binlog
         on
-            unreadable.topic = ods_binlog.topic
+            unreadable.batch_id = ods_binlog.batch_id
+            and unreadable.topic = ods_binlog.topic
             and unreadable.partition_number = ods_binlog.partition_number
             and unreadable.message_offset = ods_binlog.message_offset
             and unreadable.cut_reason is not null
@@ -62,7 +82,8 @@ still_unreadable as (
 
 unfit as (
     select
-        'ods_shop__order_info' as refused_by,
+        refused_by,
+        batch_id,
         topic,
         partition_number,
         message_offset,
@@ -70,7 +91,7 @@ unfit as (
         reject_payload as raw_text,
         cast(null as binary) as raw_bytes,
         load_id
-    from ods_shop__order_info
+    from typed
 ),
 
 refused as (

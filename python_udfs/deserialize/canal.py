@@ -18,9 +18,11 @@ What they mean, as seen from a real producer:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from python_udfs.deserialize.ddl import moves
 from python_udfs.deserialize.json_lines import (
     LATEST_TS,
     absent_columns,
@@ -31,6 +33,7 @@ from python_udfs.deserialize.json_lines import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from python_udfs.deserialize.ddl import Move
     from python_udfs.deserialize.table_source import TableSource
     from python_udfs.deserialize.types import SourceType
 
@@ -47,6 +50,9 @@ OPS = {
     "DINDEX": "ddl",
     "QUERY": "ddl",
 }
+DROP_DATABASE = r"(?i)^\s*drop\s+(database|schema)\b"
+# a message's place in its topic stands for a position: comparable within one partition only
+POSITION_IS_PLACE = True
 OPTIONS = {"enum": ("index", "label")}  # how the values of enum and set columns are written
 _HEAD = (
     "struct<database string, `table` string, type string, es bigint, isDdl boolean, "
@@ -69,6 +75,9 @@ def envelope(messages: DataFrame) -> DataFrame:
     op = F.lit(None).cast("string")
     for name, one in OPS.items():
         op = F.when(kind == name, F.lit(one)).otherwise(op)
+    # the statement itself only where it matters: Canal tells DROP DATABASE as it does any other
+    drops_database = F.get_json_object("payload", "$.sql").rlike(DROP_DATABASE)
+    op = F.when((kind == "QUERY") & drops_database, F.lit("drop")).otherwise(op)
     is_row = op.isin("insert", "update", "delete")
     rows, old = F.col("_head.data"), F.col("_head.old")
     no_object = no_single_object(F.col("_listed"), "Canal")
@@ -107,6 +116,14 @@ def envelope(messages: DataFrame) -> DataFrame:
         .withColumn("table_name", F.col("_head.table"))
         .drop("_listed", "_head")
     )
+
+
+def table_moves(payload: str, database: str | None, table: str | None, op: str) -> list[Move]:
+    """Which table's rows a DDL message took where, see ddl.moves."""
+    found = moves(json.loads(payload).get("sql") or "", database or "")
+    if not found and op in ("truncate", "drop"):
+        return [((database or "", table or ""), None)]
+    return found
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:

@@ -33,10 +33,12 @@ What they mean, as seen from a real producer (3.5, on MariaDB) and documented fo
 
 from __future__ import annotations
 
+import json
 import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from python_udfs.deserialize.ddl import moves
 from python_udfs.deserialize.json_lines import (
     LATEST_TS,
     absent_columns,
@@ -48,6 +50,7 @@ from python_udfs.deserialize.json_lines import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from python_udfs.deserialize.ddl import Move
     from python_udfs.deserialize.table_source import TableSource
     from python_udfs.deserialize.types import SourceType
 
@@ -268,6 +271,15 @@ def _envelope_reason() -> Column:
         )
         .when(of_row & (op != "snapshot"), unplaced)
     )
+
+
+def table_moves(payload: str, database: str | None, table: str | None, op: str) -> list[Move]:
+    """Which table's rows a TRUNCATE or a schema change took where, see ddl.moves."""
+    body = json.loads(payload)
+    body = body.get("payload") or body
+    if body.get("ddl"):
+        return moves(body["ddl"], body.get("databaseName") or database or "")
+    return [((database or "", table or ""), None)]
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:

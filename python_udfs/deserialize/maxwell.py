@@ -16,6 +16,7 @@ What they mean, as seen from a real producer:
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from python_udfs.deserialize.json_lines import (
@@ -29,6 +30,7 @@ from python_udfs.deserialize.json_lines import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from python_udfs.deserialize.ddl import Move
     from python_udfs.deserialize.table_source import TableSource
 
 LAST_ROW = 2**31 - 1  # row_number of a transaction's last row, which has no xoffset
@@ -134,10 +136,19 @@ def _table_op() -> Column:
     ]
     renamed = (names[0] != names[1]) | (names[2] != names[3])
     return (
-        F.when(F.col("_head.type") == "table-drop", F.lit("drop"))
+        F.when(F.col("_head.type").isin("table-drop", "database-drop"), F.lit("drop"))
         .when((F.col("_head.type") == "table-alter") & renamed, F.lit("rename"))
         .otherwise(F.lit("ddl"))
     )
+
+
+def table_moves(payload: str, database: str | None, table: str | None, op: str) -> list[Move]:
+    """Which table's rows a DDL row took where, see ddl.moves."""
+    row = json.loads(payload)
+    if op == "rename":
+        old, new = ((row[part]["database"], row[part]["table"]) for part in ("old", "def"))
+        return [(old, new)]
+    return [((row["database"], row.get("table") or "*"), None)]
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:

@@ -22,6 +22,7 @@ TAKEN = {
     "op_type",
     "unique_key",
     "before",
+    "raw_values",
     "cut_date",
     "event_time",
     "binlog_file",

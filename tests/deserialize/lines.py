@@ -14,7 +14,7 @@ from python_udfs.deserialize.envelope import FORMATS, with_envelope
 from python_udfs.deserialize.table_source import TableSource, table_source
 from python_udfs.landing.files import LIVE
 from python_udfs.landing.spark import RAW_SCHEMA
-from python_udfs.ods import typed_rows
+from python_udfs.ods import BusinessDay, typed_rows
 
 ROOT = Path(__file__).parents[2]
 LANDED = sorted((ROOT / "landing" / "topics" / "maxwell" / "partition=0").iterdir())
@@ -101,7 +101,7 @@ def typed_frame(
         & F.col("reject_reason").isNull()
     ).withColumn("load_id", F.lit("load"))
     images = FORMATS[declared.format].images(mine, declared)
-    return typed_rows(images, declared, zone=ZONE, max_ahead_hours=24)
+    return typed_rows(images, declared, BusinessDay(declared, ZONE, 24))
 
 
 def typed(spark: SparkSession, payloads: Sequence[bytes | str], declared: TableSource) -> list[Row]:

@@ -1,0 +1,835 @@
+"""What a log says of a whole table, as changes of its rows: full loads, TRUNCATE, DROP, RENAME.
+
+A typed ODS model holds the changes of single rows. What empties or fills a table at once, it holds
+as rows too (op_type delete or insert, metadata_op_type what it was), so that nothing downstream
+has to know:
+
+- A table event (TRUNCATE, DROP, a RENAME away) deletes at its position every row that the table
+  had then. A RENAME of another table to this name inserts the rows that the other one had.
+- A full load has no position, and nobody has to align one: the row that a key had before the log
+  is the row before its first change, and none if that is an insert. Only for a key without such a
+  change does the load's own row count. So it doesn't matter when the load ran.
+
+Both depend on changes that may come late. So these rows are not written once: `derived_rows`
+works out what follows from all that is known of the keys that a run touches, compares it with
+what the table holds, and appends the difference. A row that no longer holds is taken back by its
+opposite at the same position, with the same cut_date.
+
+Positions: the rows before the log are in file number -1. At an event the deletes have row_number
+0 (taken back: -1), and what fills the table 1 and up, of which the highest is right.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from python_udfs.deserialize.envelope import FORMATS, ROW_OPS, TABLE_OPS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql.types import StructType
+
+    from python_udfs.deserialize.ddl import Move, Table
+    from python_udfs.deserialize.table_source import TableSource
+    from python_udfs.ods import BusinessDay
+
+MOVES_PROPERTY = "ods.table_moves"  # statements on the table that its rows were derived from
+ORIGINS_PROPERTY = "ods.table_origins"  # tables whose rows came into this one by RENAME
+LOADED_PROPERTY = "ods.loaded_until"  # time of the newest row of a full load, epoch microseconds
+# A change this much younger than a load's last row was certainly not in it: the clocks of server
+# and loader may differ, and the log tells the time of a statement's begin
+LOAD_MARGIN = 3600 * 1_000_000
+LOAD_FILE = "before the log"
+BEFORE_LOG = (-1, 0)
+DERIVED_OPS = (*TABLE_OPS, "snapshot")
+STATEMENT = [
+    "binlog_file_number",
+    "binlog_position",
+    "binlog_file",
+    "event_time",
+    "op",
+    "database_name",
+    "table_name",
+    "payload",
+    "topic",
+    "partition_number",
+    "message_offset",
+]
+KEYLESS_LOAD = (
+    "a row of a full load of a table without key: it can't be told whether the log has it too"
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement on tables, as the log tells it.
+
+    Attributes:
+        file_number, position, binlog_file: where it stands.
+        time: epoch microseconds.
+        op: truncate, drop or rename.
+        moves: which table's rows went where, see deserialize.ddl.
+    """
+
+    file_number: int
+    position: int
+    binlog_file: str
+    time: int
+    op: str
+    moves: tuple[Move, ...]
+
+    def to_json(self) -> list[Any]:
+        return [self.file_number, self.position, self.binlog_file, self.time, self.op, self.moves]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> Statement:
+        moves = tuple((tuple(old), tuple(new) if new else None) for old, new in value[5])
+        return cls(*value[:5], moves)
+
+
+@dataclass(frozen=True)
+class TableEvent:
+    """A point of the log at which a table lost all its rows, and maybe got those of another.
+
+    Attributes:
+        file_number, position, binlog_file, time, op: of the statement.
+        filled_from: the table whose rows it got; None: none.
+    """
+
+    file_number: int
+    position: int
+    binlog_file: str
+    time: int
+    op: str
+    filled_from: Table | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.file_number, self.position
+
+
+def statements_of(rows: Iterable[Row], format_name: str) -> list[Statement]:
+    """Messages of an op of TABLE_OPS (columns STATEMENT) as statements, in the log's order."""
+    module = FORMATS[format_name]
+    ordered = sorted(
+        rows,
+        key=lambda row: (
+            row.binlog_file_number,
+            row.binlog_position,
+            row.topic,
+            row.partition_number,
+            row.message_offset,
+        ),
+    )
+    return [
+        Statement(
+            row.binlog_file_number,
+            row.binlog_position,
+            row.binlog_file,
+            row.event_micros,
+            row.op,
+            tuple(module.table_moves(row.payload, row.database_name, row.table_name, row.op)),
+        )
+        for row in ordered
+    ]
+
+
+def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]:
+    """What the statements did to one table, in the log's order; in any order, any number of times.
+
+    The renames of one statement take effect one after the other. A log may tell them in one
+    message or in one for each table, so those of one position go together.
+    """
+    places: dict[tuple[int, int], list[Statement]] = {}
+    for one in statements:
+        places.setdefault((one.file_number, one.position), []).append(one)
+    found = []
+    for place in sorted(places):
+        here = places[place]
+        content: dict[Table, Table | None] = {table: table}
+        for old, new in dict.fromkeys(move for one in here for move in one.moves):
+            if new is None:
+                gone = [name for name in content if old in (name, (name[0], "*"))]
+                content.update(dict.fromkeys([*gone, old]))
+            else:
+                content[new] = content.get(old, old)
+                content[old] = None
+        if content[table] != table:
+            op = next((one.op for one in here if one.op == "rename"), here[0].op)
+            first = here[0]
+            found.append(TableEvent(*place, first.binlog_file, first.time, op, content[table]))
+    return found
+
+
+def _touches(statement: Statement, tables: Iterable[Table]) -> bool:
+    names = {name for move in statement.moves for name in move if name}
+    return any(one in names or (one[0], "*") in names for one in tables)
+
+
+class TableState:
+    """What a run knows of one table beside the changes of its rows.
+
+    Attributes:
+        events: the table's events, in the log's order.
+        loaded: time of the newest row of a full load, epoch microseconds; None: there was none.
+        needed: whether derived rows may have to be added at all.
+    """
+
+    def __init__(
+        self,
+        dbt: Any,
+        source: TableSource,
+        binlog: DataFrame,
+        new: DataFrame,
+        scope: Column,
+        day: BusinessDay,
+    ) -> None:
+        """Look at the new messages' envelopes, once, and note what they say for the commit.
+
+        Args:
+            dbt: the model's handle.
+            source: the table's declaration.
+            binlog: all messages that the model may read.
+            new: those that it hasn't read yet.
+            scope: condition on the messages of the table's format and topics.
+            day: how its changes are dated.
+
+        Raises:
+            ValueError: see _check_one_partition.
+        """
+
+        def noted(name: str) -> Any:
+            return json.loads(dbt.snapshot_property(name, "null"))
+
+        self.source, self.binlog, self.scope, self.day = source, binlog, scope, day
+        self.table = (source.database, source.table)
+        known = [Statement.from_json(one) for one in noted(MOVES_PROPERTY) or []]
+        self.origins = {tuple(one) for one in noted(ORIGINS_PROPERTY) or []}
+        self.loaded_before: int | None = noted(LOADED_PROPERTY)
+        found = self._scan(new)
+        fresh = [
+            one
+            for one in statements_of(found.statements, source.format)
+            if one not in known and _touches(one, {self.table, *self.origins})
+        ]
+        self.events = events_of([*known, *fresh], self.table)
+        times = [one for one in (self.loaded_before, found.loaded) if one is not None]
+        self.loaded = max(times, default=None)
+        self.has_load = found.loaded is not None
+        known_events = events_of(known, self.table)
+        late_fill = found.origin_first is not None and any(
+            one.filled_from and tuple(found.origin_first) < one.place for one in known_events
+        )
+        # whether something may follow for keys that have nothing new
+        self.all_keys = bool(
+            self.events != known_events
+            or late_fill
+            or (fresh and self.origins)
+            or (self.has_load and self.loaded_before is None)
+        )
+        last = self.events[-1].place if self.events else BEFORE_LOG
+        behind = found.first is not None and tuple(found.first) < last
+        early = (
+            self.loaded is not None
+            and found.earliest is not None
+            and found.earliest <= self.loaded + LOAD_MARGIN
+        )
+        self.needed = self.all_keys or behind or early or self.has_load
+        self._check_one_partition(found.files)
+        self._all_statements: list[Statement] | None = None
+        self._fills = {
+            event.place: self._rows_at(event.filled_from, event.place)
+            for event in self.events
+            if event.filled_from and self.needed
+        }
+        kept = [one for one in [*known, *fresh] if _touches(one, {self.table, *self.origins})]
+        for name, value in (
+            (MOVES_PROPERTY, [one.to_json() for one in dict.fromkeys(kept)]),
+            (ORIGINS_PROPERTY, sorted(self.origins)),
+            (LOADED_PROPERTY, self.loaded),
+        ):
+            dbt.set_snapshot_property(name, json.dumps(value, separators=(",", ":")))
+
+    def _scan(self, new: DataFrame) -> Row:
+        """One pass over the envelopes: no row's text is read, statements are few."""
+        from pyspark.sql import functions as F
+
+        change = F.col("op").isin(*ROW_OPS)
+        mine, of_origin = of_table(*self.table), F.lit(False)
+        for one in self.origins:
+            of_origin = of_origin | of_table(*one)
+        place = F.struct("binlog_file_number", "binlog_position")
+        micros = F.unix_micros("event_time")
+        in_partition = F.when(mine & change, F.col("binlog_file"))
+        return (
+            new.where(self.scope)
+            .agg(
+                F.collect_list(F.when(F.col("op").isin(*TABLE_OPS), _statement())).alias(
+                    "statements"
+                ),
+                F.min(F.when(mine & change, place)).alias("first"),
+                F.min(F.when(mine & change, micros)).alias("earliest"),
+                F.max(F.when(mine & (F.col("op") == "snapshot"), micros)).alias("loaded"),
+                F.min(F.when(of_origin & change, place)).alias("origin_first"),
+                F.collect_set(in_partition if self._by_topic() else F.lit(None)).alias("files"),
+            )
+            .first()
+        )
+
+    def _by_topic(self) -> bool:
+        """Whether the format's positions are places in a topic, not in a binlog."""
+        return getattr(FORMATS[self.source.format], "POSITION_IS_PLACE", False)
+
+    def _check_one_partition(self, files: list[str]) -> None:
+        """An event's place and its rows' places must be comparable.
+
+        Raises:
+            ValueError: the format has no binlog positions, and the event and rows of the table
+                came by different partitions.
+        """
+        if not self._by_topic():
+            return
+        for event in self.events:
+            others = sorted(set(files) - {event.binlog_file})
+            if others:
+                raise ValueError(
+                    f"{self.source.database}.{self.source.table}: a {event.op} came by "
+                    f"{event.binlog_file}, rows by {', '.join(others)}. {self.source.format} "
+                    "tells no binlog position, so what came first can't be told across "
+                    "partitions. Let it send the table's rows and statements to one partition, "
+                    "and land the log anew."
+                )
+
+    def _rows_at(self, table: Table, place: tuple[int, int]) -> DataFrame:
+        """Rows that another table had just before a position: columns `image` and `n`.
+
+        It is worked out from the raw log by this table's declaration. That reads the other
+        table's messages, all of them.
+        """
+        from pyspark.sql import functions as F
+
+        from python_udfs.ods import change_rows, load_rows
+
+        self.origins.add(table)
+        if self._all_statements is None:
+            rows = self.binlog.where(self.scope & F.col("op").isin(*TABLE_OPS)).select(
+                _statement().alias("one")
+            )
+            found = [row.one for row in rows.collect()]
+            self._all_statements = statements_of(found, self.source.format)
+        other = replace(self.source, database=table[0], table=table[1])
+        events = [one for one in events_of(self._all_statements, table) if one.place < place]
+        fills = {
+            one.place: self._rows_at(one.filled_from, one.place)
+            for one in events
+            if one.filled_from
+        }
+        before = _is_before(F.col("binlog_file_number"), F.col("binlog_position"), place)
+        messages = self.binlog.where(self.scope & of_table(*table))
+        day = replace(self.day, source=other)
+        good = F.col("reject_reason").isNull()
+        changes = change_rows(messages.where(before | (F.col("op") == "snapshot")), other, day)
+        loads = load_rows(messages, other, day).where(good)
+        found_loads = _loads(other, loads)
+        states = _segments(
+            other,
+            _moves(other, changes.where(good)),
+            found_loads,
+            events,
+            fills,
+            found_loads.agg(F.max("time")).first()[0],
+        )
+        last = (F.col("segment") == len(events)) & F.col("final").isNotNull()
+        rows = states.where(last).select("key", F.col("final").alias("image"), "n")
+        return rows.localCheckpoint(eager=False)
+
+    def derived_rows(
+        self, changes: DataFrame, loads: DataFrame, known: DataFrame | None
+    ) -> DataFrame:
+        """The rows to add, so that the model holds what follows from all that it knows.
+
+        Args:
+            changes: new good rows of the typed model, of ops insert, update, delete.
+            loads: good rows of full loads, as the typed model's.
+            known: the model's table; None: there is none yet.
+
+        Returns:
+            Rows of the typed model.
+        """
+        from pyspark.sql import functions as F
+
+        source = self.source
+        moves, new_loads = _moves(source, changes), _loads(source, loads)
+        emitted = None
+        if known is not None:
+            good = known.where(F.col("reject_reason").isNull())
+            derived = F.col("metadata_op_type").isin(*DERIVED_OPS)
+            old_moves = _moves(source, good.where(~derived))
+            emitted = _emitted(source, good.where(derived))
+            if not self.all_keys:
+                keys = self._touched(moves, new_loads, old_moves)
+                old_moves = old_moves.join(keys, "key", "left_semi")
+                emitted = emitted.join(keys, "key", "left_semi")
+            moves = moves.unionByName(old_moves)
+            new_loads = new_loads.unionByName(_held_loads(emitted))
+        moves = moves.localCheckpoint(eager=False)
+        states = _segments(source, moves, new_loads, self.events, self._fills, self.loaded)
+        difference = _difference(source, _wanted(states, self.events, self.day), emitted)
+        return self._rows_of(difference, changes.schema)
+
+    def _touched(self, moves: DataFrame, loads: DataFrame, old_moves: DataFrame) -> DataFrame:
+        """Keys for which something else may follow than what the table holds."""
+        from pyspark.sql import functions as F
+
+        keys = moves.select("key").union(loads.select("key"))
+        if self.has_load and self.loaded_before is not None:
+            # changes that were too young for the load before, but not for this one
+            keys = keys.union(old_moves.where(F.col("time") >= self.loaded_before).select("key"))
+        return keys.distinct()
+
+    def _rows_of(self, difference: DataFrame, like: StructType) -> DataFrame:
+        """The difference as rows of the typed model, with the columns of `like`."""
+        from pyspark.sql import functions as F
+
+        is_delete = F.col("op_type") == "delete"
+        place = F.struct("binlog_file_number", "binlog_position")
+        operation, file = F.lit("snapshot"), F.lit(LOAD_FILE)
+        for event in self.events:
+            at_event = place == _place(event.place)
+            operation = F.when(at_event, F.lit(event.op)).otherwise(operation)
+            file = F.when(at_event, F.lit(event.binlog_file)).otherwise(file)
+        values = {
+            **{name: F.col("image")[name] for name in (*self.source.columns, "raw_values")},
+            "before": F.when(is_delete, F.col("image")),
+            "op_type": F.col("op_type"),
+            "unique_key": F.concat_ws(
+                ":", file, "binlog_position", "row_number", _digest(F.col("canon")), "copy"
+            ),
+            "cut_date": F.col("cut_date"),
+            "event_time": F.timestamp_micros("time"),
+            "binlog_file": file,
+            "binlog_file_number": F.col("binlog_file_number"),
+            "binlog_position": F.col("binlog_position"),
+            "row_number": F.col("row_number"),
+            "schema_version": F.lit(self.source.schema_version),
+            "metadata_table": F.lit(f"{self.source.database}.{self.source.table}"),
+            "metadata_op_type": operation,
+            "metadata_commit_ts": F.timestamp_micros("time"),
+        }
+        nothing = F.lit(None)
+        return difference.select(
+            *[values.get(one.name, nothing).cast(one.dataType).alias(one.name) for one in like]
+        )
+
+
+def _statement() -> Column:
+    from pyspark.sql import functions as F
+
+    return F.struct(*STATEMENT, F.unix_micros("event_time").alias("event_micros"))
+
+
+def of_table(database: str, table: str) -> Column:
+    """Condition on the messages of one table."""
+    from pyspark.sql import functions as F
+
+    return (F.col("database_name") == database) & (F.col("table_name") == table)
+
+
+def _is_before(file_number: Column, position: Column, place: tuple[int, int]) -> Column:
+    return (file_number < place[0]) | ((file_number == place[0]) & (position < place[1]))
+
+
+def _place(place: tuple[int, int]) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.struct(
+        F.lit(place[0]).cast("long").alias("binlog_file_number"),
+        F.lit(place[1]).cast("long").alias("binlog_position"),
+    )
+
+
+def _image(source: TableSource) -> Column:
+    """The row after a change, as one struct like `before`."""
+    from pyspark.sql import functions as F
+
+    return F.struct(*source.columns, "raw_values")
+
+
+def _canon(source: TableSource, image: Column) -> Column:
+    """An image in a form that can be grouped by: its map as a list in a fixed order."""
+    from pyspark.sql import functions as F
+
+    entries = F.array_sort(F.map_entries(image["raw_values"]))
+    fields = [image[name].alias(name) for name in source.columns]
+    return F.when(image.isNotNull(), F.struct(*fields, entries.alias("raw_values")))
+
+
+def _digest(canon: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    exact = {"timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS", "ignoreNullFields": "false"}
+    return F.md5(F.to_json(canon, exact))
+
+
+def _key(source: TableSource, image: Column) -> Column:
+    """What rows are told apart by: the key, or the whole row where there is none."""
+    from pyspark.sql import functions as F
+
+    if not source.primary_key:
+        return _canon(source, image)
+    fields = [image[name].alias(name) for name in source.primary_key]
+    return F.when(image.isNotNull(), F.struct(*fields))
+
+
+def _moves(source: TableSource, changes: DataFrame) -> DataFrame:
+    """What changes did to keys: one row a key that a change ended, began or went through.
+
+    Returns:
+        key; had, has: the images before and after, null where there was no row of the key;
+        place: struct of file number, position, row number and phase, which orders; time.
+    """
+    from pyspark.sql import functions as F
+
+    def step(key: str, had: Column, has: Column, phase: int) -> Column:
+        return F.struct(
+            F.col(key).alias("key"), had.alias("had"), has.alias("has"), F.lit(phase).alias("phase")
+        )
+
+    frame = changes.withColumn("_image", _image(source))
+    none = F.lit(None).cast(frame.schema["_image"].dataType)
+    image, before = F.col("_image"), F.col("before")
+    frame = frame.withColumn("_key", _key(source, image)).withColumn(
+        "_old_key", _key(source, before)
+    )
+    ended, begun = step("_old_key", before, none, 0), step("_key", none, image, 1)
+    went_on = step("_key", before, image, 1)
+    same = (F.col("_key") == F.col("_old_key")) & F.lit(bool(source.primary_key))
+    steps = (
+        F.when(F.col("op_type") == "insert", F.array(begun))
+        .when(F.col("op_type") == "delete", F.array(ended))
+        .when(same, F.array(went_on))
+        .otherwise(F.array(ended, begun))
+    )
+    order = ["binlog_file_number", "binlog_position", "row_number"]
+    return frame.select(
+        *order, F.unix_micros("event_time").alias("time"), F.explode(steps).alias("_step")
+    ).select(
+        "_step.key",
+        "_step.had",
+        "_step.has",
+        F.struct(*order, "_step.phase").alias("place"),
+        "time",
+    )
+
+
+def _loads(source: TableSource, rows: DataFrame) -> DataFrame:
+    """Rows of full loads: key, image, time; of those with equal times the last of a topic."""
+    from pyspark.sql import functions as F
+
+    image = _image(source)
+    return rows.select(
+        _key(source, image).alias("key"),
+        image.alias("image"),
+        F.unix_micros("event_time").alias("time"),
+        F.struct("topic", "partition_number", "message_offset").alias("came"),
+    )
+
+
+def _emitted(source: TableSource, derived: DataFrame) -> DataFrame:
+    """What the table holds of derived rows, those that were taken back subtracted.
+
+    Returns:
+        key, part (base or end), place (file number, position), canon, image, cut_date, time;
+        n: how often it holds; deletes, inserts: how many such rows there are; row_number: the
+        highest.
+    """
+    from pyspark.sql import functions as F
+
+    base = F.col("row_number") >= 1
+    inserted = F.col("op_type") == "insert"
+    image = F.when(inserted, _image(source)).otherwise(F.col("before"))
+    return (
+        derived.select(
+            _key(source, image).alias("key"),
+            F.when(base, F.lit("base")).otherwise(F.lit("end")).alias("part"),
+            F.struct("binlog_file_number", "binlog_position").alias("place"),
+            _canon(source, image).alias("canon"),
+            "cut_date",
+            image.alias("image"),
+            F.unix_micros("event_time").alias("time"),
+            inserted.cast("long").alias("inserted"),
+            "row_number",
+        )
+        .groupBy("key", "part", "place", "canon", "cut_date")
+        .agg(
+            F.first("image").alias("image"),
+            F.max("time").alias("time"),
+            F.sum("inserted").alias("inserts"),
+            (F.count(F.lit(1)) - F.sum("inserted")).alias("deletes"),
+            F.max("row_number").alias("row_number"),
+        )
+        .withColumn(
+            "n",
+            F.when(F.col("part") == "base", F.col("inserts") - F.col("deletes")).otherwise(
+                F.col("deletes") - F.col("inserts")
+            ),
+        )
+    )
+
+
+def _held_loads(emitted: DataFrame) -> DataFrame:
+    """Rows that came by full loads and hold; one that another load brings again is the same."""
+    from pyspark.sql import functions as F
+
+    came = F.struct(
+        F.lit("").alias("topic"),
+        F.lit(0).alias("partition_number"),
+        F.lit(-1).cast("long").alias("message_offset"),
+    )
+    from_load = (F.col("part") == "base") & (F.col("n") > 0)
+    return emitted.where(from_load).select("key", "image", "time", came.alias("came"))
+
+
+def _segments(
+    source: TableSource,
+    moves: DataFrame,
+    loads: DataFrame,
+    events: Sequence[TableEvent],
+    fills: dict[tuple[int, int], DataFrame],
+    loaded: int | None,
+) -> DataFrame:
+    """The rows that keys had at the beginning and at the end of each stretch between events.
+
+    Args:
+        moves: see _moves, of all changes of the keys.
+        loads: see _loads.
+        fills: place of an event -> rows that the table got there (key, image, n).
+        loaded: time of the newest row of a full load.
+
+    Returns:
+        One row per key and segment (0 before the first event): key, segment; base: the image at
+        its beginning, as far as no event or change tells it, with `time`; final: the image at
+        its end; n: how many such rows, 1 for a table with a key.
+    """
+    from pyspark.sql import functions as F
+
+    def number(passed: Column) -> Column:
+        return passed.cast("int")
+
+    segment = F.lit(0)
+    for event in events:
+        place = F.struct(
+            F.col("place.binlog_file_number").alias("f"), F.col("place.binlog_position").alias("p")
+        )
+        segment = segment + number(~_is_before(place["f"], place["p"], event.place))
+    moves = moves.withColumn("segment", segment)
+    filled = [
+        fills[event.place].select(
+            "key",
+            F.lit(place + 1).alias("segment"),
+            F.struct("image", F.lit(event.time).alias("time")).alias("fill"),
+            "n",
+        )
+        for place, event in enumerate(events)
+        if event.place in fills
+    ]
+    if not source.primary_key:
+        return _bags(moves, filled)
+    limit = F.lit(None if loaded is None else loaded + LOAD_MARGIN).cast("long")
+    early = F.coalesce(F.col("time") <= limit, F.lit(False))
+    by_segment = moves.groupBy("key", "segment").agg(
+        F.min_by(F.struct("had", "time"), "place").alias("first"),
+        F.max_by(F.struct("has"), "place").alias("last"),
+        F.coalesce(F.max(early), F.lit(False)).alias("early"),
+    )
+    # a load's row belongs behind the events that were well over when it was read
+    loaded_in = F.lit(0)
+    for event in events:
+        loaded_in = loaded_in + number(F.col("time") > event.time + LOAD_MARGIN)
+    newest = loads.groupBy("key").agg(
+        F.max_by(F.struct("image", "time"), F.struct("time", "came")).alias("load")
+    )
+    newest = newest.select("key", "load", F.expr("load.time").alias("time")).withColumn(
+        "segment", loaded_in
+    )
+    # it counts only where no change tells the same
+    told = by_segment.where("early").groupBy("key").agg(F.max("segment").alias("told"))
+    newest = (
+        newest.join(told, "key", "left")
+        .where(F.col("told").isNull() | (F.col("told") < F.col("segment")))
+        .select("key", "segment", "load")
+    )
+    parts = [by_segment, newest, *filled]
+    together = reduce(lambda one, two: one.unionByName(two, allowMissingColumns=True), parts)
+    if "fill" not in together.columns:
+        together = together.withColumn("fill", F.lit(None).cast(newest.schema["load"].dataType))
+    states = together.groupBy("key", "segment").agg(
+        *[
+            F.first(name, ignorenulls=True).alias(name)
+            for name in ("first", "last", "load", "fill")
+        ],
+        F.coalesce(F.max("early"), F.lit(False)).alias("early"),
+    )
+    first = F.when(
+        F.col("first.had").isNotNull(),
+        F.struct(F.col("first.had").alias("image"), F.col("first.time").alias("time")),
+    )
+    base = F.coalesce(
+        F.col("fill"), F.when((F.col("segment") == 0) & F.col("early"), first), F.col("load")
+    )
+    return states.select(
+        "key",
+        "segment",
+        base.alias("base"),
+        F.when(F.col("last").isNotNull(), F.col("last.has"))
+        .otherwise(base["image"])
+        .alias("final"),
+        F.lit(1).cast("long").alias("n"),
+    )
+
+
+def _bags(moves: DataFrame, filled: list[DataFrame]) -> DataFrame:
+    """As _segments, of a table without key: equal rows are counted."""
+    from pyspark.sql import functions as F
+
+    image = F.coalesce("has", "had")
+    counted = moves.select(
+        "key",
+        "segment",
+        image.alias("image"),
+        F.when(F.col("has").isNotNull(), 1).otherwise(-1).cast("long").alias("n"),
+    )
+    none = F.lit(None)
+    base_type = f"struct<image: {moves.schema['has'].dataType.simpleString()}, time: bigint>"
+    parts = [counted.withColumn("base", none.cast(base_type))]
+    parts += [
+        one.select(
+            "key", "segment", F.col("fill.image").alias("image"), "n", F.col("fill").alias("base")
+        )
+        for one in filled
+    ]
+    together = reduce(lambda one, two: one.unionByName(two), parts)
+    grouped = together.groupBy("key", "segment").agg(
+        F.first("image").alias("image"),
+        F.first("base", ignorenulls=True).alias("base"),
+        F.sum(F.when(F.col("base").isNotNull(), F.col("n"))).alias("base_n"),
+        F.sum("n").alias("left"),
+    )
+    return grouped.select(
+        "key",
+        "segment",
+        "base",
+        F.when(F.col("left") > 0, F.col("image")).alias("final"),
+        F.col("left").alias("n"),
+        F.coalesce("base_n", F.lit(0)).alias("base_n"),
+    )
+
+
+def _wanted(states: DataFrame, events: Sequence[TableEvent], day: BusinessDay) -> DataFrame:
+    """The derived rows that follow: key, part, place, image, time, n, cut_date."""
+    from pyspark.sql import functions as F
+
+    start, end = (
+        _place(BEFORE_LOG),
+        F.lit(None).cast("struct<binlog_file_number: bigint, binlog_position: bigint>"),
+    )
+    end_time = F.lit(None).cast("long")
+    for number, event in enumerate(events):
+        start = F.when(F.col("segment") == number + 1, _place(event.place)).otherwise(start)
+        end = F.when(F.col("segment") == number, _place(event.place)).otherwise(end)
+        end_time = F.when(F.col("segment") == number, event.time).otherwise(end_time)
+    base_n = F.col("base_n") if "base_n" in states.columns else F.lit(1).cast("long")
+    rows = states.select(
+        "key",
+        F.explode(
+            F.array(
+                F.struct(
+                    F.lit("base").alias("part"),
+                    start.alias("place"),
+                    F.col("base.image").alias("image"),
+                    F.col("base.time").alias("time"),
+                    base_n.alias("n"),
+                    F.lit("insert").alias("op"),
+                ),
+                F.struct(
+                    F.lit("end").alias("part"),
+                    end.alias("place"),
+                    F.when(end.isNotNull(), F.col("final")).alias("image"),
+                    end_time.alias("time"),
+                    F.col("n"),
+                    F.lit("delete").alias("op"),
+                ),
+            )
+        ).alias("_row"),
+    ).select("key", "_row.*")
+    rows = rows.where(F.col("image").isNotNull() & (F.col("n") > 0))
+    dated = day.cut_date(F.col("image"), F.col("op"), F.timestamp_micros("time"))
+    return rows.withColumn("cut_date", dated)
+
+
+def _difference(source: TableSource, wanted: DataFrame, emitted: DataFrame | None) -> DataFrame:
+    """The rows to add to those emitted to come to those wanted.
+
+    Returns:
+        One row per row to add: binlog_file_number, binlog_position, row_number, op_type, image,
+        canon, cut_date, time, copy.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    group = ["key", "part", "place", "canon", "cut_date"]
+    zero = F.lit(0).cast("long")
+    rows = wanted.select(
+        "key",
+        "part",
+        "place",
+        _canon(source, F.col("image")).alias("canon"),
+        "cut_date",
+        "image",
+        "time",
+        "n",
+        zero.alias("inserts"),
+        zero.alias("deletes"),
+        zero.alias("row_number"),
+    )
+    if emitted is not None:
+        rows = rows.unionByName(emitted.withColumn("n", -F.col("n")))
+    summed = rows.groupBy(*group).agg(
+        F.first("image").alias("image"),
+        F.max("time").alias("time"),
+        F.sum("n").alias("n"),
+        F.sum("inserts").alias("inserts"),
+        F.sum("deletes").alias("deletes"),
+        F.max("row_number").alias("row_number"),
+    )
+    slot = Window.partitionBy("key", "part", "place")
+    is_base = F.col("part") == "base"
+    summed = summed.select(
+        "*",
+        F.max("row_number").over(slot).alias("highest"),
+        F.max((F.col("n") < 0).cast("int")).over(slot).alias("takes_back"),
+    ).where("n <> 0")
+    inserts = is_base == (F.col("n") > 0)
+    highest = F.greatest("highest", zero)
+    # even numbers take back, the next odd one holds: see the module's head
+    back = highest + 1 + (highest + 1) % 2
+    holds = F.when(F.col("takes_back") == 1, back + 1).otherwise(highest + 1 + highest % 2)
+    number = F.when(is_base, F.when(inserts, holds).otherwise(back)).otherwise(
+        F.when(inserts, -1).otherwise(0)
+    )
+    so_far = F.when(inserts, F.col("inserts")).otherwise(F.col("deletes"))
+    copies = F.sequence(so_far + 1, so_far + F.abs("n"))
+    return summed.select(
+        "place.*",
+        number.cast("long").alias("row_number"),
+        F.when(inserts, F.lit("insert")).otherwise(F.lit("delete")).alias("op_type"),
+        "image",
+        "canon",
+        "cut_date",
+        "time",
+        F.explode(copies).alias("copy"),
+    )

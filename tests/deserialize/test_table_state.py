@@ -1,0 +1,251 @@
+"""Full loads, TRUNCATE, DROP and RENAME: the table that comes of them is the server's own.
+
+Random histories are delivered in random order and batches. After each batch the rows that the
+model has added so far must sum up to those of a rebuild, per day, and at the end to what the
+server itself holds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from python_udfs.deserialize.ddl import moves
+from python_udfs.deserialize.envelope import with_envelope
+from python_udfs.landing.files import LIVE
+from python_udfs.landing.spark import RAW_SCHEMA
+from python_udfs.ods import table_changes
+from tests.deserialize.lines import ZONE
+from tests.support.table_histories import Server
+
+COLUMNS = {"id": "int", "state": "varchar(9)", "amount": "decimal(9,2)"}
+
+
+class Model:
+    """A typed model in memory: what dbt and its table are to table_changes."""
+
+    def __init__(self, spark: SparkSession, format_name: str, key: list[str]) -> None:
+        self.spark, self.format = spark, format_name
+        self.meta = {
+            "source": {
+                **{"database": "shop", "table": "o", "primary_key": key},
+                **{"columns": COLUMNS, "format": format_name},
+            },
+            **{"business_zone": ZONE, "cut_time_max_ahead_hours": 24, "batches": [LIVE]},
+        }
+        self.this = SimpleNamespace(identifier="ods_shop__o")
+        self.properties: dict[str, str] = {}
+        self.rows: list[Row] = []
+        self.is_incremental = False
+        self.run_id = "run"
+        self.messages: dict[int, tuple] = {}
+        self.schema: Any = None
+
+    def snapshot_property(self, name: str, default: str | None = None) -> str | None:
+        return self.properties.get(name, default) if self.is_incremental else default
+
+    def set_snapshot_property(self, name: str, value: str) -> None:
+        self.properties[name] = value
+
+    def inputs_unchanged(self) -> bool:
+        return False
+
+    def new_rows(self, _: DataFrame) -> DataFrame:
+        return self._new
+
+    def binlog(self, messages: dict[int, tuple]) -> DataFrame:
+        rows = [
+            (LIVE, "t", 0, offset, 0, None, text.encode(), None)
+            for offset, text in messages.items()
+        ]
+        frame = self.spark.createDataFrame(rows, RAW_SCHEMA).repartition(1)
+        binlog = with_envelope(frame, self.format).withColumn("load_id", F.lit("load"))
+        return binlog.localCheckpoint()
+
+    def take(self, messages: dict[int, str]) -> None:
+        """Run the model on these new messages: offset -> text."""
+        self._new = self.binlog(messages)
+        self.messages |= messages
+        session = SimpleNamespace(table=lambda _: self.frame())
+        rows = table_changes(self, session, self.binlog(self.messages))
+        self.schema = rows.schema
+        self.rows += rows.collect()
+        self.is_incremental = True
+
+    def frame(self) -> DataFrame:
+        return self.spark.createDataFrame(self.rows, self.schema)
+
+    def sums(self) -> Counter:
+        """(cut_date, row) -> how often the changes added it less how often they took it away."""
+        found: Counter = Counter()
+        for row in self.rows:
+            assert row.reject_reason is None, row.reject_reason
+            image = tuple(row[name] for name in COLUMNS)
+            if row.op_type != "delete":
+                found[row.cut_date, image] += 1
+            if row.before is not None:
+                found[row.cut_date, tuple(row.before[name] for name in COLUMNS)] -= 1
+        return +found + Counter({key: n for key, n in found.items() if n < 0})
+
+    def held(self) -> Counter:
+        """Row -> how often it is there after all changes."""
+        found: Counter = Counter()
+        for (_, image), number in self.sums().items():
+            found[image] += number
+        return Counter({image: number for image, number in found.items() if number})
+
+    def latest(self) -> dict[int, tuple]:
+        """Key -> row by the highest position, as latest_rows reads it."""
+        newest: dict[int, tuple] = {}
+        for row in self.rows:
+            place = (row.binlog_file_number, row.binlog_position, row.row_number)
+            steps = []
+            if row.op_type == "delete" or (row.before is not None and row.before.id != row.id):
+                steps.append((row.before.id, (*place, False), None))
+            if row.op_type != "delete":
+                steps.append((row.id, (*place, True), tuple(row[name] for name in COLUMNS)))
+            for key, order, image in steps:
+                if key not in newest or newest[key][0] < order:
+                    newest[key] = (order, image)
+        return {key: image for key, (_, image) in newest.items() if image is not None}
+
+
+def of_server(server: Server) -> Counter:
+    rows = server.tables["o"] or []
+    return Counter((row[0], row[1], f"{row[2]}") for row in rows)
+
+
+def as_texts(held: Iterable[tuple]) -> Counter:
+    return Counter({(row[0], row[1], f"{row[2]:f}"): n for row, n in dict(held).items()})
+
+
+def rebuilt(model: Model) -> Model:
+    fresh = Model(model.spark, model.format, model.meta["source"]["primary_key"])
+    fresh.take(model.messages)
+    return fresh
+
+
+def deliver(model: Model, messages: list[tuple[int, str]], rng: random.Random, parts: int) -> None:
+    """Take the messages in random batches; of each batch some come later, some twice."""
+    left = list(messages)
+    late: list[tuple[int, str]] = []
+    size = max(1, len(left) // parts)
+    compared = 0
+    while left or late:
+        batch, left = left[:size], left[size:]
+        batch += late
+        late = [one for one in batch if left and rng.random() < 0.1]
+        batch = [one for one in batch if one not in late]
+        if batch:
+            model.take(dict(batch))
+            again = rebuilt(model)
+            assert model.sums() == again.sums()
+            compared += len(model.sums())
+    print(f"{compared} daily rows compared with a rebuild")
+
+
+@pytest.mark.parametrize(
+    "seed", [1, 2, 3, *[pytest.param(n, marks=pytest.mark.soak) for n in range(4, 24)]]
+)
+def test_truncates_and_swaps_through_canal(spark: SparkSession, seed: int) -> None:
+    print(f"seed {seed}")
+    server = Server(seed, "canal")
+    server.run(120)
+    model = Model(spark, "canal", ["id"])
+    deliver(model, list(enumerate(server.lines)), random.Random(seed), parts=4)
+
+    assert as_texts(model.held()) == of_server(server)
+    assert sum(of_server(server).values()) == len(model.latest())
+    assert set(model.latest().values()) == set(model.held())
+    keys = [row.unique_key for row in model.rows]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize(
+    "seed", [1, 2, *[pytest.param(n, marks=pytest.mark.soak) for n in range(3, 13)]]
+)
+def test_a_table_without_key_through_canal(spark: SparkSession, seed: int) -> None:
+    print(f"seed {seed}")
+    server = Server(seed, "canal", keyless=True)
+    server.run(120)
+    model = Model(spark, "canal", [])
+    deliver(model, list(enumerate(server.lines)), random.Random(seed), parts=4)
+
+    assert as_texts(model.held()) == of_server(server)
+    keys = [row.unique_key for row in model.rows]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize(
+    "seed", [1, 2, 3, *[pytest.param(n, marks=pytest.mark.soak) for n in range(4, 24)]]
+)
+def test_full_loads_in_mid_stream_through_maxwell(spark: SparkSession, seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    server = Server(seed, "maxwell")
+    server.fill_before_log(8)
+    loads: list[tuple[int, list[str]]] = []
+    for steps in (rng.randrange(40), rng.randrange(60)):
+        server.run(steps, table_events=False)
+        loads.append((len(server.lines), server.load()))
+        server.time += rng.choice((60, 2 * 3600))
+    server.run(60, table_events=bool(seed % 2))
+    # the loads' rows come out somewhere near where they were read
+    stream = list(server.lines)
+    for number, (place, messages) in enumerate(reversed(loads)):
+        if number == 0 or rng.random() < 0.5:
+            place = max(0, place + rng.choice((-15, 0, 0, 15)))
+            stream[place:place] = messages
+    model = Model(spark, "maxwell", ["id"])
+    deliver(model, list(enumerate(stream)), rng, parts=4)
+
+    assert as_texts(model.held()) == of_server(server)
+    assert set(model.latest().values()) == set(model.held())
+    keys = [row.unique_key for row in model.rows]
+    assert len(keys) == len(set(keys))
+
+
+def test_nothing_is_worked_out_where_the_log_tells_only_of_rows(spark: SparkSession) -> None:
+    server = Server(5, "maxwell")
+    server.run(30, table_events=False)
+    model = Model(spark, "maxwell", ["id"])
+    model.take(dict(enumerate(server.lines[:20])))
+    model.take(dict(enumerate(server.lines[20:], start=20)))
+
+    assert {row.metadata_op_type for row in model.rows} <= {"insert", "update", "delete"}
+    assert as_texts(model.held()) == of_server(server)
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("truncate table coupon", [(("shop", "coupon"), None)]),
+        ("TRUNCATE `a``b`.c", [(("a`b", "c"), None)]),
+        ("/* x */ drop table if exists a, `d`.b -- c", [(("shop", "a"), None), (("d", "b"), None)]),
+        ("DROP TABLE `pp_old` /* generated by server */", [(("shop", "pp_old"), None)]),
+        ("drop database if exists old_shop", [(("old_shop", "*"), None)]),
+        ("drop temporary table t", [(("shop", "t"), None)]),
+        ("drop index i on t", []),
+        (
+            "rename table a to b, x.c to a",
+            [(("shop", "a"), ("shop", "b")), (("x", "c"), ("shop", "a"))],
+        ),
+        ("alter table a rename to b", [(("shop", "a"), ("shop", "b"))]),
+        ("alter table a add c int default (1), rename as d.b", [(("shop", "a"), ("d", "b"))]),
+        ("alter table a rename column x to y", []),
+        ("alter table a rename index x to y, rename b", [(("shop", "a"), ("shop", "b"))]),
+        ("alter table a comment 'rename to b', add d int", []),
+        ("create table rename_to (a int)", []),
+        ("rename user a to b", []),
+        ("", []),
+    ],
+)
+def test_what_a_statement_moves(sql: str, found: list) -> None:
+    assert moves(sql, "shop") == found
