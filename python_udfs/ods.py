@@ -255,6 +255,9 @@ def typed_rows(
 ) -> DataFrame:
     """Rows with images (see deserialize.maxwell.images) as rows of a typed ODS model.
 
+    The EXTRA columns of the table's format stand behind `before`. Where `before` isn't known,
+    which only some formats let pass, it is null and so is metadata_changes.
+
     Args:
         zone: the business zone, a name or an offset.
         max_ahead_hours: a cut value later than the binlog time by more can't be true.
@@ -280,7 +283,7 @@ def typed_rows(
     judged = typed.withColumn("reject_reason", reason)
     good = F.col("reject_reason").isNull()
     changes = F.when(
-        good & (F.col("op") == "update"),
+        good & (F.col("op") == "update") & F.col("before").isNotNull(),
         F.array_compact(
             F.array(
                 *[
@@ -290,10 +293,13 @@ def typed_rows(
             )
         ),
     )
+    changed = (F.col("op") != "insert") & F.col("before").isNotNull()
+    extra = getattr(FORMATS[source.format], "EXTRA", {})
     unique_key = F.concat_ws(":", "binlog_file", "binlog_position", "row_number")
     return judged.select(
         *[F.when(good, F.col("_after")[name]).alias(name) for name in source.columns],
-        F.when(good & (F.col("op") != "insert"), F.col("_before")).alias("before"),
+        F.when(good & changed, F.col("_before")).alias("before"),
+        *[F.when(good, F.col(name)).cast(kind).alias(name) for name, kind in extra.items()],
         F.col("op").alias("op_type"),
         unique_key.alias("unique_key"),
         F.when(good, _cut_date(source, zone, max_ahead_hours)).alias("cut_date"),
@@ -334,10 +340,10 @@ def _no_key(source: TableSource) -> Column:
     from pyspark.sql import functions as F
 
     reason = F.lit(None).cast("string")
+    # a format that needs a before image has refused the row by now where there is none
+    changed = (F.col("op") != "insert") & F.col("before").isNotNull()
     for name in source.primary_key:
-        gone = F.col("data")[name].isNull() | (
-            (F.col("op") != "insert") & F.col("before")[name].isNull()
-        )
+        gone = F.col("data")[name].isNull() | (changed & F.col("before")[name].isNull())
         reason = F.coalesce(reason, F.when(gone, F.lit(f"the key column {name} is null")))
     return reason
 
