@@ -1,6 +1,7 @@
 {%- set tables = [
     ref('ods_binlog'),
     ref('ods_shop__order_info'),
+    ref('ods_app__user_profile'),
     ref('dws_trade__user_status_1d'),
 ] -%}
 

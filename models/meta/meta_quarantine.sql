@@ -25,6 +25,18 @@ ods_shop__order_info as (
     where reject_reason is not null
 ),
 
+ods_app__user_profile as (
+    select
+        topic,
+        partition_number,
+        message_offset,
+        reject_reason,
+        reject_payload,
+        load_id
+    from {{ ref('ods_app__user_profile') }}
+    where reject_reason is not null
+),
+
 unreadable as (
     select
         ods_binlog.topic,
@@ -71,6 +83,17 @@ unfit as (
         cast(null as binary) as raw_bytes,
         load_id
     from ods_shop__order_info
+    union all
+    select
+        'ods_app__user_profile' as refused_by,
+        topic,
+        partition_number,
+        message_offset,
+        reject_reason,
+        reject_payload as raw_text,
+        cast(null as binary) as raw_bytes,
+        load_id
+    from ods_app__user_profile
 ),
 
 refused as (
