@@ -22,7 +22,7 @@ from python_udfs.landing.kafka import (
 )
 from python_udfs.landing.offsets import Interval, merge
 from python_udfs.landing.spark import held_offsets, read_messages
-from python_udfs.table_state import KEYLESS_LOAD, TableState, of_table
+from python_udfs.table_state import BEFORE_LOG, KEYLESS_LOAD, LOAD_FILE, TableState, of_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -179,11 +179,30 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     # a checkpoint: what follows reads them several times, and else would parse them as often
     rows = rows.localCheckpoint(eager=False)
     loads = load_rows(mine, source, day).localCheckpoint(eager=False)
+    if not getattr(FORMATS[source.format], "WHOLE_IMAGES", True):
+        return rows.unionByName(_before_the_log(loads))
     good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
     derived = state.derived_rows(rows.where(good), loads.where(good), known)
     load_id = F.lit(dbt.run_id).alias("load_id")
     derived = derived.select(*[name for name in derived.columns if name != "load_id"], load_id)
     return rows.unionByName(loads.where(refused)).unionByName(derived)
+
+
+def _before_the_log(loads: DataFrame) -> DataFrame:
+    """Rows of full loads as inserts before all changes, the newest load's last."""
+    from pyspark.sql import functions as F
+
+    place = {
+        "op_type": F.lit("insert"),
+        "unique_key": F.concat_ws(":", F.lit(LOAD_FILE), *COORDINATES),
+        "binlog_file": F.lit(LOAD_FILE),
+        "binlog_file_number": F.lit(BEFORE_LOG[0]).cast("long"),
+        "binlog_position": F.lit(BEFORE_LOG[1]).cast("long"),
+        "row_number": F.unix_micros("event_time"),
+    }
+    good = F.col("reject_reason").isNull()
+    kept = {name: F.when(good, one).otherwise(F.col(name)) for name, one in place.items()}
+    return loads.withColumns(kept)
 
 
 def load_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
@@ -278,7 +297,11 @@ def _without_repeats(new: DataFrame, known: DataFrame | None) -> DataFrame:
 
 
 def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
-    """Rows with images (see deserialize.maxwell.images) as rows of a typed ODS model."""
+    """Rows with images (see deserialize.maxwell.images) as rows of a typed ODS model.
+
+    The EXTRA columns of the table's format stand behind `before`. Where `before` isn't known,
+    which only some formats let pass, it is null and so is metadata_changes.
+    """
     from pyspark.sql import functions as F
 
     typed = images.select(
@@ -290,7 +313,7 @@ def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> Data
     judged = typed.withColumn("reject_reason", reason)
     good = F.col("reject_reason").isNull()
     changes = F.when(
-        good & (F.col("op") == "update"),
+        good & (F.col("op") == "update") & F.col("before").isNotNull(),
         F.array_compact(
             F.array(
                 *[
@@ -300,11 +323,14 @@ def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> Data
             )
         ),
     )
+    changed = (F.col("op") != "insert") & F.col("before").isNotNull()
+    extra = getattr(FORMATS[source.format], "EXTRA", {})
     unique_key = F.concat_ws(":", "binlog_file", "binlog_position", "row_number")
     return judged.select(
         *[F.when(good, F.col("_after")[name]).alias(name) for name in source.columns],
         F.when(good, F.col("_after")["raw_values"]).alias("raw_values"),
-        F.when(good & F.col("op").isin("update", "delete"), F.col("_before")).alias("before"),
+        F.when(good & changed, F.col("_before")).alias("before"),
+        *[F.when(good, F.col(name)).cast(kind).alias(name) for name, kind in extra.items()],
         F.col("op").alias("op_type"),
         unique_key.alias("unique_key"),
         F.when(good, day.cut_date(F.col("_after"), F.col("op"), F.col("event_time"))).alias(
@@ -347,10 +373,10 @@ def _no_key(source: TableSource) -> Column:
     from pyspark.sql import functions as F
 
     reason = F.lit(None).cast("string")
+    # a format that needs a before image has refused the row by now where there is none
+    changed = (F.col("op") != "insert") & F.col("before").isNotNull()
     for name in source.primary_key:
-        gone = F.col("data")[name].isNull() | (
-            (F.col("op") != "insert") & F.col("before")[name].isNull()
-        )
+        gone = F.col("data")[name].isNull() | (changed & F.col("before")[name].isNull())
         reason = F.coalesce(reason, F.when(gone, F.lit(f"the key column {name} is null")))
     return reason
 

@@ -115,6 +115,8 @@ class TableEvent:
 def statements_of(rows: Iterable[Row], format_name: str) -> list[Statement]:
     """Messages of an op of TABLE_OPS (columns STATEMENT) as statements, in the log's order."""
     module = FORMATS[format_name]
+    if not hasattr(module, "table_moves"):
+        return []
     ordered = sorted(
         rows,
         key=lambda row: (

@@ -6,6 +6,7 @@
     ref('ods_shop__order_info'),
     ref('ods_shop__product_price'),
     ref('ods_shop__user_account'),
+    ref('ods_app__user_profile'),
     ref('dws_trade__user_status_1d'),
 ] -%}
 

@@ -1,4 +1,5 @@
 {%- set typed_models = [
+    ref('ods_app__user_profile'),
     ref('ods_shop__audit_nopk'),
     ref('ods_shop__coupon'),
     ref('ods_shop__order_address'),

@@ -5,8 +5,10 @@ A format is one module with two functions, entered in FORMATS:
     images(messages, source) -> messages with the columns `data`, `before` and `image_reason`, see
         maxwell.py. Where a message holds several rows it gives one row each and numbers them in
         `row_number`
-It may have OPTIONS: name -> the values that a table's `meta.source.options` may give it, the
-default first.
+It may have
+    OPTIONS: name -> the values that a table's `meta.source.options` may give it, the default first
+    EXTRA: columns that its `images` adds beyond those three, which become columns of its typed
+        rows, and of no other format's
 """
 
 from __future__ import annotations
@@ -14,12 +16,17 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from python_udfs.deserialize import canal, debezium, maxwell
+from python_udfs.deserialize import canal, debezium, maxwell, mongodb
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FORMATS: dict[str, ModuleType] = {"maxwell": maxwell, "canal": canal, "debezium": debezium}
+FORMATS: dict[str, ModuleType] = {
+    "maxwell": maxwell,
+    "canal": canal,
+    "debezium": debezium,
+    "mongodb": mongodb,
+}
 
 # the envelope's columns: name -> Spark type
 ENVELOPE = {

@@ -17,7 +17,7 @@ OPTIONAL = (
     "format",
     "options",
 )
-# names that the typed row has already
+# names that the typed row has already; the EXTRA columns of the table's format besides
 TAKEN = {
     "op_type",
     "unique_key",
@@ -117,7 +117,9 @@ def table_source(model: str, meta: Any) -> TableSource:
     format_name = meta.get("format", "maxwell")
     if format_name not in FORMATS:
         problems.append(f"`format` must be one of {', '.join(FORMATS)}, got {format_name!r}")
-    options, wrong = _options(meta.get("options") or {}, FORMATS.get(format_name))
+    module = FORMATS.get(format_name)
+    taken = TAKEN | set(getattr(module, "EXTRA", {}))
+    options, wrong = _options(meta.get("options") or {}, module)
     problems += wrong
     columns: dict[str, SourceType] = {}
     declared = meta.get("columns")
@@ -129,7 +131,7 @@ def table_source(model: str, meta: Any) -> TableSource:
         if str(name).lower() in seen or "`" in str(name):
             problems.append(f"column `{name}`: names must differ in more than case and hold no `")
         seen.add(str(name).lower())
-        if str(name).lower() in TAKEN or str(name).lower().startswith("metadata_"):
+        if str(name).lower() in taken or str(name).lower().startswith("metadata_"):
             problems.append(f"column `{name}`: the typed row has a column of that name; alias it")
         try:
             columns[str(name)] = source_type(str(kind))
