@@ -1,6 +1,6 @@
 {#
-    Condition on database_name and table_name: an ODS model declares this table (meta.source).
-    `false` where no model declares any.
+    Condition on database_name, table_name, format and topic of a message: an ODS model declares
+    this table, in this format and by this topic (meta.source). `false` where no model declares any.
 #}
 {% macro is_taken_table() -%}
     {%- set conditions = [] -%}
@@ -8,11 +8,28 @@
     {%- for node in (graph.nodes or {}).values() if node.resource_type == 'model' -%}
         {%- set source = node.config.get('meta', {}).get('source') -%}
         {%- if source is mapping -%}
-            {%- do conditions.append(
-                '(database_name = ' ~ _sql_text(source.database) ~ ' and table_name = '
-                ~ _sql_text(source.table) ~ ')'
-            ) -%}
+            {%- set parts = [
+                'database_name = ' ~ _sql_text(source.database),
+                'table_name = ' ~ _sql_text(source.table),
+                'format = ' ~ _sql_text(source.get('format', 'maxwell')),
+            ] -%}
+            {%- set topics = source.get('topic') or [] -%}
+            {%- set likes = [] -%}
+            {%- for topic in ([topics] if topics is string else topics) -%}
+                {%- do likes.append(_is_like(topic)) -%}
+            {%- endfor -%}
+            {%- if likes -%}
+                {%- do parts.append('(' ~ likes | join(' or ') ~ ')') -%}
+            {%- endif -%}
+            {%- do conditions.append('(' ~ parts | join(' and ') ~ ')') -%}
         {%- endif -%}
     {%- endfor -%}
     {{- conditions | sort | join(' or ') if conditions else 'false' -}}
+{%- endmacro %}
+
+{# `topic` fits a shell pattern of * and ?. #}
+{% macro _is_like(pattern) -%}
+    {%- set escaped = pattern | replace('!', '!!') | replace('%', '!%') | replace('_', '!_') -%}
+    {%- set like = escaped | replace('*', '%') | replace('?', '_') -%}
+    {{- 'topic like ' ~ _sql_text(like) ~ " escape '!'" -}}
 {%- endmacro %}

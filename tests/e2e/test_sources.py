@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import latest
 from tests.support.dbt_project import REPO, DbtProject
 from tests.support.warehouse import SAMPLE, TRUTH, Warehouse, differing, summed, truth
 
@@ -27,15 +28,15 @@ def test_the_counts_through_canal_with_a_gap_that_a_batch_fills(tmp_path: Path) 
     lines = canal_lines()
     warehouse.land_lines(lines[:9_000], 0, topic="canal")
     warehouse.land_lines(lines[15_000:], 15_000, gz=True, topic="canal")
-    warehouse.run("run", vars=CANAL)
+    warehouse.build(vars=CANAL)
     assert differing(truth("final"), warehouse.td())
 
     # more than what was missing: the rest is known by its place in the topic
     warehouse.land_lines(lines[7_000:20_000], 7_000, topic="canal", batch="again")
     both = CANAL | {"batches": ["live", "again"]}
-    warehouse.run("run", vars=CANAL)
+    warehouse.build(vars=CANAL)
     assert differing(truth("final"), warehouse.td()), "the batch is read only when it is named"
-    warehouse.run("build", "--exclude-resource-type", "unit_test", vars=both)
+    warehouse.build(data_tests=True, everything=True, vars=both)
 
     expected = truth("final")
     print(f"{len(expected)} counts compared")
@@ -44,6 +45,9 @@ def test_the_counts_through_canal_with_a_gap_that_a_batch_fills(tmp_path: Path) 
     assert warehouse.column(
         "select batch_id || ' ' || count(*) from dw.ods_binlog group by batch_id order by 1"
     ) == ["again 13000", f"live {len(lines) - 6_000}"]
+
+    for table in latest.VIEWS:
+        latest.compare(warehouse, "canal", table)
 
     outcome = warehouse.run("run", "-s", "ods_shop__order_info", vars=CANAL, expect_ok=False)
     message = outcome.results["ods_shop__order_info"].message

@@ -34,15 +34,24 @@ class Warehouse(DbtProject):
         (self.landing / "topics").mkdir(parents=True, exist_ok=True)
         super().__init__(REPO, folder / "warehouse", landing=self.landing, **env)
 
-    def build(self, *args: str, data_tests: bool = False, expect_ok: bool | None = True) -> Outcome:
-        """Build the models; with `data_tests` by `dbt build`, which checks them as well.
+    def build(
+        self,
+        *args: str,
+        data_tests: bool = False,
+        everything: bool = False,
+        expect_ok: bool | None = True,
+        **options: Any,
+    ) -> Outcome:
+        """Build what the counts are made of; with `data_tests` by `dbt build`, which checks it.
 
-        Unit tests are left out: they don't depend on the warehouse.
+        With `everything` all models are built. Unit tests are left out: they don't depend on the
+        warehouse.
         """
+        chosen = () if everything else ("--select", "+dws_trade__user_status_td")
         if not data_tests:
-            return self.run("run", *args, expect_ok=expect_ok)
-        options = ("--exclude-resource-type", "unit_test")
-        return self.run("build", *options, *args, expect_ok=expect_ok)
+            return self.run("run", *chosen, *args, expect_ok=expect_ok, **options)
+        chosen = ("--exclude-resource-type", "unit_test", *chosen)
+        return self.run("build", *chosen, *args, expect_ok=expect_ok, **options)
 
     def land(self, *files: Path) -> None:
         """Copy files of the sample into the landing folder."""
@@ -85,6 +94,13 @@ class Warehouse(DbtProject):
             )
             for row in self.query("select * from dw.dws_trade__user_status_1d")
         }
+
+    def refused(self) -> int:
+        """Messages that the log or the orders' model refused."""
+        return self.column(
+            "select (select count(reject_reason) from dw.ods_binlog) "
+            "+ (select count(reject_reason) from dw.ods_shop__order_info)"
+        )[0]
 
     def rows(self, table: str) -> list[str]:
         """All rows of a table as sorted JSON texts, without the columns of the load."""
