@@ -138,8 +138,8 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     """Rows of a typed ODS model: the new changes of one source table.
 
     A change that the model has already (a message sent again, or read again) is left out by its
-    identity, the binlog position. Only the key columns of data files that hold the same binlog
-    files are read for it, never the history.
+    identity, the binlog position. Only the position columns of data files that hold the same
+    binlog files are read for it, never the history.
 
     Args:
         dbt: with config meta `source`, see deserialize.table_source.
@@ -172,7 +172,7 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     readable = binlog.where(F.col("batch_id").isin(batches))
     state = TableState(dbt, source, readable, new, scope, day)
     mine = new.where(scope & of_table(source.database, source.table))
-    kept = _without_repeats(mine.where(F.col("op").isin(*ROW_OPS)), known)
+    kept = _without_repeats(mine.where(F.col("op").isin(*ROW_OPS)), known, source, day)
     rows = typed_rows(FORMATS[source.format].images(kept, source), source, day)
     if not state.needed:
         return rows
@@ -219,7 +219,7 @@ def change_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> D
     """The changes among a table's messages, each once, as rows of a typed model."""
     from pyspark.sql import functions as F
 
-    kept = _without_repeats(messages.where(F.col("op").isin(*ROW_OPS)), None)
+    kept = _without_repeats(messages.where(F.col("op").isin(*ROW_OPS)), None, source, day)
     return typed_rows(FORMATS[source.format].images(kept, source), source, day)
 
 
@@ -262,22 +262,23 @@ IDENTITY = ["binlog_file", "binlog_file_number", "binlog_position", "row_number"
 COORDINATES = ["batch_id", "topic", "partition_number", "message_offset"]
 
 
-def _without_repeats(new: DataFrame, known: DataFrame | None) -> DataFrame:
-    """`new` without changes that stand in it twice or that `known` has.
+def _without_repeats(
+    new: DataFrame, known: DataFrame | None, source: TableSource, day: BusinessDay
+) -> DataFrame:
+    """`new` without good messages of changes that stand in it before, or that `known` has.
 
-    Works on the narrow columns first; the payloads are only filtered by what it found.
+    Only good ones are told by their identity: a message that has to be refused is refused each
+    time, and never stands in the way of the same change in a whole message.
+
+    Works on the narrow columns first. Only the messages whose change is told twice are decoded for
+    it; mostly there are none, and then this is one small job.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     narrow = new.select(*COORDINATES, *IDENTITY)
-    first = F.min(F.struct(*COORDINATES)).alias("first")
-    groups = narrow.groupBy(*IDENTITY).agg(first, F.count(F.lit(1)).alias("times"))
-    twice = groups.where("times > 1").select(*IDENTITY, "first")
-    again = (
-        narrow.join(twice, IDENTITY)
-        .where(F.struct(*COORDINATES) != F.col("first"))
-        .select(*COORDINATES)
-    )
+    repeated = narrow.groupBy(*IDENTITY).agg(F.count(F.lit(1)).alias("times")).where("times > 1")
+    suspects = narrow.join(repeated, IDENTITY, "left_semi").withColumn("is_held", F.lit(False))
     if known is not None:
         # bounds that files of the table are pruned by: a log without files of its own has one
         # number for all, and positions that grow
@@ -286,14 +287,29 @@ def _without_repeats(new: DataFrame, known: DataFrame | None) -> DataFrame:
             F.min("binlog_position").alias("low"),
             F.max("binlog_position").alias("high"),
         ).first()
-        candidates = known.where(
+        held = known.where(
             F.col("binlog_file_number").isin(bounds.files)
             & F.col("binlog_position").between(bounds.low, bounds.high)
+            & F.col("reject_reason").isNull()
         ).select(*IDENTITY)
-        again = again.union(
-            narrow.join(candidates, IDENTITY, "left_semi").select(*COORDINATES)
-        ).distinct()
-    return new.join(again, COORDINATES, "left_anti")
+        again = narrow.join(held, IDENTITY, "left_semi").withColumn("is_held", F.lit(True))
+        suspects = suspects.unionByName(again)
+    if suspects.isEmpty():
+        return new
+    suspects = suspects.groupBy(*COORDINATES, *IDENTITY).agg(F.max("is_held").alias("is_held"))
+    messages = new.join(suspects.select(*COORDINATES), COORDINATES, "left_semi")
+    judged = (
+        typed_rows(FORMATS[source.format].images(messages, source), source, day)
+        .groupBy(*COORDINATES)
+        .agg(F.count("reject_reason").alias("refused"))
+    )
+    good = suspects.join(judged.where("refused = 0").select(*COORDINATES), COORDINATES, "left_semi")
+    same = Window.partitionBy(*IDENTITY)
+    coordinates = F.struct(*COORDINATES)
+    repeats = good.withColumn("first", F.min(coordinates).over(same)).where(
+        F.col("is_held") | (coordinates != F.col("first"))
+    )
+    return new.join(repeats.select(*COORDINATES), COORDINATES, "left_anti")
 
 
 def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
@@ -325,7 +341,10 @@ def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> Data
     )
     changed = (F.col("op") != "insert") & F.col("before").isNotNull()
     extra = getattr(FORMATS[source.format], "EXTRA", {})
-    unique_key = F.concat_ws(":", "binlog_file", "binlog_position", "row_number")
+    # a refused message is none of the change's own: it may come again whole
+    message = F.concat_ws(":", F.lit("refused"), *COORDINATES, "row_number")
+    change = F.concat_ws(":", "binlog_file", "binlog_position", "row_number")
+    unique_key = F.when(good, change).otherwise(message)
     return judged.select(
         *[F.when(good, F.col("_after")[name]).alias(name) for name in source.columns],
         F.when(good, F.col("_after")["raw_values"]).alias("raw_values"),

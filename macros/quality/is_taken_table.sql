@@ -29,7 +29,7 @@
 
 {# `topic` fits a shell pattern of * and ?. #}
 {% macro _is_like(pattern) -%}
-    {%- set escaped = pattern | replace('!', '!!') | replace('%', '!%') | replace('_', '!_') -%}
-    {%- set like = escaped | replace('*', '%') | replace('?', '_') -%}
+    {%- set like = pattern | replace('!', '!!') | replace('%', '!%') -%}
+    {%- set like = like | replace('_', '!_') | replace('*', '%') | replace('?', '_') -%}
     {{- 'topic like ' ~ _sql_text(like) ~ " escape '!'" -}}
 {%- endmacro %}

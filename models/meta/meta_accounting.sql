@@ -18,6 +18,7 @@ ods_binlog as (
         message_offset,
         op,
         reject_reason,
+        {{ is_read_batch() }} as is_read,
         {{ is_taken_table() }} as is_declared
     from {{ ref('ods_binlog') }}
 ),
@@ -59,18 +60,15 @@ outcomes as (
         ods_binlog.topic,
         ods_binlog.partition_number,
         case
-            when ods_binlog.reject_reason is not null or taken.is_refused then 'rejected'
+            when ods_binlog.reject_reason is not null or taken.is_refused
+                then 'rejected'
             when taken.is_refused is not null then 'applied'
-            when
-                ods_binlog.batch_id not in (
-                    {%- for batch in var('batches') -%}
-                        {{ _sql_text(batch) }}{{ ', ' if not loop.last }}
-                    {%- endfor -%}
-                )
-                or not ods_binlog.is_declared
+            when not ods_binlog.is_read or not ods_binlog.is_declared
                 then 'filtered'
-            when ods_binlog.op in ('insert', 'update', 'delete') then 'duplicate'
-            when ods_binlog.op in ('snapshot', 'truncate', 'drop', 'rename') then 'applied'
+            when ods_binlog.op in ('insert', 'update', 'delete')
+                then 'duplicate'
+            when ods_binlog.op in ('snapshot', 'truncate', 'drop', 'rename')
+                then 'applied'
             else 'filtered'
         end as outcome
     from ods_binlog

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from python_udfs.deserialize import debezium
 from python_udfs.deserialize.envelope import with_envelope
 from python_udfs.deserialize.table_source import table_source
-from python_udfs.ods import BusinessDay, _without_repeats, typed_rows
+from python_udfs.ods import BusinessDay, change_rows
 from tests.deserialize.lines import ZONE, raw_messages
 
 CASES = Path(__file__).parents[3] / "shared" / "conformance" / "flink_formats" / "cdc_formats.json"
@@ -53,8 +52,7 @@ def typed_case(spark: SparkSession, case: dict) -> list[Row]:
     )
     rows = binlog(spark, case["input_lines"])
     mine = rows.where(f"database_name = '{database}' and table_name = '{table}'")
-    images = debezium.images(_without_repeats(mine, None), declared)
-    typed = typed_rows(images, declared, BusinessDay(declared, ZONE, 24)).collect()
+    typed = change_rows(mine, declared, BusinessDay(declared, ZONE, 24)).collect()
     return sorted(typed, key=lambda row: row.message_offset)
 
 

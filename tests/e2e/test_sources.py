@@ -68,37 +68,37 @@ def readme_table(tmp_path: Path) -> DbtProject:
     folder = root / "models" / "ods" / "shop"
     with (folder / "_shop__models.yml").open("a", encoding="utf-8") as file:
         file.write(declaration[1])
-    (folder / "ods_shop__coupon.py").write_text(model[1], encoding="utf-8")
+    (folder / "ods_shop__pp_new.py").write_text(model[1], encoding="utf-8")
     return DbtProject(root, tmp_path / "warehouse", landing=SAMPLE.parents[2])
 
 
 def test_a_table_is_added_as_the_readme_says(readme_table: DbtProject) -> None:
-    readme_table.run("run", "-s", "ods_binlog", "ods_shop__coupon")
+    readme_table.run("run", "-s", "ods_binlog", "ods_shop__pp_new")
 
     rows = readme_table.query(
         "select op_type, count(*) as n, count(reject_reason) as refused "
-        "from dw.ods_shop__coupon group by op_type order by op_type"
+        "from dw.ods_shop__pp_new group by op_type order by op_type"
     )
     assert [(row["op_type"], row["n"], row["refused"]) for row in rows] == [
-        ("delete", 90, 0),
-        ("insert", 515, 0),
-        ("update", 342, 0),
+        # the table was filled and then renamed to product_price
+        ("delete", 200, 0),
+        ("insert", 200, 0),
     ]
-    states = readme_table.column("select distinct state from dw.ods_shop__coupon order by 1")
-    assert states == ["expired", "new", "used"]
+    renamed = "select count(*) from dw.ods_shop__pp_new where metadata_op_type = 'rename'"
+    assert readme_table.column(renamed) == [200]
 
 
 def test_a_mistake_in_a_declaration_is_told_with_all_others(readme_table: DbtProject) -> None:
     path = readme_table.root / "models" / "ods" / "shop" / "_shop__models.yml"
     text = path.read_text(encoding="utf-8")
-    head, tail = text[: text.index("ods_shop__coupon")], text[text.index("ods_shop__coupon") :]
-    tail = tail.replace("amount: decimal(18,4)", "amount: money").replace(
-        "cut_column: update_time", "cut_column: changed_at"
+    head, tail = text[: text.index("ods_shop__pp_new")], text[text.index("ods_shop__pp_new") :]
+    tail = tail.replace("price: decimal(12,4)", "price: money").replace(
+        "cut_column: updated_at", "cut_column: changed_at"
     )
     path.write_text(head + tail, encoding="utf-8")
 
-    outcome = readme_table.run("run", "-s", "ods_binlog", "ods_shop__coupon", expect_ok=False)
+    outcome = readme_table.run("run", "-s", "ods_binlog", "ods_shop__pp_new", expect_ok=False)
 
-    message = outcome.results["ods_shop__coupon"].message
-    assert "column `amount`: 'money' is no MySQL type" in message
+    message = outcome.results["ods_shop__pp_new"].message
+    assert "column `price`: 'money' is no MySQL type" in message
     assert "`cut_column` names `changed_at`" in message

@@ -56,3 +56,8 @@ def new_rows(relation: Any) -> Any:
 def changed_partitions(relation: Any, by: str) -> Any:
     """The relation's own name, as a `from` has it."""
     return relation
+
+
+def _sql_text(value: Any) -> str:
+    """The value as a text literal."""
+    return f"'{value}'"

@@ -421,6 +421,16 @@ class SparkSessionAdapter(SparkAdapter):
         added = _commits_of_run(self.history(table))
         return _added_rows(table, added) if added else f"(select * from {table} limit 0)"
 
+    @available
+    def rows_of_last_append(self, relation: Any) -> str:
+        """SQL text, for a `from`, of the rows that the newest commit with any added."""
+        table = relation.name_only.render()
+        history = self.history(table)
+        for one in history.ancestry(history.head):
+            if one.operation == "append" and one.count("added-records"):
+                return _added_rows(table, [one])
+        return f"(select * from {table} limit 0)"
+
     def _partition_rows(self, inputs: Any) -> int | None:
         """Rows in the replaced partitions of the inputs, from Iceberg's partition table."""
         if inputs.predicate == "false":

@@ -1,0 +1,75 @@
+{#
+    Columns that messages of declared tables carry and no ODS model takes: one row per topic, table
+    and column, with the number of messages. Documents of a format without a schema are left out:
+    what isn't declared of them is kept in the typed rows.
+
+    relation: ods_binlog, or some of its rows as a subquery. Each payload is parsed once.
+#}
+{% macro untaken_columns(relation) -%}
+    select
+        named.topic,
+        named.format,
+        named.database_name,
+        named.table_name,
+        named.column_name,
+        count(*) as message_count,
+        max(named.event_time) as last_event_time
+    from (
+        select
+            topic,
+            format,
+            database_name,
+            table_name,
+            event_time,
+            explode(
+                json_object_keys(
+                    case format
+                        when 'maxwell' then get_json_object(payload, '$.data')
+                        when 'canal' then get_json_object(payload, '$.data[0]')
+                        when 'debezium'
+                            then coalesce(
+                                get_json_object(payload, '$.after'),
+                                get_json_object(payload, '$.before'),
+                                get_json_object(payload, '$.payload.after'),
+                                get_json_object(payload, '$.payload.before')
+                            )
+                    end
+                )
+            ) as column_name
+        from {{ relation }}
+        where
+            reject_reason is null
+            and op in ('insert', 'update', 'delete', 'snapshot')
+            and ({{ is_taken_table() }})
+    ) as named
+    where not ({{ _is_taken_column() }})
+    group by
+        named.topic,
+        named.format,
+        named.database_name,
+        named.table_name,
+        named.column_name
+{%- endmacro %}
+
+{% macro _is_taken_column() -%}
+    {%- set conditions = [] -%}
+    {%- for node in (graph.nodes or {}).values() if node.resource_type == 'model' -%}
+        {%- set source = node.config.get('meta', {}).get('source') -%}
+        {%- if source is mapping -%}
+            {%- set names = [] -%}
+            {%- for name in source.columns -%}
+                {%- do names.append(_sql_text(name)) -%}
+            {%- endfor -%}
+            {%- for aliases in (source.get('aliases') or {}).values() -%}
+                {%- for name in aliases -%}
+                    {%- do names.append(_sql_text(name)) -%}
+                {%- endfor -%}
+            {%- endfor -%}
+            {%- do conditions.append(
+                '(database_name = ' ~ _sql_text(source.database) ~ ' and table_name = '
+                ~ _sql_text(source.table) ~ ' and column_name in (' ~ names | join(', ') ~ '))'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{- conditions | sort | join(' or ') if conditions else 'false' -}}
+{%- endmacro %}

@@ -1,0 +1,7 @@
+with
+
+untaken as (
+    {{ untaken_columns(ref('ods_binlog')) }}
+)
+
+select * from untaken

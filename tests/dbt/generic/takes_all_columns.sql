@@ -1,0 +1,20 @@
+{#
+    The messages that the newest run brought carry no column that their table's model doesn't take.
+    Fails with such columns. They stay in the log: declare them, and a --full-refresh of the typed
+    model reads them from the first message on.
+#}
+{% test takes_all_columns(model) %}
+
+with
+
+untaken as (
+    {{
+        untaken_columns(
+            adapter.rows_of_last_append(model) if execute else model
+        )
+    }}
+)
+
+select * from untaken
+
+{% endtest %}
