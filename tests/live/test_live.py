@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,9 @@ import yaml
 from tests.live.builds import BUILDS, STOP
 from tests.live.workload import TABLE, Writer, create_table
 from tests.support.dbt_project import REPO
-from tests.support.histories import ZONE
 from tests.support.kafka_broker import KafkaBroker, kafka_lib
 from tests.support.maxwell import Maxwell, maxwell_lib
-from tests.support.mysql_server import MysqlServer, mysql_client, mysql_folder
+from tests.support.mysql_server import MysqlServer, mysql_client, mysql_folder, value_of
 from tests.support.warehouse import Warehouse, differing
 
 TOPIC, PARTITIONS = "maxwell", 3
@@ -267,7 +265,7 @@ def check_rows(live: Live) -> None:
     """The latest images of all keys are the server's rows, in every column."""
     names = list(live.columns)
     expected = {
-        int(row["order_id"]): {name: _value(live.columns[name], row[name]) for name in names}
+        int(row["order_id"]): {name: value_of(live.columns[name], row[name]) for name in names}
         for row in live.client.table(names, f"from {TABLE}")
     }
     latest = live.warehouse.query(LATEST)
@@ -322,19 +320,3 @@ def check_builds(live: Live) -> None:
 
 def _whole(text: str | None) -> int | None:
     return None if text is None else int(text)
-
-
-def _value(kind: str, text: bytes | None) -> Any:
-    """A value of the server as the warehouse has it: times in UTC, a zero date null."""
-    if text is None:
-        return None
-    plain = text.decode()
-    if kind.startswith(("bigint", "int")):
-        return Decimal(plain) if "unsigned" in kind else int(plain)
-    if kind.startswith("decimal"):
-        return Decimal(plain)
-    if kind.startswith("datetime"):
-        if plain.startswith("0000"):
-            return None
-        return (datetime.fromisoformat(plain) - ZONE).replace(tzinfo=UTC)
-    return plain

@@ -7,11 +7,14 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
+from tests.support.histories import ZONE
 from tests.support.jvm import free_ports, lab_folder, start_jvm
 
 OPTIONS = """
@@ -195,3 +198,32 @@ class MysqlServer:
             self._process.wait()
         self._gateway.shutdown()
         self._printed.close()
+
+
+def value_of(kind: str, text: bytes | None) -> Any:
+    """A value that `MysqlClient.table` gave, as the warehouse has it.
+
+    Times are in UTC (a DATETIME is one of ZONE), dates and times that are zero null.
+
+    Args:
+        kind: the column's type; a float must have been asked for as a double.
+    """
+    if text is None:
+        return None
+    if "binary" in kind or "blob" in kind:
+        return text
+    plain = text.decode()
+    if "int" in kind or kind.startswith(("bit", "year")):
+        return int(plain)
+    if kind.startswith("decimal"):
+        return Decimal(plain)
+    if kind in ("float", "double"):
+        return float(plain)
+    if kind.startswith(("date", "timestamp")):
+        if plain.startswith("0000"):
+            return None
+        if kind == "date":
+            return date.fromisoformat(plain)
+        ahead = ZONE if kind.startswith("datetime") else ZONE * 0
+        return (datetime.fromisoformat(plain) - ahead).replace(tzinfo=UTC)
+    return plain
