@@ -296,7 +296,7 @@ def load(
     from pyspark.sql import functions as F
 
     database, _, table_name = name.partition(".")
-    if not database or not table_name:
+    if not database or not table_name or "/" in name:  # its name becomes a folder's
         raise LoadError(f"TABLE must be database.table, got {name!r}")
     began = datetime.now(UTC)
     topic = f"full_load.{name}.{began:%Y%m%dT%H%M%S%fZ}"
@@ -391,8 +391,10 @@ def spark() -> Iterator[SparkSession]:
     credentials.project_root = str(ROOT)
     jars = os.environ.get("MYSQL_JARS") or JARS
     session = application(replace(credentials, extra_jars=jars))
-    yield session
-    session.stop()
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def main(arguments: list[str]) -> int:
