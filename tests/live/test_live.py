@@ -34,7 +34,7 @@ from tests.support.warehouse import Warehouse, differing
 
 TOPIC, PARTITIONS = "maxwell", 3
 LONGEST_PAUSE = 0.03  # s between two statements of a writer
-WAIT = 180  # s, for what has to come by itself
+WAIT = 300  # s, for what has to come by itself
 # of each change the row that it leaves, and the key that it leaves no row of
 LATEST = """
 with changes as (
@@ -114,7 +114,10 @@ class Live:
                 "CDC_LAB names no folder that holds kafka/lib, maxwell/lib, mysql-connector/lib "
                 "and mysql56/package/server"
             )
-        self.folder, self.columns = folder, columns()
+        self.kills: Counter[str] = Counter()
+        self.broker_down: list[tuple[float, float]] = []  # from, until
+        self.restarts = 0  # of a Maxwell that ended by itself
+        self.columns = columns()
         for name in ("broker", "mysql", "maxwell", "dbt"):
             (folder / name).mkdir()
         self.broker = KafkaBroker(folder / "broker", lib)
@@ -150,9 +153,6 @@ class Live:
             Writer(seed, number, self.mysql.connect(), self.columns, LONGEST_PAUSE)
             for number in range(2)
         ]
-        self.kills: Counter[str] = Counter()
-        self.broker_down: list[tuple[float, float]] = []  # from, until
-        self.restarts = 0  # of a Maxwell that ended by itself
 
     def wait(self, is_so: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + WAIT
@@ -314,8 +314,8 @@ def check_builds(live: Live) -> None:
     assert len(builds) > len(failed)
     print(f"{len(builds)} builds ended, {len(failed)} of them failed without a broker")
     print(f"kills: {dict(live.kills)}; Maxwell gave up {live.restarts} times")
-    sent = sum(one.sent for one in live.writers)
-    print(f"{sent} statements, {sum(one.refused for one in live.writers)} refused")
+    for number, one in enumerate(live.writers):
+        print(f"writer {number}: {one.sent} statements, {one.refused} of them refused")
 
 
 def _whole(text: str | None) -> int | None:
