@@ -43,7 +43,7 @@ docs: setup
 	@$(BIN)/python -m tools.docs
 
 full-load: setup
-	@$(BIN)/python -m tools.full_load $(TABLE)
+	@$(BIN)/python -m tools.full_load "$(TABLE)"
 
 soak: setup
 	$(BIN)/python -m pytest -m soak
