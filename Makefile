@@ -11,14 +11,16 @@ ifdef WAREHOUSE
 export WAREHOUSE
 endif
 
-.PHONY: help setup run test lint docs soak bench lock clean
+.PHONY: help setup run test lint docs full-load soak live bench lock clean
 
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
 	@echo "make test    run every test"
 	@echo "make lint    sqlfluff and ruff"
 	@echo "make docs    build the dbt docs"
+	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
 	@echo "make soak    the long randomised tests"
+	@echo "make live    MySQL, Maxwell and Kafka under a running warehouse, all killed; needs CDC_LAB"
 	@echo "make bench   benchmarks, see benchmarks/RESULTS.md"
 
 setup: .venv/.ready
@@ -40,8 +42,14 @@ lint: setup
 docs: setup
 	@$(BIN)/python -m tools.docs
 
+full-load: setup
+	@$(BIN)/python -m tools.full_load "$(TABLE)"
+
 soak: setup
 	$(BIN)/python -m pytest -m soak
+
+live: setup
+	$(BIN)/python -m pytest -m live -s
 
 bench: setup
 	$(BIN)/python -m benchmarks.bench_daily_cut

@@ -33,6 +33,7 @@ TOPICS_PROPERTY = "landing.kafka_topics"  # topic -> id that Kafka knew it by
 SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
 SETTINGS = ("source", "business_zone", "cut_time_max_ahead_hours", "batches")  # of a typed model
+LOAD_FORMAT = "maxwell"  # that tools/full_load.py writes in, whatever the log's format is
 BATCHES_PROPERTY = "ods.batches"  # the batches that a typed model has read
 
 
@@ -165,7 +166,7 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     day = BusinessDay(source, dbt.meta["business_zone"], int(dbt.meta["cut_time_max_ahead_hours"]))
     known = session.table(str(dbt.this)) if dbt.is_incremental else None
     scope = (
-        (F.col("format") == source.format)
+        (of_format(source) | (F.col("op") == "snapshot"))
         & of_topics(source.topics)
         & F.col("reject_reason").isNull()
     )
@@ -179,13 +180,25 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     # a checkpoint: what follows reads them several times, and else would parse them as often
     rows = rows.localCheckpoint(eager=False)
     loads = load_rows(mine, source, day).localCheckpoint(eager=False)
-    if not getattr(FORMATS[source.format], "WHOLE_IMAGES", True):
+    if not has_whole_images(source.format):
         return rows.unionByName(_before_the_log(loads))
     good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
     derived = state.derived_rows(rows.where(good), loads.where(good), known)
     load_id = F.lit(dbt.run_id).alias("load_id")
     derived = derived.select(*[name for name in derived.columns if name != "load_id"], load_id)
     return rows.unionByName(loads.where(refused)).unionByName(derived)
+
+
+def has_whole_images(format_name: str) -> bool:
+    """Whether each change of the format has its row whole, before and after it."""
+    return getattr(FORMATS[format_name], "WHOLE_IMAGES", True)
+
+
+def of_format(source: TableSource) -> Column:
+    """Condition on messages in the format of the table's log."""
+    from pyspark.sql import functions as F
+
+    return F.col("format") == source.format
 
 
 def _before_the_log(loads: DataFrame) -> DataFrame:
@@ -206,13 +219,21 @@ def _before_the_log(loads: DataFrame) -> DataFrame:
 
 
 def load_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
-    """The rows of full loads among a table's messages, as rows of a typed model."""
+    """The rows of full loads among a table's messages, as rows of a typed model.
+
+    The log's own loads are in its format, others in LOAD_FORMAT.
+    """
     from pyspark.sql import functions as F
 
-    images = FORMATS[source.format].images(messages.where(F.col("op") == "snapshot"), source)
-    if not source.primary_key:
-        images = images.withColumn("image_reason", F.coalesce("image_reason", F.lit(KEYLESS_LOAD)))
-    return typed_rows(images, source, day)
+    snapshots, parts = messages.where(F.col("op") == "snapshot"), []
+    formats = (source.format, LOAD_FORMAT) if has_whole_images(source.format) else (source.format,)
+    for name in dict.fromkeys(formats):
+        images = FORMATS[name].images(snapshots.where(F.col("format") == name), source)
+        if not source.primary_key:
+            reason = F.coalesce("image_reason", F.lit(KEYLESS_LOAD))
+            images = images.withColumn("image_reason", reason)
+        parts.append(typed_rows(images, source, day))
+    return reduce(lambda one, two: one.unionByName(two), parts)
 
 
 def change_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:

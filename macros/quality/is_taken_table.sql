@@ -1,6 +1,7 @@
 {#
-    Condition on database_name, table_name, format and topic of a message: an ODS model declares
-    this table, in this format and by this topic (meta.source). `false` where no model declares any.
+    Condition on database_name, table_name, op, format and topic of a message: an ODS model declares
+    this table, in this format and by this topic (meta.source). Rows of full loads may be in another
+    format than the log. `false` where no model declares any.
 #}
 {% macro is_taken_table() -%}
     {%- set conditions = [] -%}
@@ -11,7 +12,8 @@
             {%- set parts = [
                 'database_name = ' ~ _sql_text(source.database),
                 'table_name = ' ~ _sql_text(source.table),
-                'format = ' ~ _sql_text(source.get('format', 'maxwell')),
+                "(op = 'snapshot' or format = "
+                ~ _sql_text(source.get('format', 'maxwell')) ~ ')',
             ] -%}
             {%- set topics = source.get('topic') or [] -%}
             {%- set likes = [] -%}

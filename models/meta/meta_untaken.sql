@@ -6,6 +6,7 @@ ods_binlog as (
         format,
         database_name,
         table_name,
+        op,
         event_time
     from {{ ref('ods_binlog') }}
     where reject_reason is null and op in ('insert', 'update', 'delete', 'snapshot')

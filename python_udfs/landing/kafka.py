@@ -48,8 +48,11 @@ class KafkaSource:
     @property
     def client_options(self) -> dict[str, str]:
         """Of all clients. What a transaction took back isn't read."""
+        timeout = self.options.get("default.api.timeout.ms")
         return {
             "isolation.level": COMMITTED,
+            # a client refuses one call that may take longer than all that it makes
+            **({"request.timeout.ms": timeout} if timeout else {}),
             **self.options,
             "bootstrap.servers": self.servers,
         }

@@ -133,6 +133,14 @@ def test_options_that_are_no_json_object_are_told_without_their_text(monkeypatch
     assert "s3cret" not in str(error.value)
 
 
+@pytest.mark.parametrize("own", [{}, {"request.timeout.ms": "1000"}])
+def test_a_shorter_timeout_holds_for_one_call_too(own):
+    # any client refuses default.api.timeout.ms below request.timeout.ms, which is 30 s by default
+    options = {"default.api.timeout.ms": "5000", **own}
+    given = KafkaSource(SERVERS, "t", options=options).client_options
+    assert given["request.timeout.ms"] == own.get("request.timeout.ms", "5000")
+
+
 @pytest.mark.parametrize("topics", ["", " ", "~", ","])
 def test_servers_without_topics_are_an_error(topics):
     with pytest.raises(ValueError, match="KAFKA_TOPICS names no topic"):

@@ -152,7 +152,7 @@ def deliver(model: Model, messages: list[tuple[int, str]], rng: random.Random, p
 
 
 @pytest.mark.parametrize(
-    "seed", [1, 2, 3, *[pytest.param(n, marks=pytest.mark.soak) for n in range(4, 24)]]
+    "seed", SEEDS
 )
 def test_truncates_and_swaps_through_canal(spark: SparkSession, seed: int) -> None:
     print(f"seed {seed}")

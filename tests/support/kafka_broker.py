@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pyspark
-from py4j.java_gateway import GatewayParameters, JavaGateway, JavaMember, launch_gateway
+from py4j.java_gateway import JavaMember
 from py4j.protocol import STATIC_PREFIX, Py4JError
+
+from tests.support.jvm import free_ports, lab_folder, start_jvm, texts
 
 PROPERTIES = """
 process.roles=broker,controller
@@ -48,9 +47,7 @@ Message = tuple[bytes | None, bytes | None]  # key, value
 
 def kafka_lib() -> Path | None:
     """Folder of the jars of a Kafka broker: kafka/lib in the folder that CDC_LAB names."""
-    lab = os.environ.get("CDC_LAB")
-    folder = Path(lab or "", "kafka", "lib")
-    return folder if lab and any(folder.glob("kafka_2.13-*.jar")) else None
+    return lab_folder("kafka", "lib", holds="kafka_2.13-*.jar")
 
 
 class KafkaBroker:
@@ -69,11 +66,12 @@ class KafkaBroker:
     """
 
     def __init__(self, folder: Path, lib: Path) -> None:
-        port, sasl, controller = _free_ports(3)
+        port, sasl, controller = free_ports(3)
         self.servers, self.sasl_servers = f"127.0.0.1:{port}", f"127.0.0.1:{sasl}"
+        self._folder, self._lib = folder, lib
         (folder / "log4j2.xml").write_text(LOGGING.lstrip())
-        settings = folder / "server.properties"
-        settings.write_text(
+        self._settings = folder / "server.properties"
+        self._settings.write_text(
             PROPERTIES.format(
                 port=port,
                 sasl=sasl,
@@ -83,28 +81,17 @@ class KafkaBroker:
                 password=PASSWORD,
             )
         )
-        [py4j_jar] = Path(pyspark.__file__).parent.glob("jars/py4j-*.jar")
-        self._printed = (folder / "broker.log").open("w")
-        gateway_port, token = launch_gateway(
-            jarpath=str(py4j_jar),
-            classpath=f"{lib}/*",
-            javaopts=["-Xmx384m", f"-Dlog4j2.configurationFile={folder}/log4j2.xml"],
-            java_path=str(Path(os.environ["JAVA_HOME"], "bin", "java"))
-            if os.environ.get("JAVA_HOME")
-            else "java",
-            die_on_exit=True,
-            enable_auth=True,
-            redirect_stdout=self._printed,
-            redirect_stderr=self._printed,
-        )
-        self._gateway = JavaGateway(
-            gateway_parameters=GatewayParameters(
-                port=gateway_port, auth_token=token, auto_convert=True
-            )
-        )
+        self.start()
+
+    def start(self) -> None:
+        """Start the broker; after `kill` on the data and the ports that it had."""
+        folder = self._folder
+        self._printed = (folder / "broker.log").open("a")
+        options = ["-Xmx384m", f"-Dlog4j2.configurationFile={folder}/log4j2.xml"]
+        self._gateway, self._process = start_jvm(f"{self._lib}/*", options, self._printed)
         self._jvm: Any = self._gateway.jvm
         try:
-            self._server = self._start(settings)
+            self._server = self._start()
         except Py4JError as exc:
             self._gateway.shutdown()
             printed = (folder / "broker.log").read_text(errors="replace")
@@ -112,15 +99,13 @@ class KafkaBroker:
         self.kafka = self._jvm.org.apache.kafka
         self._admin = self.kafka.clients.admin.Admin.create({"bootstrap.servers": self.servers})
 
-    def _start(self, settings: Path) -> Any:
+    def _start(self) -> Any:
         jvm = self._jvm
-        cluster = jvm.org.apache.kafka.common.Uuid.randomUuid().toString()
-        arguments = ["format", "-t", cluster, "-c", str(settings)]
-        texts = self._gateway.new_array(jvm.java.lang.String, len(arguments))
-        for index, text in enumerate(arguments):
-            texts[index] = text
-        jvm.kafka.tools.StorageTool.execute(texts, jvm.java.lang.System.out)
-        loaded = jvm.org.apache.kafka.common.utils.Utils.loadProps(str(settings))
+        if not (self._folder / "logs" / "meta.properties").exists():
+            cluster = jvm.org.apache.kafka.common.Uuid.randomUuid().toString()
+            arguments = texts(self._gateway, "format", "-t", cluster, "-c", str(self._settings))
+            jvm.kafka.tools.StorageTool.execute(arguments, jvm.java.lang.System.out)
+        loaded = jvm.org.apache.kafka.common.utils.Utils.loadProps(str(self._settings))
         config = jvm.kafka.server.KafkaConfig(loaded)
         server = jvm.kafka.server.KafkaRaftServer(
             config, jvm.org.apache.kafka.common.utils.Time.SYSTEM
@@ -128,12 +113,26 @@ class KafkaBroker:
         server.startup()
         return server
 
+    def kill(self) -> None:
+        """End the broker as kill -9 does."""
+        self._process.kill()
+        self._process.wait()
+        self._gateway.close()
+        self._printed.close()
+
     def stop(self) -> None:
         """Stop the broker and its JVM."""
         self._admin.close()
         self._server.shutdown()
         self._gateway.shutdown()
         self._printed.close()
+
+    def ends(self, topic: str, partitions: int) -> list[int]:
+        """The offset behind the last message, of each partition."""
+        latest = self.kafka.clients.admin.OffsetSpec.latest()
+        places = [self.kafka.common.TopicPartition(topic, one) for one in range(partitions)]
+        found = self._admin.listOffsets(dict.fromkeys(places, latest)).all().get()
+        return [found[place].offset() for place in places]
 
     def create(self, topic: str, partitions: int = 1) -> None:
         made = self.kafka.clients.admin.NewTopic(topic, partitions, self._short(1))
@@ -200,11 +199,3 @@ def login(password: str = PASSWORD) -> dict[str, str]:
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": f'{LOGIN} username="reader" password="{password}";',
     }
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

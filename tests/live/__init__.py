@@ -1,0 +1,1 @@
+"""A live log: MySQL, Maxwell and Kafka run, dbt follows them, and everything is killed."""

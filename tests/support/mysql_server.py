@@ -1,0 +1,229 @@
+"""A real MySQL server for tests, with a binlog, and clients of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from tests.support.histories import ZONE
+from tests.support.jvm import free_ports, lab_folder, start_jvm
+
+OPTIONS = """
+--no-defaults
+--bind-address=127.0.0.1
+--skip-name-resolve
+--server-id=1
+--binlog-format=ROW
+--binlog-row-image=FULL
+--character-set-server=utf8mb4
+--collation-server=utf8mb4_bin
+--default-time-zone=+00:00
+--sql-mode=NO_ENGINE_SUBSTITUTION,STRICT_TRANS_TABLES
+--explicit-defaults-for-timestamp
+--transaction-isolation=READ-COMMITTED
+--innodb-flush-log-at-trx-commit=2
+--sync-binlog=0
+"""
+USER, PASSWORD = "app", "word-of-the-app"
+START_SECONDS = 60
+
+
+def mysql_folder() -> Path | None:
+    """Folder of a MySQL 5.6 server and its empty data: mysql56/package/server in CDC_LAB."""
+    return lab_folder("mysql56", "package", "server", holds="mysqld")
+
+
+def mysql_client() -> Path | None:
+    """The jar of a JDBC driver that speaks with MySQL 5.6: mysql-connector/lib in CDC_LAB."""
+    lib = lab_folder("mysql-connector", "lib", holds="mysql-connector-j-*.jar")
+    return next(lib.glob("mysql-connector-j-*.jar")) if lib else None
+
+
+class MysqlError(Exception):
+    """The server refused a statement.
+
+    Attributes:
+        number: the server's error number, e.g. 1062 for a key that is there.
+    """
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(f"{number}: {text}")
+        self.number = number
+
+
+class MysqlClient:
+    """One connection. A statement is committed at once unless `begin` was said."""
+
+    def __init__(self, java_connection: Any) -> None:
+        self._connection = java_connection
+        self._statement = java_connection.createStatement()
+
+    def execute(self, sql: str) -> int:
+        """Run a statement; the number of rows that it changed."""
+        try:
+            return self._statement.executeUpdate(sql)
+        except Py4JJavaError as exc:
+            error = exc.java_exception
+            raise MysqlError(error.getErrorCode(), error.getMessage()) from None
+
+    def query(self, sql: str) -> list[tuple[str | None, ...]]:
+        """The rows of a select, each value as text."""
+        found = self._statement.executeQuery(sql)
+        columns = range(1, found.getMetaData().getColumnCount() + 1)
+        rows = []
+        while found.next():
+            rows.append(tuple(found.getString(one) for one in columns))
+        return rows
+
+    def table(self, columns: Iterable[str], rest: str) -> list[dict[str, bytes | None]]:
+        """Rows of `select <columns> <rest>`, exactly: name -> the value's text as bytes.
+
+        Each row comes as one text, which is quick.
+        """
+        names = list(columns)
+        parts = ", ".join(f"ifnull(hex(cast({one} as binary)), '-')" for one in names)
+        return [
+            {
+                name: None if value == "-" else bytes.fromhex(value)
+                for name, value in zip(names, (text or "").split(","), strict=True)
+            }
+            for (text,) in self.query(f"select concat_ws(',', {parts}) {rest}")
+        ]
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class MysqlServer:
+    """MySQL on a free port of 127.0.0.1, with the user USER who may do anything.
+
+    Args:
+        folder: its own folder for data and logs.
+        server: see `mysql_folder`.
+        client: see `mysql_client`.
+
+    Raises:
+        RuntimeError: it did not start; the message ends with what it printed.
+    """
+
+    def __init__(self, folder: Path, server: Path, client: Path) -> None:
+        [self.port] = free_ports(1)
+        self._folder = folder
+        for name in ("tmp", "binlog"):
+            (folder / name).mkdir()
+        # the package keeps it writable for nobody but its owner
+        shutil.copytree(server / "data" / "mysql", folder / "data")
+        (folder / "data" / "auto.cnf").unlink(missing_ok=True)
+        users = folder / "users.sql"
+        users.write_text(
+            f"grant all on *.* to '{USER}'@'127.0.0.1' identified by '{PASSWORD}' "
+            "with grant option;\n"
+        )
+        with (folder / "mysqld.log").open("w") as printed:
+            self._process = subprocess.Popen(
+                [
+                    server / "mysqld",
+                    *OPTIONS.split(),
+                    *(["--user=root"] if os.getuid() == 0 else []),  # else it refuses to
+                    f"--basedir={server}",
+                    f"--lc-messages-dir={server / 'share'}",
+                    f"--datadir={folder / 'data'}",
+                    f"--tmpdir={folder / 'tmp'}",
+                    f"--socket={folder / 'sock'}",
+                    f"--log-bin={folder / 'binlog' / 'bin'}",
+                    f"--port={self.port}",
+                    f"--init-file={users}",
+                ],
+                env={**os.environ, "LD_LIBRARY_PATH": str(server)},
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+            )
+        self._printed = (folder / "client.log").open("w")
+        self._gateway, _ = start_jvm(str(client), ["-Xmx128m"], self._printed)
+        self._clients: list[MysqlClient] = []
+        self._wait()
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self.connect().close()
+                return
+            except MysqlError as exc:
+                if self._process.poll() is None and time.monotonic() < deadline:
+                    time.sleep(0.2)
+                    continue
+                self.stop()
+                printed = (self._folder / "mysqld.log").read_text(errors="replace")
+                raise RuntimeError(f"MySQL did not start: {exc}\n{printed[-2000:]}") from exc
+
+    @property
+    def url(self) -> str:
+        return f"jdbc:mysql://127.0.0.1:{self.port}/"
+
+    def connect(self) -> MysqlClient:
+        """A new connection, which one thread may use."""
+        # rows that an update left as they were don't count as changed
+        options = {"user": USER, "password": PASSWORD, "useSSL": "false", "useAffectedRows": "true"}
+        properties = self._gateway.jvm.java.util.Properties()
+        for name, value in options.items():
+            properties.setProperty(name, value)
+        try:
+            made = self._gateway.jvm.java.sql.DriverManager.getConnection(self.url, properties)
+        except Py4JJavaError as exc:
+            raise MysqlError(
+                exc.java_exception.getErrorCode(), exc.java_exception.getMessage()
+            ) from None
+        client = MysqlClient(made)
+        client.execute("set names utf8mb4")
+        return client
+
+    def stop(self) -> None:
+        """Stop the server and the clients' JVM."""
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._gateway.shutdown()
+        self._printed.close()
+
+
+def value_of(kind: str, text: bytes | None) -> Any:
+    """A value that `MysqlClient.table` gave, as the warehouse has it.
+
+    Times are in UTC (a DATETIME is one of ZONE), dates and times that are zero null.
+
+    Args:
+        kind: the column's type; a float must have been asked for as a double.
+    """
+    if text is None:
+        return None
+    if "binary" in kind or "blob" in kind:
+        return text
+    plain = text.decode()
+    if "int" in kind or kind.startswith(("bit", "year")):
+        return int(plain)
+    if kind.startswith("decimal"):
+        return Decimal(plain)
+    if kind in ("float", "double"):
+        return float(plain)
+    if kind.startswith(("date", "timestamp")):
+        if plain.startswith("0000"):
+            return None
+        if kind == "date":
+            return date.fromisoformat(plain)
+        ahead = ZONE if kind.startswith("datetime") else ZONE * 0
+        return (datetime.fromisoformat(plain) - ahead).replace(tzinfo=UTC)
+    return plain

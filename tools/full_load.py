@@ -1,0 +1,429 @@
+"""`make full-load TABLE=shop.order_info`: land the rows that a MySQL table has now.
+
+They land as the messages that Maxwell's own bootstrap writes, so that one path reads both:
+
+    <landing>/topics/full_load.<db>.<table>.<UTC time>/partition=<n>/<topic>+<n>+0.jsonl.gz
+
+Partition 0 holds bootstrap-start and bootstrap-complete, each further one a range of the key as
+bootstrap-insert. The topic appears when it is whole, and each load is a topic of its own.
+
+The log goes on where `binlog_before` of bootstrap-start says (file:position, noted before the
+first row was read). Without a lock each range is read as it is at some time between that and
+`binlog_after` of bootstrap-complete: a row that the log changes in between may be read before or
+after that change. With MYSQL_LOCK=true writers of the table wait until it is read: all rows are of
+the one position.
+
+    MYSQL_URL       jdbc:mysql://host:port/
+    MYSQL_USER, MYSQL_PASSWORD   who may select from the table, and has REPLICATION CLIENT
+    MYSQL_LOCK      true: lock the table against writes, default false
+    MYSQL_RANGES    how many ranges of the key are read, default two for each core
+    MYSQL_JARS      the driver: coordinates or jar files, comma separated
+    LANDING         as of dbt, default landing
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+DRIVER = "com.mysql.cj.jdbc.Driver"
+JARS = "com.mysql:mysql-connector-j:9.3.0"
+INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+BINARY = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+DATES = ("date", "datetime", "timestamp")
+TEXTS = (
+    *("char", "varchar", "tinytext", "text", "mediumtext", "longtext"),
+    *("enum", "set", "time"),
+)
+NUMBERS = (*INTEGERS, "decimal", "float", "double", "year", "bit")
+BARE = (*NUMBERS, "json")  # without quotes in a message
+# sent at the start of each session: the server writes a TIMESTAMP in the session's zone
+SESSION = "set time_zone = '+00:00'"
+
+# a commit stands in the binlog a little before others see its rows
+COMMIT_SECONDS = 2
+
+
+class LoadError(Exception):
+    """Why a load can't be made, in words for the user."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the server.
+
+    Attributes:
+        columns: name -> type without its length, e.g. decimal; in the table's order.
+        key: the first column of the primary key where it is an integer, else None.
+    """
+
+    database: str
+    name: str
+    columns: dict[str, str]
+    key: str | None
+
+    def __str__(self) -> str:
+        return f"{_quoted(self.database)}.{_quoted(self.name)}"
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _literal(text: str) -> str:
+    return f"x'{text.encode().hex()}'"
+
+
+# ---- what is asked of the server ----------------------------------------------------------
+
+
+class Server:
+    """One connection beside Spark's own, for the table's head and the binlog's position.
+
+    Raises:
+        LoadError: the server can't be reached or refuses.
+    """
+
+    def __init__(self, session: SparkSession, options: dict[str, str]) -> None:
+        jvm = session._jvm
+        properties = jvm.java.util.Properties()
+        for name, value in options.items():
+            properties.setProperty(name, value)
+        try:
+            self._connection = jvm.com.mysql.cj.jdbc.Driver().connect(options["url"], properties)
+        except Exception as exc:
+            raise _told(exc, "The server can't be reached") from None
+        if self._connection is None:
+            raise LoadError("MYSQL_URL must look like jdbc:mysql://host:port/")
+        self.execute(SESSION)
+
+    def execute(self, sql: str) -> None:
+        try:
+            self._connection.createStatement().execute(sql)
+        except Exception as exc:
+            raise _told(exc, "The server refused") from None
+
+    def query(self, sql: str) -> list[tuple[str | None, ...]]:
+        """Rows of a select as texts."""
+        try:
+            found = self._connection.createStatement().executeQuery(sql)
+            columns = range(1, found.getMetaData().getColumnCount() + 1)
+            rows = []
+            while found.next():
+                rows.append(tuple(found.getString(one) for one in columns))
+        except Exception as exc:
+            raise _told(exc, "The server refused") from None
+        return rows
+
+    def position(self) -> str:
+        """Where the binlog ends: file:position."""
+        try:
+            rows = self.query("show master status")
+        except LoadError:  # as MySQL 8.4 and newer say it
+            rows = self.query("show binary log status")
+        if not rows:
+            raise LoadError("The server keeps no binlog: a load could not be followed by its log.")
+        return f"{rows[0][0]}:{rows[0][1]}"
+
+    def table(self, database: str, name: str) -> Table:
+        where = f"table_schema = {_literal(database)} and table_name = {_literal(name)}"
+        rows = self.query(
+            "select column_name, data_type from information_schema.columns "
+            f"where {where} order by ordinal_position"
+        )
+        if not rows:
+            raise LoadError(f"The server has no table {database}.{name} that the user may read.")
+        columns = {str(column): str(kind).lower() for column, kind in rows}
+        unknown = [
+            f"{column} ({kind})"
+            for column, kind in columns.items()
+            if kind not in (*BINARY, *DATES, *TEXTS, *BARE)
+        ]
+        if unknown:
+            raise LoadError(f"{database}.{name} has columns that can't be read: {unknown}")
+        keys = self.query(
+            "select column_name from information_schema.key_column_usage "
+            f"where {where} and constraint_name = 'PRIMARY' and ordinal_position = 1"
+        )
+        key = str(keys[0][0]) if keys and columns[str(keys[0][0])] in INTEGERS else None
+        return Table(database, name, columns, key)
+
+    def bounds(self, table: Table) -> tuple[int, int] | None:
+        """Least and greatest key; None of an empty table, or one without an integer key."""
+        if table.key is None:
+            return None
+        key = _quoted(table.key)
+        [(low, high)] = self.query(f"select min({key}), max({key}) from {table}")
+        return None if low is None or high is None else (int(low), int(high))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _told(exc: Exception, what: str) -> LoadError:
+    """The server's own words; not the connection's settings."""
+    java = getattr(exc, "java_exception", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    return LoadError(f"{what}: {java.getMessage() if java is not None else exc}")
+
+
+def ranges(key: str, bounds: tuple[int, int] | None, count: int) -> list[str]:
+    """At most `count` conditions, of which each key fits exactly one.
+
+    The first has no lower and the last no upper end: keys that come meanwhile fit one too.
+
+    >>> ranges("id", (1, 300), 3)
+    ['`id` < 101', '`id` >= 101 and `id` < 201', '`id` >= 201']
+    >>> ranges("id", None, 3)
+    ['true']
+    """
+    if bounds is None:
+        return ["true"]
+    low, high = bounds
+    size = high - low + 1
+    cuts = sorted({low + size * one // count for one in range(1, count)} - {low})
+    name = _quoted(key)
+    starts = [None, *(f"{name} >= {cut}" for cut in cuts)]
+    ends = [*(f"{name} < {cut}" for cut in cuts), None]
+    parts = zip(starts, ends, strict=True)
+    return [" and ".join(filter(None, part)) or "true" for part in parts]
+
+
+# ---- messages -----------------------------------------------------------------------------
+
+
+def select(table: Table, condition: str) -> str:
+    """A select of the rows, each value as the text that MySQL itself writes (bytes: as bytes)."""
+    parts = [
+        f"{_value(_quoted(one), kind)} as {_quoted(one)}" for one, kind in table.columns.items()
+    ]
+    return f"select {', '.join(parts)} from {table} where {condition}"
+
+
+def _value(name: str, kind: str) -> str:
+    if kind in BINARY:
+        return name
+    if kind in ("float", "double"):  # a float by itself is written with six digits
+        return f"cast({name} + 0e0 as char)"
+    if kind in NUMBERS:  # a sum has no leading zeros, and is no bits
+        return f"cast({name} + 0 as char)"
+    text = f"cast({name} as char)"
+    return f"if({text} like '0000-00-00%', null, {text})" if kind in DATES else text
+
+
+def messages(rows: DataFrame, table: Table, seconds: int) -> DataFrame:
+    """One bootstrap-insert message a row of `select`, in the column `value`.
+
+    The text is put together from the texts of its values: a number type would not keep every
+    digit of every value.
+
+    Args:
+        seconds: the time of the messages, s since the epoch.
+    """
+    from pyspark.sql import functions as F
+
+    def value(name: str, kind: str) -> Column:
+        column = F.col(_quoted(name))
+        if kind in BINARY:
+            coded = F.translate(F.base64(column), "\r\n", "")  # Spark cuts it into lines
+            text = F.concat(F.lit('"'), coded, F.lit('"'))
+        elif kind == "float":
+            text = column.cast("double").cast("float").cast("string")
+        elif kind == "set":  # a list, as in the log
+            text = F.to_json(F.filter(F.split(column, ","), lambda one: one != ""))
+        elif kind in BARE:
+            text = column
+        else:
+            text = F.to_json(F.array(column))
+            text = F.substr(text, F.lit(2), F.length(text) - 2)
+        return F.when(column.isNull(), F.lit("null")).otherwise(text)
+
+    head = json.dumps(head_of(table, "bootstrap-insert", seconds), **COMPACT)
+    parts: list[Column] = []
+    before = f'{head[:-1]},"data":{{'
+    for name, kind in table.columns.items():
+        parts += [F.lit(f"{before}{json.dumps(name, ensure_ascii=False)}:"), value(name, kind)]
+        before = ","
+    return rows.select(F.concat(*parts, F.lit("}}")).alias("value"))
+
+
+COMPACT: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
+
+
+def head_of(table: Table, kind: str, seconds: int) -> dict[str, Any]:
+    return {"database": table.database, "table": table.name, "type": kind, "ts": seconds}
+
+
+# ---- the load -----------------------------------------------------------------------------
+
+
+def load(
+    session: SparkSession,
+    options: dict[str, str],
+    landing: Path,
+    name: str,
+    range_count: int,
+    lock: bool,
+) -> tuple[Path, int]:
+    """Land a table; the folder of its topic and the number of its rows.
+
+    Args:
+        options: of JDBC: url, user, password.
+        landing: the landing folder; it is made where there is none.
+        name: database.table.
+        range_count: how many ranges of the key are read.
+        lock: whether writers of the table wait meanwhile.
+
+    Raises:
+        LoadError: there is no such table, or the server refuses.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    database, _, table_name = name.partition(".")
+    if not database or not table_name or "/" in name:  # its name becomes a folder's
+        raise LoadError(f"TABLE must be database.table, got {name!r}")
+    began = datetime.now(UTC)
+    topic = f"full_load.{name}.{began:%Y%m%dT%H%M%S%fZ}"
+    topics = landing / "topics"
+    hidden = topics / f"_{topic}"  # names that begin so are passed over
+    server = Server(session, options)
+    try:
+        table = server.table(database, table_name)
+        if lock:
+            server.execute(f"lock tables {table} read")
+        before = server.position()
+        if not lock:
+            time.sleep(COMMIT_SECONDS)
+        conditions = ranges(table.key or "", server.bounds(table), range_count)
+        rows = _read(session, options, [select(table, one) for one in conditions])
+        counted = Observation()
+        texts = messages(rows, table, int(began.timestamp()))
+        texts = texts.observe(counted, F.count(F.lit(1)).alias("rows"))
+        hidden.mkdir(parents=True)
+        try:
+            texts.write.option("compression", "gzip").text(str(hidden / "_rows"))
+        except Exception as exc:
+            raise _told(exc, "The rows could not be read or written") from None
+        row_count = int(counted.get["rows"])
+        after = server.position()
+        if lock:
+            server.execute("unlock tables")
+        _place_rows(hidden, topic)
+        ends = [
+            head_of(table, "bootstrap-start", int(began.timestamp()))
+            | {"data": {}, "binlog_before": before},
+            head_of(table, "bootstrap-complete", int(time.time()))
+            | {"data": {}, "binlog_before": before, "binlog_after": after, "rows": row_count},
+        ]
+        lines = "".join(json.dumps(one, **COMPACT) + "\n" for one in ends)
+        _partition(hidden, topic, 0).write_bytes(gzip.compress(lines.encode()))
+        hidden.rename(topics / topic)
+    except BaseException:
+        shutil.rmtree(hidden, ignore_errors=True)
+        raise
+    finally:
+        server.close()
+    return topics / topic, row_count
+
+
+def _read(session: SparkSession, options: dict[str, str], queries: Sequence[str]) -> DataFrame:
+    """The rows of all queries; each is a task of its own, over a connection of its own."""
+    together = None
+    for query in queries:
+        reader = session.read.format("jdbc").options(**options).option("driver", DRIVER)
+        # rows come as they are read, the driver keeps none
+        reader = reader.option("fetchsize", str(-(2**31)))
+        rows = reader.option("sessionInitStatement", SESSION).option("query", query).load()
+        together = rows if together is None else together.unionByName(rows)
+    assert together is not None
+    return together
+
+
+def _place_rows(hidden: Path, topic: str) -> None:
+    """Give the files that Spark wrote the names of landed files, each its own partition."""
+    for number, file in enumerate(sorted((hidden / "_rows").glob("part-*.gz")), 1):
+        file.rename(_partition(hidden, topic, number))
+    shutil.rmtree(hidden / "_rows")
+
+
+def _partition(folder: Path, topic: str, number: int) -> Path:
+    place = folder / f"partition={number}"
+    place.mkdir()
+    return place / f"{topic}+{number}+0.jsonl.gz"
+
+
+# ---- the command --------------------------------------------------------------------------
+
+
+@contextmanager
+def spark() -> Iterator[SparkSession]:
+    """Spark as the project's profile sets it, with the driver's jars in the place of Kafka's."""
+    import yaml
+    from dbt.adapters.sparksession.connections import SparkSessionCredentials
+    from dbt.adapters.sparksession.session import application
+    from dbt.config.profile import Profile
+    from dbt.config.renderer import ProfileRenderer
+    from dbt_common.context import set_invocation_context
+
+    profiles = Path(os.environ.get("DBT_PROFILES_DIR", ROOT / "profiles"))
+    raw = yaml.safe_load((profiles / "profiles.yml").read_text(encoding="utf-8"))
+    set_invocation_context(dict(os.environ))
+    name = "binlog_warehouse"
+    _, settings = Profile.render_profile(raw[name], name, None, ProfileRenderer({}))
+    settings = {key: value for key, value in settings.items() if key not in ("type", "threads")}
+    credentials = SparkSessionCredentials.from_dict(settings)
+    credentials.project_root = str(ROOT)
+    jars = os.environ.get("MYSQL_JARS") or JARS
+    session = application(replace(credentials, extra_jars=jars))
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def main(arguments: list[str]) -> int:
+    missing = [one for one in ("MYSQL_URL", "MYSQL_USER") if not os.environ.get(one)]
+    if len(arguments) != 1 or not arguments[0] or missing:
+        print(
+            "Usage: MYSQL_URL=jdbc:mysql://host:port/ MYSQL_USER=.. MYSQL_PASSWORD=.. "
+            f"make full-load TABLE=database.table{'; not set: ' if missing else ''}"
+            f"{', '.join(missing)}",
+            file=sys.stderr,
+        )
+        return 2
+    options = {
+        "url": os.environ["MYSQL_URL"],
+        "user": os.environ["MYSQL_USER"],
+        "password": os.environ.get("MYSQL_PASSWORD", ""),
+    }
+    landing = ROOT / os.path.expanduser(os.environ.get("LANDING") or "landing")
+    lock = os.environ.get("MYSQL_LOCK", "").lower() in ("true", "1", "yes")
+    with spark() as session:
+        count = int(os.environ.get("MYSQL_RANGES") or 2 * session.sparkContext.defaultParallelism)
+        try:
+            folder, rows = load(session, options, landing, arguments[0], count, lock)
+        except LoadError as exc:
+            print(exc, file=sys.stderr)
+            return 1
+    print(f"{rows:,} rows of {arguments[0]} landed in {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
