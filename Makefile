@@ -32,7 +32,7 @@ run: setup
 	@$(BIN)/python -m tools.run
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .

@@ -28,6 +28,12 @@ from tests.support.table_histories import Server
 COLUMNS = {"id": "int", "state": "varchar(9)", "amount": "decimal(9,2)"}
 
 
+def seeds(quick: int) -> list[Any]:
+    """Twenty seeds, of which `make test` takes the first few."""
+    rest = [pytest.param(n, marks=pytest.mark.soak) for n in range(quick + 1, 21)]
+    return [*range(1, quick + 1), *rest]
+
+
 class Model:
     """A typed model in memory: what dbt and its table are to table_changes."""
 
@@ -151,15 +157,13 @@ def deliver(model: Model, messages: list[tuple[int, str]], rng: random.Random, p
     print(f"{compared} daily rows compared with a rebuild")
 
 
-@pytest.mark.parametrize(
-    "seed", SEEDS
-)
+@pytest.mark.parametrize("seed", seeds(1))
 def test_truncates_and_swaps_through_canal(spark: SparkSession, seed: int) -> None:
     print(f"seed {seed}")
     server = Server(seed, "canal")
     server.run(120)
     model = Model(spark, "canal", ["id"])
-    deliver(model, list(enumerate(server.lines)), random.Random(seed), parts=4)
+    deliver(model, list(enumerate(server.lines)), random.Random(seed), parts=3)
 
     assert as_texts(model.held()) == of_server(server)
     assert sum(of_server(server).values()) == len(model.latest())
@@ -168,24 +172,20 @@ def test_truncates_and_swaps_through_canal(spark: SparkSession, seed: int) -> No
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.parametrize(
-    "seed", [1, 2, *[pytest.param(n, marks=pytest.mark.soak) for n in range(3, 13)]]
-)
+@pytest.mark.parametrize("seed", seeds(1))
 def test_a_table_without_key_through_canal(spark: SparkSession, seed: int) -> None:
     print(f"seed {seed}")
     server = Server(seed, "canal", keyless=True)
     server.run(120)
     model = Model(spark, "canal", [])
-    deliver(model, list(enumerate(server.lines)), random.Random(seed), parts=4)
+    deliver(model, list(enumerate(server.lines)), random.Random(seed), parts=3)
 
     assert as_texts(model.held()) == of_server(server)
     keys = [row.unique_key for row in model.rows]
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.parametrize(
-    "seed", [1, 2, 3, *[pytest.param(n, marks=pytest.mark.soak) for n in range(4, 24)]]
-)
+@pytest.mark.parametrize("seed", seeds(2))
 def test_full_loads_in_mid_stream_through_maxwell(spark: SparkSession, seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -204,7 +204,7 @@ def test_full_loads_in_mid_stream_through_maxwell(spark: SparkSession, seed: int
             place = max(0, place + rng.choice((-15, 0, 0, 15)))
             stream[place:place] = messages
     model = Model(spark, "maxwell", ["id"])
-    deliver(model, list(enumerate(stream)), rng, parts=4)
+    deliver(model, list(enumerate(stream)), rng, parts=3)
 
     assert as_texts(model.held()) == of_server(server)
     assert set(model.latest().values()) == set(model.held())
