@@ -61,7 +61,7 @@
                 {%- do names.append(_sql_text(name)) -%}
             {%- endfor -%}
             {%- for aliases in (source.get('aliases') or {}).values() -%}
-                {%- for name in aliases -%}
+                {%- for name in ([aliases] if aliases is string else aliases) -%}
                     {%- do names.append(_sql_text(name)) -%}
                 {%- endfor -%}
             {%- endfor -%}

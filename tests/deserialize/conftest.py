@@ -1,15 +1,15 @@
-"""One small Spark for the tests of landing and deserialization: no dbt, no Iceberg."""
+"""One small Spark for the tests of landing and deserialization."""
 
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Iterator
 
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+from tests.support.dbt_project import REPO, DbtProject
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -22,29 +22,15 @@ SETTINGS = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session in UTC with ANSI on: what the project's own sessions are set to.
 
-    A process has one Spark: where other tests started it, this is a session of theirs.
+    A process has one Spark, for the tests of the whole project too: this is a session of it.
     """
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    running = SparkContext._active_spark_context
-    if running is None:
-        # else workers take whatever python3 is on the PATH
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        session = (
-            SparkSession.builder.master("local[1]")
-            .config("spark.driver.memory", "1g")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            # else each column function looks up its caller for error texts: half the planning time
-            .config("spark.python.sql.dataFrameDebugging.enabled", "false")
-            .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-            .getOrCreate()
-        )
-        session.sparkContext.setLogLevel("OFF")
-    else:
-        session = SparkSession(running).newSession()
+    if SparkContext._active_spark_context is None:
+        # as the project starts it, with its jars: tests that need them may come later
+        project = DbtProject(REPO, tmp_path_factory.mktemp("spark") / "warehouse")
+        project.query("select 1")
+    session = SparkSession(SparkContext._active_spark_context).newSession()
     for key, value in SETTINGS.items():
         session.conf.set(key, value)
     yield session
-    if running is None:
-        session.stop()

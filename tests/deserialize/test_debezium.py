@@ -10,18 +10,20 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
 from python_udfs.deserialize.debezium import PLACEHOLDER
-from python_udfs.deserialize.envelope import ENVELOPE
-from python_udfs.ods import _without_repeats
+from python_udfs.deserialize.envelope import ENVELOPE, with_envelope
+from python_udfs.ods import BusinessDay, change_rows
 from tests.deserialize.lines import (
     ROOT,
+    ZONE,
     envelopes,
     json_object,
     raw_lines,
+    raw_messages,
     source,
     typed,
-    typed_frame,
 )
 
 SAMPLES = ROOT / "tests" / "fixtures" / "debezium"
@@ -302,8 +304,9 @@ def test_a_key_change_takes_the_old_row_back_and_gives_the_new_one(spark):
     new = '{"id":2,"v":"a","d":"AJY="}'
     # as they may lie in two partitions, the create read first
     lines = [message("c", after=new), None, message("d"), message("d")]
-    frame = typed_frame(spark, lines, DECLARED)
-    once = _without_repeats(frame, None).collect()
+    binlog = with_envelope(raw_messages(spark, lines), "debezium")
+    binlog = binlog.withColumn("load_id", F.lit("load")).localCheckpoint()
+    once = change_rows(binlog, DECLARED, BusinessDay(DECLARED, ZONE, 24)).collect()
     assert retracts(once, ["id", "v", "d"]) == [
         ("-", 1, "a", Decimal("1.50")),
         ("+", 2, "a", Decimal("1.50")),

@@ -8,9 +8,10 @@ from decimal import Decimal
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from python_udfs.deserialize.maxwell import LAST_ROW
-from python_udfs.ods import _without_repeats
+from python_udfs.ods import BusinessDay, _without_repeats
 from tests.deserialize.lines import (
     ROW_IMAGES,
     ZONE,
@@ -220,7 +221,7 @@ def test_both_images_of_a_change(rows, name):
     text, before, changes = GOOD[name]
     assert row.reject_reason is None
     after = [row[column] for column in NAMES]
-    assert (list(row.before) if row.before else None) == before
+    assert ([row.before[column] for column in NAMES] if row.before else None) == before
     if row.op_type == "delete":
         assert after == before
     elif "\\" not in text and "old name" not in name:
@@ -383,12 +384,13 @@ def test_the_cut_date_by_other_kinds_of_column(spark, kind):
 # Repeats
 
 
-def frame_of(spark: SparkSession, rows: list[tuple[int, int, int]]) -> DataFrame:
-    """Rows of ods_binlog, as far as repeats are told by them.
+def frame_of(spark: SparkSession, rows: list[tuple[int, int, int]], bad: int = -1) -> DataFrame:
+    """Rows of ods_binlog of inserts, as far as repeats are told by them.
 
-    rows: (offset, binlog position, row number) of each.
+    rows: (offset, binlog position, row number) of each; bad: offset of one without `data`.
     """
     frame = spark.createDataFrame(rows, "message_offset int, at int, number int")
+    whole = line(data='{"id":1}')
     return frame.selectExpr(
         "'live' as batch_id",
         "'t' as topic",
@@ -398,7 +400,19 @@ def frame_of(spark: SparkSession, rows: list[tuple[int, int, int]]) -> DataFrame
         "7 as binlog_file_number",
         "at as binlog_position",
         "number as row_number",
+        "'insert' as op",
+        "'shop' as database_name",
+        "'o' as table_name",
+        "timestamp'2026-03-02 02:00:00' as event_time",
+        "1 as xid",
+        "'load' as load_id",
+        f"if(message_offset = {bad}, '{{}}', '{whole}') as payload",
+        "cast(null as string) as reject_reason",
     )
+
+
+REPEATED = source({"id": "int"})
+DAY = BusinessDay(REPEATED, ZONE, 24)
 
 
 def test_a_change_that_came_before_or_comes_twice_is_left_out(spark):
@@ -406,15 +420,29 @@ def test_a_change_that_came_before_or_comes_twice_is_left_out(spark):
     sent = [(10, 100), (11, 200), (12, 200), (13, 300), (15, 400), (14, 400)]
 
     new = frame_of(spark, [(offset, at, 0) for offset, at in sent])
-    rows = _without_repeats(new, known).collect()
+    rows = _without_repeats(new, known, REPEATED, DAY).collect()
 
     assert sorted(row.message_offset for row in rows) == [11, 13, 14]
+
+
+def test_a_message_that_must_be_refused_does_not_stand_for_the_whole_one(spark):
+    new = frame_of(spark, [(10, 100, 0), (11, 100, 0), (12, 100, 0)], bad=10)
+    rows = _without_repeats(new, None, REPEATED, DAY).collect()
+
+    assert sorted(row.message_offset for row in rows) == [10, 11]
+
+
+def test_a_change_that_was_refused_is_taken_when_it_comes_whole(spark):
+    known = frame_of(spark, [(0, 100, 0)]).withColumn("reject_reason", F.lit("cut"))
+    rows = _without_repeats(frame_of(spark, [(10, 100, 0)]), known, REPEATED, DAY).collect()
+
+    assert [row.message_offset for row in rows] == [10]
 
 
 def test_rows_of_one_position_are_told_apart(spark):
     numbers = [0, 1, 2, LAST_ROW]
     new = frame_of(spark, [(offset, 100, number) for offset, number in enumerate(numbers)])
-    rows = _without_repeats(new, None).collect()
+    rows = _without_repeats(new, None, REPEATED, DAY).collect()
 
     assert sorted(row.message_offset for row in rows) == [0, 1, 2, 3]
 

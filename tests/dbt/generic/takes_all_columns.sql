@@ -10,7 +10,8 @@ with
 untaken as (
     {{
         untaken_columns(
-            adapter.rows_of_last_append(model) if execute else model
+            adapter.rows_of_last_append(ref('ods_binlog'))
+            if execute and flags.WHICH in ('build', 'test') else model
         )
     }}
 )

@@ -423,11 +423,14 @@ class SparkSessionAdapter(SparkAdapter):
 
     @available
     def rows_of_last_append(self, relation: Any) -> str:
-        """SQL text, for a `from`, of the rows that the newest commit with any added."""
+        """SQL text, for a `from`, of the rows that the newest commit added; compactions add none.
+
+        All rows where that commit made the table.
+        """
         table = relation.name_only.render()
         history = self.history(table)
         for one in history.ancestry(history.head):
-            if one.operation == "append" and one.count("added-records"):
+            if one.operation != "replace" and one.count("added-records"):
                 return _added_rows(table, [one])
         return f"(select * from {table} limit 0)"
 
