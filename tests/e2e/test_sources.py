@@ -36,7 +36,7 @@ def test_the_counts_through_canal_with_a_gap_that_a_batch_fills(tmp_path: Path) 
     both = CANAL | {"batches": ["live", "again"]}
     warehouse.build(vars=CANAL)
     assert differing(truth("final"), warehouse.td()), "the batch is read only when it is named"
-    warehouse.build(data_tests=True, everything=True, vars=both)
+    warehouse.build(everything=True, vars=both)
 
     expected = truth("final")
     print(f"{len(expected)} counts compared")
