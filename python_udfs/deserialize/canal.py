@@ -12,8 +12,9 @@ What they mean, as seen from a real producer:
 - `es` is the time of the statement. There is no xid and no binlog position. A change is told by
   its place in the topic: (topic, partition, offset, number within the message). So a message that
   is read again counts once; one that the producer *sends* again, at a new offset, is a change of
-  its own, for nothing in it says otherwise (equal changes within a second do happen). Let Canal
-  produce with idempotence, keep a table's rows in one partition, and compare with the source.
+  its own, for nothing in it says otherwise (equal changes within a second do happen), and so is a
+  TRUNCATE, which takes away what was inserted in between. Let Canal produce with idempotence,
+  keep a table's rows and statements in one partition, and compare with the source.
 """
 
 from __future__ import annotations

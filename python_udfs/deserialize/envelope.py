@@ -74,11 +74,16 @@ def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
         "cut_reason",
     )
     parsed = FORMATS[format_name].envelope(decoded)
+    # what it empties can't be told from what came after it
+    unplaced = F.col("op").isin(*TABLE_OPS) & (
+        F.col("binlog_file_number").isNull() | F.col("binlog_position").isNull()
+    )
     reason = (
         F.when(F.col("cut_reason").isNotNull(), F.col("cut_reason"))
         .when(F.col("payload_bytes").isNotNull(), F.lit("invalid UTF-8"))
         .when(F.trim(F.col("payload")) == "", F.lit("empty line"))
-        .otherwise(F.col("envelope_reason"))
+        .when(F.col("envelope_reason").isNotNull(), F.col("envelope_reason"))
+        .when(unplaced, F.lit("a statement on whole tables without a binlog position"))
     )
     no_value = F.col("payload").isNull()
     judged = parsed.withColumn("reject_reason", F.when(~no_value, reason)).withColumn(

@@ -10,7 +10,14 @@ from pyspark.sql import Row, SparkSession
 
 from python_udfs.deserialize.envelope import ENVELOPE, with_envelope
 from python_udfs.deserialize.maxwell import LAST_ROW, LATEST_TS
-from tests.deserialize.lines import LANDED, envelopes, line, raw_lines, raw_messages
+from tests.deserialize.lines import (
+    LANDED,
+    envelopes,
+    json_object,
+    line,
+    raw_lines,
+    raw_messages,
+)
 
 GOOD = line()
 NOT_JSON = "not JSON, or more than one object on a line"
@@ -271,3 +278,20 @@ def test_every_line_of_the_sample_is_read(spark):
     kinds.update(rename=2, drop=kinds.pop("table-drop"))
     assert {row.op: row["count"] for row in rows} == kinds
     assert sum(kinds.values()) == 35446
+
+
+@pytest.mark.parametrize("position", [None, '"bin:x"'])
+def test_a_dropped_table_must_have_a_position(spark, position):
+    text = json_object(
+        {
+            "type": '"table-drop"',
+            "database": '"shop"',
+            "table": '"o"',
+            "ts": "1772416800000",
+            "position": position,
+        }
+    )
+    (row,) = envelopes(spark, [text])
+
+    assert row.reject_reason == "a statement on whole tables without a binlog position"
+    assert row.op is None

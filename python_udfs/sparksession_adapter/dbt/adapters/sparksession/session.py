@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
@@ -124,8 +125,27 @@ def _tail(path: str | None, lines: int = 5) -> str:
         return "".join(file.readlines()[-lines:])
 
 
+@contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """Within it no other process is: two that resolve jars into one folder break each other's."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, ".lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _start(credentials: Any) -> SparkSession:
     """Start the process's one Spark application."""
+    packages, left_out, _ = credentials.jars()
+    asked_for = packages + [f"!{one}" for one in left_out]
+    folder = credentials.path(credentials.jars_dir)
+    if not packages or _resolved_jars(asked_for, folder)[1]:
+        return _started(credentials)
+    with _alone(folder):
+        return _started(credentials)
+
+
+def _started(credentials: Any) -> SparkSession:
     from pyspark.sql import SparkSession
 
     # else workers take whatever python3 is on the PATH
