@@ -166,15 +166,14 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     day = BusinessDay(source, dbt.meta["business_zone"], int(dbt.meta["cut_time_max_ahead_hours"]))
     known = session.table(str(dbt.this)) if dbt.is_incremental else None
     scope = (
-        (of_format(source) | (F.col("op") == "snapshot"))
+        ((F.col("format") == source.format) | (F.col("op") == "snapshot"))
         & of_topics(source.topics)
         & F.col("reject_reason").isNull()
     )
     readable = binlog.where(F.col("batch_id").isin(batches))
     state = TableState(dbt, source, readable, new, scope, day)
     mine = new.where(scope & of_table(source.database, source.table))
-    kept = _without_repeats(mine.where(F.col("op").isin(*ROW_OPS)), known, source, day)
-    rows = typed_rows(FORMATS[source.format].images(kept, source), source, day)
+    rows = change_rows(mine, source, day, known)
     if not state.needed:
         return rows
     # a checkpoint: what follows reads them several times, and else would parse them as often
@@ -184,21 +183,13 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
         return rows.unionByName(_before_the_log(loads))
     good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
     derived = state.derived_rows(rows.where(good), loads.where(good), known)
-    load_id = F.lit(dbt.run_id).alias("load_id")
-    derived = derived.select(*[name for name in derived.columns if name != "load_id"], load_id)
+    derived = derived.withColumn("load_id", F.lit(dbt.run_id))
     return rows.unionByName(loads.where(refused)).unionByName(derived)
 
 
 def has_whole_images(format_name: str) -> bool:
     """Whether each change of the format has its row whole, before and after it."""
     return getattr(FORMATS[format_name], "WHOLE_IMAGES", True)
-
-
-def of_format(source: TableSource) -> Column:
-    """Condition on messages in the format of the table's log."""
-    from pyspark.sql import functions as F
-
-    return F.col("format") == source.format
 
 
 def _before_the_log(loads: DataFrame) -> DataFrame:
@@ -236,12 +227,23 @@ def load_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> Dat
     return reduce(lambda one, two: one.unionByName(two), parts)
 
 
-def change_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
-    """The changes among a table's messages, each once, as rows of a typed model."""
+def change_rows(
+    messages: DataFrame, source: TableSource, day: BusinessDay, known: DataFrame | None = None
+) -> DataFrame:
+    """The changes among a table's messages, each once, as rows of a typed model.
+
+    Args:
+        known: rows of the typed model whose changes are left out.
+    """
     from pyspark.sql import functions as F
 
-    kept = _without_repeats(messages.where(F.col("op").isin(*ROW_OPS)), None, source, day)
-    return typed_rows(FORMATS[source.format].images(kept, source), source, day)
+    changes = messages.where(F.col("op").isin(*ROW_OPS))
+    return _decoded(_without_repeats(changes, known, source, day), source, day)
+
+
+def _decoded(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
+    """A table's messages of changes, in the format of its log, as rows of a typed model."""
+    return typed_rows(FORMATS[source.format].images(messages, source), source, day)
 
 
 def of_topics(patterns: Iterable[str]) -> Column:
@@ -320,7 +322,7 @@ def _without_repeats(
     suspects = suspects.groupBy(*COORDINATES, *IDENTITY).agg(F.max("is_held").alias("is_held"))
     messages = new.join(suspects.select(*COORDINATES), COORDINATES, "left_semi")
     judged = (
-        typed_rows(FORMATS[source.format].images(messages, source), source, day)
+        _decoded(messages, source, day)
         .groupBy(*COORDINATES)
         .agg(F.count("reject_reason").alias("refused"))
     )

@@ -307,7 +307,7 @@ class TableState:
                 )
 
     def _rows_at(self, table: Table, place: tuple[int, int]) -> DataFrame:
-        """Rows that another table had just before a position: columns `image` and `n`.
+        """Rows that another table had just before a position: columns key, image and n.
 
         It is worked out from the raw log by this table's declaration. That reads the other
         table's messages, all of them.
@@ -330,11 +330,10 @@ class TableState:
             for one in events
             if one.filled_from
         }
-        before = _is_before(F.col("binlog_file_number"), F.col("binlog_position"), place)
         messages = self.binlog.where(self.scope & of_table(*table))
         day = replace(self.day, source=other)
         good = F.col("reject_reason").isNull()
-        changes = change_rows(messages.where(before | (F.col("op") == "snapshot")), other, day)
+        changes = change_rows(messages.where(_is_before("", place)), other, day)
         loads = load_rows(messages, other, day).where(good)
         found_loads = _loads(other, loads)
         states = _segments(
@@ -441,7 +440,11 @@ def of_table(database: str, table: str) -> Column:
     return (F.col("database_name") == database) & (F.col("table_name") == table)
 
 
-def _is_before(file_number: Column, position: Column, place: tuple[int, int]) -> Column:
+def _is_before(prefix: str, place: tuple[int, int]) -> Column:
+    """Condition on the columns <prefix>binlog_file_number and <prefix>binlog_position."""
+    from pyspark.sql import functions as F
+
+    file_number, position = F.col(f"{prefix}binlog_file_number"), F.col(f"{prefix}binlog_position")
     return (file_number < place[0]) | ((file_number == place[0]) & (position < place[1]))
 
 
@@ -615,19 +618,13 @@ def _segments(
     Returns:
         One row per key and segment (0 before the first event): key, segment; base: the image at
         its beginning, as far as no event or change tells it, with `time`; final: the image at
-        its end; n: how many such rows, 1 for a table with a key.
+        its end; base_n, n: how many rows of base and of final, 1 for a table with a key.
     """
     from pyspark.sql import functions as F
 
-    def number(passed: Column) -> Column:
-        return passed.cast("int")
-
     segment = F.lit(0)
     for event in events:
-        place = F.struct(
-            F.col("place.binlog_file_number").alias("f"), F.col("place.binlog_position").alias("p")
-        )
-        segment = segment + number(~_is_before(place["f"], place["p"], event.place))
+        segment = segment + (~_is_before("place.", event.place)).cast("int")
     moves = moves.withColumn("segment", segment)
     filled = [
         fills[event.place].select(
@@ -651,7 +648,7 @@ def _segments(
     # a load's row belongs behind the events that were well over when it was read
     loaded_in = F.lit(0)
     for event in events:
-        loaded_in = loaded_in + number(F.col("time") > event.time + LOAD_MARGIN)
+        loaded_in = loaded_in + (F.col("time") > event.time + LOAD_MARGIN).cast("int")
     newest = loads.groupBy("key").agg(
         F.max_by(F.struct("image", "time"), F.struct("time", "came")).alias("load")
     )
@@ -691,6 +688,7 @@ def _segments(
         .otherwise(base["image"])
         .alias("final"),
         F.lit(1).cast("long").alias("n"),
+        F.lit(1).cast("long").alias("base_n"),
     )
 
 
@@ -735,16 +733,13 @@ def _wanted(states: DataFrame, events: Sequence[TableEvent], day: BusinessDay) -
     """The derived rows that follow: key, part, place, image, time, n, cut_date."""
     from pyspark.sql import functions as F
 
-    start, end = (
-        _place(BEFORE_LOG),
-        F.lit(None).cast("struct<binlog_file_number: bigint, binlog_position: bigint>"),
-    )
+    start = _place(BEFORE_LOG)
+    end = F.lit(None).cast("struct<binlog_file_number: bigint, binlog_position: bigint>")
     end_time = F.lit(None).cast("long")
     for number, event in enumerate(events):
         start = F.when(F.col("segment") == number + 1, _place(event.place)).otherwise(start)
         end = F.when(F.col("segment") == number, _place(event.place)).otherwise(end)
         end_time = F.when(F.col("segment") == number, event.time).otherwise(end_time)
-    base_n = F.col("base_n") if "base_n" in states.columns else F.lit(1).cast("long")
     rows = states.select(
         "key",
         F.explode(
@@ -754,7 +749,7 @@ def _wanted(states: DataFrame, events: Sequence[TableEvent], day: BusinessDay) -
                     start.alias("place"),
                     F.col("base.image").alias("image"),
                     F.col("base.time").alias("time"),
-                    base_n.alias("n"),
+                    F.col("base_n").alias("n"),
                     F.lit("insert").alias("op"),
                 ),
                 F.struct(
