@@ -5,26 +5,22 @@
 #}
 {% macro is_taken_table() -%}
     {%- set conditions = [] -%}
-    {#- while parsing there is no graph yet -#}
-    {%- for node in (graph.nodes or {}).values() if node.resource_type == 'model' -%}
-        {%- set source = node.config.get('meta', {}).get('source') -%}
-        {%- if source is mapping -%}
-            {%- set parts = [
-                'database_name = ' ~ _sql_text(source.database),
-                'table_name = ' ~ _sql_text(source.table),
-                "(op = 'snapshot' or format = "
-                ~ _sql_text(source.get('format', 'maxwell')) ~ ')',
-            ] -%}
-            {%- set topics = source.get('topic') or [] -%}
-            {%- set likes = [] -%}
-            {%- for topic in ([topics] if topics is string else topics) -%}
-                {%- do likes.append(_is_like(topic)) -%}
-            {%- endfor -%}
-            {%- if likes -%}
-                {%- do parts.append('(' ~ likes | join(' or ') ~ ')') -%}
-            {%- endif -%}
-            {%- do conditions.append('(' ~ parts | join(' and ') ~ ')') -%}
+    {%- for source in _declared_sources() -%}
+        {%- set parts = [
+            'database_name = ' ~ _sql_text(source.database),
+            'table_name = ' ~ _sql_text(source.table),
+            "(op = 'snapshot' or format = "
+            ~ _sql_text(source.get('format', 'maxwell')) ~ ')',
+        ] -%}
+        {%- set topics = source.get('topic') or [] -%}
+        {%- set likes = [] -%}
+        {%- for topic in ([topics] if topics is string else topics) -%}
+            {%- do likes.append(_is_like(topic)) -%}
+        {%- endfor -%}
+        {%- if likes -%}
+            {%- do parts.append('(' ~ likes | join(' or ') ~ ')') -%}
         {%- endif -%}
+        {%- do conditions.append('(' ~ parts | join(' and ') ~ ')') -%}
     {%- endfor -%}
     {{- conditions | sort | join(' or ') if conditions else 'false' -}}
 {%- endmacro %}
@@ -34,4 +30,16 @@
     {%- set like = pattern | replace('!', '!!') | replace('%', '!%') -%}
     {%- set like = like | replace('_', '!_') | replace('*', '%') | replace('?', '_') -%}
     {{- 'topic like ' ~ _sql_text(like) ~ " escape '!'" -}}
+{%- endmacro %}
+
+{# Declarations (meta.source) of all models; none while there is no graph (parsing). #}
+{% macro _declared_sources() -%}
+    {%- set sources = [] -%}
+    {%- for node in (graph.nodes or {}).values() if node.resource_type == 'model' -%}
+        {%- set source = node.config.get('meta', {}).get('source') -%}
+        {%- if source is mapping -%}
+            {%- do sources.append(source) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do return(sources) -%}
 {%- endmacro %}

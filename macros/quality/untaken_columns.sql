@@ -53,23 +53,20 @@
 
 {% macro _is_taken_column() -%}
     {%- set conditions = [] -%}
-    {%- for node in (graph.nodes or {}).values() if node.resource_type == 'model' -%}
-        {%- set source = node.config.get('meta', {}).get('source') -%}
-        {%- if source is mapping -%}
-            {%- set names = [] -%}
-            {%- for name in source.columns -%}
+    {%- for source in _declared_sources() -%}
+        {%- set names = [] -%}
+        {%- for name in source.columns -%}
+            {%- do names.append(_sql_text(name)) -%}
+        {%- endfor -%}
+        {%- for aliases in (source.get('aliases') or {}).values() -%}
+            {%- for name in ([aliases] if aliases is string else aliases) -%}
                 {%- do names.append(_sql_text(name)) -%}
             {%- endfor -%}
-            {%- for aliases in (source.get('aliases') or {}).values() -%}
-                {%- for name in ([aliases] if aliases is string else aliases) -%}
-                    {%- do names.append(_sql_text(name)) -%}
-                {%- endfor -%}
-            {%- endfor -%}
-            {%- do conditions.append(
-                '(database_name = ' ~ _sql_text(source.database) ~ ' and table_name = '
-                ~ _sql_text(source.table) ~ ' and column_name in (' ~ names | join(', ') ~ '))'
-            ) -%}
-        {%- endif -%}
+        {%- endfor -%}
+        {%- do conditions.append(
+            '(database_name = ' ~ _sql_text(source.database) ~ ' and table_name = '
+            ~ _sql_text(source.table) ~ ' and column_name in (' ~ names | join(', ') ~ '))'
+        ) -%}
     {%- endfor -%}
     {{- conditions | sort | join(' or ') if conditions else 'false' -}}
 {%- endmacro %}

@@ -1,13 +1,3 @@
-{%- set typed_models = [
-    ref('ods_app__user_profile'),
-    ref('ods_shop__audit_nopk'),
-    ref('ods_shop__coupon'),
-    ref('ods_shop__order_address'),
-    ref('ods_shop__order_info'),
-    ref('ods_shop__product_price'),
-    ref('ods_shop__user_account'),
-] -%}
-
 with
 
 ods_binlog as (
@@ -24,7 +14,7 @@ ods_binlog as (
 ),
 
 typed as (
-    {% for typed_model in typed_models -%}
+    {% for typed_model in typed_models() -%}
         select
             batch_id,
             topic,

@@ -1,14 +1,6 @@
-{%- set tables = [
-    ref('ods_binlog'),
-    ref('ods_shop__audit_nopk'),
-    ref('ods_shop__coupon'),
-    ref('ods_shop__order_address'),
-    ref('ods_shop__order_info'),
-    ref('ods_shop__product_price'),
-    ref('ods_shop__user_account'),
-    ref('ods_app__user_profile'),
-    ref('dws_trade__user_status_1d'),
-] -%}
+{%- set tables = (
+    [ref('ods_binlog')] + typed_models() + [ref('dws_trade__user_status_1d')]
+) -%}
 
 with
 

@@ -61,3 +61,13 @@ def changed_partitions(relation: Any, by: str) -> Any:
 def _sql_text(value: Any) -> str:
     """The value as a text literal."""
     return f"'{value}'"
+
+
+def typed_models() -> list[str]:
+    """One typed model, by its name."""
+    return ["ods_typed"]
+
+
+def _declared_sources() -> list[dict[str, Any]]:
+    """No declarations: the graph is empty."""
+    return []

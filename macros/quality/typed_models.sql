@@ -1,0 +1,14 @@
+{#
+    The typed ODS models: what the meta models look at. A new one is named here.
+#}
+{% macro typed_models() -%}
+    {%- do return([
+        ref('ods_app__user_profile'),
+        ref('ods_shop__audit_nopk'),
+        ref('ods_shop__coupon'),
+        ref('ods_shop__order_address'),
+        ref('ods_shop__order_info'),
+        ref('ods_shop__product_price'),
+        ref('ods_shop__user_account'),
+    ]) -%}
+{%- endmacro %}
