@@ -74,7 +74,8 @@ def compare(warehouse: Warehouse, producer: str, table: str) -> None:
     print(f"{producer} {table}: {cells} cells compared, not in the log: {dict(excused) or 'none'}")
 
 
-def _source(table: str) -> dict[str, Any]:
+def declaration(table: str) -> dict[str, Any]:
+    """`meta.source` of the table's model, its variables unresolved."""
     text = (REPO / "models" / "ods" / "shop" / "_shop__models.yml").read_text(encoding="utf-8")
     models = {one["name"]: one for one in yaml.safe_load(text)["models"]}
     return models[f"ods_shop__{table}"]["config"]["meta"]["source"]
@@ -83,11 +84,11 @@ def _source(table: str) -> dict[str, Any]:
 def _declared(table: str) -> dict[str, str]:
     names = _truth(table)[0]
     # a column that was dropped again isn't in the server's table
-    return {name: kind for name, kind in _source(table)["columns"].items() if name in names}
+    return {name: kind for name, kind in declaration(table)["columns"].items() if name in names}
 
 
 def _key(table: str) -> list[str]:
-    return _source(table)["primary_key"]
+    return declaration(table)["primary_key"]
 
 
 def _truth(table: str) -> list[dict[str, Any]]:
