@@ -159,6 +159,9 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
             "under `Add a table` in README.md"
         )
     source = table_source(dbt.this.identifier, dbt.meta["source"])
+    # what it would infer is said here already, and on wide expressions it takes longer than the
+    # rest of the planning
+    session.conf.set("spark.sql.constraintPropagation.enabled", "false")
     batches = dbt.meta["batches"]
     new = _new_messages(dbt, binlog, batches)
     if new is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,26 @@ version: "1.0"
 config-version: 2
 profile: binlog_warehouse
 """
+
+
+# files in the order of their time, longest first: whoever of the processes is free takes the next
+LONGEST = (
+    "e2e/test_sample.py",
+    "deserialize/test_table_state.py",
+    "e2e/test_sources.py",
+    "e2e/test_bad_input.py",
+    "e2e/test_random_histories.py",
+    "e2e/test_accounting.py",
+    "deserialize/test_mongodb.py",
+    "adapter/test_threads_and_isolation.py",
+    "adapter/test_pinned_inputs.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = Path(__file__).parent
+    places = {folder / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(scope="session")

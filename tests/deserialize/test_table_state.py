@@ -79,7 +79,7 @@ class Model:
         """Run the model on these new messages: offset -> text."""
         self._new = self.binlog(messages)
         self.messages |= messages
-        session = SimpleNamespace(table=lambda _: self.frame())
+        session = SimpleNamespace(table=lambda _: self.frame(), conf=self.spark.conf)
         rows = table_changes(self, session, self.binlog(self.messages))
         self.schema = rows.schema
         self.rows += rows.collect()
@@ -161,7 +161,7 @@ def deliver(model: Model, messages: list[tuple[int, str]], rng: random.Random, p
 def test_truncates_and_swaps_through_canal(spark: SparkSession, seed: int) -> None:
     print(f"seed {seed}")
     server = Server(seed, "canal")
-    server.run(120)
+    server.run(70)
     model = Model(spark, "canal", ["id"])
     deliver(model, list(enumerate(server.lines)), random.Random(seed), parts=3)
 
@@ -176,7 +176,7 @@ def test_truncates_and_swaps_through_canal(spark: SparkSession, seed: int) -> No
 def test_a_table_without_key_through_canal(spark: SparkSession, seed: int) -> None:
     print(f"seed {seed}")
     server = Server(seed, "canal", keyless=True)
-    server.run(120)
+    server.run(70)
     model = Model(spark, "canal", [])
     deliver(model, list(enumerate(server.lines)), random.Random(seed), parts=3)
 

@@ -107,7 +107,7 @@ def _deliver_in_random_files(warehouse: Warehouse, seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_any_split_gives_the_same_tables(
     tmp_path: Path, expected: dict[str, list[str]], seed: int
 ) -> None:
@@ -119,7 +119,7 @@ def test_any_split_gives_the_same_tables(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(2, 20))
+@pytest.mark.parametrize("seed", range(1, 20))
 def test_many_splits_give_the_same_tables(
     tmp_path: Path, expected: dict[str, list[str]], seed: int
 ) -> None:

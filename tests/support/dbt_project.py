@@ -22,13 +22,14 @@ from dbt.config.renderer import ProfileRenderer
 from dbt_common.context import set_invocation_context
 
 REPO = Path(__file__).parents[2]
-# small tables: one core, few shuffle tasks and the quick compiler alone are the fastest
+# small tables: one core, few shuffle tasks, the quick compiler alone and a collector without
+# threads of its own are the fastest
 SMALL_SPARK = {
     "SPARK_MASTER": "local[1]",
     "SPARK_DRIVER_MEMORY": "1g",
     "SPARK_SHUFFLE_PARTITIONS": "2",
     # that compiler's own default for its code is too small for Spark
-    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
 }
 NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
 

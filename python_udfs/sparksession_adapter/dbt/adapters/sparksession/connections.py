@@ -118,6 +118,8 @@ class SparkSessionCredentials(SparkCredentials):
             "spark.sql.session.timeZone": "UTC",
             # `describe` would cut the type of a struct with more fields than this
             "spark.sql.debug.maxToStringFields": "2000",
+            # each query's plan is written out for a UI; this is the form that costs least
+            "spark.sql.ui.explainMode": "simple",
             "spark.sql.sources.partitionOverwriteMode": "dynamic",
         }
         if lake not in given:
