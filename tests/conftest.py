@@ -25,9 +25,10 @@ LONGEST = (
     "deserialize/test_table_state.py",
     "e2e/test_sources.py",
     "e2e/test_bad_input.py",
-    "e2e/test_random_histories.py",
+    "e2e/test_levels.py",
     "e2e/test_accounting.py",
     "deserialize/test_mongodb.py",
+    "adapter/test_closed_periods.py",
     "adapter/test_threads_and_isolation.py",
     "adapter/test_pinned_inputs.py",
 )

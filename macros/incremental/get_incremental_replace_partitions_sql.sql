@@ -15,5 +15,5 @@
         {{ 'null as ' if column.name | lower not in staged }}{{ column.quoted }}
         {{- ',' if not loop.last }}
         {%- endfor %}
-    from {{ arg_dict['temp_relation'] }}
+    from ({{ sorted_by_config('select * from ' ~ arg_dict['temp_relation']) }})
 {% endmacro %}

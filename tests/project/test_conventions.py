@@ -32,7 +32,7 @@ MAY_READ = {
     "dwd": {"ods", "dim", "seed"},
     "dws": {"dwd", "dim", "dws"},
 }
-READERS = "pinned|new_rows|changed_partitions"
+READERS = "pinned|new_rows|changed_partitions|closed_periods"
 
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:work/|root/|home/\w+/|tmp/bash)")
 REGISTRY = re.compile(

@@ -27,6 +27,9 @@ EPOCH = datetime(1970, 1, 1)
 ZONE = timedelta(hours=8)
 FIRST_DAY = date(2026, 3, 1)
 
+# Days from one played day to the next, where they aren't neighbours.
+GAPS = (1, 1, 2, 9, 28, 31, 62, 200)
+
 # Binlog numbers to start from: each soon gains a digit, where text order goes wrong.
 FIRST_BINLOGS = (1, 8, 98, 999998)
 # A statement's rows are split into events of about this many rows, each with its own position.
@@ -105,15 +108,41 @@ class History:
     days: list[date]
 
 
-def generate(seed: int, days: int = 10, keys: int = 40) -> History:
+def generate(
+    seed: int, days: int = 10, keys: int = 40, tenant: int | None = None, gaps: bool = False
+) -> History:
     """Return a history of `days` business days over at most `keys` order ids.
 
     The same arguments give the same bytes. Raises ValueError when days < 1 or keys < 3 (a key
     swap takes two rows and a free key).
+
+    tenant: number of the history among others that are played into one table: it has order ids,
+        users and binlog files of its own; the null user and the greatest one it shares.
+    gaps: days aren't neighbours; months and years go by between some of them.
     """
     if days < 1 or keys < 3:
         raise ValueError(f"generate: days must be >= 1 and keys >= 3, got {days} and {keys}")
-    return _Workload(Random(seed), keys).play(days)
+    return _Workload(Random(seed), keys, tenant).play(days, gaps)
+
+
+def pack(seeds: Sequence[int], batches: int, **options: Any) -> list[list[Message]]:
+    """Play a history per seed into one table and deliver them together.
+
+    options: of `generate`; each history is one tenant. Returns what `deliver` does: batches of
+    (offset, line), each with its share of every history.
+    """
+    arriving: list[list[bytes]] = [[] for _ in range(batches)]
+    for tenant, seed in enumerate(seeds):
+        history = generate(seed, tenant=tenant, **options)
+        late_files = tenant % 2 == 1
+        delivered = deliver(history, seed, batches=batches, late_files=late_files)
+        for number, batch in enumerate(delivered):
+            arriving[number] += [line for _, line in batch]
+    offset, packed = 0, []
+    for lines in arriving:
+        packed.append(list(enumerate(lines, offset)))
+        offset += len(lines)
+    return packed
 
 
 def deliver(
@@ -228,23 +257,33 @@ class _Statement:
 class _Workload:
     """The order table, its clock and its binlog."""
 
-    def __init__(self, random: Random, keys: int) -> None:
+    def __init__(self, random: Random, keys: int, tenant: int | None = None) -> None:
         self.random = random
+        self.tenant = tenant
+        self.users = USERS
+        if tenant is not None:
+            own = [1000 * (tenant + 1) + number for number in range(6)]
+            self.users = (None, MAX_UNSIGNED, MAX_UNSIGNED - 1 - tenant, *own)
         self.lines: list[bytes] = []
         self.rows: dict[int, Row] = {}
         self.key_pool = self._choose_keys(keys)
         self.addresses: dict[int, Row] = {}
         self.prices: dict[int, Row] = {}
         self.binlog = random.choice(FIRST_BINLOGS)
+        if tenant is not None:
+            self.binlog = 1 + 1000 * tenant
         self.pos = 120
         self.next_xid = random.randint(200, 900)
         self.spare_xids: list[int] = []
         self.now = datetime.combine(FIRST_DAY, datetime.min.time())
         self.transaction: list[_Statement] = []
 
-    def play(self, days: int) -> History:
+    def play(self, days: int, gaps: bool = False) -> History:
         """Run the workload and return its history."""
-        played = [FIRST_DAY + timedelta(days=number) for number in range(days)]
+        played = [FIRST_DAY]
+        while len(played) < days:
+            gap = self.random.choice(GAPS) if gaps else 1
+            played.append(played[-1] + timedelta(days=gap))
         # One day in mid-history without a single order: an empty partition.
         quiet = self.random.randrange(2, days) if days > 3 else None
         self._write_schema()
@@ -326,7 +365,7 @@ class _Workload:
         """Put a new order into the table and return its image."""
         self.rows[key] = {
             "order_id": key,
-            "user_id": self.random.choice(USERS),
+            "user_id": self.random.choice(self.users),
             "product_type": self.random.choice(("taxi", "pool", "express", "freight")),
             "plat_name": self.random.choice((None, "app", "京东", "TikTok")),
             "ref_id": self.random.choice((None, 0, -1, 12345, 2**53 + 1)),
@@ -375,7 +414,7 @@ class _Workload:
     def _change_user(self) -> None:
         """Hand an order to another user, or to none."""
         key = self._any_key()
-        changes = {"user_id": self.random.choice(USERS), **self._update_time(key)}
+        changes = {"user_id": self.random.choice(self.users), **self._update_time(key)}
         self._write_orders(self._update(key, **changes))
 
     def _change_irrelevant(self) -> None:
@@ -391,7 +430,7 @@ class _Workload:
     def _flip_null(self) -> None:
         """Turn a value into null, or null into a value; now and then back at once."""
         key = self._any_key()
-        name, values = self.random.choice((("user_id", USERS), ("biz_status", BIZ_STATUSES)))
+        name, values = self.random.choice((("user_id", self.users), ("biz_status", BIZ_STATUSES)))
         before = self.rows[key][name]
         after = None if before is not None else self.random.choice(values[1:])
         self._write_orders(self._update(key, **{name: after}, **self._update_time(key)))
@@ -479,6 +518,8 @@ class _Workload:
 
     def _choose_keys(self, count: int) -> list[int]:
         """Return `count` order ids, with both ends and neighbours above 2^53 among them."""
+        if self.tenant is not None:
+            return [2**63 + 1000 * self.tenant + number for number in range(count)]
         chosen = [MAX_UNSIGNED, 1, MAX_UNSIGNED - 1, 2**53, 2**53 + 1, 2**63, 2**63 - 1][:count]
         chosen += [7200000000000000000 + number for number in range(count - len(chosen))]
         self.random.shuffle(chosen)

@@ -22,6 +22,8 @@ TABLES = (
     "ods_shop__order_info",
     "dwd_trade__order_changelog",
     "dws_trade__user_status_1d",
+    "dws_trade__user_status_1m",
+    "dws_trade__user_status_1y",
     "dws_trade__user_status_td",
 )
 
@@ -78,21 +80,25 @@ class Warehouse(DbtProject):
         path.write_bytes(gzip.compress(content) if gz else content)
         return path
 
-    def td(self) -> Counts:
-        """(user_id, biz_status) -> (order_count, amount_sum) of the to-date counts."""
+    def td(self, source: str = "dw.dws_trade__user_status_td") -> Counts:
+        """(user_id, biz_status) -> (order_count, amount_sum) of the to-date counts, or of a query
+        like them."""
         return {
             (_whole(row["user_id"]), row["biz_status"]): (row["order_count"], row["amount_sum"])
-            for row in self.query("select * from dw.dws_trade__user_status_td")
+            for row in self.query(f"select * from {source}")
         }
 
-    def daily(self) -> dict[tuple, tuple[int, Decimal]]:
-        """(cut_date, user_id, biz_status) -> (order_count, amount_sum) of the daily counts."""
+    def daily(
+        self, level: str = "1d", column: str = "cut_date"
+    ) -> dict[tuple, tuple[int, Decimal]]:
+        """(cut_date, user_id, biz_status) -> (order_count, amount_sum) of the daily counts, or of
+        the level of months or years."""
         return {
-            (row["cut_date"], _whole(row["user_id"]), row["biz_status"]): (
+            (row[column], _whole(row["user_id"]), row["biz_status"]): (
                 row["order_count"],
                 row["amount_sum"],
             )
-            for row in self.query("select * from dw.dws_trade__user_status_1d")
+            for row in self.query(f"select * from dw.dws_trade__user_status_{level}")
         }
 
     def refused(self) -> int:

@@ -6,33 +6,22 @@
 
 with
 
-dws_trade__user_status_1d as (
-    select
-        user_id,
-        biz_status,
-        order_count,
-        amount_sum
-    from {{ ref('dws_trade__user_status_1d') }}
-),
-
 totals as (
     select
         user_id,
         biz_status,
-        cast(sum(order_count) as bigint) as order_count,
-        cast(sum(amount_sum) as decimal(38, 2)) as amount_sum
-    from dws_trade__user_status_1d
-    group by user_id, biz_status
-),
-
-present as (
-    select
-        user_id,
-        biz_status,
         order_count,
         amount_sum
-    from totals
-    where order_count <> 0
+    from
+        (
+            {{
+                to_date(
+                    days=ref('dws_trade__user_status_1d'),
+                    months=ref('dws_trade__user_status_1m'),
+                    years=ref('dws_trade__user_status_1y'),
+                )
+            }}
+        ) as to_date_totals
 )
 
-select * from present
+select * from totals

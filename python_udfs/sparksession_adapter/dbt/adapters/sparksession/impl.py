@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -15,11 +17,16 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
 from dbt.adapters.sparksession.inputs import (
+    CLOSED_PROPERTY,
     INPUT_PROPERTY,
     PROPERTY_SETTING,
     Inputs,
     Read,
     partition_predicate,
+    partition_values,
+    period_start,
+    period_starts,
+    periods_predicate,
 )
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
@@ -81,6 +88,26 @@ def _commits_of_run(history: History) -> list[Snapshot]:
     run = get_invocation_id()
     line = history.ancestry(history.head)
     return list(itertools.takewhile(lambda one: one.summary.get("dbt.run") == run, line))
+
+
+def _closed_before(history: History) -> date | None:
+    """What the newest commit that speaks of it says of the periods that are closed."""
+    for commit in history.ancestry(history.head):
+        if CLOSED_PROPERTY in commit.summary:
+            return date.fromisoformat(commit.summary[CLOSED_PROPERTY])
+    return None
+
+
+@contextmanager
+def _says_what_by_is(inputs: Any) -> Iterator[None]:
+    """Within it a ValueError about a partition column becomes the author's."""
+    try:
+        yield
+    except ValueError as exc:
+        raise CompilationError(
+            f"changed_partitions: {exc}; `by` must be a partition column of "
+            f"{', '.join(inputs.reads)}"
+        ) from exc
 
 
 def _cell_text(cell: Any) -> str | None:
@@ -213,16 +240,77 @@ class SparkSessionAdapter(SparkAdapter):
         inputs = self.inputs.of(model["unique_id"])
         inputs.replaces = True
         pinned = self._read(model, relation, "all", context)
-        inputs.predicate = None
+        inputs.predicate = inputs.read_predicate = None
         if incremental:
-            inputs.predicate = self._changed(inputs, column)
+            changed = self._changed(inputs)
+            if changed is not None:
+                with _says_what_by_is(inputs):
+                    inputs.predicate = partition_predicate(column, changed)
+                inputs.read_predicate = inputs.predicate
         if inputs.predicate is None:
             return pinned
         reading = f"(select * from {pinned.render()} where {inputs.predicate})"
         return relation.replace(reading=reading)
 
-    def _changed(self, inputs: Any, column: str) -> str | None:
-        """Condition for all partitions changed in any input; None where nobody can tell."""
+    @available
+    def closed_periods(
+        self,
+        model: dict,
+        relation: SparkSessionRelation,
+        by: str,
+        period: str,
+        into: str,
+        incremental: bool,
+        context: dict,
+    ) -> Any:
+        """All rows of the closed periods of `relation` that the model has to write anew.
+
+        A period is closed once `relation` has a row of a later one. To be written are the closed
+        periods with a partition that changed since the model's last commit, and those that closed
+        since then. Also notes them for the strategy `replace_partitions`. A closed period stays
+        closed, whatever becomes of the later rows.
+        """
+        inputs = self.inputs.of(model["unique_id"])
+        inputs.replaces = True
+        pinned = self._read(model, relation, "all", context)
+        inputs.predicate = inputs.read_predicate = None
+        table = relation.name_only.render()
+        newest = None
+        if table in inputs.reads:  # Iceberg answers this from the files' own statistics
+            newest = self._session().sql(f"select max({by}) as day from {pinned.render()}")
+            newest = newest.collect()[0].day
+        own = inputs.own or History(None, {})
+        recorded = _closed_before(own)
+        bounds = [period_start(newest, period)] if newest else []
+        closed = max([*bounds, *([recorded] if recorded else [])], default=None)
+        if closed is None:
+            return relation.replace(reading=f"(select * from {pinned.render()} limit 0)")
+        inputs.properties[CLOSED_PROPERTY] = closed.isoformat()
+        changed = self._changed(inputs) if incremental and recorded else None
+        if changed is None:
+            condition = f"{by} < date '{closed}'"
+        else:
+            with _says_what_by_is(inputs):
+                days = {date.fromisoformat(one) for one in partition_values(by, changed)}
+            starts = {period_start(day, period) for day in days if day < closed}
+            new = [] if recorded == closed else period_starts(recorded, closed, period)
+            names = ", ".join(f"date '{one}'" for one in sorted({*starts, *new}))
+            inputs.predicate = f"{into} in ({names})" if names else "false"
+            condition = periods_predicate(by, [*starts, *new], period)
+            inputs.read_predicate = condition
+        return relation.replace(reading=f"(select * from {pinned.render()} where {condition})")
+
+    @available
+    def closed_before(self, relation: Any) -> str | None:
+        """First day behind the periods that a level (see closed_periods) holds; None: it holds
+        none."""
+        if relation is None or self.config.credentials.offline:
+            return None
+        closed = _closed_before(self.history(relation.name_only.render()))
+        return closed.isoformat() if closed else None
+
+    def _changed(self, inputs: Any) -> set[str] | None:
+        """All partitions changed in any input; None where nobody can tell."""
         changed: set[str] = set()
         for read in inputs.reads.values():
             if read.commits is None:
@@ -235,13 +323,7 @@ class SparkSessionAdapter(SparkAdapter):
                     logger.info(f"{read.table}: commit {commit.id} doesn't list its partitions")
                     return None
                 changed |= partitions
-        try:
-            return partition_predicate(column, changed)
-        except ValueError as exc:
-            raise CompilationError(
-                f"changed_partitions: {exc}; `by` must be a partition column of "
-                f"{', '.join(inputs.reads)}"
-            ) from exc
+        return changed
 
     def _read(self, model: dict, relation: Any, mode: str, context: dict) -> Any:
         if self.config.credentials.offline:
@@ -340,7 +422,7 @@ class SparkSessionAdapter(SparkAdapter):
         }
         for read in inputs.reads.values():
             properties[INPUT_PROPERTY + read.table] = str(read.pinned)
-        for key, value in properties.items():
+        for key, value in (properties | inputs.properties).items():
             conf.set(PROPERTY_SETTING + key, value)
         return table, Progress(own.session, node.name)
 
@@ -436,14 +518,14 @@ class SparkSessionAdapter(SparkAdapter):
 
     def _partition_rows(self, inputs: Any) -> int | None:
         """Rows in the replaced partitions of the inputs, from Iceberg's partition table."""
-        if inputs.predicate == "false":
+        if inputs.read_predicate == "false":
             return 0
         total = 0
         for read in inputs.reads.values():
             try:
                 row = self._session().sql(
                     "select sum(record_count) as total from (select partition.*, record_count "
-                    f"from {read.table}.partitions) where {inputs.predicate}"
+                    f"from {read.table}.partitions) where {inputs.read_predicate}"
                 )
                 total += row.collect()[0].total or 0
             except Exception:  # a partition column by another name: the count is only for show

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import date
 from urllib.parse import unquote_plus
 
 from dbt.adapters.sparksession.connections import literal
 from dbt.adapters.sparksession.snapshots import History, Snapshot
 
 INPUT_PROPERTY = "dbt.input."
+CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
 PROPERTY_SETTING = "spark.sql.iceberg.snapshot-property."
+PERIODS = ("month", "year")
 
 
 @dataclass
@@ -40,18 +44,22 @@ class ModelInputs:
     Attributes:
         reads: table -> Read.
         predicate: SQL condition of the partitions to replace; None: all of them, `false`: none.
+        read_predicate: the same in terms of the inputs' columns, where those differ.
         replaces: whether the model asked for changed partitions at all.
         nothing_new: a Python model said that there is nothing to add.
         own: the model's own commits as they were when it was compiled.
         relations: names (schema.name) of the tables and views that it reads by a pin.
+        properties: what its next commit says beside run, code and inputs.
     """
 
     reads: dict[str, Read] = field(default_factory=dict)
     predicate: str | None = None
+    read_predicate: str | None = None
     replaces: bool = False
     nothing_new: bool = False
     own: History | None = None
     relations: set[str] = field(default_factory=set)
+    properties: dict[str, str] = field(default_factory=dict)
 
     @property
     def unchanged(self) -> bool:
@@ -92,32 +100,86 @@ class Inputs:
             self._pins.pop(table, None)
 
 
-def partition_predicate(column: str, partitions: set[str]) -> str:
-    """SQL condition for the rows of changed partitions.
+def partition_values(column: str, partitions: set[str]) -> set[str]:
+    """Values of one partition column, as texts; "null" for null.
 
     Args:
         column: the partition column; identity transform.
         partitions: as Iceberg's summaries write them, values URL-encoded, e.g.
             {"cut_date=2026-03-01"}. Parts of other partition columns are passed over.
 
+    Raises:
+        ValueError: there are partitions, but none by this column.
+    """
+    prefix = f"{column}="
+    values = {
+        unquote_plus(part.removeprefix(prefix))
+        for path in partitions
+        for part in path.split("/")
+        if part.startswith(prefix)
+    }
+    if not values and partitions:
+        raise ValueError(f"no partition column {column!r} in {sorted(partitions)[0]!r}")
+    return values
+
+
+def partition_predicate(column: str, partitions: set[str]) -> str:
+    """SQL condition for the rows of changed partitions, see partition_values.
+
     Returns:
         e.g. "cut_date in ('2026-03-01')"; "false" for no partitions. Spark casts the texts to
         the column's type: a text that looks like a number or a date stays right for a text
         column too.
     """
-    prefix = f"{column}="
-    values = sorted(
-        {
-            unquote_plus(part.removeprefix(prefix))
-            for path in partitions
-            for part in path.split("/")
-            if part.startswith(prefix)
-        }
-    )
-    if not values and partitions:
-        raise ValueError(f"no partition column {column!r} in {sorted(partitions)[0]!r}")
+    values = sorted(partition_values(column, partitions))
     literals = [literal(value) for value in values if value != "null"]
     conditions = [f"{column} in ({', '.join(literals)})"] if literals else []
     if "null" in values:
         conditions.append(f"{column} is null")
+    return " or ".join(conditions) if conditions else "false"
+
+
+def period_start(day: date, period: str) -> date:
+    """First day of the month or year that a day lies in.
+
+    Raises:
+        ValueError: another period.
+    """
+    if period not in PERIODS:
+        raise ValueError(f"period must be one of {', '.join(PERIODS)}, got {period!r}")
+    return day.replace(day=1) if period == "month" else day.replace(month=1, day=1)
+
+
+def period_after(start: date, period: str) -> date:
+    """First day of the period behind the one that begins at `start`."""
+    if period == "year":
+        return start.replace(year=start.year + 1)
+    years, month = divmod(start.month, 12)
+    return start.replace(year=start.year + years, month=month + 1)
+
+
+def period_starts(first: date, end: date, period: str) -> list[date]:
+    """First days of the periods that begin in [first, end)."""
+    starts = [period_start(first, period)]
+    while starts[-1] < end:
+        starts.append(period_after(starts[-1], period))
+    return [one for one in starts if first <= one < end]
+
+
+def periods_predicate(column: str, starts: Iterable[date], period: str) -> str:
+    """SQL condition for the days in `column` of whole periods, neighbours joined.
+
+    Returns:
+        e.g. "(cut_date >= date '2026-01-01' and cut_date < date '2026-03-01')"; "false" for none.
+    """
+    ranges: list[tuple[date, date]] = []
+    for start in sorted(set(starts)):
+        end = period_after(start, period)
+        if ranges and ranges[-1][1] == start:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((start, end))
+    conditions = [
+        f"({column} >= date '{first}' and {column} < date '{last}')" for first, last in ranges
+    ]
     return " or ".join(conditions) if conditions else "false"

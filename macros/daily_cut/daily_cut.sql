@@ -1,0 +1,131 @@
+{#
+    Net change of each day from retract rows, as the model's own config meta `daily_cut` declares
+    it: count and sums of the rows that came less those that went, per cut date and dimensions.
+
+    A min, max or count_distinct can't be had from net changes alone: which value is next when the
+    highest goes? So its column becomes part of the grain, and the net count of each value is kept.
+#}
+{% macro daily_cut(from_cte) -%}
+    {%- if not execute -%}
+        {%- do return('') -%}
+    {%- endif -%}
+    {%- set cut = _daily_cut_of(model) -%}
+    {%- set grain = [cut.cut_column] + cut.dimensions + cut['values'] -%}
+    select
+        {%- for column in grain %}
+        {{ column }},
+        {%- endfor %}
+        {%- for name, sum in cut.sums.items() %}
+        {{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from (
+        select
+            {%- for column in grain %}
+            {{ column }},
+            {%- endfor %}
+            {%- for name, sum in cut.sums.items() %}
+            {{ sum.daily }} as {{ name }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        from {{ from_cte }}
+        group by {{ grain | join(', ') }}
+    ) as net_changes
+    -- a day may leave the count as it was and still move a sum
+    where {{ cut.sums | map('string') | join(' <> 0 or ') }} <> 0
+{%- endmacro %}
+
+{#
+    The declaration of a count, checked: {cut_column, dimensions, values (columns that min, max and
+    count_distinct are of), sums (column of the days -> {daily, type}), count (the column that
+    counts rows), measures (as declared)}.
+#}
+{% macro _daily_cut_of(node) -%}
+    {%- set declared = node.config.meta.daily_cut if node.config.meta else none -%}
+    {%- set cut = {
+        'cut_column': 'cut_date', 'dimensions': [], 'values': [], 'sums': {}, 'measures': {},
+    } -%}
+    {%- set problems = [] -%}
+    {%- if declared is not mapping -%}
+        {%- do problems.append('is missing') -%}
+        {%- set declared = {} -%}
+    {%- endif -%}
+    {%- for name in declared if name not in ('cut_column', 'dimensions', 'measures') -%}
+        {%- do problems.append(
+            'has ' ~ name ~ ', it may have cut_column, dimensions and measures'
+        ) -%}
+    {%- endfor -%}
+    {%- do cut.update(cut_column=declared.get('cut_column', 'cut_date')) -%}
+    {%- set dimensions = declared.get('dimensions') -%}
+    {%- if dimensions is string or dimensions is not sequence or not dimensions -%}
+        {%- do problems.append(
+            'dimensions must be a list of column names, got ' ~ dimensions
+        ) -%}
+    {%- else -%}
+        {%- do cut.update(dimensions=dimensions) -%}
+    {%- endif -%}
+    {%- set measures = declared.get('measures') -%}
+    {%- if measures is not mapping or not measures -%}
+        {%- do problems.append('measures must be a mapping of names, got ' ~ measures) -%}
+        {%- set measures = {} -%}
+    {%- endif -%}
+    {%- for name, measure in measures.items() -%}
+        {%- set kind = measure.get('aggregate') if measure is mapping else none -%}
+        {%- set column = measure.get('column') if measure is mapping else none -%}
+        {%- if kind not in ('count', 'sum', 'min', 'max', 'count_distinct') -%}
+            {%- do problems.append(
+                'measure ' ~ name ~ ' must have an aggregate of count, sum, min, max or '
+                ~ 'count_distinct, got ' ~ measure
+            ) -%}
+        {%- elif kind == 'count' -%}
+            {%- if column is not none -%}
+                {%- do problems.append(
+                    'measure ' ~ name ~ ' counts rows and has no column, got ' ~ column
+                ) -%}
+            {%- endif -%}
+            {%- do cut.sums.update({name: {
+                'daily': 'cast(sum(sign) as bigint)', 'type': 'bigint',
+            }}) -%}
+            {%- do cut.update(count=cut.count | default(name)) -%}
+        {%- elif column is not string or not column -%}
+            {%- do problems.append(
+                'measure ' ~ name ~ ' must name its column, got ' ~ measure
+            ) -%}
+        {%- elif kind == 'sum' -%}
+            {%- set type = measure.get('type', 'decimal(38, 2)') -%}
+            {%- do cut.sums.update({name: {
+                'daily': 'cast(coalesce(sum(sign * ' ~ column ~ '), 0) as ' ~ type ~ ')',
+                'type': type,
+            }}) -%}
+        {%- elif column not in cut['values'] and column not in cut.dimensions -%}
+            {%- do cut['values'].append(column) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if not problems and not cut.count -%}
+        {%- do problems.append(
+            'measures must have one whose aggregate is count: a group is there while its count '
+            ~ 'is not 0'
+        ) -%}
+    {%- endif -%}
+    {%- if problems -%}
+        {%- do exceptions.raise_compiler_error(
+            node.name ~ ': config meta daily_cut ' ~ problems | join('; ') ~ ". Example: "
+            ~ "{dimensions: [user_id], measures: {order_count: {aggregate: count}, "
+            ~ "amount_sum: {aggregate: sum, column: amount, type: 'decimal(38, 2)'}}}"
+        ) -%}
+    {%- endif -%}
+    {%- do cut.update(measures=measures) -%}
+    {%- do return(cut) -%}
+{%- endmacro %}
+
+{# The node of the model that declares a count, by its name or its relation. #}
+{% macro _days_of(days) -%}
+    {%- set relation = days if days is string else days.identifier -%}
+    {%- set name = relation | replace('__dbt__cte__', '') -%}
+    {%- for node in graph.nodes.values()
+        if node.resource_type == 'model' and name in (node.alias, node.name) -%}
+        {%- do return(node) -%}
+    {%- endfor -%}
+    {%- do exceptions.raise_compiler_error(
+        'no model is called ' ~ name ~ '; days must be the model whose config meta daily_cut '
+        ~ 'declares the count'
+    ) -%}
+{%- endmacro %}

@@ -1,0 +1,110 @@
+{#
+    Totals to date of a count, from the coarsest closed levels down: closed years, closed months
+    behind them, days behind those. With `as_of` as of the end of that day.
+
+    Which periods a level holds is written into the SQL as dates when it is compiled, so that a read
+    opens no other partition. A level that has closed further periods since then is read as before,
+    and the days still hold them: the sum stays the same.
+#}
+{% macro to_date(days, months=none, years=none, as_of=none) -%}
+    {%- if not execute -%}
+        {%- do return('') -%}
+    {%- endif -%}
+    {%- if as_of and not modules.re.fullmatch('\\d{4}-\\d\\d-\\d\\d', as_of | string) -%}
+        {%- do exceptions.raise_compiler_error(
+            "to_date: as_of must be a day, got '" ~ as_of ~ "'. Example: as_of='2026-03-01'"
+        ) -%}
+    {%- endif -%}
+    {%- set cut = _daily_cut_of(_days_of(days)) -%}
+    {%- set grain = cut.dimensions + cut['values'] -%}
+    {%- set totals = _sum_of_levels(cut, grain, _levels(cut, days, months, years, as_of)) -%}
+    {%- if not cut['values'] -%}
+        {{- totals -}}
+    {%- else -%}
+        {%- set there = 'filter (where ' ~ cut.count ~ ' > 0)' -%}
+    select
+        {%- for column in cut.dimensions %}
+        {{ column }},
+        {%- endfor %}
+        {%- for name, measure in cut.measures.items() %}
+        {% if name in cut.sums -%}
+            cast(sum({{ name }}) as {{ cut.sums[name].type }})
+        {%- elif measure.aggregate == 'count_distinct' -%}
+            count(distinct {{ measure.column }}) {{ there }}
+        {%- else -%}
+            {{ measure.aggregate }}({{ measure.column }}) {{ there }}
+        {%- endif %} as {{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from (
+        {{ totals | indent(4) }}
+    ) as totals_by_value
+    group by {{ cut.dimensions | join(', ') }}
+    having sum({{ cut.count }}) <> 0
+    {%- endif -%}
+{%- endmacro %}
+
+{# The levels to read, coarsest first: [{relation, column, first day, day behind the last}]. #}
+{% macro _levels(cut, days, months, years, as_of) -%}
+    {%- set levels = [] -%}
+    {%- set edge = namespace(first=none) -%}
+    {%- for relation, column, period in [
+        (years, 'cut_year', 'year'), (months, 'cut_month', 'month')
+    ] if relation is not none and not relation.is_cte -%}
+        {%- set closed = adapter.closed_before(relation) -%}
+        {%- if closed and as_of -%}
+            {%- set whole = as_of[:4] ~ '-01-01' if period == 'year' else as_of[:7] ~ '-01' -%}
+            {%- set closed = [closed, whole] | min -%}
+        {%- endif -%}
+        {%- if closed and (edge.first is none or closed > edge.first) -%}
+            {%- do levels.append({
+                'relation': relation, 'column': column, 'first': edge.first, 'end': closed,
+            }) -%}
+            {%- set edge.first = closed -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- do levels.append({
+        'relation': days, 'column': cut.cut_column, 'first': edge.first, 'end': none,
+    }) -%}
+    {%- if as_of -%}
+        {%- do levels[-1].update(last=as_of) -%}
+    {%- endif -%}
+    {%- do return(levels) -%}
+{%- endmacro %}
+
+{% macro _sum_of_levels(cut, grain, levels) -%}
+    select
+        {%- for column in grain %}
+        {{ column }},
+        {%- endfor %}
+        {%- for name, sum in cut.sums.items() %}
+        cast(sum({{ name }}) as {{ sum.type }}) as {{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from (
+        {%- for level in levels %}
+        {%- set conditions = [] -%}
+        {%- for operator, day in [
+            ('>=', level.first), ('<', level.end), ('<=', level.last)
+        ] if day -%}
+            {%- do conditions.append(level.column ~ ' ' ~ operator ~ " date '" ~ day ~ "'") -%}
+        {%- endfor %}
+        select
+            {%- for column in grain %}
+            {{ column }},
+            {%- endfor %}
+            {%- for name in cut.sums %}
+            {{ name }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        from {{ level.relation }}
+        {%- if conditions %}
+        where {{ conditions | join(' and ') }}
+        {%- endif %}
+        {%- if not loop.last %}
+        union all
+        {%- endif %}
+        {%- endfor %}
+    ) as levels
+    group by {{ grain | join(', ') }}
+    {%- if not cut['values'] %}
+    having sum({{ cut.count }}) <> 0
+    {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,16 @@
+{#
+    All rows of those closed periods (`month` or `year`) of the relation that this model has to
+    write anew: a partition of theirs changed since its last commit, or they closed since then. A
+    period is closed once the relation has a row of a later one. For models of strategy
+    `replace_partitions` that are partitioned by the period's first day.
+#}
+{% macro closed_periods(relation, by, period, into) -%}
+    {%- if not execute or relation.is_cte -%}
+        {%- do return(relation) -%}
+    {%- endif -%}
+    {%- do return(
+        adapter.closed_periods(
+            model, relation, by, period, into, is_incremental(), context
+        )
+    ) -%}
+{%- endmacro %}

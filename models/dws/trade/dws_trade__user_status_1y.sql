@@ -1,0 +1,39 @@
+{{
+    config(
+        partition_by='cut_year',
+        sort_by=['user_id', 'biz_status'],
+    )
+}}
+
+with
+
+dws_trade__user_status_1m as (
+    select
+        cut_month,
+        user_id,
+        biz_status,
+        order_count,
+        amount_sum
+    from
+        {{
+            closed_periods(
+                ref('dws_trade__user_status_1m'),
+                by='cut_month',
+                period='year',
+                into='cut_year',
+            )
+        }}
+),
+
+net_changes as (
+    {{
+        roll_up(
+            from_cte='dws_trade__user_status_1m',
+            days='dws_trade__user_status_1d',
+            of_column='cut_month',
+            into='cut_year',
+        )
+    }}
+)
+
+select * from net_changes

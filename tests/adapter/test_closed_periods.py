@@ -1,0 +1,282 @@
+"""Levels above the days: which months and years a run writes anew, and what a total reads."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from datetime import date, timedelta
+from decimal import Decimal
+
+import pytest
+from dbt.adapters.sparksession.connections import literal
+
+from tests.support.dbt_project import REPO, DbtProject
+
+COUNT = """
+    models:
+      - name: sales_1d
+        config:
+          meta:
+            daily_cut:
+              dimensions: [city]
+              measures:
+                sales: {aggregate: count}
+                amount_sum: {aggregate: sum, column: amount}
+                amount_max: {aggregate: max, column: amount}
+                amount_min: {aggregate: min, column: amount}
+                buyers: {aggregate: count_distinct, column: buyer}
+"""
+SETTINGS = "materialized='incremental', incremental_strategy='replace_partitions', sort_by='city'"
+LEVEL = """
+    {{{{ config({settings}, partition_by='{into}') }}}}
+    with finer as (
+        select * from {{{{ closed_periods(
+            ref('{finer}'), by='{by}', period='{period}', into='{into}'
+        ) }}}}
+    )
+    {{{{ roll_up(from_cte='finer', days='sales_1d', of_column='{by}', into='{into}') }}}}
+"""
+TOTALS = "{{ to_date(ref('sales_1d'), months=ref('sales_1m'), years=ref('sales_1y')) }}"
+FILES = {
+    "models/sources.yml": """
+        sources:
+          - name: src
+            schema: src
+            tables: [{name: log}]
+    """,
+    "models/sales.yml": COUNT,
+    "models/sales_1d.sql": f"""
+        {{{{ config({SETTINGS}, partition_by='cut_date') }}}}
+        with changes as (
+            select * from {{{{ changed_partitions(source('src', 'log'), by='cut_date') }}}}
+        )
+        {{{{ daily_cut(from_cte='changes') }}}}
+    """,
+    "models/sales_1m.sql": LEVEL.format(
+        settings=SETTINGS, finer="sales_1d", by="cut_date", period="month", into="cut_month"
+    ),
+    "models/sales_1y.sql": LEVEL.format(
+        settings=SETTINGS, finer="sales_1m", by="cut_month", period="year", into="cut_year"
+    ),
+    "models/sales_td.sql": "{{ config(materialized='view') }} " + TOTALS,
+}
+Sale = tuple[date, str | None, int | None, Decimal | None, int]  # .., buyer, amount, sign
+
+
+@pytest.fixture
+def project(make_project: Callable[..., DbtProject]) -> DbtProject:
+    macros = REPO / "macros" / "daily_cut"
+    files = {f"macros/{path.name}": path.read_text("utf-8") for path in macros.glob("*.sql")}
+    made = make_project(files | FILES)
+    made.query("create namespace src")
+    made.query(
+        "create table src.log (cut_date date, city string, buyer bigint, amount decimal(9, 2), "
+        "sign int) using iceberg partitioned by (cut_date) "
+        "tblproperties ('write.summary.partition-limit' = '5000')"
+    )
+    return made
+
+
+def add(project: DbtProject, *sales: Sale) -> None:
+    rows = ", ".join(f"({', '.join(literal(one) for one in sale)})" for sale in sales)
+    project.query(f"insert into src.log values {rows}")
+
+
+def sale(day: str, city: str | None = "Oslo", amount: str = "1.00", sign: int = 1) -> Sale:
+    return date.fromisoformat(day), city, 7, Decimal(amount), sign
+
+
+def summary(project: DbtProject, table: str) -> dict[str, str]:
+    sql = f"select summary from dw.{table}.snapshots order by committed_at desc limit 1"
+    return dict(project.column(sql)[0])
+
+
+def written(project: DbtProject, table: str) -> set[str]:
+    found = summary(project, table)
+    return {key.removeprefix("partitions.") for key in found if key.startswith("partitions.")}
+
+
+def months(project: DbtProject) -> dict[str, int]:
+    rows = project.query("select cut_month, sum(sales) as n from dw.sales_1m group by cut_month")
+    return {str(row["cut_month"])[:7]: row["n"] for row in rows}
+
+
+def test_a_period_is_closed_once_a_later_one_began(project: DbtProject) -> None:
+    add(project, sale("2025-11-03"), sale("2025-12-31"))
+    project.run("run")
+    assert months(project) == {"2025-11": 1}
+    assert project.column("select count(*) from dw.sales_1y") == [0]
+
+    add(project, sale("2026-01-01"))
+    project.run("run")
+    assert months(project) == {"2025-11": 1, "2025-12": 1}
+    assert written(project, "sales_1m") == {"cut_month=2025-12-01"}
+
+    # December has closed, but only a January that closed tells that the year's months are all there
+    add(project, sale("2026-02-01"))
+    project.run("run")
+    assert project.query("select cut_year, sales from dw.sales_1y") == [
+        {"cut_year": date(2025, 1, 1), "sales": 2}
+    ]
+    assert project.column("select sales from dw.sales_td") == [4]
+
+
+def test_only_what_a_late_change_touches_is_written_anew_and_read(project: DbtProject) -> None:
+    add(project, *[sale(f"{year}-{month:02}-15") for year in (2024, 2025) for month in (1, 5, 9)])
+    add(project, sale("2026-01-10"), sale("2026-02-10"))
+    project.run("run")
+    full = months(project)
+
+    (path,) = (project.target / "run").rglob("sales_td.sql")
+    sql = path.read_text(encoding="utf-8")
+    assert "where cut_year < date '2026-01-01'" in sql
+    assert "where cut_month >= date '2026-01-01' and cut_month < date '2026-02-01'" in sql
+    assert "where cut_date >= date '2026-02-01'" in sql
+    assert project.column("select sales from dw.sales_td") == [8]
+
+    add(project, sale("2026-02-11"))
+    done = project.run("run")
+    assert written(project, "sales_1m") == written(project, "sales_1y") == set()
+    assert done.results["sales_1m"].adapter_response["code"] == "0"  # rows read
+
+    add(project, sale("2024-05-16", sign=-1), sale("2024-05-15", "Bergen"))
+    done = project.run("run")
+    assert written(project, "sales_1m") == {"cut_month=2024-05-01"}
+    assert written(project, "sales_1y") == {"cut_year=2024-01-01"}
+    assert done.results["sales_1m"].adapter_response["code"] == "3"
+    assert months(project) == full | {"2024-05": 1}
+    assert sum(project.column("select sales from dw.sales_td")) == 9
+
+
+def test_a_closed_period_stays_closed(project: DbtProject) -> None:
+    add(project, sale("2026-01-10"), sale("2026-03-01"))
+    project.run("run")
+    project.query("delete from src.log where cut_date = date '2026-03-01'")
+    add(project, sale("2026-01-11"))
+
+    project.run("run")
+    assert months(project) == {"2026-01": 2}
+    project.run("run", "--full-refresh")
+    assert months(project) == {"2026-01": 2}
+    assert project.column("select sales from dw.sales_td") == [2]
+
+
+def test_a_day_that_is_none_is_refused(project: DbtProject) -> None:
+    asked = TOTALS.replace(")) }}", '), as_of="2026-1-1\' or true") }}')
+    outcome = project.run("compile", "--inline", asked, expect_ok=False)
+    assert "as_of must be a day" in f"{outcome.log} {outcome.exception}"
+
+
+def test_every_mistake_of_a_declaration_is_told(project: DbtProject) -> None:
+    project.write(
+        {
+            "models/sales.yml": """
+                models:
+                  - name: sales_1d
+                    config:
+                      meta:
+                        daily_cut:
+                          dimension: [city]
+                          dimensions: city
+                          measures:
+                            sales: {aggregate: median}
+                            amount_sum: {aggregate: sum}
+            """
+        }
+    )
+    outcome = project.run("compile", expect_ok=False)
+    said = f"{outcome.log} {outcome.exception}"
+    assert "has dimension, it may have cut_column, dimensions and measures" in said
+    assert "dimensions must be a list of column names, got city" in said
+    assert "measure sales must have an aggregate of count, sum, min, max" in said
+    assert "measure amount_sum must name its column" in said
+    assert "Example: " in said
+
+
+# ---- random histories -----------------------------------------------------------------------
+
+
+def totals(log: list[Sale], as_of: date | None = None) -> dict:
+    """The answer in plain Python: city -> (sales, sum, max, min, number of buyers)."""
+    there: dict[str | None, Counter] = defaultdict(Counter)
+    sums: dict[str | None, Decimal] = defaultdict(Decimal)
+    for day, city, buyer, amount, sign in log:
+        if as_of is None or day <= as_of:
+            there[city][buyer, amount] += sign
+            sums[city] += sign * (amount or 0)
+    found = {}
+    for city, rows in there.items():
+        if not sum(rows.values()):
+            continue
+        amounts = [amount for (_, amount), n in rows.items() if n > 0 and amount is not None]
+        buyers = {buyer for (buyer, _), n in rows.items() if n > 0 and buyer is not None}
+        extremes = (max(amounts, default=None), min(amounts, default=None))
+        found[city] = (sum(rows.values()), sums[city], *extremes, len(buyers))
+    return found
+
+
+def answered(project: DbtProject, sql: str) -> dict:
+    return {
+        row["city"]: tuple(row[name] for name in row if name != "city")
+        for row in project.query(sql)
+    }
+
+
+def random_log(rng: random.Random) -> list[Sale]:
+    """Sales that come, change their amount, buyer or city, and go, over some three years."""
+    day, there, log = date(2024, 10, 1), [], []
+    for _ in range(120):
+        day += timedelta(days=rng.choice((0, 0, 1, 3, 20, 45)))
+        if there and rng.random() < 0.5:
+            old = there.pop(rng.randrange(len(there)))
+            log.append((day, *old, -1))
+            if rng.random() < 0.3:
+                continue
+        new = (
+            rng.choice((None, "Oslo", "Bergen", "", "it's")),
+            rng.choice((None, 1, 2, 3, 2**62)),
+            rng.choice((None, Decimal("0.00"), Decimal("-3.50"), Decimal("9999999.99"))),
+        )
+        there.append(new)
+        log.append((day, *new, 1))
+    return log
+
+
+SEEDS = [1, *[pytest.param(n, marks=pytest.mark.soak) for n in range(2, 10)]]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_measure_equals_plain_python(project: DbtProject, seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    log = random_log(rng)
+    late = [one for one in log if rng.random() < 0.1]
+    rest = [one for one in log if one not in late]
+    batches = [rest[:60], rest[60:], late]
+    arrived: list[Sale] = []
+    for batch in batches:
+        add(project, *batch)
+        arrived += batch
+        project.run("run")
+        assert answered(project, "select * from dw.sales_td") == totals(arrived)
+        for day in rng.sample(sorted({one[0] for one in arrived}), 3):
+            sql = TOTALS.replace(")) }}", f"), as_of='{day}') }}}}")
+            compiled = project.run("compile", "--inline", sql).raw.results[0].node.compiled_code
+            assert answered(project, compiled) == totals(arrived, as_of=day)
+    assert project.column("select count(*) > 0 from dw.sales_1y") == [True]
+    project.run("run", "--full-refresh")
+    assert answered(project, "select * from dw.sales_td") == totals(arrived)
+
+
+def test_the_rows_of_a_file_are_sorted(project: DbtProject) -> None:
+    cities = [f"city {number:03}" for number in range(40)]
+    random.Random(5).shuffle(cities)
+    add(project, *[sale("2026-01-10", city) for city in cities])
+    project.run("run", "-s", "sales_1d")
+    assert project.column("select city from dw.sales_1d") == sorted(cities)
+    add(project, *[sale("2026-01-10", f"{city} b") for city in cities])
+    project.run("run", "-s", "sales_1d")
+    assert project.column("select city from dw.sales_1d") == sorted(
+        [*cities, *(f"{city} b" for city in cities)]
+    )

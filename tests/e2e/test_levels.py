@@ -1,0 +1,117 @@
+"""Days, months, years and totals of random histories over years, against the plain-Python oracle.
+
+Many histories are played into one table, each with orders and users of its own, so that few builds
+try many of them. Some of their days come late, some changes years late.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.support import histories, oracle
+from tests.support.warehouse import Warehouse, differing
+
+AS_OF = (
+    "select * from ({{{{ to_date(ref('dws_trade__user_status_1d'), "
+    "ref('dws_trade__user_status_1m'), ref('dws_trade__user_status_1y'), as_of='{day}') }}}})"
+)
+
+
+def month(day: date) -> date:
+    return day.replace(day=1)
+
+
+def year(day: date) -> date:
+    return day.replace(month=1, day=1)
+
+
+def summed_by(daily: dict, start_of: Callable[[date], date]) -> dict[tuple, tuple[int, Decimal]]:
+    """Net changes of days summed up by month or year; those that come to nothing left out."""
+    sums: dict[tuple, tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal(0)))
+    for (day, user, status), (count, amount) in daily.items():
+        key = (start_of(day), user, status)
+        sums[key] = (sums[key][0] + count, sums[key][1] + amount)
+    return {key: total for key, total in sums.items() if total[0] or total[1]}
+
+
+class Levels:
+    """What the levels have to hold after each build: a period that once closed stays closed."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self.warehouse = warehouse
+        self.closed_months = self.closed_years = date.min
+
+    def compare(self, changes: list[oracle.Change], where: str, rng: random.Random) -> int:
+        """Compare every level, and the totals as of some days; the number of rows compared."""
+        daily = oracle.daily_counts(changes)
+        days = sorted({key[0] for key in daily})
+        months = {
+            key: total
+            for key, total in summed_by(daily, month).items()
+            if key[0] < self._closes_months(days)
+        }
+        years = {
+            key: total
+            for key, total in summed_by(daily, year).items()
+            if key[0] < self._closes_years([key[0] for key in months])
+        }
+        pairs = [
+            (daily, self.warehouse.daily()),
+            (months, self.warehouse.daily("1m", "cut_month")),
+            (years, self.warehouse.daily("1y", "cut_year")),
+            (oracle.counts_to_date(changes), self.warehouse.td()),
+        ]
+        for day in rng.sample(days, min(4, len(days))):
+            pairs.append((oracle.counts_to_date(changes, as_of=day), self._as_of(day)))
+        for number, (expected, got) in enumerate(pairs):
+            assert differing(expected, got) == [], f"{where}, comparison {number}"
+        return sum(len(expected) for expected, _ in pairs)
+
+    def _closes_months(self, days: list[date]) -> date:
+        self.closed_months = max(self.closed_months, *(month(day) for day in days[-1:]))
+        return self.closed_months
+
+    def _closes_years(self, months: list[date]) -> date:
+        self.closed_years = max(self.closed_years, *(year(one) for one in months), date.min)
+        return self.closed_years
+
+    def _as_of(self, day: date) -> dict:
+        compiled = self.warehouse.run("compile", "--inline", AS_OF.format(day=day))
+        return self.warehouse.td(f"({compiled.raw.results[0].node.compiled_code})")
+
+
+def _check(folder: Path, seeds: range, batches: int) -> None:
+    warehouse, rng = Warehouse(folder), random.Random(seeds.start)
+    levels = Levels(warehouse)
+    arrived: list[bytes] = []
+    compared = 0
+    for number, batch in enumerate(histories.pack(seeds, batches, gaps=True)):
+        histories.write_batch(warehouse.landing, batch, max_lines=50_000)
+        arrived += [line for _, line in batch]
+        warehouse.build()
+        changes = oracle.read_messages(arrived)
+        where = f"seeds {seeds}, after batch {number + 1} of {batches}"
+        compared += levels.compare(changes, where, rng)
+    assert warehouse.refused() == 0
+    assert warehouse.daily("1y", "cut_year")
+
+    warehouse.build("--full-refresh")
+    compared += levels.compare(changes, f"seeds {seeds}, after a full refresh", rng)
+    print(f"{len(seeds)} histories, {len(arrived)} messages, {compared} rows compared, 0 differ")
+
+
+def test_every_level_equals_the_oracle_after_every_batch(tmp_path: Path) -> None:
+    _check(tmp_path, range(20), batches=3)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(1_000, 2_000, 250))
+def test_every_level_of_a_thousand_histories(tmp_path: Path, first: int) -> None:
+    _check(tmp_path, range(first, first + 250), batches=4)
