@@ -1,15 +1,12 @@
 {#
-    Net change of each day from retract rows, as the model's own config meta `daily_cut` declares
-    it: count and sums of the rows that came less those that went, per cut date and dimensions.
+    Net change of each day from retract rows: count and sums of the rows that came less those that
+    went, per cut date and dimensions.
 
     A min, max or count_distinct can't be had from net changes alone: which value is next when the
     highest goes? So its column becomes part of the grain, and the net count of each value is kept.
 #}
-{% macro daily_cut(from_cte) -%}
-    {%- if not execute -%}
-        {%- do return('') -%}
-    {%- endif -%}
-    {%- set cut = _daily_cut_of(model) -%}
+{% macro daily_cut(count, from_cte) -%}
+    {%- set cut = _checked_count(count) -%}
     {%- set grain = [cut.cut_column] + cut.dimensions + cut['values'] -%}
     select
         {%- for column in grain %}
@@ -34,23 +31,22 @@
 {%- endmacro %}
 
 {#
-    The declaration of a count, checked: {cut_column, dimensions, values (columns that min, max and
+    A count's declaration, checked: {cut_column, dimensions, values (columns that min, max and
     count_distinct are of), sums (column of the days -> {daily, type}), count (the column that
     counts rows), measures (as declared)}.
 #}
-{% macro _daily_cut_of(node) -%}
-    {%- set declared = node.config.meta.daily_cut if node.config.meta else none -%}
+{% macro _checked_count(declared) -%}
     {%- set cut = {
         'cut_column': 'cut_date', 'dimensions': [], 'values': [], 'sums': {}, 'measures': {},
     } -%}
     {%- set problems = [] -%}
     {%- if declared is not mapping -%}
-        {%- do problems.append('is missing') -%}
+        {%- do problems.append('it must be a mapping, got ' ~ declared) -%}
         {%- set declared = {} -%}
     {%- endif -%}
     {%- for name in declared if name not in ('cut_column', 'dimensions', 'measures') -%}
         {%- do problems.append(
-            'has ' ~ name ~ ', it may have cut_column, dimensions and measures'
+            'it has ' ~ name ~ ', but only cut_column, dimensions and measures are known'
         ) -%}
     {%- endfor -%}
     {%- do cut.update(cut_column=declared.get('cut_column', 'cut_date')) -%}
@@ -107,25 +103,11 @@
     {%- endif -%}
     {%- if problems -%}
         {%- do exceptions.raise_compiler_error(
-            node.name ~ ': config meta daily_cut ' ~ problems | join('; ') ~ ". Example: "
+            'The declaration of a count is wrong: ' ~ problems | join('; ') ~ ". Example: "
             ~ "{dimensions: [user_id], measures: {order_count: {aggregate: count}, "
             ~ "amount_sum: {aggregate: sum, column: amount, type: 'decimal(38, 2)'}}}"
         ) -%}
     {%- endif -%}
     {%- do cut.update(measures=measures) -%}
     {%- do return(cut) -%}
-{%- endmacro %}
-
-{# The node of the model that declares a count, by its name or its relation. #}
-{% macro _days_of(days) -%}
-    {%- set relation = days if days is string else days.identifier -%}
-    {%- set name = relation | replace('__dbt__cte__', '') -%}
-    {%- for node in graph.nodes.values()
-        if node.resource_type == 'model' and name in (node.alias, node.name) -%}
-        {%- do return(node) -%}
-    {%- endfor -%}
-    {%- do exceptions.raise_compiler_error(
-        'no model is called ' ~ name ~ '; days must be the model whose config meta daily_cut '
-        ~ 'declares the count'
-    ) -%}
 {%- endmacro %}

@@ -1,12 +1,8 @@
 {#
-    A level above the days: the days' net changes summed up by month or year. `days` is the model
-    that declares the count.
+    A level above the days: the days' net changes summed up by month or year.
 #}
-{% macro roll_up(from_cte, days, of_column, into) -%}
-    {%- if not execute -%}
-        {%- do return('') -%}
-    {%- endif -%}
-    {%- set cut = _daily_cut_of(_days_of(days)) -%}
+{% macro roll_up(count, from_cte, of_column, into) -%}
+    {%- set cut = _checked_count(count) -%}
     {%- set grain = cut.dimensions + cut['values'] -%}
     {%- set period = {'cut_month': 'month', 'cut_year': 'year'}[into] -%}
     select

@@ -6,7 +6,7 @@
     opens no other partition. A level that has closed further periods since then is read as before,
     and the days still hold them: the sum stays the same.
 #}
-{% macro to_date(days, months=none, years=none, as_of=none) -%}
+{% macro to_date(count, days, months=none, years=none, as_of=none) -%}
     {%- if not execute -%}
         {%- do return('') -%}
     {%- endif -%}
@@ -15,7 +15,7 @@
             "to_date: as_of must be a day, got '" ~ as_of ~ "'. Example: as_of='2026-03-01'"
         ) -%}
     {%- endif -%}
-    {%- set cut = _daily_cut_of(_days_of(days)) -%}
+    {%- set cut = _checked_count(count) -%}
     {%- set grain = cut.dimensions + cut['values'] -%}
     {%- set totals = _sum_of_levels(cut, grain, _levels(cut, days, months, years, as_of)) -%}
     {%- if not cut['values'] -%}

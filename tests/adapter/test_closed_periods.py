@@ -14,18 +14,18 @@ from dbt.adapters.sparksession.connections import literal
 from tests.support.dbt_project import REPO, DbtProject
 
 COUNT = """
-    models:
-      - name: sales_1d
-        config:
-          meta:
-            daily_cut:
-              dimensions: [city]
-              measures:
-                sales: {aggregate: count}
-                amount_sum: {aggregate: sum, column: amount}
-                amount_max: {aggregate: max, column: amount}
-                amount_min: {aggregate: min, column: amount}
-                buyers: {aggregate: count_distinct, column: buyer}
+    {% macro sales() %}
+        {% do return({
+            'dimensions': ['city'],
+            'measures': {
+                'sales': {'aggregate': 'count'},
+                'amount_sum': {'aggregate': 'sum', 'column': 'amount'},
+                'amount_max': {'aggregate': 'max', 'column': 'amount'},
+                'amount_min': {'aggregate': 'min', 'column': 'amount'},
+                'buyers': {'aggregate': 'count_distinct', 'column': 'buyer'},
+            },
+        }) %}
+    {% endmacro %}
 """
 SETTINGS = "materialized='incremental', incremental_strategy='replace_partitions', sort_by='city'"
 LEVEL = """
@@ -35,9 +35,9 @@ LEVEL = """
             ref('{finer}'), by='{by}', period='{period}', into='{into}'
         ) }}}}
     )
-    {{{{ roll_up(from_cte='finer', days='sales_1d', of_column='{by}', into='{into}') }}}}
+    {{{{ roll_up(sales(), from_cte='finer', of_column='{by}', into='{into}') }}}}
 """
-TOTALS = "{{ to_date(ref('sales_1d'), months=ref('sales_1m'), years=ref('sales_1y')) }}"
+TOTALS = "{{ to_date(sales(), ref('sales_1d'), ref('sales_1m'), ref('sales_1y')) }}"
 FILES = {
     "models/sources.yml": """
         sources:
@@ -45,13 +45,13 @@ FILES = {
             schema: src
             tables: [{name: log}]
     """,
-    "models/sales.yml": COUNT,
+    "macros/sales.sql": COUNT,
     "models/sales_1d.sql": f"""
         {{{{ config({SETTINGS}, partition_by='cut_date') }}}}
         with changes as (
             select * from {{{{ changed_partitions(source('src', 'log'), by='cut_date') }}}}
         )
-        {{{{ daily_cut(from_cte='changes') }}}}
+        {{{{ daily_cut(sales(), from_cte='changes') }}}}
     """,
     "models/sales_1m.sql": LEVEL.format(
         settings=SETTINGS, finer="sales_1d", by="cut_date", period="month", into="cut_month"
@@ -169,25 +169,17 @@ def test_a_day_that_is_none_is_refused(project: DbtProject) -> None:
 
 
 def test_every_mistake_of_a_declaration_is_told(project: DbtProject) -> None:
+    wrong = {
+        "dimension": ["city"],
+        "dimensions": "city",
+        "measures": {"sales": {"aggregate": "median"}, "amount_sum": {"aggregate": "sum"}},
+    }
     project.write(
-        {
-            "models/sales.yml": """
-                models:
-                  - name: sales_1d
-                    config:
-                      meta:
-                        daily_cut:
-                          dimension: [city]
-                          dimensions: city
-                          measures:
-                            sales: {aggregate: median}
-                            amount_sum: {aggregate: sum}
-            """
-        }
+        {"macros/sales.sql": f"{{% macro sales() %}}{{% do return({wrong}) %}}{{% endmacro %}}"}
     )
     outcome = project.run("compile", expect_ok=False)
     said = f"{outcome.log} {outcome.exception}"
-    assert "has dimension, it may have cut_column, dimensions and measures" in said
+    assert "it has dimension, but only cut_column, dimensions and measures are known" in said
     assert "dimensions must be a list of column names, got city" in said
     assert "measure sales must have an aggregate of count, sum, min, max" in said
     assert "measure amount_sum must name its column" in said

@@ -19,7 +19,7 @@ from tests.support import histories, oracle
 from tests.support.warehouse import Warehouse, differing
 
 AS_OF = (
-    "select * from ({{{{ to_date(ref('dws_trade__user_status_1d'), "
+    "select * from ({{{{ to_date(user_status(), ref('dws_trade__user_status_1d'), "
     "ref('dws_trade__user_status_1m'), ref('dws_trade__user_status_1y'), as_of='{day}') }}}})"
 )
 

@@ -54,6 +54,24 @@ def test_the_latest_rows_are_the_servers_own(in_one_go: Warehouse, table: str) -
     latest.compare(in_one_go, "maxwell", table)
 
 
+def test_the_coupon_totals_are_those_of_the_coupons_that_are_there(in_one_go: Warehouse) -> None:
+    wanted: dict[tuple, list] = {}
+    for row in in_one_go.query("select user_id, state, amount from dw.dwd_trade__coupon_latest"):
+        wanted.setdefault((row["user_id"], row["state"]), []).append(row["amount"])
+
+    got = {
+        (row["user_id"], row["state"]): tuple(row.values())[2:]
+        for row in in_one_go.query("select * from dw.dws_trade__user_coupon_td")
+    }
+
+    print(f"{len(wanted)} totals of coupons compared")
+    assert len(wanted) > 300
+    assert got == {
+        key: (len(amounts), sum(amounts), max(amounts), min(amounts))
+        for key, amounts in wanted.items()
+    }
+
+
 def test_a_full_refresh_gives_the_same_tables(
     in_one_go: Warehouse, expected: dict[str, list[str]]
 ) -> None:
@@ -193,6 +211,13 @@ def test_plain_dbt_commands_work(in_one_go: Warehouse) -> None:
     catalog = (in_one_go.target / "catalog.json").read_text(encoding="utf-8")
     for name in ("ods_binlog", "dwd_trade__order_changelog", "dws_trade__user_status_1d"):
         assert f"model.binlog_warehouse.{name}" in catalog
+
+
+def test_the_models_do_what_their_unit_tests_say(in_one_go: Warehouse) -> None:
+    outcome = in_one_go.run("test", "--select", "test_type:unit")
+
+    print(f"{len(outcome.results)} unit tests")
+    assert set(outcome.statuses().values()) == {"pass"}
 
 
 def test_every_commit_says_run_code_and_inputs(in_one_go: Warehouse) -> None:

@@ -63,17 +63,17 @@ def closed_periods(relation: Any, by: str, period: str, into: str) -> Any:
     return relation
 
 
-def daily_cut(from_cte: str) -> str:
-    """Any query of the CTE: the macro asks for a declaration, which isn't there."""
-    return f"select * from {from_cte}"
-
-
-def roll_up(from_cte: str, days: str, of_column: str, into: str) -> str:
+def daily_cut(count: Any, from_cte: str) -> str:
     """Any query of the CTE."""
     return f"select * from {from_cte}"
 
 
-def to_date(days: Any, months: Any = None, years: Any = None, as_of: str | None = None) -> str:
+def roll_up(count: Any, from_cte: str, of_column: str, into: str) -> str:
+    """Any query of the CTE."""
+    return f"select * from {from_cte}"
+
+
+def to_date(count: Any, days: Any, months: Any = None, years: Any = None, as_of: Any = None) -> str:
     """Any query of the days."""
     return f"select * from {days}"
 

@@ -18,7 +18,7 @@ dwd_trade__order_changelog as (
 ),
 
 net_changes as (
-    {{ daily_cut(from_cte='dwd_trade__order_changelog') }}
+    {{ daily_cut(count=user_status(), from_cte='dwd_trade__order_changelog') }}
 )
 
 select * from net_changes

@@ -28,8 +28,8 @@ dws_trade__user_status_1d as (
 net_changes as (
     {{
         roll_up(
+            count=user_status(),
             from_cte='dws_trade__user_status_1d',
-            days='dws_trade__user_status_1d',
             of_column='cut_date',
             into='cut_month',
         )

@@ -28,8 +28,8 @@ dws_trade__user_status_1m as (
 net_changes as (
     {{
         roll_up(
+            count=user_status(),
             from_cte='dws_trade__user_status_1m',
-            days='dws_trade__user_status_1d',
             of_column='cut_month',
             into='cut_year',
         )

@@ -16,6 +16,7 @@ totals as (
         (
             {{
                 to_date(
+                    count=user_status(),
                     days=ref('dws_trade__user_status_1d'),
                     months=ref('dws_trade__user_status_1m'),
                     years=ref('dws_trade__user_status_1y'),
