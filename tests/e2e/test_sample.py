@@ -216,8 +216,10 @@ def test_plain_dbt_commands_work(in_one_go: Warehouse) -> None:
 def test_the_models_do_what_their_unit_tests_say(in_one_go: Warehouse) -> None:
     outcome = in_one_go.run("test", "--select", "test_type:unit")
 
-    print(f"{len(outcome.results)} unit tests")
-    assert set(outcome.statuses().values()) == {"pass"}
+    tests = [one for name, one in outcome.statuses().items() if "on-run-end" not in name]
+    print(f"{len(tests)} unit tests")
+    assert len(tests) > 50
+    assert set(tests) == {"pass"}
 
 
 def test_every_commit_says_run_code_and_inputs(in_one_go: Warehouse) -> None:
