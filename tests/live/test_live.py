@@ -374,6 +374,8 @@ def check_loads(live: Live) -> None:
         "group by partition_number) as places where begin < first and last < end"
     )
     assert among == [PARTITIONS]
+    # a kill came near each of the first ones
+    assert live.bootstraps.asked > len(BOOTSTRAPPED)
     taken = [one for one in live.builds.done() if one["ok"]]
     before = [one for one in taken if one["ended"] < (live.loaded or 0)]
     print(f"rows of loads: {rows}; Maxwell was asked {live.bootstraps.asked} times")
