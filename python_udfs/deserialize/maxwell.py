@@ -9,6 +9,9 @@ What they mean, as seen from a real producer:
   leaves no trace.
 - `position` is shared by the rows of one statement. The last row of a transaction has
   commit: true and no xoffset: (position, xoffset, commit) tells rows apart and orders them.
+- With bootstrapper=async (the default) a table's changes are held back while it is bootstrapped,
+  and come afterwards without xid and with an xoffset that counts them from the process's start:
+  of such a change sent again nobody can tell that it is the same.
 - `old` holds changed columns only. A column that is null there was null; one that is absent has
   the value it has in `data`. A key change is one update with the old key in `old`.
 - A row image that isn't FULL leaves columns out of `data`, and usually has no `old`.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.support.warehouse import Warehouse
 
-MODELS = "+dws_trade__user_status_td"
+MODELS = "+dws_trade__user_status_td path:models/ods/shop"
 BUILDS = "builds.jsonl"
 STOP = "stop"
 

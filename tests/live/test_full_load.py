@@ -31,7 +31,7 @@ from tests.support.mysql_server import (
     MysqlServer,
     mysql_client,
     mysql_folder,
-    value_of,
+    rows_of,
 )
 from tests.support.warehouse import Warehouse, differing
 
@@ -141,20 +141,8 @@ def decoded(warehouse: Warehouse, table: str, kinds: dict[str, str]) -> dict[int
 
 def held(client: MysqlClient, table: str, kinds: dict[str, str]) -> dict[int, dict[str, Any]]:
     """Key -> row, as the server holds it."""
-    expressions = {}
-    for name, kind in kinds.items():
-        column = f"`{name.replace('`', '``')}`"
-        # by themselves their bytes are no number, not the whole number and no UTF-8
-        add = {"bit(64)": f"{column} + 0", "float": f"{column} + 0e0"}
-        text = f"convert({column} using utf8mb4)" if kind.startswith("varchar") else column
-        expressions[name] = add.get(kind, text)
-    rows = client.table(expressions.values(), f"from {table}")
     first = next(iter(kinds))
-    found = {}
-    for row in rows:
-        values = {name: value_of(kinds[name], row[expressions[name]]) for name in kinds}
-        found[int(values[first])] = values
-    return found
+    return {int(row[first]): row for row in rows_of(client, table, kinds)}
 
 
 def test_every_row_of_an_order_table_lands_once_with_its_values(

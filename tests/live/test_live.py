@@ -1,7 +1,18 @@
 """MySQL -> Maxwell -> Kafka -> dbt while statements come in and processes are killed; at the end
 the tables say what the server itself says.
 
-    LIVE_SECONDS  how long statements come in, default 240
+The tables hold rows before Maxwell first starts, which the log never tells. They come by full
+loads in the middle of it all: some tables by Maxwell's own bootstrap, among the log's messages,
+the others by `make full-load`, as files beside Kafka. The table without key can't be loaded, and
+is empty at first.
+
+Maxwell is killed in a bootstrap too. It begins that one anew by itself, so rows come twice. But
+what it had called complete and not got to the broker yet would be lost: nobody can tell, so what
+an operator does is done here, a bootstrap that a kill came near is asked for again. Maxwell runs
+with bootstrapper=sync; what its default would lose is told in tests/support/maxwell.py.
+
+    LIVE_SECONDS  how long statements come in at least, default 240; they go on until all is loaded
+                  and a build has ended well
     LIVE_SEED     seed of the statements and of the order of the kills, default a random one
 """
 
@@ -22,46 +33,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.live.builds import BUILDS, STOP
-from tests.live.workload import TABLE, Writer, create_table
+from tests.live.loads import Bootstraps, FullLoads
+from tests.live.side_tables import KEYS, REACHED, TABLES, SideTable
+from tests.live.workload import BEYOND, TABLE, Writer, create_table, fill, statements
 from tests.support.dbt_project import REPO
 from tests.support.kafka_broker import KafkaBroker, kafka_lib
-from tests.support.maxwell import Maxwell, maxwell_lib
-from tests.support.mysql_server import MysqlServer, mysql_client, mysql_folder, value_of
+from tests.support.latest import VIEWS, declaration
+from tests.support.maxwell import Maxwell, maxwell_lib, place
+from tests.support.mysql_server import MysqlServer, mysql_client, mysql_folder, rows_of
 from tests.support.warehouse import Warehouse, differing
 
 TOPIC, PARTITIONS = "maxwell", 3
-LONGEST_PAUSE = 0.03  # s between two statements of a writer
+LONGEST_PAUSE = 0.03  # s between two statements of a writer of orders
+LONGEST_SIDE_PAUSE = 0.3  # and of another table
 WAIT = 300  # s, for what has to come by itself
-# of each change the row that it leaves, and the key that it leaves no row of
-LATEST = """
-with changes as (
-    select *, true as is_there, order_id as key
-    from dw.ods_shop__order_info
-    where reject_reason is null and op_type <> 'delete'
-    union all
-    select *, false as is_there, before.order_id as key
-    from dw.ods_shop__order_info
-    where reject_reason is null
-        and (op_type = 'delete' or op_type = 'update' and before.order_id <> order_id)
-),
-numbered as (
-    select *, row_number() over (
-        partition by key order by binlog_file_number desc, binlog_position desc, row_number desc
-    ) as place
-    from changes
-)
-select * from numbered where place = 1 and is_there
-"""
+BOOTSTRAPPED = (TABLE, "shop.order_address", "shop.product_price")
+FULLY_LOADED = ("shop.coupon", "shop.user_account")
+ROW_OPS = "'insert', 'update', 'delete'"
 
 
 def columns() -> dict[str, str]:
-    """Column -> MySQL type, as the project declares the table."""
-    text = (REPO / "models" / "ods" / "shop" / "_shop__models.yml").read_text(encoding="utf-8")
-    [model] = [one for one in yaml.safe_load(text)["models"] if one["name"].endswith("order_info")]
-    return model["config"]["meta"]["source"]["columns"]
+    """Column -> MySQL type, as the project declares the orders' table."""
+    return declaration("order_info")["columns"]
 
 
 class Builds:
@@ -99,6 +94,9 @@ class Builds:
         """Whether a build has ended since the start."""
         return len(self.done()) > self._ended_before
 
+    def one_was_good(self) -> bool:
+        return any(one["ok"] for one in self.done())
+
     def done(self) -> list[dict[str, Any]]:
         path = self._folder / BUILDS
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -116,8 +114,10 @@ class Live:
             )
         self.kills: Counter[str] = Counter()
         self.broker_down: list[tuple[float, float]] = []  # from, until
+        self.loaded: float | None = None  # when all was loaded
         self.restarts = 0  # of a Maxwell that ended by itself
         self.columns = columns()
+        self.sides = [SideTable(name, declaration(name)) for name in TABLES]
         for name in ("broker", "mysql", "maxwell", "dbt"):
             (folder / name).mkdir()
         self.broker = KafkaBroker(folder / "broker", lib)
@@ -126,7 +126,12 @@ class Live:
         self.mysql = MysqlServer(folder / "mysql", server, client)
         stack.callback(self.mysql.stop)
         self.client = self.mysql.connect()
-        for statement in create_table(self.columns)[:2]:
+        for statement in [
+            *create_table(self.columns)[:2],
+            *fill(seed, self.columns),
+            *(one.create() for one in self.sides),
+            *(one.fill(seed) for one in self.sides if one.key),
+        ]:
             self.client.execute(statement)
         self.maxwell = Maxwell(
             folder / "maxwell",
@@ -137,8 +142,6 @@ class Live:
             "exclude: *.*, include: shop.*",
         )
         stack.callback(self.maxwell.stop)
-        self.wait(lambda: "Binlog connected" in self.maxwell.log.read_text(), "Maxwell")
-        self.client.execute(create_table(self.columns)[2])
         self.warehouse = Warehouse(
             folder / "dbt",
             kafka_servers=self.broker.servers,
@@ -146,12 +149,17 @@ class Live:
             # a build that meets a dead broker gives up soon
             kafka_options=json.dumps({"default.api.timeout.ms": 5000}),
         )
-        self.warehouse.env["LANDING"] = ""
+        self.bootstraps = Bootstraps(self.client, self.maxwell)
+        self.loads = FullLoads(self.warehouse, self.mysql, folder / "full_load.log")
+        stack.callback(self.loads.kill)
+        self.wait(lambda: "Binlog connected" in self.maxwell.log.read_text(), "Maxwell")
+        self.client.execute(create_table(self.columns)[2])
         self.builds = Builds(self.warehouse)
         stack.callback(self.builds.kill)
+        plays = [(TABLE, statements(seed, one, self.columns), LONGEST_PAUSE) for one in range(2)]
+        plays += [(one.name, one.statements(seed), LONGEST_SIDE_PAUSE) for one in self.sides]
         self.writers = [
-            Writer(seed, number, self.mysql.connect(), self.columns, LONGEST_PAUSE)
-            for number in range(2)
+            (table, Writer(play, self.mysql.connect(), pause)) for table, play, pause in plays
         ]
 
     def wait(self, is_so: Callable[[], bool], what: str) -> None:
@@ -162,13 +170,38 @@ class Live:
             time.sleep(0.5)
 
     def tend(self) -> None:
-        """Start Maxwell again where it has ended, as whoever runs it does."""
+        """Start Maxwell again where it has ended, and see to the loads, as whoever runs it does."""
         if not self.maxwell.is_running:
             self.restarts += 1
             self.maxwell.start()
+        self.bootstraps.tend()
+        self.loads.tend()
+        asked = self.bootstraps.asked > 0
+        if asked and self.bootstraps.are_done and self.loads.are_done:
+            self.loaded = self.loaded or time.time()
+
+    def load(self, table: str) -> None:
+        """Ask for all loads, and kill Maxwell while it reads `table`."""
+        for one in BOOTSTRAPPED:
+            self.bootstraps.ask(one)
+        self.loads.ask(*FULLY_LOADED)
+        deadline = time.monotonic() + WAIT
+        while not self.bootstraps.is_sending(table):
+            assert time.monotonic() < deadline, "Maxwell didn't begin a bootstrap"
+            if not self.maxwell.is_running:
+                self.tend()
+            time.sleep(0.02)  # `wait` would look too seldom
+        self.kill("maxwell", 0)
+
+    def may_kill(self, name: str, is_late: bool) -> bool:
+        """Whether the test goes on if that is killed (once more). Late it waits for dbt."""
+        if name == "loads":
+            return not (self.loads.are_done or self.kills[name])
+        # a process's first build takes much longer than the others
+        return name != "builds" or not self.kills[name] or (self.builds.one_ended() and not is_late)
 
     def kill(self, name: str, pause: float) -> None:
-        """Kill one of maxwell, broker and builds; start it again `pause` seconds later."""
+        """Kill one of maxwell, broker, builds and loads; start it again `pause` seconds later."""
         victim: Any = getattr(self, name)
         began = time.time()
         victim.kill()
@@ -180,30 +213,19 @@ class Live:
 
     def drain(self) -> None:
         """Stop the writers and wait until the broker has all that they wrote."""
-        for one in self.writers:
+        for _, one in self.writers:
             one.stop()
-        end = _place(*self.client.query("show master status")[0][:2])
-
-        def is_there() -> bool:
-            # Maxwell notes a position once the broker has all messages before it
-            [noted] = self.client.query(
-                "select binlog_file, binlog_position from maxwell.positions"
-            )
-            return _place(*noted) >= end
-
-        self.wait(is_there, "Maxwell to come to the binlog's end")
+        end = place(*self.client.query("show master status")[0][:2])
+        self.wait(lambda: self.maxwell.noted(self.client) >= end, "Maxwell at the binlog's end")
 
     @property
-    def changes(self) -> Counter[str]:
-        """insert, update, delete -> rows, of all that was written."""
-        total = Counter({"insert": 1, "update": 0, "delete": 0})  # the fence
-        for one in self.writers:
-            total.update(one.changes)
-        return total
-
-
-def _place(file: str, position: str) -> tuple[int, int]:
-    return int(file.rpartition(".")[2]), int(position)
+    def changes(self) -> dict[str, Counter[str]]:
+        """Table -> insert, update, delete -> rows, of all that was written since Maxwell runs."""
+        total = {table: Counter[str]() for table, _ in self.writers}
+        total[TABLE]["insert"] = 1  # the fence
+        for table, one in self.writers:
+            total[table].update(one.changes)
+        return {table: +one for table, one in total.items()}
 
 
 @pytest.fixture
@@ -222,18 +244,24 @@ def seed() -> int:
 @pytest.mark.live
 def test_tables_equal_the_servers_own_after_kills_of_everything(live: Live, seed: int) -> None:
     chance = random.Random(f"{seed}/kills")
-    until = time.monotonic() + float(os.environ.get("LIVE_SECONDS", "240"))
+    seconds = float(os.environ.get("LIVE_SECONDS", "240"))
+    load_at = time.monotonic() + seconds * chance.uniform(0.1, 0.4)
+    until = time.monotonic() + seconds
     deck: list[str] = []
-    while time.monotonic() < until:
+    # the last build has to find a warehouse that an earlier one has left
+    while time.monotonic() < until or not (live.loaded and live.builds.one_was_good()):
+        assert time.monotonic() < until + WAIT, "the loads or the first build came to no end"
         pause = time.monotonic() + chance.uniform(4, 20)
         while time.monotonic() < pause:
             live.tend()
             time.sleep(0.2)
+        if load_at is not None and time.monotonic() > load_at:
+            load_at = None
+            live.load(chance.choice(BOOTSTRAPPED))
         if not deck:
-            deck = chance.sample(["maxwell", "broker", "builds"], 3)
+            deck = chance.sample(["maxwell", "broker", "builds", "loads"], 4)
         name = deck.pop()
-        # most kills of dbt meet a later build than its first one, which takes much longer
-        if name != "builds" or live.builds.one_ended() or chance.random() < 0.2:
+        if live.may_kill(name, time.monotonic() > until):
             live.kill(name, chance.choice([0, 0, 1, 4]))
     live.drain()
     live.builds.finish()
@@ -245,6 +273,7 @@ def test_tables_equal_the_servers_own_after_kills_of_everything(live: Live, seed
     check_counts(live)
     check_rows(live)
     check_messages(live)
+    check_loads(live)
     check_builds(live)
 
 
@@ -262,17 +291,35 @@ def check_counts(live: Live) -> None:
 
 
 def check_rows(live: Live) -> None:
-    """The latest images of all keys are the server's rows, in every column."""
-    names = list(live.columns)
-    expected = {
-        int(row["order_id"]): {name: value_of(live.columns[name], row[name]) for name in names}
-        for row in live.client.table(names, f"from {TABLE}")
-    }
-    latest = live.warehouse.query(LATEST)
-    got = {int(row["key"]): {name: row[name] for name in names} for row in latest}
-    assert differing(expected, got) == []
-    assert len(expected) > 50
-    print(f"{len(expected)} rows equal")
+    """The latest rows are the server's rows, in every column; some came by loads alone."""
+    compared, by_loads = 0, Counter[str]()
+    for table in [TABLE, *(one.name for one in live.sides)]:
+        name = table.removeprefix("shop.")
+        declared = declaration(name)
+        kinds, key = declared["columns"], declared["primary_key"]
+        expected = rows_of(live.client, table, kinds)
+        latest = live.warehouse.query(f"select * from dw.{VIEWS[name]}")
+        got = [{column: row[column] for column in kinds} for row in latest]
+        assert differing(_keyed(expected, key), _keyed(got, key)) == [], table
+        assert len(got) == len(expected) > 20
+        compared += len(got)
+        if key:
+            by_loads[table] = sum(row["binlog_file_number"] == -1 for row in latest)
+    assert set(by_loads) == {*BOOTSTRAPPED, *FULLY_LOADED}
+    # of these the log can't tell anything
+    assert by_loads[TABLE] >= len(BEYOND)
+    assert min(by_loads.values()) >= (KEYS - REACHED) // 2
+    print(f"{compared} rows of {len(live.sides) + 1} tables equal")
+    print(f"{by_loads.total()} of them came by loads alone: {dict(by_loads)}")
+
+
+def _keyed(rows: list[dict[str, Any]], key: list[str]) -> dict[Any, Any]:
+    """Key -> row; without key: row -> how often."""
+    if not key:
+        return Counter(tuple(row.items()) for row in rows)
+    keyed = {tuple(row[name] for name in key): row for row in rows}
+    assert len(keyed) == len(rows)
+    return keyed
 
 
 def check_messages(live: Live) -> None:
@@ -282,20 +329,59 @@ def check_messages(live: Live) -> None:
         for row in live.warehouse.query(
             "select partition_number, min(message_offset) as least, max(message_offset) as most, "
             "count(*) as n, count(distinct message_offset) as offsets "
-            "from dw.ods_binlog group by partition_number"
+            f"from dw.ods_binlog where topic = '{TOPIC}' group by partition_number"
         )
     }
     ends = live.broker.ends(TOPIC, PARTITIONS)
     assert held == {one: (0, end - 1, end, end) for one, end in enumerate(ends)}
     assert live.warehouse.column("select count(*) from dw.meta_quarantine") == [0]
-    typed = live.warehouse.query(
-        "select op_type, count(*) as n, count(distinct unique_key) as changes "
-        "from dw.ods_shop__order_info group by op_type"
+    for table, changes in live.changes.items():
+        typed = live.warehouse.query(
+            "select op_type, count(*) as n, count(distinct unique_key) as changes "
+            f"from dw.ods_shop__{table.removeprefix('shop.')} "
+            f"where metadata_op_type in ({ROW_OPS}) group by op_type"
+        )
+        assert {row["op_type"]: row["changes"] for row in typed} == changes, table
+        assert {row["op_type"]: row["n"] for row in typed} == changes, table
+    changes = sum(live.changes.values(), Counter())
+    [sent] = live.warehouse.column(
+        f"select count(*) from dw.ods_binlog where op in ({ROW_OPS}) and database_name = 'shop'"
     )
-    assert {row["op_type"]: row["changes"] for row in typed} == live.changes
-    assert {row["op_type"]: row["n"] for row in typed} == live.changes
-    print(f"{sum(ends)} messages, {live.changes.total()} changes: {dict(live.changes)}")
-    print(f"{sum(ends) - live.changes.total()} messages were sent again")
+    print(f"{sum(ends)} messages, {changes.total()} changes: {dict(changes)}")
+    print(f"{sent - changes.total()} changes were sent again")
+
+
+def check_loads(live: Live) -> None:
+    """Load rows stand among the log's; a table may have been loaded more than once."""
+    rows = {
+        (row["topic"].rpartition(".")[0] or TOPIC, row["table"]): row["n"]
+        for row in live.warehouse.query(
+            "select topic, concat_ws('.', database_name, table_name) as table, count(*) as n "
+            "from dw.ods_binlog where op = 'snapshot' group by all"
+        )
+    }
+    landed = {(f"full_load.{table}", table): n for table, n in live.loads.rows.items()}
+    # one that was killed when its rows had landed, and made again, stands there twice
+    assert {one for one in rows if one[0] != TOPIC} == set(landed)
+    assert all(rows[one] >= n for one, n in landed.items())
+    assert {table for topic, table in rows if topic == TOPIC} == set(BOOTSTRAPPED)
+    among = live.warehouse.column(
+        "select count(*) from (select min(if(op = 'snapshot', message_offset, null)) as first, "
+        "max(if(op = 'snapshot', message_offset, null)) as last, "
+        f"min(if(op in ({ROW_OPS}), message_offset, null)) as begin, "
+        f"max(if(op in ({ROW_OPS}), message_offset, null)) as end "
+        f"from dw.ods_binlog where topic = '{TOPIC}' and table_name = 'order_info' "
+        "group by partition_number) as places where begin < first and last < end"
+    )
+    assert among == [PARTITIONS]
+    # a kill came near each of the first ones
+    assert live.bootstraps.asked > len(BOOTSTRAPPED)
+    taken = [one for one in live.builds.done() if one["ok"]]
+    before = [one for one in taken if one["ended"] < (live.loaded or 0)]
+    print(f"rows of loads: {rows}; Maxwell was asked {live.bootstraps.asked} times")
+    print(
+        f"{len(before)} builds ended well before all was loaded, {len(taken) - len(before)} after"
+    )
 
 
 def check_builds(live: Live) -> None:
@@ -314,8 +400,8 @@ def check_builds(live: Live) -> None:
     assert len(builds) > len(failed)
     print(f"{len(builds)} builds ended, {len(failed)} of them failed without a broker")
     print(f"kills: {dict(live.kills)}; Maxwell gave up {live.restarts} times")
-    for number, one in enumerate(live.writers):
-        print(f"writer {number}: {one.sent} statements, {one.refused} of them refused")
+    for table, one in live.writers:
+        print(f"writer of {table}: {one.sent} statements, {one.refused} of them refused")
 
 
 def _whole(text: str | None) -> int | None:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import islice
+from random import Random
 
+import pytest
+
+from tests.live.side_tables import KEYS as SIDE_KEYS
+from tests.live.side_tables import REACHED, TABLES, SideTable, literal
 from tests.live.test_live import columns
-from tests.live.workload import FENCE, KEYS, POOLS, statements
+from tests.live.workload import BEYOND, FENCE, KEYS, NO_USER, POOLS, statements
+from tests.support.histories import USERS
+from tests.support.latest import declaration
 
 
 def test_a_writers_statements_follow_from_the_seed():
@@ -24,6 +31,8 @@ def test_writers_have_keys_of_their_own():
         assert low <= min(pool) and max(pool) <= high
         assert not low <= FENCE <= high
     assert KEYS[0][1] < KEYS[1][0]
+    assert not set(BEYOND) & {FENCE, *POOLS[0], *POOLS[1]}
+    assert NO_USER not in USERS
 
 
 def test_every_kind_of_statement_comes_up_and_transactions_end():
@@ -47,3 +56,35 @@ def test_every_kind_of_statement_comes_up_and_transactions_end():
         *("insert", "update", "delete", "upsert", "replace"),
     }
     assert min(counts.values()) > 20
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_side_table_gets_statements_of_each_kind(name: str) -> None:
+    table = SideTable(name, declaration(name))
+
+    def first(seed: int) -> list[tuple[str, str]]:
+        return list(islice(table.statements(seed), 2000))
+
+    assert first(1) == first(1) != first(2)
+    counts = Counter(kind for kind, _ in first(1))
+    assert counts.keys() == {"begin", "commit", "rollback", "insert", "update", "delete"}
+    assert min(counts.values()) > 20
+    keys = [tuple(table._key(number)) for number in range(SIDE_KEYS)]
+    if table.key:
+        assert len(set(keys)) == SIDE_KEYS
+        beyond = [f"({', '.join(one)}" for one in keys[REACHED:]]
+        assert not [sql for _, sql in first(1) if any(f"{one}," in sql for one in beyond)]
+
+
+def test_a_literal_is_of_its_type() -> None:
+    random = Random(1)
+
+    def some(kind: str) -> set[str]:
+        return {literal(random, kind) for _ in range(300)}
+
+    assert some("bit(2)") == {"null", "0", "1", "2", "3"}
+    assert some("enum('a','b')") == {"null", "'a'", "'b'"}
+    assert {"null", "0.0000", "-0.0001", "999.9999"} < some("decimal(7,4)")
+    assert some("tinyint") == {"null", "0", "1", "-1", "127", "-128"}
+    times = some("timestamp(3)") - {"null"}
+    assert all(re.fullmatch(r"'2026-03-\d\d \d\d:\d\d:\d\d\.\d{3}'", one) for one in times)

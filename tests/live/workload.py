@@ -22,6 +22,8 @@ POOLS = [
     [*range(120), *range(2**53 - 10, 2**53 + 20)],
     [*range(2**63 - 60, 2**63 + 60), *range(MAX_UNSIGNED - 30, MAX_UNSIGNED + 1)],
 ]
+BEYOND = range(10**6, 10**6 + 4000)  # keys that no writer changes
+NO_USER = 4242  # none of USERS
 FENCE = 2**62  # a row that stays: no lock on the gap behind a writer's last key meets the other
 AMOUNTS = ("0.00", "0.01", "-0.01", "10.50", "99.90", "-1000.00", str(MAX_AMOUNT), None)
 EXPECTED_ERRORS = {
@@ -40,6 +42,19 @@ def create_table(columns: dict[str, str]) -> list[str]:
         "create database shop",
         f"create table {TABLE} ({body}) engine=innodb",
         f"insert into {TABLE} (order_id, amount) values ({FENCE}, 0)",
+    ]
+
+
+def fill(seed: int, columns: dict[str, str]) -> list[str]:
+    """Statements that bring rows that writers meet, and BEYOND, which they leave alone."""
+    made = _Writer(Random(f"{seed}/fill"), 0, columns)
+    keys = [*(key for pool in POOLS for key in pool[::2]), *BEYOND]
+    parts = [keys[first : first + 500] for first in range(0, len(keys), 500)]
+    beyond = f"order_id between {BEYOND[0]} and {BEYOND[-1]}"
+    return [
+        *(f"insert into {TABLE} values {', '.join(map(made.row, part))}" for part in parts),
+        # writers change orders by user too
+        f"update {TABLE} set user_id = {NO_USER} where {beyond}",
     ]
 
 
@@ -220,17 +235,18 @@ class Writer:
     """A thread that sends a writer's statements until it is told to stop.
 
     Attributes:
+        play: the statements, see `statements`.
+        client: a connection of its own.
+        longest_pause: between two statements, s.
         sent: how many statements it sent.
         refused: how many of them the server refused, as it had to.
         changes: insert, update, delete -> rows that were changed so, by the server's own count.
         error: what ended it before it was told to.
     """
 
-    seed: int
-    writer: int
+    play: Iterator[tuple[str, str]]
     client: MysqlClient
-    columns: dict[str, str]
-    longest_pause: float  # s
+    longest_pause: float
     sent: int = 0
     refused: int = 0
     changes: Counter[str] = field(default_factory=Counter)
@@ -261,7 +277,7 @@ class Writer:
     def _send_all(self) -> None:
         pauses = Random()
         made: list[Counter[str]] = []  # since begin, since the savepoint
-        for kind, sql in statements(self.seed, self.writer, self.columns):
+        for kind, sql in self.play:
             if self._stop.is_set() and not made:
                 return
             try:

@@ -200,6 +200,25 @@ class MysqlServer:
         self._printed.close()
 
 
+def rows_of(client: MysqlClient, table: str, kinds: dict[str, str]) -> list[dict[str, Any]]:
+    """A table's rows, as the warehouse has them; see `value_of`."""
+    expressions = {}
+    for name, kind in kinds.items():
+        column = f"`{name.replace('`', '``')}`"
+        # by themselves their bytes are no number, not the whole number and no UTF-8
+        if kind.startswith("bit"):
+            column += " + 0"
+        elif kind == "float":
+            column += " + 0e0"
+        elif kind.startswith("varchar"):
+            column = f"convert({column} using utf8mb4)"
+        expressions[name] = column
+    return [
+        {name: value_of(kind, row[expressions[name]]) for name, kind in kinds.items()}
+        for row in client.table(expressions.values(), f"from {table}")
+    ]
+
+
 def value_of(kind: str, text: bytes | None) -> Any:
     """A value that `MysqlClient.table` gave, as the warehouse has it.
 
