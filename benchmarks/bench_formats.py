@@ -369,8 +369,10 @@ def main() -> None:
         print(json.dumps(measure(name, Path(warehouse), Path(landing), meta)))
         return
     shutil.rmtree(FOLDER, ignore_errors=True)
-    lines = [table_row(name, results(name, options.rows)) for name in options.formats]
-    print(f"\n| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
+    lines = [f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}"]
+    for name in options.formats:
+        lines.append(table_row(name, results(name, options.rows)))
+        print(f"\n{lines[-1]}\n", flush=True)
     print("\n".join(lines))
 
 
