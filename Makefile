@@ -53,6 +53,7 @@ live: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.bench_daily_cut
+	$(BIN)/python -m benchmarks.bench_formats
 
 # needs uv: pip install uv
 lock:

@@ -36,7 +36,9 @@ ROW = (
 )
 
 
-def run_dbt(landing: Path, warehouse: Path, select: str) -> dict[str, float]:
+def run_dbt(
+    landing: Path, warehouse: Path, select: str, variables: dict[str, object] | None = None
+) -> dict[str, float]:
     """Seconds of `dbt run`: wall clock, and per model."""
     target = SCRATCH / "dbt_target"
     env = os.environ | {
@@ -47,9 +49,9 @@ def run_dbt(landing: Path, warehouse: Path, select: str) -> dict[str, float]:
         "DBT_PROFILES_DIR": str(ROOT / "profiles"),
     }
     start = time.perf_counter()
-    done = subprocess.run(
-        [Path(sys.executable).parent / "dbt", "run", "--select", select], env=env, cwd=ROOT
-    )
+    command = [Path(sys.executable).parent / "dbt", "run", "--select", select]
+    command += ["--vars", json.dumps(variables or {})]
+    done = subprocess.run(command, env=env, cwd=ROOT)
     wall = time.perf_counter() - start
     if done.returncode:
         sys.exit("bench: the dbt run failed, see above.")
@@ -84,6 +86,7 @@ def session(warehouse: Path):
         packages=PACKAGES,
         jars_dir=os.environ.get("JARS_DIR", ".jars"),
         server_side_parameters={
+            "spark.master": os.environ.get("SPARK_MASTER", "local[*]"),
             "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "4g"),
             "spark.sql.shuffle.partitions": "8",
         },

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from python_udfs.deserialize.envelope import FORMATS, ROW_OPS, with_envelope
+from python_udfs.deserialize.json_lines import not_null
 from python_udfs.deserialize.table_source import TableSource, table_source
 from python_udfs.landing.files import LandedFile, files_to_read, list_files, open_ended
 from python_udfs.landing.kafka import (
@@ -241,10 +242,10 @@ def change_rows(
     from pyspark.sql import functions as F
 
     changes = messages.where(F.col("op").isin(*ROW_OPS))
-    return _decoded(_without_repeats(changes, known, source, day), source, day)
+    return decoded(_without_repeats(changes, known, source, day), source, day)
 
 
-def _decoded(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
+def decoded(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
     """A table's messages of changes, in the format of its log, as rows of a typed model."""
     return typed_rows(FORMATS[source.format].images(messages, source), source, day)
 
@@ -325,7 +326,7 @@ def _without_repeats(
     suspects = suspects.groupBy(*COORDINATES, *IDENTITY).agg(F.max("is_held").alias("is_held"))
     messages = new.join(suspects.select(*COORDINATES), COORDINATES, "left_semi")
     judged = (
-        _decoded(messages, source, day)
+        decoded(messages, source, day)
         .groupBy(*COORDINATES)
         .agg(F.count("reject_reason").alias("refused"))
     )
@@ -356,13 +357,9 @@ def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> Data
     good = F.col("reject_reason").isNull()
     changes = F.when(
         good & (F.col("op") == "update") & F.col("before").isNotNull(),
-        F.array_compact(
-            F.array(
-                *[
-                    F.when(~F.col("_after")[name].eqNullSafe(F.col("_before")[name]), F.lit(name))
-                    for name in source.columns
-                ]
-            )
+        not_null(
+            F.when(~F.col("_after")[name].eqNullSafe(F.col("_before")[name]), F.lit(name))
+            for name in source.columns
         ),
     )
     changed = (F.col("op") != "insert") & F.col("before").isNotNull()
@@ -411,7 +408,7 @@ def _value_misfits(source: TableSource) -> Column:
                 found.append(F.when(wrong, text))
     if not found:
         return F.lit(None).cast("string")
-    return F.nullif(F.concat_ws("; ", F.array_compact(F.array(*found))), F.lit(""))
+    return F.nullif(F.concat_ws("; ", *found), F.lit(""))
 
 
 def _no_key(source: TableSource) -> Column:
@@ -430,7 +427,7 @@ def _typed_image(image: str, source: TableSource, zone: str) -> Column:
     """A row image's values in their types; what a type can't hold stands in `raw_values`."""
     from pyspark.sql import functions as F
 
-    values, raw_values = [], []
+    values, raw_values, unread = [], [], F.lit(False)
     for name, kind in source.columns.items():
         raw = F.col(image)[name]
         value = kind.value(raw, zone)
@@ -438,10 +435,11 @@ def _typed_image(image: str, source: TableSource, zone: str) -> Column:
         if kind.kind in ("date", "datetime", "timestamp"):
             entry = F.struct(F.lit(name).alias("key"), raw.alias("value"))
             raw_values.append(F.when(raw.isNotNull() & value.isNull(), entry))
+            unread = unread | (raw.isNotNull() & value.isNull())
     texts = F.lit(None)
     if raw_values:
-        entries = F.array_compact(F.array(*raw_values))
-        texts = F.when(F.size(entries) > 0, F.map_from_entries(entries))
+        # array_compact is interpreted: only where there is an entry
+        texts = F.when(unread, F.map_from_entries(F.array_compact(F.array(*raw_values))))
     return F.struct(*values, texts.cast("map<string, string>").alias("raw_values"))
 
 

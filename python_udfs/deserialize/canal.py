@@ -161,7 +161,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     frame = frame.withColumn("data", data).withColumn(
         "before", F.when(F.col("op") != "insert", before)
     )
-    wrong = F.concat_ws("; ", F.array_compact(F.array(*wrong_data, *wrong_before)))
+    wrong = F.concat_ws("; ", *wrong_data, *wrong_before)
     reason = (
         F.when(F.col("_data").isNull(), F.lit("a row of `data` is no object"))
         .when(

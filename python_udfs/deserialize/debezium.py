@@ -387,7 +387,7 @@ def _misfits(source: TableSource) -> Column:
             value = F.substring(raw, 1, 80)
             text = F.concat(F.lit(f"{part}.{name} = "), value, F.lit(f" is no {kind.declared}"))
             found.append(F.when(lost, text))
-    return F.concat_ws("; ", F.array_compact(F.array(*found)))
+    return F.concat_ws("; ", *found)
 
 
 def _decoded(image: str, source: TableSource) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,6 +52,18 @@ def no_single_object(listed: Column, producer: str) -> Column:
     )
 
 
+def not_null(texts: Iterable[Column]) -> Column:
+    """The distinct texts that are not null, as an array.
+
+    Not array_compact, nor any other function with a lambda: Spark generates no code for it, and
+    what stands in it is interpreted, which costs more than the parsing.
+    """
+    from pyspark.sql import functions as F
+
+    listed = F.array(*texts).cast("array<string>")
+    return F.array_except(listed, F.array(F.lit(None).cast("string")))
+
+
 def absent_columns(source: TableSource, keys: Column, image: str = "data") -> Column:
     """Text naming watched columns that the row image lacks; null where all are there.
 
@@ -67,7 +80,7 @@ def absent_columns(source: TableSource, keys: Column, image: str = "data") -> Co
         missing.append(F.when(gone, F.lit(name)))
     if not missing:
         return F.lit(None).cast("string")
-    listed = F.concat_ws(", ", F.array_compact(F.array(*missing)))
+    listed = F.concat_ws(", ", *missing)
     text = F.concat(
         F.lit("the row image lacks "),
         listed,

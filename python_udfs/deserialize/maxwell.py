@@ -259,7 +259,7 @@ def _misfits(source: TableSource) -> Column:
             value = F.substring(raw, 1, 80)
             text = F.concat(F.lit(f"{part}.{name} = "), value, F.lit(f" is no {kind.declared}"))
             found.append(F.when(wrong, text))
-    listed = F.concat_ws("; ", F.array_compact(F.array(*found)))
+    listed = F.concat_ws("; ", *found)
     return (
         F.when(listed != "", listed)
         .when(F.col("_raw_old").isNull(), F.lit("`old` is no object"))

@@ -70,6 +70,7 @@ from python_udfs.deserialize.json_lines import (
     as_list,
     half_character,
     no_single_object,
+    not_null,
 )
 
 if TYPE_CHECKING:
@@ -336,12 +337,12 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     ]
     known = F.when(
         F.col("_told").isNotNull(),
-        F.array_compact(F.array(*told_columns).cast("array<string>")),
+        not_null(told_columns),
     ).when(is_delete & F.col("_prior").isNull(), no_names)
     frame = frame.withColumn("_known", known)
     data, wrong_data = _struct(source, "_data", "data")
     previous, wrong_before = _struct(source, "_before", "before")
-    wrong = F.concat_ws("; ", F.array_compact(F.array(*wrong_data, *wrong_before)))
+    wrong = F.concat_ws("; ", *wrong_data, *wrong_before)
     names = F.array(*[F.lit(one) for name in source.columns for one in source.names(name)])
     unread = F.lit(True)
     for name in ("updatedFields", "removedFields", "truncatedArrays"):
@@ -531,7 +532,7 @@ def _partly_set(source: TableSource) -> Column:
                     | F.array_contains("_cut", path)
                 )
             found.append(F.when(inside, F.lit(name)))
-    listed = F.concat_ws(", ", F.array_compact(F.array(*found).cast("array<string>")))
+    listed = F.concat_ws(", ", *found)
     text = F.concat(
         F.lit("the update sets a part of "),
         listed,
