@@ -32,7 +32,7 @@ run: setup
 	@$(BIN)/python -m tools.run
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ profile: binlog_warehouse
 """
 
 
-# files in the order of their time, longest first: whoever of the processes is free takes the next
+# files in the order of their time, longest first: whichever of the processes is free takes the next
 LONGEST = (
     "e2e/test_sample.py",
     "deserialize/test_table_state.py",
