@@ -433,9 +433,10 @@ def _typed_image(image: str, source: TableSource, zone: str) -> Column:
         value = kind.value(raw, zone)
         values.append(value.alias(name))
         if kind.kind in ("date", "datetime", "timestamp"):
+            lost = raw.isNotNull() & value.isNull()
             entry = F.struct(F.lit(name).alias("key"), raw.alias("value"))
-            raw_values.append(F.when(raw.isNotNull() & value.isNull(), entry))
-            unread = unread | (raw.isNotNull() & value.isNull())
+            raw_values.append(F.when(lost, entry))
+            unread = unread | lost
     texts = F.lit(None)
     if raw_values:
         # array_compact is interpreted: only where there is an entry

@@ -7,38 +7,39 @@
 #}
 {% macro daily_cut(count, from_cte) -%}
     {%- set cut = _checked_count(count) -%}
-    {%- set grain = [cut.cut_column] + cut.dimensions + cut['values'] -%}
+    {{- _net_changes(cut, from_cte, cut.cut_column, cut.cut_column, 'daily') -}}
+{%- endmacro %}
+
+{#
+    The sums (`daily` of retract rows, `rolled` of a finer level) per date and group, without those
+    that come to nothing. `date` is the date's expression, `into` its name.
+#}
+{% macro _net_changes(cut, from_cte, date, into, sums) -%}
+    {%- set grain = cut.dimensions + cut['values'] -%}
     select
-        {%- for column in grain %}
-        {{ column }},
-        {%- endfor %}
-        {%- for name, sum in cut.sums.items() %}
-        {{ name }}{{ ',' if not loop.last }}
-        {%- endfor %}
+        {{ ([into] + grain + cut.sums | list) | join(',\n        ') }}
     from (
         select
+            {{ date }} as {{ into }},
             {%- for column in grain %}
             {{ column }},
             {%- endfor %}
             {%- for name, sum in cut.sums.items() %}
-            {{ sum.daily }} as {{ name }}{{ ',' if not loop.last }}
+            {{ sum[sums] }} as {{ name }}{{ ',' if not loop.last }}
             {%- endfor %}
         from {{ from_cte }}
-        group by {{ grain | join(', ') }}
+        group by {{ ([date] + grain) | join(', ') }}
     ) as net_changes
-    -- a day may leave the count as it was and still move a sum
-    where {{ cut.sums | map('string') | join(' <> 0 or ') }} <> 0
+    -- the count may stay as it was and a sum move all the same
+    where {{ cut.sums | join(' <> 0 or ') }} <> 0
 {%- endmacro %}
 
 {#
     A count's declaration, checked: {cut_column, dimensions, values (columns that min, max and
-    count_distinct are of), sums (column of the days -> {daily, type}), count (the column that
-    counts rows), measures (as declared)}.
+    count_distinct are of), sums (column of the days -> {daily: its sum over retract rows, rolled:
+    over rows of a level}), count (the column that counts rows), measures (as declared)}.
 #}
 {% macro _checked_count(declared) -%}
-    {%- set cut = {
-        'cut_column': 'cut_date', 'dimensions': [], 'values': [], 'sums': {}, 'measures': {},
-    } -%}
     {%- set problems = [] -%}
     {%- if declared is not mapping -%}
         {%- do problems.append('it must be a mapping, got ' ~ declared) -%}
@@ -49,20 +50,25 @@
             'it has ' ~ name ~ ', but only cut_column, dimensions and measures are known'
         ) -%}
     {%- endfor -%}
-    {%- do cut.update(cut_column=declared.get('cut_column', 'cut_date')) -%}
     {%- set dimensions = declared.get('dimensions') -%}
     {%- if dimensions is string or dimensions is not sequence or not dimensions -%}
         {%- do problems.append(
             'dimensions must be a list of column names, got ' ~ dimensions
         ) -%}
-    {%- else -%}
-        {%- do cut.update(dimensions=dimensions) -%}
+        {%- set dimensions = [] -%}
     {%- endif -%}
     {%- set measures = declared.get('measures') -%}
     {%- if measures is not mapping or not measures -%}
         {%- do problems.append('measures must be a mapping of names, got ' ~ measures) -%}
         {%- set measures = {} -%}
     {%- endif -%}
+    {%- set cut = {
+        'cut_column': declared.get('cut_column', 'cut_date'),
+        'dimensions': dimensions,
+        'values': [],
+        'sums': {},
+        'measures': measures,
+    } -%}
     {%- for name, measure in measures.items() -%}
         {%- set kind = measure.get('aggregate') if measure is mapping else none -%}
         {%- set column = measure.get('column') if measure is mapping else none -%}
@@ -78,7 +84,8 @@
                 ) -%}
             {%- endif -%}
             {%- do cut.sums.update({name: {
-                'daily': 'cast(sum(sign) as bigint)', 'type': 'bigint',
+                'daily': 'cast(sum(sign) as bigint)',
+                'rolled': 'cast(sum(' ~ name ~ ') as bigint)',
             }}) -%}
             {%- do cut.update(count=cut.count | default(name)) -%}
         {%- elif column is not string or not column -%}
@@ -89,7 +96,7 @@
             {%- set type = measure.get('type', 'decimal(38, 2)') -%}
             {%- do cut.sums.update({name: {
                 'daily': 'cast(coalesce(sum(sign * ' ~ column ~ '), 0) as ' ~ type ~ ')',
-                'type': type,
+                'rolled': 'cast(sum(' ~ name ~ ') as ' ~ type ~ ')',
             }}) -%}
         {%- elif column not in cut['values'] and column not in cut.dimensions -%}
             {%- do cut['values'].append(column) -%}
@@ -108,6 +115,5 @@
             ~ "amount_sum: {aggregate: sum, column: amount, type: 'decimal(38, 2)'}}}"
         ) -%}
     {%- endif -%}
-    {%- do cut.update(measures=measures) -%}
     {%- do return(cut) -%}
 {%- endmacro %}

@@ -28,7 +28,7 @@
         {%- endfor %}
         {%- for name, measure in cut.measures.items() %}
         {% if name in cut.sums -%}
-            cast(sum({{ name }}) as {{ cut.sums[name].type }})
+            {{ cut.sums[name].rolled }}
         {%- elif measure.aggregate == 'count_distinct' -%}
             count(distinct {{ measure.column }}) {{ there }}
         {%- else -%}
@@ -77,7 +77,7 @@
         {{ column }},
         {%- endfor %}
         {%- for name, sum in cut.sums.items() %}
-        cast(sum({{ name }}) as {{ sum.type }}) as {{ name }}{{ ',' if not loop.last }}
+        {{ sum.rolled }} as {{ name }}{{ ',' if not loop.last }}
         {%- endfor %}
     from (
         {%- for level in levels %}
@@ -88,12 +88,7 @@
             {%- do conditions.append(level.column ~ ' ' ~ operator ~ " date '" ~ day ~ "'") -%}
         {%- endfor %}
         select
-            {%- for column in grain %}
-            {{ column }},
-            {%- endfor %}
-            {%- for name in cut.sums %}
-            {{ name }}{{ ',' if not loop.last }}
-            {%- endfor %}
+            {{ (grain + cut.sums | list) | join(',\n            ') }}
         from {{ level.relation }}
         {%- if conditions %}
         where {{ conditions | join(' and ') }}

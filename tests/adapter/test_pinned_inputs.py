@@ -123,22 +123,8 @@ def run(project, *models: str, **options):
     return project.run("run", "--select", *(models or EVERYDAY), **options)
 
 
-def summary(project, table: str) -> dict[str, str]:
-    """Summary of a table's newest commit."""
-    rows = project.query(
-        f"select s.summary from {table}.snapshots s join {table}.refs r "
-        "on r.snapshot_id = s.snapshot_id where r.name = 'main'"
-    )
-    return rows[0]["summary"]
-
-
 def head(project, table: str) -> int:
     return project.column(f"select snapshot_id from {table}.refs where name = 'main'")[0]
-
-
-def written_partitions(project, table: str) -> set[str]:
-    """Partitions that a table's newest commit changed."""
-    return {key[11:] for key in summary(project, table) if key.startswith("partitions.")}
 
 
 def full(project, table: str) -> list[dict]:
@@ -156,7 +142,7 @@ def stored(project, table: str) -> list[dict]:
 
 
 def test_commit_says_run_model_code_and_inputs(project):
-    properties = summary(project, "dw.appender")
+    properties = project.summary("dw.appender")
     assert len(properties["dbt.run"]) == 36
     assert properties["dbt.model"] == "model.small.appender"
     assert properties["dbt.code"].startswith("1.0+") and len(properties["dbt.code"]) == 16
@@ -164,7 +150,7 @@ def test_commit_says_run_model_code_and_inputs(project):
 
 
 def test_view_between_is_recorded_as_the_table_below_it(project):
-    properties = summary(project, "dw.over_view")
+    properties = project.summary("dw.over_view")
     inputs = {key for key in properties if key.startswith("dbt.input.")}
     assert inputs == {"dbt.input.src.log"}
 
@@ -199,18 +185,18 @@ def test_new_rows_are_exactly_those_appended(project):
 
 def test_only_changed_partitions_are_written(project):
     assert stored(project, "daily") == full(project, "daily")
-    assert written_partitions(project, "dw.daily") == {"day=2026-03-02", "day=2026-03-04"}
+    assert project.written_partitions("dw.daily") == {"day=2026-03-02", "day=2026-03-04"}
 
 
 def test_partitions_of_any_text_are_found(project):
     assert stored(project, "by_region") == full(project, "by_region")
     assert {row["region"]: row["n"] for row in stored(project, "by_region")}["a b"] == 2
-    written = written_partitions(project, "dw.by_region")
+    written = project.written_partitions("dw.by_region")
     assert len(written) == 6 and not written & {"region=plain", "region=still"}
 
 
 def test_failed_model_catches_up(project):
-    recorded = summary(project, "dw.fragile")["dbt.input.src.log"]
+    recorded = project.summary("dw.fragile")["dbt.input.src.log"]
     assert recorded != str(head(project, "src.log"))
     assert project.column("select id from dw.fragile order by id") == [1, 2, 3, 4]
 
@@ -219,7 +205,7 @@ def test_failed_model_catches_up(project):
     run(project, "fragile", "appender", "daily")
 
     assert project.column("select id from dw.fragile order by id") == [1, 2, 3, 4, 5, 6, 7]
-    assert summary(project, "dw.fragile")["dbt.input.src.log"] == str(head(project, "src.log"))
+    assert project.summary("dw.fragile")["dbt.input.src.log"] == str(head(project, "src.log"))
 
 
 def test_compaction_brings_no_rows_again(project):
@@ -244,8 +230,8 @@ def test_reader_equals_a_full_refresh_after_an_update(project):
     )
     run(project, "latest", "daily")
     assert stored(project, "daily") == full(project, "daily")
-    assert written_partitions(project, "dw.daily") >= {"day=2026-03-01", "day=2026-03-02"}
-    assert "day=2026-03-03" not in written_partitions(project, "dw.daily")
+    assert project.written_partitions("dw.daily") >= {"day=2026-03-01", "day=2026-03-02"}
+    assert "day=2026-03-03" not in project.written_partitions("dw.daily")
     current = {row["id"]: row for row in stored(project, "latest")}
     assert [current[row["id"]] for row in full(project, "latest")] == full(project, "latest")
 
@@ -255,7 +241,7 @@ def test_emptied_partition_goes(project):
     run(project, "daily")
     assert stored(project, "daily") == full(project, "daily")
     assert date(2026, 3, 3) not in [row["day"] for row in stored(project, "daily")]
-    assert written_partitions(project, "dw.daily") == {"day=2026-03-03"}
+    assert project.written_partitions("dw.daily") == {"day=2026-03-03"}
     assert run(project, "daily").results["daily"].message == "nothing new"
 
 
@@ -294,7 +280,7 @@ def test_all_models_of_a_run_read_the_same_rows(project):
     assert project.query("select * from dw.py_reader") == [{"n": 1, "m": 1}]
     assert project.column("select count(*) from src.log") == [3]
     inputs = {
-        summary(project, f"dw.{model}")["dbt.input.src.log"]
+        project.summary(f"dw.{model}")["dbt.input.src.log"]
         for model in ("first_reader", "writer_between", "py_reader")
     }
     assert len(inputs) == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support.dbt_project import REPO
 from tests.support.maxwell import Maxwell, place
-from tests.support.mysql_server import PASSWORD, USER, MysqlClient, MysqlServer, mysql_client
+from tests.support.mysql_server import MysqlClient, MysqlServer
 from tests.support.warehouse import Warehouse
 
 
@@ -85,16 +85,7 @@ class FullLoads:
         self.rows: dict[str, int] = {}
         self._log, self._left = log, list[str]()
         self._process: subprocess.Popen | None = None
-        self._env = (
-            os.environ
-            | warehouse.env
-            | {
-                "MYSQL_URL": mysql.url,
-                "MYSQL_USER": USER,
-                "MYSQL_PASSWORD": PASSWORD,
-                "MYSQL_JARS": str(mysql_client()),
-            }
-        )
+        self._env = os.environ | warehouse.env | mysql.load_settings
 
     def ask(self, *tables: str) -> None:
         self._left += tables

@@ -25,7 +25,6 @@ from tests.live.workload import TABLE, create_table, statements
 from tests.support.dbt_project import REPO
 from tests.support.mysql_server import (
     PASSWORD,
-    USER,
     MysqlClient,
     MysqlError,
     MysqlServer,
@@ -88,16 +87,7 @@ def full_load(warehouse: Warehouse, mysql: MysqlServer, table: str, **env: str) 
     """Run the command; what it printed. The password stands in nothing that it wrote."""
     done = subprocess.run(
         [sys.executable, "-m", "tools.full_load", table],
-        env=os.environ
-        | warehouse.env
-        | {
-            "MYSQL_URL": mysql.url,
-            "MYSQL_USER": USER,
-            "MYSQL_PASSWORD": PASSWORD,
-            "MYSQL_JARS": str(mysql_client()),
-            "SPARK_MASTER": "local[2]",
-        }
-        | env,
+        env=os.environ | warehouse.env | mysql.load_settings | {"SPARK_MASTER": "local[2]"} | env,
         cwd=REPO,
         capture_output=True,
         text=True,

@@ -156,6 +156,19 @@ class DbtProject:
         """Values of the first column of a statement's rows."""
         return [next(iter(row.values())) for row in self.query(sql)]
 
+    def summary(self, table: str) -> dict[str, str]:
+        """Summary of the newest commit of a table (schema.name)."""
+        return self.column(
+            f"select s.summary from {table}.snapshots s join {table}.refs r "
+            "on r.snapshot_id = s.snapshot_id where r.name = 'main'"
+        )[0]
+
+    def written_partitions(self, table: str) -> set[str]:
+        """Partitions that a table's newest commit changed, as {"day=2026-03-01"}."""
+        prefix = "partitions."
+        found = self.summary(table)
+        return {key.removeprefix(prefix) for key in found if key.startswith(prefix)}
+
     def subprocess(
         self,
         *args: str,

@@ -171,6 +171,16 @@ class MysqlServer:
     def url(self) -> str:
         return f"jdbc:mysql://127.0.0.1:{self.port}/"
 
+    @property
+    def load_settings(self) -> dict[str, str]:
+        """Environment variables by which `make full-load` reads this server."""
+        return {
+            "MYSQL_URL": self.url,
+            "MYSQL_USER": USER,
+            "MYSQL_PASSWORD": PASSWORD,
+            "MYSQL_JARS": str(mysql_client()),
+        }
+
     def connect(self) -> MysqlClient:
         """A new connection, which one thread may use."""
         # rows that an update left as they were don't count as changed

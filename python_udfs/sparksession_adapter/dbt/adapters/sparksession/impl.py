@@ -90,14 +90,6 @@ def _commits_of_run(history: History) -> list[Snapshot]:
     return list(itertools.takewhile(lambda one: one.summary.get("dbt.run") == run, line))
 
 
-def _closed_before(history: History) -> date | None:
-    """What the newest commit that speaks of it says of the periods that are closed."""
-    for commit in history.ancestry(history.head):
-        if CLOSED_PROPERTY in commit.summary:
-            return date.fromisoformat(commit.summary[CLOSED_PROPERTY])
-    return None
-
-
 @contextmanager
 def _says_what_by_is(inputs: Any) -> Iterator[None]:
     """Within it a ValueError about a partition column becomes the author's."""
@@ -279,10 +271,10 @@ class SparkSessionAdapter(SparkAdapter):
         if table in inputs.reads:  # Iceberg answers this from the files' own statistics
             newest = self._session().sql(f"select max({by}) as day from {pinned.render()}")
             newest = newest.collect()[0].day
-        own = inputs.own or History(None, {})
-        recorded = _closed_before(own)
-        bounds = [period_start(newest, period)] if newest else []
-        closed = max([*bounds, *([recorded] if recorded else [])], default=None)
+        noted = inputs.own.recorded(CLOSED_PROPERTY) if inputs.own else None
+        recorded = date.fromisoformat(noted) if noted else None
+        begun = period_start(newest, period) if newest else None
+        closed = max(filter(None, (recorded, begun)), default=None)
         if closed is None:
             return relation.replace(reading=f"(select * from {pinned.render()} limit 0)")
         inputs.properties[CLOSED_PROPERTY] = closed.isoformat()
@@ -293,10 +285,10 @@ class SparkSessionAdapter(SparkAdapter):
             with _says_what_by_is(inputs):
                 days = {date.fromisoformat(one) for one in partition_values(by, changed)}
             starts = {period_start(day, period) for day in days if day < closed}
-            new = [] if recorded == closed else period_starts(recorded, closed, period)
-            names = ", ".join(f"date '{one}'" for one in sorted({*starts, *new}))
+            starts.update(period_starts(recorded, closed, period))
+            names = ", ".join(f"date '{one}'" for one in sorted(starts))
             inputs.predicate = f"{into} in ({names})" if names else "false"
-            condition = periods_predicate(by, [*starts, *new], period)
+            condition = periods_predicate(by, starts, period)
             inputs.read_predicate = condition
         return relation.replace(reading=f"(select * from {pinned.render()} where {condition})")
 
@@ -304,10 +296,9 @@ class SparkSessionAdapter(SparkAdapter):
     def closed_before(self, relation: Any) -> str | None:
         """First day behind the periods that a level (see closed_periods) holds; None: it holds
         none."""
-        if relation is None or self.config.credentials.offline:
+        if self.config.credentials.offline:
             return None
-        closed = _closed_before(self.history(relation.name_only.render()))
-        return closed.isoformat() if closed else None
+        return self.history(relation.name_only.render()).recorded(CLOSED_PROPERTY)
 
     def _changed(self, inputs: Any) -> set[str] | None:
         """All partitions changed in any input; None where nobody can tell."""

@@ -159,21 +159,25 @@ def period_after(start: date, period: str) -> date:
 
 
 def period_starts(first: date, end: date, period: str) -> list[date]:
-    """First days of the periods that begin in [first, end)."""
-    starts = [period_start(first, period)]
-    while starts[-1] < end:
-        starts.append(period_after(starts[-1], period))
-    return [one for one in starts if first <= one < end]
+    """First days of the periods that begin in [first, end); `first` is one of them."""
+    starts = []
+    while first < end:
+        starts.append(first)
+        first = period_after(first, period)
+    return starts
 
 
 def periods_predicate(column: str, starts: Iterable[date], period: str) -> str:
     """SQL condition for the days in `column` of whole periods, neighbours joined.
 
+    Args:
+        starts: the periods' first days, each once.
+
     Returns:
         e.g. "(cut_date >= date '2026-01-01' and cut_date < date '2026-03-01')"; "false" for none.
     """
     ranges: list[tuple[date, date]] = []
-    for start in sorted(set(starts)):
+    for start in sorted(starts):
         end = period_after(start, period)
         if ranges and ranges[-1][1] == start:
             ranges[-1] = (ranges[-1][0], end)

@@ -72,9 +72,12 @@ def find_java() -> str:
     )
 
 
-def _resolved_jars(packages: list[str], jars_dir: str) -> tuple[str, list[str]]:
-    """Where the list of resolved jar files for these coordinates is kept, and what it says."""
-    digest = hashlib.sha256(json.dumps(packages).encode()).hexdigest()[:12]
+def _resolved_jars(credentials: Any) -> tuple[str, list[str]]:
+    """Where the list of resolved jar files for the coordinates is kept, and what it says."""
+    packages, left_out, _ = credentials.jars()
+    asked_for = packages + [f"!{one}" for one in left_out]
+    jars_dir = credentials.path(credentials.jars_dir)
+    digest = hashlib.sha256(json.dumps(asked_for).encode()).hexdigest()[:12]
     note = os.path.join(jars_dir, f"resolved-{digest}.json")
     try:
         with open(note, encoding="utf-8") as file:
@@ -136,12 +139,9 @@ def _alone(folder: str) -> Iterator[None]:
 
 def _start(credentials: Any) -> SparkSession:
     """Start the process's one Spark application."""
-    packages, left_out, _ = credentials.jars()
-    asked_for = packages + [f"!{one}" for one in left_out]
-    folder = credentials.path(credentials.jars_dir)
-    if not packages or _resolved_jars(asked_for, folder)[1]:
+    if not credentials.jars()[0] or _resolved_jars(credentials)[1]:
         return _started(credentials)
-    with _alone(folder):
+    with _alone(credentials.path(credentials.jars_dir)):
         return _started(credentials)
 
 
@@ -156,8 +156,7 @@ def _started(credentials: Any) -> SparkSession:
         return SparkSession.builder.remote(remote).getOrCreate()
     os.environ["JAVA_HOME"] = find_java()
     packages, left_out, files = credentials.jars()
-    asked_for = packages + [f"!{one}" for one in left_out]
-    note, jars = _resolved_jars(asked_for, credentials.path(credentials.jars_dir))
+    note, jars = _resolved_jars(credentials)
     given = ",".join([*files, *filter(None, [settings.pop("spark.jars", None)])])
     resolve = bool(packages) and not jars
     if resolve:

@@ -82,12 +82,14 @@ class History:
             line.append(snapshot)
         return None
 
-    def recorded(self, key: str, model: str) -> str | None:
+    def recorded(self, key: str, model: str | None = None) -> str | None:
         """The newest value of a snapshot property among the head's ancestors.
 
-        Commits of another model (one of its hooks wrote here) speak of that model's inputs.
+        Commits of another model (one of its hooks wrote here) speak of that model's inputs: with
+        `model` they are passed over.
         """
         for snapshot in self.ancestry(self.head):
-            if key in snapshot.summary and snapshot.summary.get(MODEL_PROPERTY, model) == model:
+            by = snapshot.summary.get(MODEL_PROPERTY, model)
+            if key in snapshot.summary and (model is None or by == model):
                 return snapshot.summary[key]
         return None
