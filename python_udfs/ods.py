@@ -11,7 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from python_udfs.deserialize.envelope import FORMATS, ROW_OPS, with_envelope
-from python_udfs.deserialize.json_lines import not_null
+from python_udfs.deserialize.json_lines import misfit_texts, not_null
 from python_udfs.deserialize.table_source import TableSource, table_source
 from python_udfs.landing.files import LandedFile, files_to_read, list_files, open_ended
 from python_udfs.landing.kafka import (
@@ -182,7 +182,9 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
         return rows
     # a checkpoint: what follows reads them several times, and else would parse them as often
     rows = rows.localCheckpoint(eager=False)
-    loads = load_rows(mine, source, day).localCheckpoint(eager=False)
+    loads = rows.where(F.lit(False))
+    if state.has_load:
+        loads = load_rows(mine, source, day).localCheckpoint(eager=False)
     if not has_whole_images(source.format):
         return rows.unionByName(_before_the_log(loads))
     good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
@@ -398,17 +400,27 @@ def _value_misfits(source: TableSource) -> Column:
     """Text naming the values that are read but are none of their column's type; else null."""
     from pyspark.sql import functions as F
 
-    found = []
-    for name, kind in source.columns.items():
-        for part in ("data", "before"):
-            wrong = kind.misfit(F.col(part)[name])
-            if wrong is not None:
-                value = F.substring(F.col(part)[name].cast("string"), 1, 80)
-                text = F.concat(F.lit(f"{part}.{name} = "), value, F.lit(f" is no {kind.declared}"))
-                found.append(F.when(wrong, text))
-    if not found:
+    wrong_names, told = [], []
+    for part in ("data", "before"):
+        wrong, texts = [], []
+        for name, kind in source.columns.items():
+            value = F.col(part)[name]
+            misfit = kind.misfit(value)
+            if misfit is None:
+                continue
+            if part == "before":  # mostly it is the value of `data`, which has been looked at
+                misfit = ~value.eqNullSafe(F.col("data")[name]) & misfit
+            wrong.append(F.when(misfit, F.lit(name)))
+            texts += [F.lit(name), value.cast("string")]
+        if wrong:
+            # as a text: cheaper than an array, of which each row would need one
+            names = F.concat_ws("`", *wrong)
+            listed = F.when(names != "", F.split(names, "`"))
+            wrong_names.append(names)
+            told.append(misfit_texts(source.columns, part, F.create_map(*texts), listed))
+    if not told:
         return F.lit(None).cast("string")
-    return F.nullif(F.concat_ws("; ", *found), F.lit(""))
+    return F.when(F.concat(*wrong_names) != "", F.concat_ws("; ", *told))
 
 
 def _no_key(source: TableSource) -> Column:

@@ -333,17 +333,17 @@ class TableState:
         messages = self.binlog.where(self.scope & of_table(*table))
         day = replace(self.day, source=other)
         good = F.col("reject_reason").isNull()
+        # a checkpoint: else the plan holds the decoding once for each of its uses below
         changes = change_rows(messages.where(_is_before("", place)), other, day)
-        loads = load_rows(messages, other, day).where(good)
-        found_loads = _loads(other, loads)
-        states = _segments(
-            other,
-            _moves(other, changes.where(good)),
-            found_loads,
-            events,
-            fills,
-            found_loads.agg(F.max("time")).first()[0],
-        )
+        changes = changes.localCheckpoint(eager=False)
+        moves, loads = _moves(other, changes.where(good)), None
+        # asked first: it is known fast, and what decodes them takes long to plan
+        if not messages.where(F.col("op") == "snapshot").isEmpty():
+            loads = _loads(other, load_rows(messages, other, day).where(good))
+        loaded = None if loads is None else loads.agg(F.max("time")).first()[0]
+        if loads is None:
+            loads = _loads(other, changes.where(F.lit(False)))
+        states = _segments(other, moves, loads, events, fills, loaded)
         last = (F.col("segment") == len(events)) & F.col("final").isNotNull()
         rows = states.where(last).select("key", F.col("final").alias("image"), "n")
         return rows.localCheckpoint(eager=False)

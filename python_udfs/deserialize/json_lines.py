@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from python_udfs.deserialize.table_source import TableSource
+    from python_udfs.deserialize.types import SourceType
 
 LATEST_TS = 253402300799  # 9999-12-31T23:59:59Z in epoch seconds
 # \uD800 .. \uDBFF without a \uDC00 .. \uDFFF behind it, or the other way round; not after an
@@ -64,6 +65,53 @@ def not_null(texts: Iterable[Column]) -> Column:
     return F.array_except(listed, F.array(F.lit(None).cast("string")))
 
 
+def misfit_texts(
+    columns: Mapping[str, SourceType], part: str, values: Column, wrong: Column
+) -> Column:
+    """Texts naming values that are none of their column's type, as an array.
+
+    It is interpreted, which costs a row more than all else: to be asked of bad rows only. In
+    return the plan has one expression for all columns, and their number doesn't make it longer.
+
+    Args:
+        columns: name -> type.
+        part: the image that they stand in, for the text.
+        values: map of names to texts.
+        wrong: names to tell, as an array.
+    """
+    from pyspark.sql import functions as F
+
+    declared = F.create_map(
+        *[F.lit(one) for name, kind in columns.items() for one in (name, kind.declared)]
+    )
+    return F.transform(
+        wrong,
+        lambda name: F.concat(
+            F.lit(f"{part}."),
+            name,
+            F.lit(" = "),
+            F.substring(values[name], 1, 80),
+            F.lit(" is no "),
+            declared[name],
+        ),
+    )
+
+
+def unread_names(columns: Iterable[str], values: Column, read: Column) -> Column:
+    """Those of the columns that have a value and were not read, as an array; interpreted too.
+
+    Args:
+        values: map of names to texts.
+        read: struct of what was read of them.
+    """
+    from pyspark.sql import functions as F
+
+    there = F.map_keys(F.map_filter(values, lambda _, value: value.isNotNull()))
+    # what is null isn't written
+    written = F.coalesce(F.json_object_keys(F.to_json(read)), F.array().cast("array<string>"))
+    return F.array_except(F.array_intersect(F.array(*map(F.lit, columns)), there), written)
+
+
 def absent_columns(source: TableSource, keys: Column, image: str = "data") -> Column:
     """Text naming watched columns that the row image lacks; null where all are there.
 
@@ -92,14 +140,14 @@ def absent_columns(source: TableSource, keys: Column, image: str = "data") -> Co
 def half_character(source: TableSource) -> Column:
     """Why the texts of `data` and `before` are not what was meant; null where they are.
 
-    Spark makes a question mark of half a character, so only rows with one are looked into.
+    Spark makes a question mark of half a character. Only messages with an escape that may be one
+    are looked into.
     """
     from pyspark.sql import functions as F
 
-    found = F.lit(False)
-    for name, kind in source.columns.items():
-        if kind.kind == "text":
-            for part in ("data", "before"):
-                found = found | F.coalesce(F.col(part)[name].contains("?"), F.lit(False))
+    names = [name for name, kind in source.columns.items() if kind.kind == "text"]
+    texts = F.concat_ws("", *[F.col(part)[one] for part in ("data", "before") for one in names])
+    escaped = F.col("payload").contains("\\ud") | F.col("payload").contains("\\uD")
     text = F.lit("a lone surrogate escape: half of a character, which no text can hold")
-    return F.when(found & F.col("payload").rlike(LONE_SURROGATE), text)
+    broken = escaped & texts.contains("?") & F.col("payload").rlike(LONE_SURROGATE)
+    return F.when(broken, text)

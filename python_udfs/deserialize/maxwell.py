@@ -27,7 +27,9 @@ from python_udfs.deserialize.json_lines import (
     absent_columns,
     as_list,
     half_character,
+    misfit_texts,
     no_single_object,
+    unread_names,
 )
 
 if TYPE_CHECKING:
@@ -170,73 +172,47 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    fields = []
-    for name, kind in source.columns.items():
-        fields += [f"`{one}` {kind.parsed}" for one in source.names(name)]
-    row = f"struct<{', '.join(fields)}>"
-    schema = f"struct<data {row}, old {row}, _corrupt string>"
+    row = ", ".join(f"`{name}` {kind.parsed}" for name, kind in source.names_in_log().items())
+    schema = f"struct<data struct<{row}>, old struct<{row}>, _corrupt string>"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
     frame = messages.withColumn("_parsed", F.from_json(F.col("payload"), schema, options))
-    # which columns are null in `old` costs a second parse: only where the text holds a null at
-    # all behind the first "old" (a text that holds these words by chance only costs, it can't
-    # mislead). Not with locate(), which goes by characters and takes longer than the first parse
-    head = F.substring_index("payload", '"old"', 1)
-    tail = F.substr("payload", F.length(head) + 1)
-    may_hold_null = (tail == "") | tail.contains("null")
-    as_map = F.from_json(F.col("payload"), "struct<old map<string, string>>")["old"]
-    nulls = F.when(
-        F.col("_parsed.old").isNotNull() & may_hold_null,
-        F.map_keys(F.map_filter(as_map, lambda _, value: value.isNull())),
-    )
-    frame = frame.withColumn("_old_nulls", F.coalesce(nulls, F.array().cast("array<string>")))
+    # a null field of `old` may be null or absent: its keys tell
+    has_old = F.col("_parsed.old").isNotNull()
+    keys = F.when((F.col("op") == "update") & has_old, F.map_keys(_raw("old")))
+    frame = frame.withColumn("_old_keys", keys)
 
-    def field(part: str, name: str) -> Column:
-        names = source.names(name)
-        values = [F.col(f"_parsed.{part}")[one] for one in names]
-        return F.coalesce(*values) if len(values) > 1 else values[0]
+    def after(name: str) -> Column:
+        return F.coalesce(*[F.col("_parsed.data")[one] for one in source.names(name)])
 
     def previous(name: str) -> Column:
-        names = source.names(name)
-        was_null = F.lit(False)
-        for one in names:
-            was_null = was_null | F.array_contains("_old_nulls", one)
-        old = field("old", name)
-        return F.when(old.isNotNull(), old).when(~was_null, field("data", name))
+        told, old = F.lit(False), []
+        for one in source.names(name):
+            told = told | F.array_contains("_old_keys", one)
+            old.append(F.col("_parsed.old")[one])
+        return F.when(told, F.coalesce(*old)).otherwise(after(name))
 
-    data = F.struct(*[field("data", name).alias(name) for name in source.columns])
+    data = F.struct(*[after(name).alias(name) for name in source.columns])
     before = F.struct(*[previous(name).alias(name) for name in source.columns])
-    frame = (
-        frame.withColumn("data", F.when(F.col("_parsed.data").isNotNull(), data))
-        .withColumn(
-            "before",
-            F.when(F.col("op") == "delete", F.col("data")).when(F.col("op") == "update", before),
-        )
-        .withColumn("_corrupt", F.col("_parsed._corrupt"))
-        .withColumn("_has_old", F.col("_parsed.old").isNotNull())
-    )
+    data = F.when(F.col("_parsed.data").isNotNull(), data)
+    before = F.when(F.col("op") == "delete", data).when(F.col("op") == "update", before)
+    frame = frame.select("*", data.alias("data"), before.alias("before"))
     # once more as maps, for the reasons: only where a value was not read, or a null field may be
     # an absent one
-    unread = F.col("_corrupt").isNotNull()
+    unread = F.col("_parsed._corrupt").isNotNull()
     unsure = F.lit(False)
     for name in source.watched:
         unsure = unsure | F.col("data")[name].isNull()
-    frame = frame.withColumn("_raw_data", F.when(unread | unsure, _raw("data"))).withColumn(
-        "_raw_old", F.when(unread, _raw("old"))
-    )
+    absent = absent_columns(source, F.map_keys(_raw("data")))
     reason = (
         F.when(F.col("data").isNull(), F.lit("no `data` object"))
         .when(unread, _misfits(source))
         .when(
-            (F.col("op") == "update") & ~F.col("_has_old"),
+            (F.col("op") == "update") & ~has_old,
             F.lit("an update without `old`: the server's binlog_row_image must be FULL"),
         )
-        .otherwise(
-            F.coalesce(half_character(source), absent_columns(source, F.map_keys("_raw_data")))
-        )
+        .otherwise(F.coalesce(half_character(source), F.when(unsure, absent)))
     )
-    return frame.withColumn("image_reason", reason).drop(
-        "_parsed", "_old_nulls", "_corrupt", "_has_old", "_raw_data", "_raw_old"
-    )
+    return frame.withColumn("image_reason", reason).drop("_parsed", "_old_keys")
 
 
 def _raw(part: str) -> Column:
@@ -250,18 +226,14 @@ def _misfits(source: TableSource) -> Column:
     from pyspark.sql import functions as F
 
     found = []
-    named = [(one, kind) for name, kind in source.columns.items() for one in source.names(name)]
-    for name, kind in named:
-        for part in ("data", "old"):
-            raw = F.col(f"_raw_{part}")[name]
-            # what could be read stands there all the same
-            wrong = F.col(f"_parsed.{part}")[name].isNull() & raw.isNotNull()
-            value = F.substring(raw, 1, 80)
-            text = F.concat(F.lit(f"{part}.{name} = "), value, F.lit(f" is no {kind.declared}"))
-            found.append(F.when(wrong, text))
+    columns = source.names_in_log()
+    for part in ("data", "old"):
+        values = _raw(part)
+        wrong = unread_names(columns, values, F.col("_parsed")[part])
+        found.append(misfit_texts(columns, part, values, wrong))
     listed = F.concat_ws("; ", *found)
     return (
         F.when(listed != "", listed)
-        .when(F.col("_raw_old").isNull(), F.lit("`old` is no object"))
+        .when(_raw("old").isNull(), F.lit("`old` is no object"))
         .otherwise(F.lit("a value doesn't fit its column's type"))
     )

@@ -80,6 +80,10 @@ class TableSource:
         """The names that a column may have in the log, its own first."""
         return (column, *self.aliases.get(column, ()))
 
+    def names_in_log(self) -> dict[str, SourceType]:
+        """Each name that a column may have in the log, and the column's type."""
+        return {one: kind for name, kind in self.columns.items() for one in self.names(name)}
+
     @property
     def watched(self) -> tuple[str, ...]:
         """Columns that a row image must hold: without one of them a count could go wrong."""
