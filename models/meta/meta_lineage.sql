@@ -1,6 +1,10 @@
-{%- set tables = (
-    [ref('ods_binlog')] + typed_models() + [ref('dws_trade__user_status_1d')]
-) -%}
+{%- set counts = [
+    ref('dws_trade__user_coupon_1d'),
+    ref('dws_trade__user_status_1d'),
+    ref('dws_trade__user_status_1m'),
+    ref('dws_trade__user_status_1y'),
+] -%}
+{%- set tables = [ref('ods_binlog')] + typed_models() + counts -%}
 
 with
 
