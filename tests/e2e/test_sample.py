@@ -243,6 +243,7 @@ def test_every_commit_says_run_code_and_inputs(in_one_go: Warehouse) -> None:
 
 def test_the_lineage_lists_every_incremental_table(in_one_go: Warehouse) -> None:
     arguments = ("--select", "config.materialized:incremental", "--output", "name")
+    arguments += ("--resource-type", "model")
     expected = {f"dw.{name}" for name in in_one_go.run("list", *arguments).raw}
     listed = in_one_go.column("select distinct table_name from dw.meta_lineage")
     assert set(listed) == expected
