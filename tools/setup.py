@@ -37,6 +37,29 @@ def call(*command: str | Path) -> None:
         sys.exit(f"setup: `{' '.join(map(str, command[-3:]))}` failed, see above.")
 
 
+def call_together(*commands: list[str | Path]) -> None:
+    """Run commands at the same time, and wait for all of them."""
+    running = [
+        (some, subprocess.Popen([str(part) for part in some], cwd=ROOT)) for some in commands
+    ]
+    failed = [some for some, process in running if process.wait()]
+    if failed:
+        sys.exit(f"setup: `{' '.join(map(str, failed[0][-3:]))}` failed, see above.")
+
+
+def split_lock() -> list[Path]:
+    """The lock file in two parts: Spark, which takes longer than all others, and the others."""
+    entries = re.split(r"(?m)^(?=\S)", (ROOT / "requirements.lock").read_text(encoding="utf-8"))
+    parts: dict[bool, list[str]] = {True: [], False: []}
+    for entry in entries:
+        parts[entry.startswith("pyspark==")].append(entry)
+    files = []
+    for is_spark, name in ((True, "spark.lock"), (False, "others.lock")):
+        files.append(VENV / name)
+        files[-1].write_text("".join(parts[is_spark]), encoding="utf-8")
+    return files
+
+
 def has_java() -> bool:
     """Whether JAVA_HOME or the PATH holds a Java that Spark runs on."""
     homes = [os.environ.get("JAVA_HOME", "")]
@@ -69,7 +92,8 @@ def main() -> None:
     # the lock names every package with its hash, so there is nothing left to resolve; Spark comes
     # as sources and is packed into a wheel first, 450 MB that don't get smaller by packing
     unpacked = ["--use-pep517", "--config-settings", "--build-option=--compression=stored"]
-    call(*pip, "--no-deps", "--require-hashes", *unpacked, "-r", "requirements.lock")
+    locked = [*pip, "--no-deps", "--require-hashes", *unpacked, "-r"]
+    call_together(*[[*locked, file] for file in split_lock()])
     call(
         *pip,
         "--no-deps",
