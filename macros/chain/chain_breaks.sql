@@ -126,12 +126,12 @@
                     ),
                     {%- endif %}
                     null,
-                    struct(
-                        '{{ column }}' as key,
-                        struct(
-                            coalesce(cast({{ left_value }} as string), {{ left_text }}) as left,
-                            coalesce(cast({{ found_value }} as string), {{ found_text }}) as found
-                        ) as value
+                    named_struct(
+                        'key', '{{ column }}',
+                        'value', named_struct(
+                            'left', coalesce(cast({{ left_value }} as string), {{ left_text }}),
+                            'found', coalesce(cast({{ found_value }} as string), {{ found_text }})
+                        )
                     )
                 ){{ ',' if not loop.last }}
                 {%- endfor %}

@@ -15,64 +15,76 @@
     {%- endset -%}
     {%- set block = "concat('key ', " ~ chain.key_block ~ ')' -%}
     select
-        {%- for column in keys %}
-        sides.{{ column }},
-        {%- endfor %}
-        case
-            when sides.image is not null
-                then md5(to_json({{ _told_image(chain, 'sides.image') }}, {{ exact }}))
-        end as image_digest,
-        {%- if chain.altered_columns %}
-        array(
-            {%- for column in chain.altered_columns %}
-            cast(sides.image.{{ column }} as string){{ ',' if not loop.last }}
-            {%- endfor %}
-        ) as altered_values,
-        {%- else %}
-        cast(array() as array<string>) as altered_values,
-        {%- endif %}
-        sides.is_left,
-        sides.sign,
-        sides.binlog_file_number,
-        sides.binlog_position,
-        sides.row_number,
-        {%- if chain.date_column %}
-        coalesce(
-            cast(cast(sides.image.{{ chain.date_column }} as date) as string), {{ block }}
-        ) as part
-        {%- else %}
-        {{ block }} as part
-        {%- endif %}
+        {{ keys | join(',\n        ') }},
+        image_digest,
+        altered_values,
+        is_left,
+        sign,
+        binlog_file_number,
+        binlog_position,
+        row_number,
+        part
     from (
         select
             {%- for column in keys %}
-            steps.{{ column }},
+            sides.{{ column }},
             {%- endfor %}
-            side.is_left,
-            side.image,
-            steps.sign,
-            steps.binlog_file_number,
-            steps.binlog_position,
-            steps.row_number
+            case
+                when sides.image is not null
+                    then md5(to_json({{ _told_image(chain, 'sides.image') }}, {{ exact }}))
+            end as image_digest,
+            {%- if chain.altered_columns %}
+            array(
+                {%- for column in chain.altered_columns %}
+                cast(sides.image.{{ column }} as string){{ ',' if not loop.last }}
+                {%- endfor %}
+            ) as altered_values,
+            {%- else %}
+            cast(array() as array<string>) as altered_values,
+            {%- endif %}
+            sides.is_left,
+            sides.sign,
+            sides.binlog_file_number,
+            sides.binlog_position,
+            sides.row_number,
+            {%- if chain.date_column %}
+            coalesce(
+                cast(cast(sides.image.{{ chain.date_column }} as date) as string), {{ block }}
+            ) as part
+            {%- else %}
+            {{ block }} as part
+            {%- endif %}
         from (
-            {{ _chain_steps(chain, from_cte) }}
-        ) as steps
-        lateral view
-            explode(
-                array(
-                    named_struct('is_left', false, 'image', steps.found),
-                    named_struct('is_left', true, 'image', steps.made)
-                )
-            ) exploded as side
-    ) as sides
+            select
+                {%- for column in keys %}
+                steps.{{ column }},
+                {%- endfor %}
+                side.is_left,
+                side.image,
+                steps.sign,
+                steps.binlog_file_number,
+                steps.binlog_position,
+                steps.row_number
+            from (
+                {{ _chain_steps(chain, from_cte) }}
+            ) as steps
+            lateral view
+                explode(
+                    array(
+                        named_struct('is_left', false, 'image', steps.found),
+                        named_struct('is_left', true, 'image', steps.made)
+                    )
+                ) exploded as side
+        ) as sides
+    ) as links
 {%- endmacro %}
 
 {#
     What changes did to keys: one row per change and key that it touched, two where it changed the
     key. `found` is the row before it, `made` the row after it; null where there was none.
 
-    The delete that a TRUNCATE or its like amounts to may be taken back (python_udfs/table_state.py):
-    by an insert of row number -1. That is the delete again, with sign -1.
+    The delete that a TRUNCATE or its like amounts to may be taken back, by an insert of row number
+    -1 (python_udfs/table_state.py). That is the delete again, with sign -1.
 #}
 {% macro _chain_steps(chain, from_cte) -%}
     {%- set old_key, new_key = [], [] -%}

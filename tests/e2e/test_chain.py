@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+from dbt.adapters.sparksession.session import own_session
 
 from tests.support import histories, oracle
 from tests.support.warehouse import Warehouse, differing
@@ -100,7 +101,27 @@ def _check(folder: Path, seeds: range, ends: Sequence[int]) -> None:
 
 
 def test_open_breaks_equal_the_oracle_after_every_build(tmp_path: Path) -> None:
-    _check(tmp_path, range(24), ends=(2, 5, 8, 20))
+    _check(tmp_path, range(12), ends=(3, 8, 20))
+
+
+def test_a_run_without_a_break_does_not_read_the_table(tmp_path: Path) -> None:
+    """Its history, that is: of the links it reads those of the dates that new images name."""
+    warehouse = Warehouse(tmp_path)
+    lines = histories.generate(7, days=DAYS, tenant=0).lines
+    for first, last in ((0, len(lines) - 20), (len(lines) - 20, len(lines))):
+        warehouse.land_lines(lines[first:last], first)
+        warehouse.run("run", "--select", "+meta_order_chain_break")
+
+    (compiled,) = warehouse.target.glob("compiled/**/meta_order_chain_break.sql")
+    frame = own_session(warehouse.credentials()).session.sql(compiled.read_text("utf-8"))
+    assert frame.toArrow().num_rows == 0
+    plan = frame._jdf.queryExecution().executedPlan().toString().split("== Initial Plan ==")[0]
+    assert "dw.meta_order_chain_link" in plan
+    assert "dw.ods_shop__order_info" not in plan
+    parts = warehouse.column("select distinct part from dw.meta_order_chain_link")
+    read = [part for part in parts if f"'{part}'" in compiled.read_text("utf-8")]
+    print(f"{len(read)} of {len(parts)} parts of the links were read")
+    assert 0 < len(read) < len(parts)
 
 
 @pytest.mark.soak
