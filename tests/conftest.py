@@ -26,6 +26,7 @@ LONGEST = (
     "e2e/test_sources.py",
     "e2e/test_bad_input.py",
     "e2e/test_levels.py",
+    "e2e/test_chain.py",
     "e2e/test_accounting.py",
     "deserialize/test_mongodb.py",
     "adapter/test_closed_periods.py",

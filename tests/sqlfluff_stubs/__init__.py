@@ -63,6 +63,26 @@ def closed_periods(relation: Any, by: str, period: str, into: str) -> Any:
     return relation
 
 
+def order_chain() -> dict[str, Any]:
+    """No declaration: what is made of it is stubbed."""
+    return {}
+
+
+def chain_links(chain: Any, from_cte: str) -> str:
+    """Any query of the CTE."""
+    return f"select * from {from_cte}"
+
+
+def chain_suspects(chain: Any, changed_links: str, new_links: str) -> str:
+    """Any query of both CTEs."""
+    return f"select * from {changed_links}\nunion all\nselect * from {new_links}"
+
+
+def chain_breaks(chain: Any, from_cte: str, suspects: str) -> str:
+    """Any query of both CTEs."""
+    return f"select * from {from_cte}\nunion all\nselect * from {suspects}"
+
+
 def daily_cut(count: Any, from_cte: str) -> str:
     """Any query of the CTE."""
     return f"select * from {from_cte}"

@@ -8,6 +8,7 @@ reproducible test case.
 """
 
 import gzip
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -207,6 +208,43 @@ def deliver(
                 delivered[batch + 1].extend(messages[start:end])
                 del messages[start:end]
     return delivered
+
+
+def deliver_by_day(history: History, seed: int, late_by: int = 7) -> list[tuple[date, bytes]]:
+    """Deliver a history with gaps that heal: (day of arrival, line), in no order.
+
+    A message arrives on its own day. Some single ones and some stretches of the log, as when a
+    producer was down, are missing and are issued again 1 to `late_by` days later; others that were
+    there are issued again all the same.
+    """
+    random = Random(seed)
+    count = len(history.lines)
+    own = [_day_of(line) for line in history.lines]
+    delay = [0 if random.random() < 0.98 else random.randint(1, late_by) for _ in own]
+    for _ in range(random.randint(1, 3)):
+        start, missing_for = random.randrange(count), random.randint(1, late_by)
+        for place in range(start, min(count, start + random.randint(1, 60))):
+            delay[place] = missing_for
+    arriving = [
+        (day + timedelta(days=late), line)
+        for day, late, line in zip(own, delay, history.lines, strict=True)
+    ]
+    again = [place for place in range(count) if random.random() < 0.03]
+    start = random.randrange(count)
+    again += range(start, min(count, start + random.randint(1, 60)))
+    for place in again:
+        day = own[place] + timedelta(days=delay[place] + random.randint(0, late_by))
+        arriving.append((day, history.lines[place]))
+    random.shuffle(arriving)
+    return arriving
+
+
+def _day_of(line: bytes) -> date:
+    """Return the business day of a message's binlog time."""
+    seconds = json.loads(line)["ts"]
+    # DDL tells milliseconds
+    seconds = seconds // 1000 if seconds > 10**11 else seconds
+    return (EPOCH + timedelta(seconds=seconds) + ZONE).date()
 
 
 def write_batch(

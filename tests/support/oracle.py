@@ -304,6 +304,65 @@ def replay(changes: Iterable[Change]) -> dict[Key, Image]:
     return rows
 
 
+@dataclass(frozen=True)
+class Break:
+    """A change that didn't find what the change before it, of the same key, had left.
+
+    kind: 'insert_on_existing'; 'update_of_unknown', 'delete_of_unknown' where nothing is known of
+        the key before; 'update_of_deleted', 'delete_of_deleted'; 'image_differs'.
+    columns: names of the columns that differ; of an image that differs only.
+    previous: (op, order, cut date) of the change before it; None where there is none.
+    change: the same of the change itself.
+    """
+
+    key: Key
+    kind: str
+    columns: tuple[str, ...]
+    previous: tuple[str, tuple[int, int, int], date] | None
+    change: tuple[str, tuple[int, int, int], date]
+
+
+def chain_breaks(changes: Iterable[Change]) -> set[Break]:
+    """Return where the chain of the rows' images is broken, key by key in log order.
+
+    An update of the key takes the row away from the old key and gives it to the new one.
+    """
+    left: dict[Key, tuple[Change, Image | None]] = {}
+    breaks = set()
+    for change in sorted(changes, key=lambda change: change.order):
+        steps: list[tuple[Key, Image | None, Image | None]]
+        if change.before_key == change.key or change.op != "update":
+            steps = [(change.key, change.before, change.after)]
+        else:
+            steps = [(change.before_key, change.before, None), (change.key, None, change.after)]
+        for key, found, made in steps:
+            before, image = left.get(key, (None, None))
+            kind, columns = _judge(change.op, found, image, is_known=before is not None)
+            if kind:
+                previous = _mark(before) if before else None
+                breaks.add(Break(key, kind, columns, previous, _mark(change)))
+            left[key] = (change, made)
+    return breaks
+
+
+def _judge(
+    op: str, found: Image | None, image: Image | None, is_known: bool
+) -> tuple[str, tuple[str, ...]]:
+    """Return the kind of break and the columns that differ; '' and none for no break."""
+    if found is None:
+        return ("insert_on_existing" if image is not None else ""), ()
+    if not is_known:
+        return f"{op}_of_unknown", ()
+    if image is None:
+        return f"{op}_of_deleted", ()
+    columns = tuple(name for name in found if found[name] != image[name])
+    return ("image_differs" if columns else ""), columns
+
+
+def _mark(change: Change) -> tuple[str, tuple[int, int, int], date]:
+    return change.op, change.order, cut_date(change)
+
+
 def count_rows(images: Iterable[Mapping[str, Any]]) -> Counts:
     """Count a whole table: (user_id, biz_status) -> (number of rows, sum of amount)."""
     sums = defaultdict(lambda: (0, Decimal(0)))

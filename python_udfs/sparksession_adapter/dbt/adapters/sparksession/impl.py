@@ -217,6 +217,12 @@ class SparkSessionAdapter(SparkAdapter):
         return self._read(model, relation, "new" if incremental else "first", context)
 
     @available
+    def reads_whole(self, model: dict) -> bool:
+        """Whether an incremental run of the model asked for new rows, and reads all rows of an
+        input instead: it was rewritten since the model's last commit. Ask after new_rows(..)."""
+        return self.inputs.of(model["unique_id"]).reads_whole
+
+    @available
     def changed_partitions(
         self,
         model: dict,
@@ -377,7 +383,7 @@ class SparkSessionAdapter(SparkAdapter):
         read = Read(table, int(recorded) if recorded else None, pinned)
         inputs.reads[table] = read
         read.commits = history.between(read.recorded, pinned)
-        if mode == "new" and read.recorded is not None:
+        if mode == "new":
             if read.commits is not None and all(commit.adds_only for commit in read.commits):
                 read.rows = sum(
                     commit.count("added-records")
@@ -387,7 +393,9 @@ class SparkSessionAdapter(SparkAdapter):
                 if read.recorded == pinned:
                     return f"(select * from {table} version as of {pinned} limit 0)"
                 return _appended(table, recorded, pinned)
-            logger.info(f"{table} was rewritten since {recorded}: reading all of it")
+            inputs.reads_whole = True
+            if read.recorded is not None:
+                logger.info(f"{table} was rewritten since {recorded}: reading all of it")
         if pinned in history.snapshots:
             read.rows = history.snapshots[pinned].count("total-records")
         return f"{table} version as of {pinned}"

@@ -46,6 +46,7 @@ class ModelInputs:
         predicate: SQL condition of the partitions to replace; None: all of them, `false`: none.
         read_predicate: the same in terms of the inputs' columns, where those differ.
         replaces: whether the model asked for changed partitions at all.
+        reads_whole: whether new rows were asked for and all rows of an input are read instead.
         nothing_new: a Python model said that there is nothing to add.
         own: the model's own commits as they were when it was compiled.
         relations: names (schema.name) of the tables and views that it reads by a pin.
@@ -56,6 +57,7 @@ class ModelInputs:
     predicate: str | None = None
     read_predicate: str | None = None
     replaces: bool = False
+    reads_whole: bool = False
     nothing_new: bool = False
     own: History | None = None
     relations: set[str] = field(default_factory=set)
