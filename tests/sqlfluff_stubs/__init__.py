@@ -41,6 +41,7 @@ model = _Anything()
 graph = _Graph()
 context: dict[str, Any] = {}
 results: list[Any] = []
+invocation_id = "run"
 
 
 def pinned(relation: Any) -> Any:
@@ -61,6 +62,34 @@ def changed_partitions(relation: Any, by: str) -> Any:
 def closed_periods(relation: Any, by: str, period: str, into: str) -> Any:
     """The relation's own name, as a `from` has it."""
     return relation
+
+
+def as_read_by(relation: Any, reader: Any) -> Any:
+    """The relation's own name, as a `from` has it."""
+    return relation
+
+
+def count_rows(count: Any, from_cte: str) -> str:
+    """Any query of the CTE."""
+    return f"select * from {from_cte}"
+
+
+def compared(count: Any, got: str, expected: str, level: str = "totals") -> str:
+    """Any query of both CTEs."""
+    return f"select {got}.* from {got} cross join {expected}"
+
+
+def reconciliation(
+    count: Any, from_cte: str, level: str = "totals", reached_cte: str | None = None
+) -> str:
+    """Any query of the CTEs."""
+    other = f" cross join {reached_cte}" if reached_cte else ""
+    return f"select {from_cte}.* from {from_cte}{other}"
+
+
+def load_relation(relation: Any) -> Any:
+    """There is none."""
+    return None
 
 
 def daily_cut(count: Any, from_cte: str) -> str:
