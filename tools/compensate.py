@@ -22,6 +22,7 @@ Dbt = Callable[[list[str], dict[str, Any]], Any]
 Work = dict[str, list[str]]  # day -> the tables that have to write it
 
 STATE = "meta_compensation"
+NAMES = ["--resource-type", "model", "--output", "name"]
 NOT_FOLLOWED = ["--exclude", "path:models/dqc", "meta_quality"]
 
 
@@ -40,11 +41,7 @@ def compensate(dbt: Dbt, first: str = "", last: str = "") -> int:
         CompensateError: the days are none, or dbt can't tell what there is to do.
     """
     days = days_between(first, last) if first or last else None
-    tables = [
-        name
-        for name in _ask(dbt, ["ls", "--select", f"1+{STATE}", "--output", "name"])
-        if name != STATE
-    ]
+    tables = [name for name in _ask(dbt, ["ls", "--select", f"1+{STATE}", *NAMES]) if name != STATE]
     _ask(dbt, ["run", "--select", STATE])
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     if days is None:
