@@ -45,7 +45,7 @@
     {% do print('') %}
 {% endmacro %}
 
-{# Changes of this run that are of days behind the open window; they count all the same. #}
+{# Changes of this run that are of days behind the open window; they count too. #}
 {% macro _tell_late_data(built) %}
     {% set added = namespace(rows=0, view=none) %}
     {% for result in built if result.status == 'success' %}
