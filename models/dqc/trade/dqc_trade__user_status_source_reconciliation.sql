@@ -1,6 +1,6 @@
 {{
     config(
-        tags=['source'],
+        tags=['source', 'source_reconciliation'],
     )
 }}
 
