@@ -21,11 +21,11 @@ from dbt.cli.main import dbtRunner
 
 NO_UNIT_TESTS = ["--exclude-resource-type", "unit_test"]
 VERDICTS = """
-select max_by(check_name, checked_at) as check_name, max_by(verdict, checked_at) as verdict,
+select check_name, max_by(verdict, checked_at) as verdict,
     max_by(groups_compared, checked_at) as compared,
-    max_by(groups_differing, checked_at) as differing, max(checked_at) as checked_at
+    max_by(groups_differing, checked_at) as differing, max(checked_at) as last_checked_at
 from {{ ref('meta_quality') }}
-group by meta_quality.check_name
+group by check_name
 order by check_name
 """
 NEXT = """Which groups differ stands in the reconciliations, for example
