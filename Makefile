@@ -11,7 +11,7 @@ ifdef WAREHOUSE
 export WAREHOUSE
 endif
 
-.PHONY: help setup run test lint docs full-load soak live bench lock clean
+.PHONY: help setup run test lint docs full-load reconcile compensate soak live bench lock clean
 
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
@@ -19,6 +19,8 @@ help:
 	@echo "make lint    sqlfluff and ruff"
 	@echo "make docs    build the dbt docs"
 	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
+	@echo "make reconcile   count from scratch and compare, with the source database where MYSQL_URL is set"
+	@echo "make compensate [FROM=<day> TO=<day>]   write days of the counts anew; without a range those that are wrong"
 	@echo "make soak    the long randomised tests"
 	@echo "make live    MySQL, Maxwell and Kafka under a running warehouse, all killed; needs CDC_LAB"
 	@echo "make bench   benchmarks, see benchmarks/RESULTS.md"
@@ -44,6 +46,12 @@ docs: setup
 
 full-load: setup
 	@$(BIN)/python -m tools.full_load "$(TABLE)"
+
+reconcile: setup
+	@$(BIN)/python -m tools.reconcile
+
+compensate: setup
+	@$(BIN)/python -m tools.compensate $(FROM) $(TO)
 
 soak: setup
 	$(BIN)/python -m pytest -m soak

@@ -28,6 +28,7 @@ LONGEST = (
     "e2e/test_levels.py",
     "e2e/test_chain.py",
     "e2e/test_accounting.py",
+    "e2e/test_reconciliation.py",
     "deserialize/test_mongodb.py",
     "adapter/test_closed_periods.py",
     "adapter/test_threads_and_isolation.py",

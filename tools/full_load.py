@@ -36,11 +36,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from python_udfs.mysql import (
+    COMMIT_SECONDS,
+    DRIVER,
+    SESSION,
+    Server,
+    ServerError,
+    is_lock_wanted,
+    literal,
+    quoted,
+    settings,
+    told,
+)
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
-DRIVER = "com.mysql.cj.jdbc.Driver"
 JARS = "com.mysql:mysql-connector-j:9.3.0"
 INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 BINARY = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
@@ -51,15 +63,6 @@ TEXTS = (
 )
 NUMBERS = (*INTEGERS, "decimal", "float", "double", "year", "bit")
 BARE = (*NUMBERS, "json")  # without quotes in a message
-# sent at the start of each session: the server writes a TIMESTAMP in the session's zone
-SESSION = "set time_zone = '+00:00'"
-
-# a commit stands in the binlog a little before others see its rows
-COMMIT_SECONDS = 2
-
-
-class LoadError(Exception):
-    """Why a load can't be made, in words for the user."""
 
 
 @dataclass(frozen=True)
@@ -77,109 +80,43 @@ class Table:
     key: str | None
 
     def __str__(self) -> str:
-        return f"{_quoted(self.database)}.{_quoted(self.name)}"
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
-
-
-def _literal(text: str) -> str:
-    return f"x'{text.encode().hex()}'"
+        return f"{quoted(self.database)}.{quoted(self.name)}"
 
 
 # ---- what is asked of the server ----------------------------------------------------------
 
 
-class Server:
-    """One connection beside Spark's own, for the table's head and the binlog's position.
-
-    Raises:
-        LoadError: the server can't be reached or refuses.
-    """
-
-    def __init__(self, session: SparkSession, options: dict[str, str]) -> None:
-        jvm = session._jvm
-        properties = jvm.java.util.Properties()
-        for name, value in options.items():
-            properties.setProperty(name, value)
-        try:
-            self._connection = jvm.com.mysql.cj.jdbc.Driver().connect(options["url"], properties)
-        except Exception as exc:
-            raise _told(exc, "The server can't be reached") from None
-        if self._connection is None:
-            raise LoadError("MYSQL_URL must look like jdbc:mysql://host:port/")
-        self.execute(SESSION)
-
-    def execute(self, sql: str) -> None:
-        try:
-            self._connection.createStatement().execute(sql)
-        except Exception as exc:
-            raise _told(exc, "The server refused") from None
-
-    def query(self, sql: str) -> list[tuple[str | None, ...]]:
-        """Rows of a select as texts."""
-        try:
-            found = self._connection.createStatement().executeQuery(sql)
-            columns = range(1, found.getMetaData().getColumnCount() + 1)
-            rows = []
-            while found.next():
-                rows.append(tuple(found.getString(one) for one in columns))
-        except Exception as exc:
-            raise _told(exc, "The server refused") from None
-        return rows
-
-    def position(self) -> str:
-        """Where the binlog ends: file:position."""
-        try:
-            rows = self.query("show master status")
-        except LoadError:  # as MySQL 8.4 and newer say it
-            rows = self.query("show binary log status")
-        if not rows:
-            raise LoadError("The server keeps no binlog: a load could not be followed by its log.")
-        return f"{rows[0][0]}:{rows[0][1]}"
-
-    def table(self, database: str, name: str) -> Table:
-        where = f"table_schema = {_literal(database)} and table_name = {_literal(name)}"
-        rows = self.query(
-            "select column_name, data_type from information_schema.columns "
-            f"where {where} order by ordinal_position"
-        )
-        if not rows:
-            raise LoadError(f"The server has no table {database}.{name} that the user may read.")
-        columns = {str(column): str(kind).lower() for column, kind in rows}
-        unknown = [
-            f"{column} ({kind})"
-            for column, kind in columns.items()
-            if kind not in (*BINARY, *DATES, *TEXTS, *BARE)
-        ]
-        if unknown:
-            raise LoadError(f"{database}.{name} has columns that can't be read: {unknown}")
-        keys = self.query(
-            "select column_name from information_schema.key_column_usage "
-            f"where {where} and constraint_name = 'PRIMARY' and ordinal_position = 1"
-        )
-        key = str(keys[0][0]) if keys and columns[str(keys[0][0])] in INTEGERS else None
-        return Table(database, name, columns, key)
-
-    def bounds(self, table: Table) -> tuple[int, int] | None:
-        """Least and greatest key; None of an empty table, or one without an integer key."""
-        if table.key is None:
-            return None
-        key = _quoted(table.key)
-        [(low, high)] = self.query(f"select min({key}), max({key}) from {table}")
-        return None if low is None or high is None else (int(low), int(high))
-
-    def close(self) -> None:
-        self._connection.close()
+def table_of(server: Server, database: str, name: str) -> Table:
+    where = f"table_schema = {literal(database)} and table_name = {literal(name)}"
+    rows = server.query(
+        "select column_name, data_type from information_schema.columns "
+        f"where {where} order by ordinal_position"
+    )
+    if not rows:
+        raise ServerError(f"The server has no table {database}.{name} that the user may read.")
+    columns = {str(column): str(kind).lower() for column, kind in rows}
+    unknown = [
+        f"{column} ({kind})"
+        for column, kind in columns.items()
+        if kind not in (*BINARY, *DATES, *TEXTS, *BARE)
+    ]
+    if unknown:
+        raise ServerError(f"{database}.{name} has columns that can't be read: {unknown}")
+    keys = server.query(
+        "select column_name from information_schema.key_column_usage "
+        f"where {where} and constraint_name = 'PRIMARY' and ordinal_position = 1"
+    )
+    key = str(keys[0][0]) if keys and columns[str(keys[0][0])] in INTEGERS else None
+    return Table(database, name, columns, key)
 
 
-def _told(exc: Exception, what: str) -> LoadError:
-    """The server's own words; not the connection's settings."""
-    java = getattr(exc, "java_exception", None)
-    while java is not None and java.getCause() is not None:
-        java = java.getCause()
-    return LoadError(f"{what}: {java.getMessage() if java is not None else exc}")
+def bounds(server: Server, table: Table) -> tuple[int, int] | None:
+    """Least and greatest key; None of an empty table, or one without an integer key."""
+    if table.key is None:
+        return None
+    key = quoted(table.key)
+    [(low, high)] = server.query(f"select min({key}), max({key}) from {table}")
+    return None if low is None or high is None else (int(low), int(high))
 
 
 def ranges(key: str, bounds: tuple[int, int] | None, count: int) -> list[str]:
@@ -197,7 +134,7 @@ def ranges(key: str, bounds: tuple[int, int] | None, count: int) -> list[str]:
     low, high = bounds
     size = high - low + 1
     cuts = sorted({low + size * one // count for one in range(1, count)} - {low})
-    name = _quoted(key)
+    name = quoted(key)
     starts = [None, *(f"{name} >= {cut}" for cut in cuts)]
     ends = [*(f"{name} < {cut}" for cut in cuts), None]
     parts = zip(starts, ends, strict=True)
@@ -209,9 +146,7 @@ def ranges(key: str, bounds: tuple[int, int] | None, count: int) -> list[str]:
 
 def select(table: Table, condition: str) -> str:
     """A select of the rows, each value as the text that MySQL itself writes (bytes: as bytes)."""
-    parts = [
-        f"{_value(_quoted(one), kind)} as {_quoted(one)}" for one, kind in table.columns.items()
-    ]
+    parts = [f"{_value(quoted(one), kind)} as {quoted(one)}" for one, kind in table.columns.items()]
     return f"select {', '.join(parts)} from {table} where {condition}"
 
 
@@ -238,7 +173,7 @@ def messages(rows: DataFrame, table: Table, seconds: int) -> DataFrame:
     from pyspark.sql import functions as F
 
     def value(name: str, kind: str) -> Column:
-        column = F.col(_quoted(name))
+        column = F.col(quoted(name))
         if kind in BINARY:
             coded = F.translate(F.base64(column), "\r\n", "")  # Spark cuts it into lines
             text = F.concat(F.lit('"'), coded, F.lit('"'))
@@ -290,27 +225,27 @@ def load(
         lock: whether writers of the table wait meanwhile.
 
     Raises:
-        LoadError: there is no such table, or the server refuses.
+        ServerError: there is no such table, or the server refuses.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
     database, _, table_name = name.partition(".")
     if not database or not table_name or "/" in name:  # its name becomes a folder's
-        raise LoadError(f"TABLE must be database.table, got {name!r}")
+        raise ServerError(f"TABLE must be database.table, got {name!r}")
     began = datetime.now(UTC)
     topic = f"full_load.{name}.{began:%Y%m%dT%H%M%S%fZ}"
     topics = landing / "topics"
     hidden = topics / f"_{topic}"  # names that begin so are passed over
     server = Server(session, options)
     try:
-        table = server.table(database, table_name)
+        table = table_of(server, database, table_name)
         if lock:
             server.execute(f"lock tables {table} read")
         before = server.position()
         if not lock:
             time.sleep(COMMIT_SECONDS)
-        conditions = ranges(table.key or "", server.bounds(table), range_count)
+        conditions = ranges(table.key or "", bounds(server, table), range_count)
         rows = _read(session, options, [select(table, one) for one in conditions])
         counted = Observation()
         texts = messages(rows, table, int(began.timestamp()))
@@ -319,7 +254,7 @@ def load(
         try:
             texts.write.option("compression", "gzip").text(str(hidden / "_rows"))
         except Exception as exc:
-            raise _told(exc, "The rows could not be read or written") from None
+            raise told(exc, "The rows could not be read or written") from None
         row_count = int(counted.get["rows"])
         after = server.position()
         if lock:
@@ -407,18 +342,12 @@ def main(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    options = {
-        "url": os.environ["MYSQL_URL"],
-        "user": os.environ["MYSQL_USER"],
-        "password": os.environ.get("MYSQL_PASSWORD", ""),
-    }
     landing = ROOT / os.path.expanduser(os.environ.get("LANDING") or "landing")
-    lock = os.environ.get("MYSQL_LOCK", "").lower() in ("true", "1", "yes")
     with spark() as session:
         count = int(os.environ.get("MYSQL_RANGES") or 2 * session.sparkContext.defaultParallelism)
         try:
-            folder, rows = load(session, options, landing, arguments[0], count, lock)
-        except LoadError as exc:
+            folder, rows = load(session, settings(), landing, arguments[0], count, is_lock_wanted())
+        except ServerError as exc:
             print(exc, file=sys.stderr)
             return 1
     print(f"{rows:,} rows of {arguments[0]} landed in {folder}")

@@ -37,7 +37,7 @@
 {#
     A count's declaration, checked: {cut_column, dimensions, values (columns that min, max and
     count_distinct are of), sums (column of the days -> {daily: its sum over retract rows, rolled:
-    over rows of a level}), count (the column that counts rows), measures (as declared)}.
+    over rows of a level, type}), count (the column that counts rows), measures (as declared)}.
 #}
 {% macro _checked_count(declared) -%}
     {%- set problems = [] -%}
@@ -86,6 +86,7 @@
             {%- do cut.sums.update({name: {
                 'daily': 'cast(sum(sign) as bigint)',
                 'rolled': 'cast(sum(' ~ name ~ ') as bigint)',
+                'type': 'bigint',
             }}) -%}
             {%- do cut.update(count=cut.count | default(name)) -%}
         {%- elif column is not string or not column -%}
@@ -97,6 +98,7 @@
             {%- do cut.sums.update({name: {
                 'daily': 'cast(coalesce(sum(sign * ' ~ column ~ '), 0) as ' ~ type ~ ')',
                 'rolled': 'cast(sum(' ~ name ~ ') as ' ~ type ~ ')',
+                'type': type,
             }}) -%}
         {%- elif column not in cut['values'] and column not in cut.dimensions -%}
             {%- do cut['values'].append(column) -%}

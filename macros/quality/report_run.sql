@@ -12,6 +12,7 @@
     {% endfor %}
     {% if built %}
         {% do _print_models(built) %}
+        {% do _tell_late_data(built) %}
         {% do _judge_rejects(built) %}
     {% endif %}
     {% do return('') %}
@@ -42,6 +43,34 @@
         {% do print('Nothing new has landed: no row was added.') %}
     {% endif %}
     {% do print('') %}
+{% endmacro %}
+
+{# Changes of this run that are of days behind the open window; they count too. #}
+{% macro _tell_late_data(built) %}
+    {% set added = namespace(rows=0, view=none) %}
+    {% for result in built if result.status == 'success' %}
+        {% if result.node.name.startswith('ods_') %}
+            {% set added.rows = added.rows
+                + (result.adapter_response.get('rows_affected') or 0) %}
+        {% elif result.node.name == 'meta_late_data' %}
+            {% set added.view = api.Relation.create(
+                schema=result.node.schema, identifier=result.node.alias
+            ) %}
+        {% endif %}
+    {% endfor %}
+    {% if added.rows and added.view %}
+        {% set late = run_query(
+            'select sum(change_count), count(distinct cut_date), min(cut_date) from '
+            ~ added.view ~ " where run_id = '" ~ invocation_id ~ "'"
+        ).rows[0] %}
+        {% if late[0] %}
+            {% do print(
+                '%s changes came late, of %d days behind the open window, the oldest %s. '
+                'They are counted; see meta_late_data.\n'
+                | format('{:,}'.format(late[0]), late[1], late[2])
+            ) %}
+        {% endif %}
+    {% endif %}
 {% endmacro %}
 
 {# Messages and refused messages of this run: the rows that its own commits added. #}

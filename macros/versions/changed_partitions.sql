@@ -9,6 +9,14 @@
         {%- do return(relation) -%}
     {%- endif -%}
     {%- do return(
-        adapter.changed_partitions(model, relation, by, is_incremental(), context)
+        adapter.changed_partitions(
+            model,
+            relation,
+            by,
+            is_incremental(),
+            context,
+            var('compensate_days', []),
+            var('compensate_request', ''),
+        )
     ) -%}
 {%- endmacro %}

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 from dbt.adapters.sparksession import session
 from dbt.adapters.sparksession.connections import literal
-from dbt.adapters.sparksession.inputs import Inputs, partition_predicate
+from dbt.adapters.sparksession.inputs import (
+    Inputs,
+    Read,
+    asked_partitions,
+    partition_predicate,
+)
 from dbt.adapters.sparksession.session import find_java, java_major, message_of
 from dbt.adapters.sparksession.snapshots import History, Snapshot
 from dbt_common.exceptions import DbtRuntimeError
@@ -246,6 +251,28 @@ def test_changed_partitions_become_a_condition(partitions, predicate):
 def test_partition_column_must_be_there():
     with pytest.raises(ValueError, match="no partition column 'day' in 'month=3'"):
         partition_predicate("day", {"month=3"})
+
+
+def test_asked_days_are_named_as_the_summaries_name_partitions():
+    assert asked_partitions("day", ["2026-03-01", "2026-03-02"]) == {
+        "day=2026-03-01",
+        "day=2026-03-02",
+    }
+    assert asked_partitions("day", []) == set()
+
+
+@pytest.mark.parametrize("days", ["2026-03-01", ["2026-03-01' or true"], ["march"], [20260301]])
+def test_asked_days_that_are_none_are_named(days):
+    with pytest.raises(ValueError, match="must be a list of days, got"):
+        asked_partitions("day", days)
+
+
+def test_a_model_that_is_asked_for_days_has_something_to_do():
+    inputs = Inputs().of("model")
+    inputs.reads["dw.log"] = Read("dw.log", recorded=1, pinned=1)
+    assert inputs.unchanged
+    inputs.is_asked = True
+    assert not inputs.unchanged
 
 
 def test_table_is_pinned_once_until_the_run_builds_it():

@@ -24,6 +24,7 @@ NAMES = {
     "ods": rf"ods_binlog|ods_(?P<folder>[a-z0-9]+)__{WORD}",
     "dwd": rf"dwd_(?P<folder>[a-z0-9]+)__{WORD}_(?:changelog|latest|wide)|dim_{WORD}",
     "dws": rf"dws_(?P<folder>[a-z0-9]+)__{WORD}_(?:1d|1m|1y|td|5m|10m)",
+    "dqc": rf"dqc_(?P<folder>[a-z0-9]+)__{WORD}_(?:reconciliation|at_source)",
     "meta": rf"meta_{WORD}",
 }
 # layer -> kinds of nodes that it may read; ODS models read the log beside their sources
@@ -32,7 +33,7 @@ MAY_READ = {
     "dwd": {"ods", "dim", "seed"},
     "dws": {"dwd", "dim", "dws"},
 }
-READERS = "pinned|new_rows|changed_partitions|closed_periods"
+READERS = "as_read_by|pinned|new_rows|changed_partitions|closed_periods"
 
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:work/|root/|home/\w+/|tmp/bash)")
 REGISTRY = re.compile(

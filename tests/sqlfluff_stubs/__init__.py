@@ -41,6 +41,7 @@ model = _Anything()
 graph = _Graph()
 context: dict[str, Any] = {}
 results: list[Any] = []
+invocation_id = "run"
 
 
 def pinned(relation: Any) -> Any:
@@ -81,6 +82,34 @@ def chain_suspects(chain: Any, changed_links: str, new_links: str) -> str:
 def chain_breaks(chain: Any, from_cte: str, suspects: str) -> str:
     """Any query of both CTEs."""
     return f"select * from {from_cte}\nunion all\nselect * from {suspects}"
+
+
+def as_read_by(relation: Any, reader: Any) -> Any:
+    """The relation's own name, as a `from` has it."""
+    return relation
+
+
+def count_rows(count: Any, from_cte: str) -> str:
+    """Any query of the CTE."""
+    return f"select * from {from_cte}"
+
+
+def compared(count: Any, got: str, expected: str, level: str = "totals") -> str:
+    """Any query of both CTEs."""
+    return f"select {got}.* from {got} cross join {expected}"
+
+
+def reconciliation(
+    count: Any, from_cte: str, level: str = "totals", reached_cte: str | None = None
+) -> str:
+    """Any query of the CTEs."""
+    other = f" cross join {reached_cte}" if reached_cte else ""
+    return f"select {from_cte}.* from {from_cte}{other}"
+
+
+def load_relation(relation: Any) -> Any:
+    """There is none."""
+    return None
 
 
 def daily_cut(count: Any, from_cte: str) -> str:

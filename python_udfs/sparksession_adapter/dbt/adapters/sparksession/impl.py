@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -17,11 +17,14 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
 from dbt.adapters.sparksession.inputs import (
+    ASKED_PROPERTY,
     CLOSED_PROPERTY,
     INPUT_PROPERTY,
     PROPERTY_SETTING,
+    REQUEST_PROPERTY,
     Inputs,
     Read,
+    asked_partitions,
     partition_predicate,
     partition_values,
     period_start,
@@ -230,20 +233,32 @@ class SparkSessionAdapter(SparkAdapter):
         column: str,
         incremental: bool,
         context: dict,
+        asked: list[str] | None = None,
+        request: str | None = None,
     ) -> Any:
         """All rows of the partitions of `relation` that changed since the model's last commit.
 
         Also notes for the strategy `replace_partitions` which partitions the model writes anew.
+        The days in `asked` are among them, changed or not, and the commit names them with the
+        `request`.
         """
         inputs = self.inputs.of(model["unique_id"])
         inputs.replaces = True
+        try:
+            days = asked_partitions(column, asked or [])
+        except ValueError as exc:
+            raise CompilationError(f"changed_partitions: {exc}") from exc
+        inputs.is_asked = bool(days)
+        if days:
+            inputs.properties[ASKED_PROPERTY] = ",".join(sorted(map(str, asked or [])))
+            inputs.properties[REQUEST_PROPERTY] = request or ""
         pinned = self._read(model, relation, "all", context)
         inputs.predicate = inputs.read_predicate = None
         if incremental:
             changed = self._changed(inputs)
             if changed is not None:
                 with _says_what_by_is(inputs):
-                    inputs.predicate = partition_predicate(column, changed)
+                    inputs.predicate = partition_predicate(column, changed | days)
                 inputs.read_predicate = inputs.predicate
         if inputs.predicate is None:
             return pinned
@@ -302,9 +317,35 @@ class SparkSessionAdapter(SparkAdapter):
     def closed_before(self, relation: Any) -> str | None:
         """First day behind the periods that a level (see closed_periods) holds; None: it holds
         none."""
+        return self.commit_property(relation, CLOSED_PROPERTY)
+
+    @available
+    def commit_property(self, relation: Any, key: str) -> str | None:
+        """What the newest of a table's commits that speaks of `key` says; of those that the run
+        reads, where it has pinned the table."""
         if self.config.credentials.offline:
             return None
-        return self.history(relation.name_only.render()).recorded(CLOSED_PROPERTY)
+        table = relation.name_only.render()
+        history = self.history(table)
+        return replace(history, head=self.inputs.pinned(table) or history.head).recorded(key)
+
+    @available
+    def as_read_by(self, model: dict, relation: Any, reader: Any, context: dict) -> Any:
+        """`relation` as `reader` read it for what the model reads of `reader`, or the run does.
+
+        Tables that its commits don't name are read as of the run's pinned snapshot.
+        """
+        if self.config.credentials.offline:
+            return relation
+        table = reader.name_only.render()
+        history = self.history(table)
+        if history.head is not None:
+            own = self.inputs.of(model["unique_id"]).reads.get(table)
+            head = own.pinned if own is not None else self.inputs.pin(table, history.head)
+            history = replace(history, head=head)
+        node = self._node_of(reader, context["graph"])
+        key = node["unique_id"] if node is not None else None
+        return self._read(model, relation, "all", context, as_of=(history, key))
 
     def _changed(self, inputs: Any) -> set[str] | None:
         """All partitions changed in any input; None where nobody can tell."""
@@ -322,7 +363,14 @@ class SparkSessionAdapter(SparkAdapter):
                 changed |= partitions
         return changed
 
-    def _read(self, model: dict, relation: Any, mode: str, context: dict) -> Any:
+    def _read(
+        self,
+        model: dict,
+        relation: Any,
+        mode: str,
+        context: dict,
+        as_of: tuple[History, str | None] | None = None,
+    ) -> Any:
         if self.config.credentials.offline:
             return relation
         self.inputs.of(model["unique_id"]).relations.add(f"{relation.schema}.{relation.identifier}")
@@ -334,9 +382,9 @@ class SparkSessionAdapter(SparkAdapter):
                     "its input. Take pinned(..) or changed_partitions(..), or, if they do, say "
                     "`meta: {row_wise: true}` in its config."
                 )
-            sql = self._render_view(model, node, mode, context)
+            sql = self._render_view(model, node, mode, context, as_of)
             return relation.replace(reading=f"(\n{sql}\n)")
-        return relation.replace(reading=self._read_table(model, relation, mode))
+        return relation.replace(reading=self._read_table(model, relation, mode, as_of))
 
     @staticmethod
     def _node_of(relation: Any, graph: dict) -> dict | None:
@@ -345,7 +393,9 @@ class SparkSessionAdapter(SparkAdapter):
                 return node
         return None
 
-    def _render_view(self, model: dict, node: dict, mode: str, context: dict) -> str:
+    def _render_view(
+        self, model: dict, node: dict, mode: str, context: dict, as_of: Any = None
+    ) -> str:
         """A view's own SQL over pinned inputs: a view has no snapshots, its inputs have."""
 
         def resolve(kind: str, name: str) -> Any:
@@ -357,7 +407,7 @@ class SparkSessionAdapter(SparkAdapter):
                         schema=parent["schema"],
                         identifier=parent.get("alias") or parent.get("identifier"),
                     )
-                    return self._read(model, found, mode, context)
+                    return self._read(model, found, mode, context, as_of)
             raise CompilationError(f"{node['name']}: {kind} to unknown {name!r}")
 
         own = dict(context)
@@ -370,13 +420,18 @@ class SparkSessionAdapter(SparkAdapter):
         own["context"] = own
         return render_template(get_template(node["raw_code"], own), own).strip()
 
-    def _read_table(self, model: dict, relation: Any, mode: str) -> str:
+    def _read_table(self, model: dict, relation: Any, mode: str, as_of: Any = None) -> str:
         table = relation.name_only.render()
         inputs = self.inputs.of(model["unique_id"])
         history = self.history(table)
         if history.head is None:  # a table without a commit, or none at all: Spark will say
             return table
-        pinned = self.inputs.pin(table, history.head)
+        pinned = None
+        if as_of is not None:
+            reader, reader_id = as_of
+            pinned = int(reader.recorded(INPUT_PROPERTY + table, reader_id) or 0) or None
+        if pinned is None:
+            pinned = self.inputs.pin(table, history.head)
         if inputs.own is None:
             inputs.own = self.history(f"{model['schema']}.{model['alias']}")
         recorded = inputs.own.recorded(INPUT_PROPERTY + table, model["unique_id"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,9 +13,12 @@ from dbt.adapters.sparksession.connections import literal
 from dbt.adapters.sparksession.snapshots import History, Snapshot
 
 INPUT_PROPERTY = "dbt.input."
+ASKED_PROPERTY = "asked.partitions"  # partitions that a run was told to write anew
+REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
 PROPERTY_SETTING = "spark.sql.iceberg.snapshot-property."
 PERIODS = ("month", "year")
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass
@@ -51,6 +55,7 @@ class ModelInputs:
         own: the model's own commits as they were when it was compiled.
         relations: names (schema.name) of the tables and views that it reads by a pin.
         properties: what its next commit says beside run, code and inputs.
+        is_asked: the model has to write partitions anew though no input has changed.
     """
 
     reads: dict[str, Read] = field(default_factory=dict)
@@ -62,12 +67,15 @@ class ModelInputs:
     own: History | None = None
     relations: set[str] = field(default_factory=set)
     properties: dict[str, str] = field(default_factory=dict)
+    is_asked: bool = False
 
     @property
     def unchanged(self) -> bool:
-        """Every input stands where the model's last commit read it."""
-        return bool(self.reads) and all(
-            read.recorded == read.pinned for read in self.reads.values()
+        """Every input stands where the model's last commit read it, and nothing else is asked."""
+        return (
+            bool(self.reads)
+            and not self.is_asked
+            and all(read.recorded == read.pinned for read in self.reads.values())
         )
 
 
@@ -100,6 +108,28 @@ class Inputs:
         """This run wrote `table`: readers after it take what it wrote."""
         with self._lock:
             self._pins.pop(table, None)
+
+
+def asked_partitions(column: str, days: Iterable[str]) -> set[str]:
+    """Partitions of the days that a run is told to write anew, as Iceberg's summaries write them.
+
+    >>> asked_partitions("cut_date", ["2026-03-01"])
+    {'cut_date=2026-03-01'}
+
+    Raises:
+        ValueError: something else than days.
+    """
+    wrong = [day for day in days if not DAY.fullmatch(str(day))] if _is_list(days) else [days]
+    if wrong:
+        raise ValueError(
+            f"the days to write anew must be a list of days, got {wrong[0]!r}. "
+            "Example: ['2026-03-01']"
+        )
+    return {f"{column}={day}" for day in days}
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, (list, tuple))
 
 
 def partition_values(column: str, partitions: set[str]) -> set[str]:

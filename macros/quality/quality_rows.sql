@@ -1,0 +1,40 @@
+{#
+    What a reconciliation came to, as a row of meta_quality. No row where the check hasn't run
+    since, or never.
+
+    of: the reconciliation's model, read through new_rows.
+    count: the declaration of what it compares.
+#}
+{% macro quality_rows(check, of, count) -%}
+    {%- set sums = [] -%}
+    {%- for name, measure in count.measures.items() if measure.aggregate == 'sum' -%}
+        {%- do sums.append(name ~ '_difference') -%}
+    {%- endfor -%}
+    {%- set counts = [] -%}
+    {%- for name, measure in count.measures.items() if measure.aggregate == 'count' -%}
+        {%- do counts.append(name) -%}
+    {%- endfor -%}
+    {%- set has_run = not execute or of.is_cte or load_relation(of) is not none -%}
+    select
+        '{{ check }}' as check_name,
+    {%- if has_run %}
+        is_compared,
+        groups_compared,
+        groups_differing,
+        {{ counts[0] }}_got as count_got,
+        {{ counts[0] }}_expected as count_expected,
+        {{ counts[0] }}_difference as count_difference,
+        cast({{ sums | join(' + ') or '0' }} as decimal(38, 4)) as sum_difference
+    from {{ of }}
+    where is_total
+    {%- else %}
+        true as is_compared,
+        cast(0 as bigint) as groups_compared,
+        cast(0 as bigint) as groups_differing,
+        cast(0 as bigint) as count_got,
+        cast(0 as bigint) as count_expected,
+        cast(0 as bigint) as count_difference,
+        cast(0 as decimal(38, 4)) as sum_difference
+    where false
+    {%- endif %}
+{%- endmacro %}

@@ -1,0 +1,91 @@
+with
+
+commits as (
+    {% for typed_model in typed_models() -%}
+        select
+            '{{ typed_model.identifier }}' as table_name,
+            snapshot_id,
+            parent_id,
+            committed_at,
+            summary
+        from {{ typed_model }}.snapshots
+        {% if not loop.last -%}
+            union all
+        {% endif -%}
+    {% endfor %}
+),
+
+-- a table that was made anew begins anew: what it holds then is not late
+histories as (
+    select
+        table_name,
+        snapshot_id,
+        committed_at,
+        summary,
+        count_if(parent_id is null) over (
+            partition by table_name
+            order by committed_at, snapshot_id
+        ) as history_number
+    from commits
+),
+
+-- the commits' own summaries list their days and the rows that each got
+days as (
+    select
+        histories.table_name,
+        histories.history_number,
+        histories.snapshot_id,
+        histories.committed_at,
+        histories.summary['dbt.run'] as run_id,
+        try_cast(
+            substr(pairs.property, length('partitions.cut_date=') + 1) as date
+        ) as cut_date,
+        cast(
+            coalesce(
+                nullif(regexp_extract(pairs.setting, 'added-records=(\\d+)', 1), ''),
+                '0'
+            ) as bigint
+        ) as change_count
+    from histories
+        lateral view
+        explode(
+            map_filter(
+                histories.summary,
+                (property, setting) -> startswith(property, 'partitions.cut_date=')
+            )
+        ) pairs as property, setting
+),
+
+loads as (
+    select
+        table_name,
+        history_number,
+        snapshot_id,
+        run_id,
+        cut_date,
+        change_count,
+        committed_at,
+        max(cut_date) over (
+            partition by table_name, history_number
+            order by unix_micros(committed_at)
+            range between unbounded preceding and 1 preceding
+        ) as newest_day_before
+    from days
+    where change_count > 0
+),
+
+late as (
+    select
+        table_name,
+        run_id,
+        cut_date,
+        change_count,
+        newest_day_before,
+        datediff(newest_day_before, cut_date) as days_behind,
+        snapshot_id,
+        committed_at
+    from loads
+    where datediff(newest_day_before, cut_date) >= {{ var('open_window_days') }}
+)
+
+select * from late

@@ -1,0 +1,156 @@
+"""`make compensate`: write business days of the counts anew, from the log's changes.
+
+    make compensate                              the days that are not what the changelog comes to
+    make compensate FROM=2026-03-01 TO=2026-03-07   these days, whatever they hold
+
+Each day is a dbt run and a commit of its own; then the closed months and years that they lie in
+follow. A day that fails doesn't keep the others, and the same command again does only the days that
+are left. Which are done is told by the tables' own commits (meta_compensation), so a day is done
+if, and only if, its rows are there. When none is left the same command begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+# what runs a dbt command: its words and its --vars -> dbt's result (success, exception, result)
+Dbt = Callable[[list[str], dict[str, Any]], Any]
+Work = dict[str, list[str]]  # day -> the tables that have to write it
+
+STATE = "meta_compensation"
+NAMES = ["--resource-type", "model", "--output", "name"]
+NOT_FOLLOWED = ["--exclude", "path:models/dqc", "meta_quality"]
+
+
+class CompensateError(Exception):
+    """Why nothing could be done, in words for the user."""
+
+
+def compensate(dbt: Dbt, first: str = "", last: str = "") -> int:
+    """Write days anew; the number of days that failed.
+
+    Args:
+        first, last: the first day and the last, as 2026-03-01; both empty: the days that are not
+            what the changelog comes to.
+
+    Raises:
+        CompensateError: the days are none, or dbt can't tell what there is to do.
+    """
+    days = days_between(first, last) if first or last else None
+    tables = [name for name in _ask(dbt, ["ls", "--select", f"1+{STATE}", *NAMES]) if name != STATE]
+    _ask(dbt, ["run", "--select", STATE])
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    if days is None:
+        request, work = f"found at {now}", differing_days(dbt, tables)
+    else:
+        request, work = range_left(dbt, tables, days, now)
+    failed = []
+    for number, (day, mine) in enumerate(sorted(work.items()), 1):
+        print(f"{day} ({number} of {len(work)}): {', '.join(mine)}", flush=True)
+        asked = {"compensate_days": [day], "compensate_request": request}
+        if not dbt(["run", "--select", *mine], asked).success:
+            failed.append(day)
+    if len(failed) < len(work):
+        below = [f"{name}+" for name in tables]
+        _ask(dbt, ["run", "--select", *below, *NOT_FOLLOWED])
+    print(f"{len(work) - len(failed)} days were written anew.")
+    if failed:
+        print(f"Failed: {', '.join(failed)}. The same command again does these only.")
+    return len(failed)
+
+
+def days_between(first: str, last: str) -> list[str]:
+    """All days of a range, both ends among them.
+
+    >>> days_between("2026-02-28", "2026-03-01")
+    ['2026-02-28', '2026-03-01']
+
+    Raises:
+        CompensateError: they are no days, or in the wrong order.
+    """
+    try:
+        start, end = date.fromisoformat(first), date.fromisoformat(last)
+    except ValueError:
+        start, end = date.max, date.min
+    if start > end:
+        raise CompensateError(
+            f"FROM and TO must be days, the first and the last, got {first!r} and {last!r}. "
+            "Example: make compensate FROM=2026-03-01 TO=2026-03-07"
+        )
+    return [f"{start + timedelta(number)}" for number in range((end - start).days + 1)]
+
+
+def differing_days(dbt: Dbt, tables: list[str]) -> Work:
+    """The days of each table that are missing, stale or damaged."""
+    checks = {name: f"dqc_{name.removeprefix('dws_')}_reconciliation" for name in tables}
+    _ask(dbt, ["run", "--select", *checks.values()])
+    work: Work = {}
+    for name, check in checks.items():
+        sql = (
+            f"select distinct cast(cut_date as string) as day from {{{{ ref('{check}') }}}} "
+            "where not is_total and cut_date is not null"
+        )
+        for (day,) in _rows(dbt, sql):
+            work.setdefault(day, []).append(name)
+    return work
+
+
+def range_left(dbt: Dbt, tables: list[str], days: list[str], now: str) -> tuple[str, Work]:
+    """The request that the range belongs to and what is left of it; if nothing is, a new one."""
+    name = f"{days[0]}..{days[-1]} at "
+    done = _rows(
+        dbt,
+        "select request, table_name, cast(cut_date as string) as day "
+        f"from {{{{ ref('{STATE}') }}}} where startswith(request, '{name}')",
+    )
+    newest = max((request for request, _, _ in done), default=None)
+    held = {(table, day) for request, table, day in done if request == newest}
+    work = {
+        day: mine for day in days if (mine := [one for one in tables if (one, day) not in held])
+    }
+    if newest is not None and work:
+        return newest, work
+    return name + now, dict.fromkeys(days, tables)
+
+
+def _rows(dbt: Dbt, sql: str) -> list[tuple[str, ...]]:
+    """Rows of a query over the project's models, as texts."""
+    shown = _ask(dbt, ["show", "--inline", sql, "--limit", "-1"])
+    table = shown.results[0].agate_table
+    return [tuple(str(cell) for cell in row.values()) for row in table.rows]
+
+
+def _ask(dbt: Dbt, words: list[str]) -> Any:
+    done = dbt(words, {})
+    if not done.success:
+        raise CompensateError(
+            f"`dbt {' '.join(words)}` failed{f': {done.exception}' if done.exception else ''}. "
+            "See above, mend it and run the same command again."
+        )
+    return done.result
+
+
+def main(arguments: list[str]) -> int:
+    from dbt.cli.main import dbtRunner
+
+    runner = dbtRunner()
+
+    def dbt(words: list[str], variables: dict[str, Any]) -> Any:
+        return runner.invoke([*words, "--vars", json.dumps(variables)])
+
+    if len(arguments) not in (0, 2):
+        print("Usage: make compensate [FROM=2026-03-01 TO=2026-03-07]", file=sys.stderr)
+        return 2
+    try:
+        return 1 if compensate(dbt, *arguments) else 0
+    except CompensateError as exc:
+        print(exc, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
