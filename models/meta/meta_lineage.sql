@@ -1,10 +1,12 @@
-{%- set counts = [
+{%- set others = [
     ref('dws_trade__user_coupon_1d'),
     ref('dws_trade__user_status_1d'),
     ref('dws_trade__user_status_1m'),
     ref('dws_trade__user_status_1y'),
+    ref('meta_order_chain_break'),
+    ref('meta_order_chain_link'),
 ] -%}
-{%- set tables = [ref('ods_binlog')] + typed_models() + counts -%}
+{%- set tables = [ref('ods_binlog')] + typed_models() + others -%}
 
 with
 
