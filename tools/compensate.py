@@ -23,7 +23,7 @@ Work = dict[str, list[str]]  # day -> the tables that have to write it
 
 STATE = "meta_compensation"
 NAMES = ["--resource-type", "model", "--output", "name"]
-NOT_FOLLOWED = ["--exclude", "path:models/dqc", "meta_quality"]
+NOT_FOLLOWED = ["--exclude", "path:models/dqc", "path:models/meta"]
 
 
 class CompensateError(Exception):
