@@ -1,0 +1,247 @@
+"""Faults put into the models' SQL and into the deserialization on purpose: tests must catch each.
+
+The faults of the SQL are put to the unit tests of the models that they touch, those of Python and
+of what only a running warehouse shows to the tests that play histories.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.dbt_project import REPO, DbtProject
+from tests.support.warehouse import Warehouse
+
+pytestmark = pytest.mark.soak
+
+CHANGELOG = "dwd_trade__order_changelog"
+LATEST = "dwd_trade__order_latest dwd_trade__order_address_latest dwd_trade__coupon_latest"
+DAYS = "dws_trade__user_status_1d"
+TOTALS = "dws_trade__user_status_td dws_trade__user_coupon_td"
+LINKS = "meta_order_chain_link"
+BREAKS = "meta_order_chain_break"
+RECONCILED = "dqc_trade__user_status_reconciliation"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`right` stands once in the file, `wrong` is put in its place.
+
+    Attributes:
+        caught_by: models whose unit tests are asked, or arguments of pytest.
+    """
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    caught_by: str
+
+    def put_into(self, root: Path) -> None:
+        path = root / self.file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(self.right) == 1, f"{self.name}: not once in {self.file}"
+        path.write_text(text.replace(self.right, self.wrong), encoding="utf-8")
+
+
+RETRACT, LATEST_ROWS = "macros/changelog/retract_rows.sql", "macros/changelog/latest_rows.sql"
+CUT, TO_DATE = "macros/daily_cut/daily_cut.sql", "macros/daily_cut/to_date.sql"
+CHAIN = "macros/chain/chain_"
+SQL_FAULTS = (
+    Fault("an insert takes away", RETRACT, "then array(1)", "then array(-1)", CHANGELOG),
+    Fault("a delete adds", RETRACT, "then array(-1)\n", "then array(1)\n", CHANGELOG),
+    Fault("an update only adds", RETRACT, "array(-1, 1)", "array(1)", CHANGELOG),
+    Fault(
+        "each image on the other's side",
+        RETRACT,
+        "when sign = 1 then {{ from_cte }}",
+        "when sign = -1 then {{ from_cte }}",
+        CHANGELOG,
+    ),
+    Fault(
+        "refused messages count",
+        "models/dwd/trade/dwd_trade__order_changelog.sql",
+        "where reject_reason is null",
+        "where true",
+        CHANGELOG,
+    ),
+    Fault("the oldest row is the latest", LATEST_ROWS, "max_by(", "min_by(", LATEST),
+    Fault(
+        "the position does not order",
+        LATEST_ROWS,
+        "{{ from_cte }}.binlog_position,\n",
+        "",
+        LATEST,
+    ),
+    Fault(
+        "the row number does not order",
+        LATEST_ROWS,
+        "{{ from_cte }}.row_number,\n",
+        "",
+        LATEST,
+    ),
+    Fault(
+        "a deleted row is there", LATEST_ROWS, "where last_of_key.is_there", "where true", LATEST
+    ),
+    Fault(
+        "a changed key leaves its old row",
+        LATEST_ROWS,
+        "else array({{ ended }}, {{ there }})",
+        "else array({{ there }})",
+        LATEST,
+    ),
+    Fault("rows are counted, not signs", CUT, "cast(sum(sign) as", "cast(count(sign) as", DAYS),
+    Fault("amounts have no sign", CUT, "sum(sign * ' ~ column", "sum(' ~ column", DAYS),
+    Fault(
+        "negative days are lost",
+        CUT,
+        "where {{ cut.sums | join(' <> 0 or ') }} <> 0",
+        "where {{ cut.sums | join(' > 0 or ') }} > 0",
+        DAYS,
+    ),
+    Fault("a day whose count is zero is lost", CUT, "' <> 0 or '", "' <> 0 and '", DAYS),
+    Fault(
+        "months are years",
+        "macros/daily_cut/roll_up.sql",
+        "'cut_month': 'month'",
+        "'cut_month': 'year'",
+        "dws_trade__user_status_1m",
+    ),
+    Fault(
+        "a count below zero is lost",
+        TO_DATE,
+        "{%- if not cut['values'] %}\n    having sum({{ cut.count }}) <> 0",
+        "{%- if not cut['values'] %}\n    having sum({{ cut.count }}) > 0",
+        TOTALS,
+    ),
+    Fault("what is gone is the dearest", TO_DATE, "~ ' > 0)'", "~ ' >= 0)'", TOTALS),
+    Fault(
+        "what was found is what was left",
+        f"{CHAIN}links.sql",
+        "'image', steps.found",
+        "'image', steps.made",
+        LINKS,
+    ),
+    Fault(
+        "the chain has no order",
+        f"{CHAIN}breaks.sql",
+        "order by {{ place | join(', ') }}, made is not null",
+        "order by made is not null",
+        BREAKS,
+    ),
+    Fault(
+        "null differs from null",
+        f"{CHAIN}breaks.sql",
+        "{{ left_value }} <=> {{ found_value }}",
+        "{{ left_value }} = {{ found_value }}",
+        BREAKS,
+    ),
+    Fault(
+        "a delete ends nothing",
+        f"{CHAIN}breaks.sql",
+        "when found is not null and previous.made is null",
+        "when found is not null and previous.made is null and false",
+        BREAKS,
+    ),
+    Fault(
+        "differences cancel",
+        "macros/daily_cut/reconciliation.sql",
+        "sum(abs({{ name }}_got - {{ name }}_expected))",
+        "sum({{ name }}_got - {{ name }}_expected)",
+        RECONCILED,
+    ),
+    Fault(
+        "a group that one side lacks is none",
+        "macros/daily_cut/compared.sql",
+        "[(got, 'true'), (expected, 'false')]",
+        "[(got, 'true'), (got, 'false')]",
+        RECONCILED,
+    ),
+)
+
+LEVELS = "tests/e2e/test_levels.py -m 'not soak'"
+RUN_FAULTS = (
+    Fault("as of a day is before it", TO_DATE, "('<=', level.last)", "('<', level.last)", LEVELS),
+    Fault(
+        "a level's first day is lost",
+        TO_DATE,
+        "('>=', level.first)",
+        "('>', level.first)",
+        LEVELS,
+    ),
+    Fault(
+        "a change sent again counts again",
+        "python_udfs/ods.py",
+        "decoded(_without_repeats(changes, known, source, day), source, day)",
+        "decoded(changes, source, day)",
+        LEVELS,
+    ),
+    Fault(
+        "a delete is dated by its row",
+        "python_udfs/ods.py",
+        '(op != "delete") & possible',
+        "possible",
+        LEVELS,
+    ),
+    Fault(
+        "an old null is taken for absent",
+        "python_udfs/deserialize/maxwell.py",
+        "F.when(told, F.coalesce(*old)).otherwise(after(name))",
+        "F.coalesce(*old, after(name))",
+        "tests/deserialize/test_maxwell_images.py",
+    ),
+    Fault(
+        "only appended days are counted anew",
+        "macros/incremental/get_incremental_replace_partitions_sql.sql",
+        "replace where {{ predicate if predicate is not none else 'true' }}",
+        "replace where false",
+        LEVELS,
+    ),
+)
+
+
+def copy_of_project(folder: Path) -> Path:
+    """The project's own files, with what setup brought linked."""
+    left_out = shutil.ignore_patterns(
+        ".git", ".venv", ".jars", "target", "logs", "warehouse", "__pycache__", "*.egg-info"
+    )
+    root = folder / "project"
+    shutil.copytree(REPO, root, ignore=left_out)
+    for name in (".venv", ".jars"):
+        (root / name).symlink_to(REPO / name)
+    return root
+
+
+@pytest.mark.parametrize("fault", SQL_FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_in_the_sql_fails_a_unit_test(
+    in_one_go: Warehouse, tmp_path: Path, fault: Fault
+) -> None:
+    root = copy_of_project(tmp_path)
+    fault.put_into(root)
+    (tmp_path / "run").mkdir()
+    # the built warehouse lends its tables' columns; unit tests write nothing into it
+    project = DbtProject(root, tmp_path / "run" / "warehouse", landing=in_one_go.landing)
+    project.env["WAREHOUSE"] = str(in_one_go.warehouse)
+    chosen = [f"{model},test_type:unit" for model in fault.caught_by.split()]
+    outcome = project.run("test", "--select", *chosen, expect_ok=False)
+    failed = [name for name, status in outcome.statuses().items() if status == "fail"]
+    print(f"{fault.name}: {len(failed)} of {len(outcome.statuses())} unit tests fail")
+    assert failed, outcome.log
+
+
+@pytest.mark.parametrize("fault", RUN_FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_in_the_run_fails_a_test(tmp_path: Path, fault: Fault) -> None:
+    root = copy_of_project(tmp_path)
+    fault.put_into(root)
+    command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider {fault.caught_by}"
+    env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, shell=True, cwd=root, env=env, capture_output=True, text=True)
+    assert done.returncode == 1, f"{fault.name}: {done.stdout[-3000:]}"
+    assert "AssertionError" in done.stdout, done.stdout[-3000:]
+    print(f"{fault.name}: {done.stdout.splitlines()[-1]}")
