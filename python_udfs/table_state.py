@@ -336,13 +336,12 @@ class TableState:
         # a checkpoint: else the plan holds the decoding once for each of its uses below
         changes = change_rows(messages.where(_is_before("", place)), other, day)
         changes = changes.localCheckpoint(eager=False)
-        moves, loads = _moves(other, changes.where(good)), None
+        loads, loaded = _loads(other, changes.where(F.lit(False))), None
         # asked first: it is known fast, and what decodes them takes long to plan
         if not messages.where(F.col("op") == "snapshot").isEmpty():
             loads = _loads(other, load_rows(messages, other, day).where(good))
-        loaded = None if loads is None else loads.agg(F.max("time")).first()[0]
-        if loads is None:
-            loads = _loads(other, changes.where(F.lit(False)))
+            loaded = loads.agg(F.max("time")).first()[0]
+        moves = _moves(other, changes.where(good))
         states = _segments(other, moves, loads, events, fills, loaded)
         last = (F.col("segment") == len(events)) & F.col("final").isNotNull()
         rows = states.where(last).select("key", F.col("final").alias("image"), "n")

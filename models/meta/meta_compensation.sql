@@ -6,17 +6,7 @@
 with
 
 commits as (
-    {% for table in tables -%}
-        select
-            '{{ table.identifier }}' as table_name,
-            snapshot_id,
-            committed_at,
-            summary
-        from {{ table }}.snapshots
-        {% if not loop.last -%}
-            union all
-        {% endif -%}
-    {% endfor %}
+    {{ commits_of(tables) }}
 ),
 
 compensated as (

@@ -1,18 +1,7 @@
 with
 
 commits as (
-    {% for typed_model in typed_models() -%}
-        select
-            '{{ typed_model.identifier }}' as table_name,
-            snapshot_id,
-            parent_id,
-            committed_at,
-            summary
-        from {{ typed_model }}.snapshots
-        {% if not loop.last -%}
-            union all
-        {% endif -%}
-    {% endfor %}
+    {{ commits_of(typed_models()) }}
 ),
 
 -- a table that was made anew begins anew: what it holds then is not late

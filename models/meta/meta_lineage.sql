@@ -11,24 +11,12 @@
 with
 
 commits as (
-    {% for table in tables -%}
-        select
-            '{{ table }}' as table_name,
-            snapshot_id,
-            parent_id,
-            committed_at,
-            operation,
-            summary
-        from {{ table }}.snapshots
-        {% if not loop.last -%}
-            union all
-        {% endif -%}
-    {% endfor %}
+    {{ commits_of(tables) }}
 ),
 
 inputs as (
     select
-        table_name,
+        relation_name as table_name,
         snapshot_id,
         parent_id,
         committed_at,

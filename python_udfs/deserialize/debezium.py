@@ -287,9 +287,8 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     from pyspark.sql import functions as F
 
     fields = ", ".join(
-        f"`{one}` {_raw_type(kind, source.options)}"
-        for name, kind in source.columns.items()
-        for one in source.names(name)
+        f"`{name}` {_raw_type(kind, source.options)}"
+        for name, kind in source.names_in_log().items()
     )
     both = f"before struct<{fields}>, after struct<{fields}>"
     schema = f"struct<{both}, payload struct<{both}>, _corrupt string>"

@@ -10,6 +10,7 @@ import pytest
 from dbt.adapters.sparksession import session
 from dbt.adapters.sparksession.connections import literal
 from dbt.adapters.sparksession.inputs import (
+    ASKED_PROPERTY,
     Inputs,
     Read,
     asked_partitions,
@@ -271,7 +272,7 @@ def test_a_model_that_is_asked_for_days_has_something_to_do():
     inputs = Inputs().of("model")
     inputs.reads["dw.log"] = Read("dw.log", recorded=1, pinned=1)
     assert inputs.unchanged
-    inputs.is_asked = True
+    inputs.properties[ASKED_PROPERTY] = "2026-03-01"
     assert not inputs.unchanged
 
 

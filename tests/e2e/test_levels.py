@@ -50,6 +50,16 @@ class Levels:
 
     def compare(self, changes: list[oracle.Change], where: str, rng: random.Random) -> int:
         """Compare every level, and the totals as of some days; the number of rows compared."""
+        pairs = self.pairs(changes)
+        days = sorted({key[0] for key in pairs[0][0]})
+        for day in rng.sample(days, min(4, len(days))):
+            pairs.append((oracle.counts_to_date(changes, as_of=day), self._as_of(day)))
+        for number, (expected, got) in enumerate(pairs):
+            assert differing(expected, got) == [], f"{where}, comparison {number}"
+        return sum(len(expected) for expected, _ in pairs)
+
+    def pairs(self, changes: list[oracle.Change]) -> list[tuple[dict, dict]]:
+        """What days, months, years and totals have to hold, each with what they hold."""
         daily = oracle.daily_counts(changes)
         days = sorted({key[0] for key in daily})
         months = {
@@ -62,17 +72,12 @@ class Levels:
             for key, total in summed_by(daily, year).items()
             if key[0] < self._closes_years([key[0] for key in months])
         }
-        pairs = [
+        return [
             (daily, self.warehouse.daily()),
             (months, self.warehouse.daily("1m", "cut_month")),
             (years, self.warehouse.daily("1y", "cut_year")),
             (oracle.counts_to_date(changes), self.warehouse.td()),
         ]
-        for day in rng.sample(days, min(4, len(days))):
-            pairs.append((oracle.counts_to_date(changes, as_of=day), self._as_of(day)))
-        for number, (expected, got) in enumerate(pairs):
-            assert differing(expected, got) == [], f"{where}, comparison {number}"
-        return sum(len(expected) for expected, _ in pairs)
 
     def _closes_months(self, days: list[date]) -> date:
         self.closed_months = max(self.closed_months, *(month(day) for day in days[-1:]))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_levels import month, summed_by, year
+from tests.e2e.test_levels import Levels
 from tests.support import histories, oracle
 from tests.support.warehouse import Counts, Warehouse, differing
 from tools.compensate import CompensateError, compensate, days_between
@@ -63,18 +63,8 @@ class Played:
 
     def check(self) -> None:
         """Every level is the oracle's."""
-        daily = oracle.daily_counts(self.changes)
-        first_of_month, first_of_year = max(map(month, (key[0] for key in daily))), date.min
-        months = summed_by(daily, month)
-        months = {key: one for key, one in months.items() if key[0] < first_of_month}
-        first_of_year = max(year(key[0]) for key in months)
-        years = summed_by(daily, year)
-        years = {key: one for key, one in years.items() if key[0] < first_of_year}
-        warehouse = self.warehouse
-        assert differing(daily, warehouse.daily()) == []
-        assert differing(months, warehouse.daily("1m", "cut_month")) == []
-        assert differing(years, warehouse.daily("1y", "cut_year")) == []
-        assert differing(oracle.counts_to_date(self.changes), warehouse.td()) == []
+        for expected, got in Levels(self.warehouse).pairs(self.changes):
+            assert differing(expected, got) == []
 
     def dbt(self, words: list[str], variables: dict[str, Any]) -> Any:
         """What tools.compensate runs dbt by."""

@@ -248,7 +248,6 @@ class SparkSessionAdapter(SparkAdapter):
             days = asked_partitions(column, asked or [])
         except ValueError as exc:
             raise CompilationError(f"changed_partitions: {exc}") from exc
-        inputs.is_asked = bool(days)
         if days:
             inputs.properties[ASKED_PROPERTY] = ",".join(sorted(map(str, asked or [])))
             inputs.properties[REQUEST_PROPERTY] = request or ""

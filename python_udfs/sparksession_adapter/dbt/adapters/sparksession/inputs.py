@@ -55,7 +55,6 @@ class ModelInputs:
         own: the model's own commits as they were when it was compiled.
         relations: names (schema.name) of the tables and views that it reads by a pin.
         properties: what its next commit says beside run, code and inputs.
-        is_asked: the model has to write partitions anew though no input has changed.
     """
 
     reads: dict[str, Read] = field(default_factory=dict)
@@ -67,14 +66,13 @@ class ModelInputs:
     own: History | None = None
     relations: set[str] = field(default_factory=set)
     properties: dict[str, str] = field(default_factory=dict)
-    is_asked: bool = False
 
     @property
     def unchanged(self) -> bool:
         """Every input stands where the model's last commit read it, and nothing else is asked."""
         return (
             bool(self.reads)
-            and not self.is_asked
+            and ASKED_PROPERTY not in self.properties
             and all(read.recorded == read.pinned for read in self.reads.values())
         )
 

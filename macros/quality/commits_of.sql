@@ -1,0 +1,19 @@
+{#
+    Query of the commits of tables: one row each. Read from their metadata, no data is.
+#}
+{% macro commits_of(tables) -%}
+    {% for table in tables -%}
+        select
+            '{{ table }}' as relation_name,
+            '{{ table.identifier }}' as table_name,
+            snapshot_id,
+            parent_id,
+            committed_at,
+            operation,
+            summary
+        from {{ table }}.snapshots
+        {% if not loop.last -%}
+            union all
+        {% endif -%}
+    {% endfor %}
+{%- endmacro %}
