@@ -23,7 +23,16 @@ from python_udfs.landing.kafka import (
 )
 from python_udfs.landing.offsets import Interval, merge
 from python_udfs.landing.spark import held_offsets, read_messages
-from python_udfs.table_state import BEFORE_LOG, KEYLESS_LOAD, LOAD_FILE, TableState, of_table
+from python_udfs.table_state import (
+    BEFORE_LOG,
+    KEYLESS_LOAD,
+    LOAD_FILE,
+    TableState,
+    canonical,
+    digest,
+    image_of,
+    of_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,6 +45,8 @@ LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
 SETTINGS = ("source", "business_zone", "cut_time_max_ahead_hours", "batches")  # of a typed model
 LOAD_FORMAT = "maxwell"  # that tools/full_load.py writes in, whatever the log's format is
 BATCHES_PROPERTY = "ods.batches"  # the batches that a typed model has read
+# changes that a commit brought, by cut_date, where it rewrote others beside them
+CHANGES_PROPERTY = "ods.changes_by_day"
 
 
 def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
@@ -141,7 +152,8 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
 
     A change that the model has already (a message sent again, or read again) is left out by its
     identity, the binlog position. Only the position columns of data files that hold the same
-    binlog files are read for it, never the history.
+    binlog files are read for it, never the history. Where a batch that is named behind the one
+    that it came by says something else of it, it takes the place of the row that is there.
 
     Args:
         dbt: with config meta `source`, see deserialize.table_source.
@@ -177,20 +189,56 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     readable = binlog.where(F.col("batch_id").isin(batches))
     state = TableState(dbt, source, readable, new, scope, day)
     mine = new.where(scope & of_table(source.database, source.table))
-    rows = change_rows(mine, source, day, known)
-    if not state.needed:
+    changes, corrected = _without_repeats(
+        mine.where(F.col("op").isin(*ROW_OPS)), known, source, day, batches
+    )
+    rows, gone = decoded(changes, source, day), None
+    if not state.needed and corrected is None:
         return rows
     # a checkpoint: what follows reads them several times, and else would parse them as often
     rows = rows.localCheckpoint(eager=False)
+    if corrected is not None:
+        gone = known.join(corrected, "unique_key", "left_semi")
+        known = known.join(corrected, "unique_key", "left_anti")
+        _replace_rows(dbt, rows, corrected)
+    if not state.needed:
+        return rows
     loads = rows.where(F.lit(False))
     if state.has_load:
         loads = load_rows(mine, source, day).localCheckpoint(eager=False)
     if not has_whole_images(source.format):
         return rows.unionByName(_before_the_log(loads))
     good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
-    derived = state.derived_rows(rows.where(good), loads.where(good), known)
+    derived = state.derived_rows(rows.where(good), loads.where(good), known, gone)
     derived = derived.withColumn("load_id", F.lit(dbt.run_id))
     return rows.unionByName(loads.where(refused)).unionByName(derived)
+
+
+def _replace_rows(dbt: Any, rows: DataFrame, corrected: DataFrame) -> None:
+    """Let the model's commit write `rows` in the place of those of the keys in `corrected`.
+
+    Args:
+        corrected: see _without_repeats.
+    """
+    from pyspark.sql import functions as F
+
+    # bounds that files of the table are pruned by
+    bounds = corrected.agg(
+        F.collect_set("binlog_file_number").alias("files"),
+        F.min("binlog_position").alias("low"),
+        F.max("binlog_position").alias("high"),
+    ).first()
+    files = ", ".join(map(str, sorted(bounds.files)))
+    dbt.merge_rows(
+        ["unique_key"],
+        [
+            f"dbt_internal_dest.binlog_file_number in ({files})",
+            f"dbt_internal_dest.binlog_position between {bounds.low} and {bounds.high}",
+        ],
+    )
+    by_day = rows.where(F.col("reject_reason").isNull()).groupBy("cut_date").count().collect()
+    changes = {str(row.cut_date): row["count"] for row in by_day}
+    dbt.set_snapshot_property(CHANGES_PROPERTY, json.dumps(changes, separators=(",", ":")))
 
 
 def has_whole_images(format_name: str) -> bool:
@@ -234,17 +282,17 @@ def load_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> Dat
 
 
 def change_rows(
-    messages: DataFrame, source: TableSource, day: BusinessDay, known: DataFrame | None = None
+    messages: DataFrame, source: TableSource, day: BusinessDay, batches: list[str]
 ) -> DataFrame:
     """The changes among a table's messages, each once, as rows of a typed model.
 
     Args:
-        known: rows of the typed model whose changes are left out.
+        batches: those that count, see _without_repeats.
     """
     from pyspark.sql import functions as F
 
     changes = messages.where(F.col("op").isin(*ROW_OPS))
-    return decoded(_without_repeats(changes, known, source, day), source, day)
+    return decoded(_without_repeats(changes, None, source, day, batches)[0], source, day)
 
 
 def decoded(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
@@ -292,22 +340,40 @@ COORDINATES = ["batch_id", "topic", "partition_number", "message_offset"]
 
 
 def _without_repeats(
-    new: DataFrame, known: DataFrame | None, source: TableSource, day: BusinessDay
-) -> DataFrame:
-    """`new` without good messages of changes that stand in it before, or that `known` has.
+    new: DataFrame,
+    known: DataFrame | None,
+    source: TableSource,
+    day: BusinessDay,
+    batches: list[str],
+) -> tuple[DataFrame, DataFrame | None]:
+    """`new` with one good message of each change, and without those that `known` has as well.
+
+    Of messages that tell of one change the one counts whose batch is named last, and of those of
+    one batch the first. What is held gives way to a batch named behind its own that says something
+    else.
 
     Only good ones are told by their identity: a message that has to be refused is refused each
     time, and never stands in the way of the same change in a whole message.
 
     Works on the narrow columns first. Only the messages whose change is told twice are decoded for
     it; mostly there are none, and then this is one small job.
+
+    Args:
+        known: the typed model's table; None: there is none yet.
+        batches: names of the batches that `new` and `known` are of, in the order that counts.
+
+    Returns:
+        The messages, and which rows of `known` give way to them: unique_key, binlog_file_number
+        and binlog_position; None where none does.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
+    rank = F.array_position(F.array(*map(F.lit, batches)), F.col("batch_id"))
     narrow = new.select(*COORDINATES, *IDENTITY)
     repeated = narrow.groupBy(*IDENTITY).agg(F.count(F.lit(1)).alias("times")).where("times > 1")
-    suspects = narrow.join(repeated, IDENTITY, "left_semi").withColumn("is_held", F.lit(False))
+    suspects = narrow.join(repeated, IDENTITY, "left_semi")
+    suspects = suspects.withColumn("held_rank", F.lit(None).cast("long"))
     if known is not None:
         # bounds that files of the table are pruned by: a log without files of its own has one
         # number for all, and positions that grow
@@ -320,25 +386,48 @@ def _without_repeats(
             F.col("binlog_file_number").isin(bounds.files)
             & F.col("binlog_position").between(bounds.low, bounds.high)
             & F.col("reject_reason").isNull()
-        ).select(*IDENTITY)
-        again = narrow.join(held, IDENTITY, "left_semi").withColumn("is_held", F.lit(True))
-        suspects = suspects.unionByName(again)
+        )
+        again = held.groupBy(*IDENTITY).agg(F.max(rank).alias("held_rank"))
+        suspects = suspects.unionByName(narrow.join(again, IDENTITY))
     if suspects.isEmpty():
-        return new
-    suspects = suspects.groupBy(*COORDINATES, *IDENTITY).agg(F.max("is_held").alias("is_held"))
+        return new, None
+    suspects = suspects.groupBy(*COORDINATES, *IDENTITY).agg(F.max("held_rank").alias("held_rank"))
     messages = new.join(suspects.select(*COORDINATES), COORDINATES, "left_semi")
-    judged = (
-        decoded(messages, source, day)
-        .groupBy(*COORDINATES)
-        .agg(F.count("reject_reason").alias("refused"))
-    )
+    suspected, may_correct = decoded(messages, source, day), known is not None and len(batches) > 1
+    if may_correct:  # then what they say is asked as well, and else they would be parsed again
+        suspected = suspected.localCheckpoint(eager=False)
+    judged = suspected.groupBy(*COORDINATES).agg(F.count("reject_reason").alias("refused"))
     good = suspects.join(judged.where("refused = 0").select(*COORDINATES), COORDINATES, "left_semi")
     same = Window.partitionBy(*IDENTITY)
-    coordinates = F.struct(*COORDINATES)
-    repeats = good.withColumn("first", F.min(coordinates).over(same)).where(
-        F.col("is_held") | (coordinates != F.col("first"))
+    place = F.struct(-rank, *COORDINATES)
+    is_repeat = (F.col("held_rank") >= rank) | (place != F.col("first"))
+    good = good.withColumn("first", F.min(place).over(same)).withColumn(
+        "is_repeat", F.coalesce(is_repeat, place != F.col("first"))
     )
-    return new.join(repeats.select(*COORDINATES), COORDINATES, "left_anti")
+    repeats, corrected = good.where("is_repeat").select(*COORDINATES), None
+    challengers = good.where("not is_repeat and held_rank is not null").select(*COORDINATES)
+    if may_correct and not challengers.isEmpty():
+        said = suspected.join(challengers, COORDINATES, "left_semi")
+        said = said.select(*COORDINATES, "unique_key", _said(source).alias("said"))
+        compared = said.join(held.select("unique_key", _said(source).alias("was")), "unique_key")
+        differs = compared.groupBy(*COORDINATES).agg(F.max(F.expr("said <> was")).alias("differs"))
+        differing = differs.where("differs").select(*COORDINATES)
+        repeats = repeats.unionByName(challengers.join(differing, COORDINATES, "left_anti"))
+        keys = said.join(differing, COORDINATES, "left_semi").select("unique_key")
+        place_columns = ["unique_key", "binlog_file_number", "binlog_position"]
+        corrected = held.join(keys, "unique_key", "left_semi").select(*place_columns)
+        corrected = corrected.localCheckpoint()
+        corrected = None if corrected.isEmpty() else corrected
+    return new.join(repeats, COORDINATES, "left_anti"), corrected
+
+
+def _said(source: TableSource) -> Column:
+    """Digest of what a row of a typed model says of its change."""
+    from pyspark.sql import functions as F
+
+    before = canonical(source, F.col("before")).alias("before")
+    image = canonical(source, image_of(source)).alias("image")
+    return digest(F.struct("op_type", "event_time", "cut_date", before, image))
 
 
 def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:

@@ -208,7 +208,7 @@ class TableState:
             return json.loads(dbt.snapshot_property(name, "null"))
 
         self.source, self.binlog, self.scope, self.day = source, binlog, scope, day
-        self.table = (source.database, source.table)
+        self.table, self.batches = (source.database, source.table), dbt.meta["batches"]
         known = [Statement.from_json(one) for one in noted(MOVES_PROPERTY) or []]
         self.origins = {tuple(one) for one in noted(ORIGINS_PROPERTY) or []}
         self.loaded_before: int | None = noted(LOADED_PROPERTY)
@@ -334,7 +334,7 @@ class TableState:
         day = replace(self.day, source=other)
         good = F.col("reject_reason").isNull()
         # a checkpoint: else the plan holds the decoding once for each of its uses below
-        changes = change_rows(messages.where(_is_before("", place)), other, day)
+        changes = change_rows(messages.where(_is_before("", place)), other, day, self.batches)
         changes = changes.localCheckpoint(eager=False)
         loads, loaded = _loads(other, changes.where(F.lit(False))), None
         # asked first: it is known fast, and what decodes them takes long to plan
@@ -348,14 +348,19 @@ class TableState:
         return rows.localCheckpoint(eager=False)
 
     def derived_rows(
-        self, changes: DataFrame, loads: DataFrame, known: DataFrame | None
+        self,
+        changes: DataFrame,
+        loads: DataFrame,
+        known: DataFrame | None,
+        gone: DataFrame | None = None,
     ) -> DataFrame:
         """The rows to add, so that the model holds what follows from all that it knows.
 
         Args:
             changes: new good rows of the typed model, of ops insert, update, delete.
             loads: good rows of full loads, as the typed model's.
-            known: the model's table; None: there is none yet.
+            known: the model's rows; None: there are none yet.
+            gone: rows that were among them, and that some of `changes` took the place of.
 
         Returns:
             Rows of the typed model.
@@ -372,6 +377,8 @@ class TableState:
             emitted = _emitted(source, good.where(derived))
             if not self.all_keys:
                 keys = self._touched(moves, new_loads, old_moves)
+                if gone is not None:
+                    keys = keys.union(_moves(source, gone).select("key")).distinct()
                 old_moves = old_moves.join(keys, "key", "left_semi")
                 emitted = emitted.join(keys, "key", "left_semi")
             moves = moves.unionByName(old_moves)
@@ -407,7 +414,7 @@ class TableState:
             "before": F.when(is_delete, F.col("image")),
             "op_type": F.col("op_type"),
             "unique_key": F.concat_ws(
-                ":", file, "binlog_position", "row_number", _digest(F.col("canon")), "copy"
+                ":", file, "binlog_position", "row_number", digest(F.col("canon")), "copy"
             ),
             "cut_date": F.col("cut_date"),
             "event_time": F.timestamp_micros("time"),
@@ -456,14 +463,14 @@ def _place(place: tuple[int, int]) -> Column:
     )
 
 
-def _image(source: TableSource) -> Column:
+def image_of(source: TableSource) -> Column:
     """The row after a change, as one struct like `before`."""
     from pyspark.sql import functions as F
 
     return F.struct(*source.columns, "raw_values")
 
 
-def _canon(source: TableSource, image: Column) -> Column:
+def canonical(source: TableSource, image: Column) -> Column:
     """An image in a form that can be grouped by: its map as a list in a fixed order."""
     from pyspark.sql import functions as F
 
@@ -472,7 +479,7 @@ def _canon(source: TableSource, image: Column) -> Column:
     return F.when(image.isNotNull(), F.struct(*fields, entries.alias("raw_values")))
 
 
-def _digest(canon: Column) -> Column:
+def digest(canon: Column) -> Column:
     from pyspark.sql import functions as F
 
     exact = {"timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS", "ignoreNullFields": "false"}
@@ -484,7 +491,7 @@ def _key(source: TableSource, image: Column) -> Column:
     from pyspark.sql import functions as F
 
     if not source.primary_key:
-        return _canon(source, image)
+        return canonical(source, image)
     fields = [image[name].alias(name) for name in source.primary_key]
     return F.when(image.isNotNull(), F.struct(*fields))
 
@@ -503,7 +510,7 @@ def _moves(source: TableSource, changes: DataFrame) -> DataFrame:
             F.col(key).alias("key"), had.alias("had"), has.alias("has"), F.lit(phase).alias("phase")
         )
 
-    frame = changes.withColumn("_image", _image(source))
+    frame = changes.withColumn("_image", image_of(source))
     none = F.lit(None).cast(frame.schema["_image"].dataType)
     image, before = F.col("_image"), F.col("before")
     frame = frame.withColumn("_key", _key(source, image)).withColumn(
@@ -534,7 +541,7 @@ def _loads(source: TableSource, rows: DataFrame) -> DataFrame:
     """Rows of full loads: key, image, time; of those with equal times the last of a topic."""
     from pyspark.sql import functions as F
 
-    image = _image(source)
+    image = image_of(source)
     return rows.select(
         _key(source, image).alias("key"),
         image.alias("image"),
@@ -555,13 +562,13 @@ def _emitted(source: TableSource, derived: DataFrame) -> DataFrame:
 
     base = F.col("row_number") >= 1
     inserted = F.col("op_type") == "insert"
-    image = F.when(inserted, _image(source)).otherwise(F.col("before"))
+    image = F.when(inserted, image_of(source)).otherwise(F.col("before"))
     return (
         derived.select(
             _key(source, image).alias("key"),
             F.when(base, F.lit("base")).otherwise(F.lit("end")).alias("part"),
             F.struct("binlog_file_number", "binlog_position").alias("place"),
-            _canon(source, image).alias("canon"),
+            canonical(source, image).alias("canon"),
             "cut_date",
             image.alias("image"),
             F.unix_micros("event_time").alias("time"),
@@ -783,7 +790,7 @@ def _difference(source: TableSource, wanted: DataFrame, emitted: DataFrame | Non
         "key",
         "part",
         "place",
-        _canon(source, F.col("image")).alias("canon"),
+        canonical(source, F.col("image")).alias("canon"),
         "cut_date",
         "image",
         "time",

@@ -25,7 +25,7 @@ LONGEST = (
     "deserialize/test_table_state.py",
     "e2e/test_sources.py",
     "e2e/test_bad_input.py",
-    "e2e/test_levels.py",
+    "e2e/test_corrections.py",
     "e2e/test_chain.py",
     "e2e/test_accounting.py",
     "e2e/test_reconciliation.py",

@@ -18,7 +18,8 @@ histories as (
     from commits
 ),
 
--- the commits' own summaries list their days and the rows that each got
+-- the commits' own summaries list their days and the rows that each got; one that
+-- corrected rows has written others beside them, and says itself what it brought
 days as (
     select
         histories.table_name,
@@ -29,12 +30,20 @@ days as (
         try_cast(
             substr(pairs.property, length('partitions.cut_date=') + 1) as date
         ) as cut_date,
-        cast(
-            coalesce(
-                nullif(regexp_extract(pairs.setting, 'added-records=(\\d+)', 1), ''),
-                '0'
-            ) as bigint
-        ) as change_count
+        case
+            when histories.summary['ods.changes_by_day'] is not null
+                then
+                    from_json(
+                        histories.summary['ods.changes_by_day'],
+                        'map<string, bigint>'
+                    )[substr(pairs.property, length('partitions.cut_date=') + 1)]
+            else
+                cast(
+                    nullif(
+                        regexp_extract(pairs.setting, 'added-records=(\\d+)', 1), ''
+                    ) as bigint
+                )
+        end as change_count
     from histories
         lateral view
         explode(

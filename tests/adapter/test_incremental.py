@@ -57,6 +57,21 @@ FILES = {
     "models/py_overwritten.py": python_model(
         "incremental_strategy='insert_overwrite', partition_by='day'", "days"
     ),
+    "models/py_asked.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental", incremental_strategy="append_or_merge")
+            if dbt.is_incremental:
+                dbt.merge_rows(["id", "part"], ["dbt_internal_dest.part is not null"])
+            return dbt.source("src", "changes")
+    """,
+    "models/py_not_asked.py": python_model("incremental_strategy='append_or_merge'", "changes"),
+    "models/py_asked_in_vain.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            if dbt.is_incremental:
+                dbt.merge_rows(["id"])
+            return dbt.source("src", "changes")
+    """,
     "models/shape_append.sql": sql_model("on_schema_change='append_new_columns'", "shape"),
     "models/shape_sync.sql": sql_model("on_schema_change='sync_all_columns'", "shape"),
     "models/shape_fail.sql": sql_model("on_schema_change='fail'", "shape"),
@@ -93,11 +108,12 @@ def test_all_fitting_models_succeed(built):
     assert {name for name, status in second.statuses().items() if status != "success"} == {
         "unknown",
         "keyless",
+        "py_asked_in_vain",
         "shape_fail",
     }
 
 
-@pytest.mark.parametrize("model", ["appended", "py_appended"])
+@pytest.mark.parametrize("model", ["appended", "py_appended", "py_not_asked"])
 def test_append_adds_all_rows(built, model):
     project, _, _ = built
     rows = project.query(f"select v from dw.{model} order by v")
@@ -115,6 +131,25 @@ def test_merge_matches_null_keys(built, model):
         (4, None, 41),
         (5, "e", 50),
     ]
+
+
+def test_a_python_model_asks_for_rows_to_give_way(built):
+    project, _, _ = built
+    rows = project.query("select * from dw.py_asked order by v")
+    assert [tuple(row.values()) for row in rows] == [
+        (1, "a", 11),
+        (2, "a", 19),
+        (None, "a", 31),
+        (4, None, 40),
+        (4, None, 41),
+        (5, "e", 50),
+    ]
+
+
+def test_asking_for_it_without_the_strategy_is_one_clear_error(built):
+    _, _, second = built
+    message = second.results["py_asked_in_vain"].message
+    assert "dbt.merge_rows needs incremental_strategy 'append_or_merge', got None" in message
 
 
 def test_merge_updates_the_named_columns_only(built):
@@ -149,7 +184,7 @@ def test_custom_strategy_is_found_by_its_name(built):
 def test_unknown_strategy_is_one_clear_error(built):
     _, first, _ = built
     message = first.results["unknown"].message
-    assert "incremental_strategy of unknown must be append, merge" in message
+    assert "incremental_strategy of unknown must be append, append_or_merge, merge" in message
     assert "got 'upsert'" in message
 
 

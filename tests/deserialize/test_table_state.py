@@ -7,6 +7,7 @@ server itself holds.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -51,8 +52,9 @@ class Model:
         self.rows: list[Row] = []
         self.is_incremental = False
         self.run_id = "run"
-        self.messages: dict[int, tuple] = {}
+        self.messages: dict[str, dict[int, str]] = {}  # batch -> offset -> text
         self.schema: Any = None
+        self.replaces = False
 
     def snapshot_property(self, name: str, default: str | None = None) -> str | None:
         return self.properties.get(name, default) if self.is_incremental else default
@@ -66,23 +68,37 @@ class Model:
     def new_rows(self, _: DataFrame) -> DataFrame:
         return self._new
 
-    def binlog(self, messages: dict[int, tuple]) -> DataFrame:
+    def merge_rows(self, by: list[str], within: list[str]) -> None:
+        assert by == ["unique_key"] and within
+        self.replaces = True
+
+    def binlog(self, batches: dict[str, dict[int, str]]) -> DataFrame:
         rows = [
-            (LIVE, "t", 0, offset, 0, None, text.encode(), None)
+            (batch, "t", 0, offset, 0, None, text.encode(), None)
+            for batch, messages in batches.items()
             for offset, text in messages.items()
         ]
         frame = self.spark.createDataFrame(rows, RAW_SCHEMA).repartition(1)
         binlog = with_envelope(frame, self.format).withColumn("load_id", F.lit("load"))
         return binlog.localCheckpoint()
 
-    def take(self, messages: dict[int, str]) -> None:
-        """Run the model on these new messages: offset -> text."""
-        self._new = self.binlog(messages)
-        self.messages |= messages
+    def take(self, messages: dict[int, str], batch: str = LIVE) -> None:
+        """Run the model on these new messages of a batch: offset -> text."""
+        self.take_all({batch: messages})
+
+    def take_all(self, batches: dict[str, dict[int, str]]) -> None:
+        self._new = self.binlog(batches)
+        for batch, messages in batches.items():
+            self.messages[batch] = self.messages.get(batch, {}) | messages
+        self.meta["batches"] = list(self.messages)
+        self.replaces = False
         session = SimpleNamespace(table=lambda _: self.frame(), conf=self.spark.conf)
-        rows = table_changes(self, session, self.binlog(self.messages))
-        self.schema = rows.schema
-        self.rows += rows.collect()
+        frame = table_changes(self, session, self.binlog(self.messages))
+        self.schema, rows = frame.schema, frame.collect()
+        if self.replaces:
+            keys = {row.unique_key for row in rows}
+            self.rows = [row for row in self.rows if row.unique_key not in keys]
+        self.rows += rows
         self.is_incremental = True
 
     def frame(self) -> DataFrame:
@@ -134,7 +150,7 @@ def as_texts(held: Iterable[tuple]) -> Counter:
 
 def rebuilt(model: Model) -> Model:
     fresh = Model(model.spark, model.format, model.meta["source"]["primary_key"])
-    fresh.take(model.messages)
+    fresh.take_all(model.messages)
     return fresh
 
 
@@ -210,6 +226,41 @@ def test_full_loads_in_mid_stream_through_maxwell(spark: SparkSession, seed: int
     assert set(model.latest().values()) == set(model.held())
     keys = [row.unique_key for row in model.rows]
     assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("seed", seeds(1))
+def test_corrections_of_what_a_load_and_a_drop_followed_from(
+    spark: SparkSession, seed: int
+) -> None:
+    """A corrected change may have another row before the log, and leave another one to a drop."""
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    server = Server(seed, "maxwell")
+    server.fill_before_log(8)
+    server.run(20, table_events=False)
+    load = server.load()
+    server.run(40)
+    model = Model(spark, "maxwell", ["id"])
+    model.take(dict(enumerate([*server.lines, *load])))
+
+    rows = [line for line in server.lines if json.loads(line)["type"] in ("insert", "update")]
+    again = [corrected(line, rng) for line in rng.sample(rows, 12)]
+    model.take(dict(enumerate(again)), batch="again")
+
+    assert model.replaces
+    assert model.sums() == rebuilt(model).sums()
+    keys = [row.unique_key for row in model.rows]
+    assert len(keys) == len(set(keys))
+
+
+def corrected(line: str, rng: random.Random) -> str:
+    """The message, saying something else of its row after the change or before it."""
+    message = json.loads(line, parse_float=str)
+    image = rng.choice([message["data"], message.get("old") or message["data"]])
+    image[rng.choice(("state", "amount"))] = str(rng.randrange(1, 9))
+    if rng.random() < 0.2:
+        message["data"]["id"] += 100
+    return json.dumps(message)
 
 
 def test_nothing_is_worked_out_where_the_log_tells_only_of_rows(spark: SparkSession) -> None:

@@ -165,7 +165,7 @@ SQL_FAULTS = (
     ),
 )
 
-LEVELS = "tests/e2e/test_levels.py -m 'not soak'"
+LEVELS = "tests/e2e/test_corrections.py -m 'not soak'"
 RUN_FAULTS = (
     Fault("as of a day is before it", TO_DATE, "('<=', level.last)", "('<', level.last)", LEVELS),
     Fault(
@@ -178,8 +178,15 @@ RUN_FAULTS = (
     Fault(
         "a change sent again counts again",
         "python_udfs/ods.py",
-        "decoded(_without_repeats(changes, known, source, day), source, day)",
-        "decoded(changes, source, day)",
+        'return new.join(repeats, COORDINATES, "left_anti"), corrected',
+        "return new, corrected",
+        LEVELS,
+    ),
+    Fault(
+        "the batch named first counts",
+        "python_udfs/ods.py",
+        "place = F.struct(-rank, *COORDINATES)",
+        "place = F.struct(rank, *COORDINATES)",
         LEVELS,
     ),
     Fault(

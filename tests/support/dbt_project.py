@@ -32,6 +32,8 @@ SMALL_SPARK = {
     "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
 }
 NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
+# their manifest.json and run_results.json take a quarter of a small run
+COMMANDS_WITH_ARTIFACTS = ("build", "run", "seed", "snapshot", "test")
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,11 @@ class DbtProject:
             path.write_text(textwrap.dedent(text).lstrip("\n"), encoding="utf-8")
 
     def run(
-        self, *args: str, vars: dict[str, Any] | None = None, expect_ok: bool | None = True
+        self,
+        *args: str,
+        vars: dict[str, Any] | None = None,
+        expect_ok: bool | None = True,
+        artifacts: bool = False,
     ) -> Outcome:
         """Run dbt in this process.
 
@@ -119,13 +125,17 @@ class DbtProject:
             args: the command as on the command line, e.g. "run", "--select", "orders".
             vars: the project's --vars.
             expect_ok: what the command has to end as; None: either.
+            artifacts: whether a run leaves its manifest and results in the target folder.
 
         Raises:
             AssertionError: it ended otherwise; the message is dbt's log.
         """
         printed = io.StringIO()
+        without = (
+            ["--no-write-json"] if args[0] in COMMANDS_WITH_ARTIFACTS and not artifacts else []
+        )
         with self._environment(), contextlib.redirect_stdout(printed):
-            done = dbtRunner().invoke([*args, *self._options(vars)])
+            done = dbtRunner().invoke([*args, *self._options(vars), *without])
         outcome = Outcome(
             ok=done.success,
             results=_results(done.result),

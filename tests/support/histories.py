@@ -239,6 +239,45 @@ def deliver_by_day(history: History, seed: int, late_by: int = 7) -> list[tuple[
     return arriving
 
 
+def import_again(
+    lines: Sequence[bytes], days: Sequence[date], seed: int, corrected: float = 0.2
+) -> list[bytes]:
+    """The orders' messages of some business days once more, of which some now say something else.
+
+    corrected: share of messages whose rows have another user, status, amount, time or, seldom,
+        order, after the change or before it. They stand where they stood in the log.
+    """
+    random = Random(seed)
+    again = []
+    for line in sorted(set(lines)):
+        if b'"table":"order_info","type":"' not in line or _day_of(line) not in days:
+            continue
+        message = json.loads(line, parse_float=Decimal)
+        if message["type"] in ("insert", "update", "delete") and random.random() < corrected:
+            _correct(message, random)
+        again.append(_encode(message).encode())
+    random.shuffle(again)
+    return again
+
+
+def _correct(message: Row, random: Random) -> None:
+    """Let a message say something else of its row than it did."""
+    name, values = random.choices(
+        (
+            ("user_id", USERS),
+            ("biz_status", BIZ_STATUSES),
+            ("amount", AMOUNTS),
+            ("update_time", (None, ZERO_TIME, "2026-03-02 10:00:00.000")),
+            ("order_id", (message["data"]["order_id"] ^ 1,)),
+        ),
+        (30, 30, 20, 15, 5),
+    )[0]
+    image = message["data"]
+    if name in message.get("old", {}) and random.random() < 0.5:
+        image = message["old"]
+    image[name] = random.choice(values)
+
+
 def _day_of(line: bytes) -> date:
     """Return the business day of a message's binlog time."""
     seconds = json.loads(line)["ts"]

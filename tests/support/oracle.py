@@ -132,6 +132,14 @@ def read_messages(
     return sorted(changes.values(), key=lambda change: change.order)
 
 
+def corrected(*layers: Iterable[Change]) -> list[Change]:
+    """Return the changes of all layers in log order; where two tell of one, the later layer's."""
+    changes: dict[tuple, Change] = {}
+    for layer in layers:
+        changes.update({change.identity: change for change in layer})
+    return sorted(changes.values(), key=lambda change: change.order)
+
+
 def _decode_row(message: Mapping[str, Any], key_columns: tuple[str, ...]) -> Change:
     """Build the Change of one row message. Raises ValueError when its images can't be told."""
     file, _, pos = message["position"].rpartition(":")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -108,20 +108,22 @@ class Warehouse(DbtProject):
             "+ (select count(reject_reason) from dw.ods_shop__order_info)"
         )[0]
 
-    def rows(self, table: str) -> list[str]:
-        """All rows of a table as sorted JSON texts, without the columns of the load."""
+    def rows(self, table: str, without: Collection[str] = ()) -> list[str]:
+        """All rows of a table as sorted JSON texts, without the columns of the load and those of
+        `without`."""
         names = [
             row["col_name"]
             for row in self.query(f"describe table dw.{table}")
             if row["col_name"] and not row["col_name"].startswith("#")
         ]
-        kept = ", ".join(f"`{one}`" for one in dict.fromkeys(names) if one not in LOAD_COLUMNS)
+        left_out = {*LOAD_COLUMNS, *without}
+        kept = ", ".join(f"`{one}`" for one in dict.fromkeys(names) if one not in left_out)
         sql = f"select to_json(struct({kept}), map('ignoreNullFields', 'false')) from dw.{table}"
         return sorted(self.column(sql))
 
-    def contents(self) -> dict[str, list[str]]:
-        """Table -> its rows, of every table and view that counts are made of."""
-        return {table: self.rows(table) for table in TABLES}
+    def contents(self, without: Collection[str] = ()) -> dict[str, list[str]]:
+        """Table -> its rows, of every table and view that counts are made of; see rows."""
+        return {table: self.rows(table, without) for table in TABLES}
 
     def snapshots(self, table: str) -> list[dict[str, Any]]:
         """A table's commits, oldest first: snapshot_id, parent_id, operation, summary."""

@@ -226,6 +226,14 @@ class SparkSessionAdapter(SparkAdapter):
         return self.inputs.of(model["unique_id"]).reads_whole
 
     @available
+    def merged_rows(self, model: dict) -> dict[str, list[str]] | None:
+        """How a Python model's rows take the place of others: {by, within}; None: they don't."""
+        inputs = self.inputs.of(model["unique_id"])
+        if not inputs.merged_by:
+            return None
+        return {"by": list(inputs.merged_by), "within": list(inputs.merged_within)}
+
+    @available
     def changed_partitions(
         self,
         model: dict,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from urllib.parse import unquote_plus
@@ -52,6 +52,9 @@ class ModelInputs:
         replaces: whether the model asked for changed partitions at all.
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
         nothing_new: a Python model said that there is nothing to add.
+        merged_by: columns by which a Python model's rows take the place of those that are there;
+            none: they are added.
+        merged_within: further SQL conditions on the rows that may give way.
         own: the model's own commits as they were when it was compiled.
         relations: names (schema.name) of the tables and views that it reads by a pin.
         properties: what its next commit says beside run, code and inputs.
@@ -63,6 +66,8 @@ class ModelInputs:
     replaces: bool = False
     reads_whole: bool = False
     nothing_new: bool = False
+    merged_by: Sequence[str] = ()
+    merged_within: Sequence[str] = ()
     own: History | None = None
     relations: set[str] = field(default_factory=set)
     properties: dict[str, str] = field(default_factory=dict)

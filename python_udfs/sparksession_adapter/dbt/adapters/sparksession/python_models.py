@@ -7,12 +7,15 @@ import linecache
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from dbt.adapters.base import PythonJobHelper
 from dbt.adapters.sparksession.session import message_of, own_session
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
+
+MERGING_STRATEGY = "append_or_merge"
 
 
 def result_view(alias: str) -> str:
@@ -39,6 +42,9 @@ class SessionJobHelper(PythonJobHelper):
         dbt.set_snapshot_property(key, value): lets this commit say it, with the data.
         dbt.own_rows_since(key): rows that the model's commits added, from the one that says
             `key` on.
+        dbt.merge_rows(by, within): lets the rows take the place of those with equal columns
+            `by`; `within`: SQL conditions on dbt_internal_dest, to prune it by. For models of
+            strategy append_or_merge.
         dbt.meta: the model's `meta` from YAML.
         dbt.run_id, dbt.project_root: the invocation's id; the project's folder.
     A model may return None: nothing to add, no commit.
@@ -71,6 +77,7 @@ class SessionJobHelper(PythonJobHelper):
             dbt.set_snapshot_property = self.adapter.set_snapshot_property
             dbt.own_rows_since = lambda key: self.adapter.own_rows_since(self.model, key)
             dbt.inputs_unchanged = lambda: self.adapter.inputs.of(self.model["unique_id"]).unchanged
+            dbt.merge_rows = self._merge_rows
             dbt.meta = self.model["config"].get("meta") or {}
             dbt.run_id, dbt.project_root = get_invocation_id(), root
             self._incremental = dbt.is_incremental
@@ -97,10 +104,19 @@ class SessionJobHelper(PythonJobHelper):
         if self._incremental and inputs.unchanged and frame.isEmpty():
             inputs.nothing_new = True
             return
-        if self.model["config"].get("incremental_strategy") == "merge":
+        if self.model["config"].get("incremental_strategy") == "merge" or inputs.merged_by:
             # Spark 4.1 has no plan for a MERGE from a DataFrame's view
             frame = frame.localCheckpoint(eager=False)
         frame.createOrReplaceTempView(result_view(self.model["alias"]))
+
+    def _merge_rows(self, by: Sequence[str], within: Sequence[str] = ()) -> None:
+        strategy = self.model["config"].get("incremental_strategy")
+        if strategy != MERGING_STRATEGY:
+            raise ValueError(
+                f"dbt.merge_rows needs incremental_strategy {MERGING_STRATEGY!r}, got {strategy!r}"
+            )
+        inputs = self.adapter.inputs.of(self.model["unique_id"])
+        inputs.merged_by, inputs.merged_within = list(by), list(within)
 
     def _load(self, name: str) -> Any:
         frame = self.adapter.read_pinned(self.model, name)

@@ -85,6 +85,7 @@
     {% set macro_name = 'get_incremental_' ~ strategy_name | replace('+', '_') ~ '_sql' %}
     {% set own = {
         'append': _insert_new_rows,
+        'append_or_merge': _insert_or_merge_rows,
         'merge': _merge_rows,
         'insert_overwrite': _overwrite_partitions,
         'microbatch': _overwrite_partitions,
@@ -95,8 +96,8 @@
         {% do return(context[macro_name]) %}
     {% endif %}
     {% do exceptions.raise_compiler_error(
-        "incremental_strategy of " ~ model['name'] ~ " must be append, merge, insert_overwrite, "
-        ~ "microbatch or the name of a macro get_incremental_<name>_sql, got '" ~ strategy_name
+        "incremental_strategy of " ~ model['name'] ~ " must be append, append_or_merge, merge, "
+        ~ "insert_overwrite, microbatch or the name of a macro get_incremental_<name>_sql, got '" ~ strategy_name
         ~ "'. Example: incremental_strategy='append'"
     ) %}
 {% endmacro %}
@@ -105,6 +106,18 @@
     {%- set columns = arg_dict['dest_columns'] | map(attribute='quoted') | join(', ') -%}
     insert into {{ arg_dict['target_relation'] }} ({{ columns }})
     select {{ columns }} from {{ arg_dict['temp_relation'] }}
+{% endmacro %}
+
+{# Adds the rows, unless the Python model asked by dbt.merge_rows(..) for more. #}
+{% macro _insert_or_merge_rows(arg_dict) %}
+    {%- set merged = adapter.merged_rows(model) -%}
+    {%- if merged -%}
+        {{- _merge_rows(
+            dict(arg_dict, unique_key=merged.by, incremental_predicates=merged.within)
+        ) -}}
+    {%- else -%}
+        {{- _insert_new_rows(arg_dict) -}}
+    {%- endif -%}
 {% endmacro %}
 
 {% macro _overwrite_partitions(arg_dict) %}
