@@ -371,9 +371,10 @@ def _table(
     for times, row in zip(found, numbers, strict=True):
         cells = [f"{one:,.0f}" if one == int(one) else f"{one:,.1f}" for one in row]
         lines.append([f"{times * day_rows:,}", *cells])
-    pairs = zip(numbers[0], numbers[-1], strict=True)
-    growth = [f"{last / first:.2f}" if first else "-" for first, last in pairs]
-    lines.append([f"{max(found) / min(found):g} x the history", *growth])
+    if len(found) > 1:
+        pairs = zip(numbers[0], numbers[-1], strict=True)
+        growth = [f"{last / first:.2f}" if first else "-" for first, last in pairs]
+        lines.append([f"{list(found)[-1] / next(iter(found)):g} x the history", *growth])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
