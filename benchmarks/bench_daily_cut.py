@@ -11,22 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 import sys
 import time
 from decimal import Decimal
 from pathlib import Path
 
+from benchmarks.common import SCRATCH, run_dbt, run_module, session
 from benchmarks.generate_maxwell import generate
 
-ROOT = Path(__file__).resolve().parent.parent
-SCRATCH = ROOT / "target" / "bench"
-PACKAGES = [
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-    "org.xerial:sqlite-jdbc:3.53.0.0",
-]
 MODELS = ("ods_binlog", "ods_shop__order_info", "dws_trade__user_status_1d")
 ROW = (
     "struct<order_id decimal(20,0), user_id decimal(20,0), product_type string, "
@@ -36,64 +29,11 @@ ROW = (
 )
 
 
-def run_dbt(
-    landing: Path, warehouse: Path, select: str, variables: dict[str, object] | None = None
-) -> dict[str, float]:
-    """Seconds of `dbt run`: wall clock, and per model."""
-    target = SCRATCH / "dbt_target"
-    env = os.environ | {
-        "LANDING": str(landing),
-        "WAREHOUSE": str(warehouse),
-        "DBT_TARGET_PATH": str(target),
-        "DBT_LOG_PATH": str(SCRATCH / "dbt_logs"),
-        "DBT_PROFILES_DIR": str(ROOT / "profiles"),
-    }
-    start = time.perf_counter()
-    command = [Path(sys.executable).parent / "dbt", "run", "--select", select]
-    command += ["--vars", json.dumps(variables or {})]
-    done = subprocess.run(command, env=env, cwd=ROOT)
-    wall = time.perf_counter() - start
-    if done.returncode:
-        sys.exit("bench: the dbt run failed, see above.")
-    results = json.loads((target / "run_results.json").read_text())["results"]
-    seconds = {one["unique_id"].split(".")[-1]: one["execution_time"] for one in results}
-    return {"wall": wall} | seconds
-
-
 def run_bare(landing: Path, warehouse: Path) -> dict[str, float]:
-    """Seconds of the bare job: `wall` with the start of Spark, `work` without."""
-    start = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.bench_daily_cut", "--bare", landing, warehouse],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    wall = time.perf_counter() - start
-    if done.returncode:
-        sys.exit(f"bench: the bare job failed:\n{done.stderr[-2000:]}")
-    return {"wall": wall, "work": json.loads(done.stdout.splitlines()[-1])["work"]}
-
-
-def session(warehouse: Path):
-    """A session with the project's settings on `warehouse`."""
-    from dbt.adapters.sparksession.connections import SparkSessionCredentials
-    from dbt.adapters.sparksession.session import own_session
-
-    credentials = SparkSessionCredentials(
-        schema="dw",
-        warehouse=str(warehouse),
-        packages=PACKAGES,
-        jars_dir=os.environ.get("JARS_DIR", ".jars"),
-        server_side_parameters={
-            "spark.master": os.environ.get("SPARK_MASTER", "local[*]"),
-            "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "4g"),
-            "spark.sql.shuffle.partitions": "8",
-        },
-    )
-    credentials.project_root = str(ROOT)
-    warehouse.mkdir(parents=True, exist_ok=True)
-    return own_session(credentials).session
+    """Seconds of the bare job: `wall` with the start of Spark, `work` without; `peak` GiB."""
+    ran = run_module("bench_daily_cut", "--bare", landing, warehouse)
+    work = json.loads(ran.output.splitlines()[-1])["work"]
+    return {"wall": ran.seconds, "peak": ran.peak, "work": work}
 
 
 def bare_job(landing: Path, warehouse: Path) -> float:

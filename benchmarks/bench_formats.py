@@ -36,7 +36,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.bench_daily_cut import ROOT, SCRATCH, run_dbt, session
+from benchmarks.common import ROOT, SCRATCH, run_dbt, session
 from benchmarks.generate_maxwell import generate
 from benchmarks.generate_mongodb import lines as mongodb_lines
 

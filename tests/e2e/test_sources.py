@@ -28,9 +28,6 @@ def test_the_counts_through_canal_with_a_gap_that_a_batch_fills(tmp_path: Path) 
     lines = canal_lines()
     warehouse.land_lines(lines[:9_000], 0, topic="canal")
     warehouse.land_lines(lines[15_000:], 15_000, gz=True, topic="canal")
-    warehouse.build(vars=CANAL)
-    assert differing(truth("final"), warehouse.td())
-
     # more than what was missing: the rest is known by its place in the topic
     warehouse.land_lines(lines[7_000:20_000], 7_000, topic="canal", batch="again")
     both = CANAL | {"batches": ["live", "again"]}

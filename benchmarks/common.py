@@ -1,0 +1,171 @@
+"""What the benchmarks share: dbt runs, sessions, and child processes whose memory is watched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRATCH = ROOT / "target" / "bench"
+PACKAGES = [
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    "org.xerial:sqlite-jdbc:3.53.0.0",
+]
+SAMPLE_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a child process took.
+
+    Attributes:
+        seconds: wall clock.
+        peak: most memory that it and its descendants had at one time, GiB; see `memory_of`.
+        output: its standard output; empty where that was shown.
+    """
+
+    seconds: float
+    peak: float
+    output: str = ""
+
+
+def run_child(
+    command: Sequence[object], env: dict[str, str] | None = None, show: bool = False
+) -> Ran:
+    """Run `command` in the project's folder to its end; stop the benchmark where it fails.
+
+    Args:
+        env: environment variables besides this process's own.
+        show: let it write to the screen.
+    """
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        streams = {} if show else {"stdout": out, "stderr": err}
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            [str(part) for part in command], cwd=ROOT, env=os.environ | (env or {}), **streams
+        )
+        peak = highest = 0
+        while child.poll() is None:
+            resident = resident_of(child.pid)
+            # exact sizes cost the kernel a walk over all pages: only where there may be a new peak
+            if resident > 1.02 * highest:
+                highest, peak = resident, max(peak, memory_of(child.pid))
+            try:
+                child.wait(SAMPLE_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+        seconds = time.perf_counter() - start
+        out.seek(0)
+        err.seek(0)
+        if child.returncode:
+            told = "see above" if show else f"it says:\n{(out.read() + err.read())[-3000:]}"
+            sys.exit(f"bench: {' '.join(map(str, command[:4]))} .. failed, {told}")
+        return Ran(seconds, peak / 2**30, out.read())
+
+
+def run_module(name: str, *arguments: object, python: object = sys.executable, **options) -> Ran:
+    """Run a module of this folder by an interpreter, see run_child."""
+    return run_child([python, "-m", f"benchmarks.{name}", *arguments], **options)
+
+
+def memory_of(root: int) -> int:
+    """Bytes of memory of a process and its descendants: the sum of their proportional sets, in
+    which a page that n processes share counts 1/n for each. 0 where there is no /proc.
+    """
+    total = 0
+    for pid in _descendants(root):
+        try:
+            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        except OSError:  # it has ended
+            continue
+        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+    return total * 1024
+
+
+def resident_of(root: int) -> int:
+    """The same with shared pages counted for each process: more, but cheap to ask for."""
+    pages = 0
+    for pid in _descendants(root):
+        try:
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        except OSError:
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _descendants(root: int) -> Iterator[int]:
+    """Ids of a process and of all below it."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # the name, in brackets, may hold anything; state and parent stand behind it
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(stat.parent.name))
+    open_ends = [root]
+    while open_ends:
+        pid = open_ends.pop()
+        yield pid
+        open_ends += children.get(pid, [])
+
+
+def run_dbt(
+    landing: Path,
+    warehouse: Path,
+    select: str,
+    variables: dict[str, object] | None = None,
+    arguments: Sequence[str] = (),
+    env: dict[str, str] | None = None,
+) -> dict[str, float]:
+    """Run `dbt run`.
+
+    Returns:
+        Seconds: `wall`, and those of each model by its name. `peak` is memory, GiB.
+    """
+    target = SCRATCH / "dbt_target"
+    command = [Path(sys.executable).parent / "dbt", "run", "--select", *select.split()]
+    command += ["--vars", json.dumps(variables or {}), *arguments]
+    settings = {
+        "LANDING": str(landing),
+        "WAREHOUSE": str(warehouse),
+        "DBT_TARGET_PATH": str(target),
+        "DBT_LOG_PATH": str(SCRATCH / "dbt_logs"),
+        "DBT_PROFILES_DIR": str(ROOT / "profiles"),
+    }
+    ran = run_child(command, settings | (env or {}), show=True)
+    results = json.loads((target / "run_results.json").read_text())["results"]
+    seconds = {one["unique_id"].split(".")[-1]: one["execution_time"] for one in results}
+    return {"wall": ran.seconds, "peak": ran.peak} | seconds
+
+
+def session(warehouse: Path) -> SparkSession:
+    """A session with the project's settings on `warehouse`."""
+    from dbt.adapters.sparksession.connections import SparkSessionCredentials
+    from dbt.adapters.sparksession.session import own_session
+
+    credentials = SparkSessionCredentials(
+        schema="dw",
+        warehouse=str(warehouse),
+        packages=PACKAGES,
+        jars_dir=os.environ.get("JARS_DIR", ".jars"),
+        server_side_parameters={
+            "spark.master": os.environ.get("SPARK_MASTER", "local[*]"),
+            "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "4g"),
+            "spark.sql.shuffle.partitions": "8",
+        },
+    )
+    credentials.project_root = str(ROOT)
+    warehouse.mkdir(parents=True, exist_ok=True)
+    return own_session(credentials).session
