@@ -387,8 +387,8 @@ def _without_repeats(
             & F.col("binlog_position").between(bounds.low, bounds.high)
             & F.col("reject_reason").isNull()
         )
-        again = held.groupBy(*IDENTITY).agg(F.max(rank).alias("held_rank"))
-        suspects = suspects.unionByName(narrow.join(again, IDENTITY))
+        again = narrow.join(held.select(*IDENTITY, rank.alias("held_rank")), IDENTITY)
+        suspects = suspects.unionByName(again)
     if suspects.isEmpty():
         return new, None
     suspects = suspects.groupBy(*COORDINATES, *IDENTITY).agg(F.max("held_rank").alias("held_rank"))
@@ -407,18 +407,38 @@ def _without_repeats(
     repeats, corrected = good.where("is_repeat").select(*COORDINATES), None
     challengers = good.where("not is_repeat and held_rank is not null").select(*COORDINATES)
     if may_correct and not challengers.isEmpty():
-        said = suspected.join(challengers, COORDINATES, "left_semi")
-        said = said.select(*COORDINATES, "unique_key", _said(source).alias("said"))
-        compared = said.join(held.select("unique_key", _said(source).alias("was")), "unique_key")
-        differs = compared.groupBy(*COORDINATES).agg(F.max(F.expr("said <> was")).alias("differs"))
-        differing = differs.where("differs").select(*COORDINATES)
-        repeats = repeats.unionByName(challengers.join(differing, COORDINATES, "left_anti"))
-        keys = said.join(differing, COORDINATES, "left_semi").select("unique_key")
-        place_columns = ["unique_key", "binlog_file_number", "binlog_position"]
-        corrected = held.join(keys, "unique_key", "left_semi").select(*place_columns)
-        corrected = corrected.localCheckpoint()
-        corrected = None if corrected.isEmpty() else corrected
+        rows = suspected.join(challengers, COORDINATES, "left_semi")
+        agreeing, corrected = _challenged(rows, held, source)
+        repeats = repeats.unionByName(agreeing)
     return new.join(repeats, COORDINATES, "left_anti"), corrected
+
+
+def _challenged(
+    rows: DataFrame, held: DataFrame, source: TableSource
+) -> tuple[DataFrame, DataFrame | None]:
+    """Which messages say what is held anyway, and which held rows give way to the others.
+
+    Args:
+        rows: of a typed model, each of a change that `held` has as well.
+
+    Returns:
+        COORDINATES of the first; the second as _without_repeats returns them.
+    """
+    from pyspark.sql import functions as F
+
+    was = held.select("unique_key", _said(source).alias("was"))
+    said = rows.select(*COORDINATES, "unique_key", _said(source).alias("said"))
+    judged = said.join(was, "unique_key").groupBy(*COORDINATES)
+    judged = judged.agg(F.max(F.expr("said <> was")).alias("differs")).localCheckpoint()
+    differing = judged.where("differs").select(*COORDINATES)
+    keys = said.join(differing, COORDINATES, "left_semi").select("unique_key")
+    corrected = held.join(keys, "unique_key", "left_semi").select(
+        "unique_key", "binlog_file_number", "binlog_position"
+    )
+    # known before the table is written
+    corrected = corrected.localCheckpoint()
+    agreeing = judged.where("not differs").select(*COORDINATES)
+    return agreeing, None if corrected.isEmpty() else corrected
 
 
 def _said(source: TableSource) -> Column:

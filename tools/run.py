@@ -9,6 +9,8 @@ from pathlib import Path
 from dbt.cli.main import dbtRunner
 
 SMALL_LOG = 64 * 2**20  # bytes of landed files
+# its own default for the code, 48 MB, is too small for Spark: once it is full Spark stops
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 
 COUNTS = """
 select biz_status, sum(order_count) as orders, sum(amount_sum) as amount,
@@ -36,7 +38,7 @@ def java_options(landing: Path) -> str:
         landed += file.stat().st_size if file.is_file() else 0
         if landed > SMALL_LOG:
             return ""
-    return "-XX:TieredStopAtLevel=1"
+    return QUICK_COMPILER
 
 
 def main() -> int:

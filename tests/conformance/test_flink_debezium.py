@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from python_udfs.deserialize.envelope import with_envelope
 from python_udfs.deserialize.table_source import table_source
+from python_udfs.landing.files import LIVE
 from python_udfs.ods import BusinessDay, change_rows
 from tests.deserialize.lines import ZONE, raw_messages
 
@@ -52,7 +53,7 @@ def typed_case(spark: SparkSession, case: dict) -> list[Row]:
     )
     rows = binlog(spark, case["input_lines"])
     mine = rows.where(f"database_name = '{database}' and table_name = '{table}'")
-    typed = change_rows(mine, declared, BusinessDay(declared, ZONE, 24)).collect()
+    typed = change_rows(mine, declared, BusinessDay(declared, ZONE, 24), [LIVE]).collect()
     return sorted(typed, key=lambda row: row.message_offset)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from python_udfs.deserialize.debezium import PLACEHOLDER
 from python_udfs.deserialize.envelope import ENVELOPE, with_envelope
+from python_udfs.landing.files import LIVE
 from python_udfs.ods import BusinessDay, change_rows
 from tests.deserialize.lines import (
     ROOT,
@@ -306,7 +307,7 @@ def test_a_key_change_takes_the_old_row_back_and_gives_the_new_one(spark):
     lines = [message("c", after=new), None, message("d"), message("d")]
     binlog = with_envelope(raw_messages(spark, lines), "debezium")
     binlog = binlog.withColumn("load_id", F.lit("load")).localCheckpoint()
-    once = change_rows(binlog, DECLARED, BusinessDay(DECLARED, ZONE, 24)).collect()
+    once = change_rows(binlog, DECLARED, BusinessDay(DECLARED, ZONE, 24), [LIVE]).collect()
     assert retracts(once, ["id", "v", "d"]) == [
         ("-", 1, "a", Decimal("1.50")),
         ("+", 2, "a", Decimal("1.50")),

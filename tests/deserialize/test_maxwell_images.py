@@ -415,34 +415,51 @@ REPEATED = source({"id": "int"})
 DAY = BusinessDay(REPEATED, ZONE, 24)
 
 
+def kept(new, known):
+    """The messages that count, of the live log; none of them corrects anything."""
+    messages, corrected = _without_repeats(new, known, REPEATED, DAY, ["live"])
+    assert corrected is None
+    return messages.collect()
+
+
 def test_a_change_that_came_before_or_comes_twice_is_left_out(spark):
     known = frame_of(spark, [(0, 100, 0)])
     sent = [(10, 100), (11, 200), (12, 200), (13, 300), (15, 400), (14, 400)]
 
     new = frame_of(spark, [(offset, at, 0) for offset, at in sent])
-    rows = _without_repeats(new, known, REPEATED, DAY).collect()
+    rows = kept(new, known)
 
     assert sorted(row.message_offset for row in rows) == [11, 13, 14]
 
 
 def test_a_message_that_must_be_refused_does_not_stand_for_the_whole_one(spark):
     new = frame_of(spark, [(10, 100, 0), (11, 100, 0), (12, 100, 0)], bad=10)
-    rows = _without_repeats(new, None, REPEATED, DAY).collect()
+    rows = kept(new, None)
 
     assert sorted(row.message_offset for row in rows) == [10, 11]
 
 
 def test_a_change_that_was_refused_is_taken_when_it_comes_whole(spark):
     known = frame_of(spark, [(0, 100, 0)]).withColumn("reject_reason", F.lit("cut"))
-    rows = _without_repeats(frame_of(spark, [(10, 100, 0)]), known, REPEATED, DAY).collect()
+    rows = kept(frame_of(spark, [(10, 100, 0)]), known)
 
     assert [row.message_offset for row in rows] == [10]
+
+
+@pytest.mark.parametrize(("batches", "first"), [(["live", "x"], 20), (["x", "live"], 10)])
+def test_of_two_batches_the_one_named_last_counts(spark, batches, first):
+    live = frame_of(spark, [(10, 100, 0)])
+    other = frame_of(spark, [(20, 100, 0)]).withColumn("batch_id", F.lit("x"))
+    messages, corrected = _without_repeats(live.union(other), None, REPEATED, DAY, batches)
+
+    assert corrected is None
+    assert [row.message_offset for row in messages.collect()] == [first]
 
 
 def test_rows_of_one_position_are_told_apart(spark):
     numbers = [0, 1, 2, LAST_ROW]
     new = frame_of(spark, [(offset, 100, number) for offset, number in enumerate(numbers)])
-    rows = _without_repeats(new, None, REPEATED, DAY).collect()
+    rows = kept(new, None)
 
     assert sorted(row.message_offset for row in rows) == [0, 1, 2, 3]
 
