@@ -14,10 +14,9 @@ import json
 import shutil
 import sys
 import time
-from decimal import Decimal
 from pathlib import Path
 
-from benchmarks.common import SCRATCH, run_dbt, run_module, session
+from benchmarks.common import DAYS, SCRATCH, ask_spark, run_dbt, run_module, session
 from benchmarks.generate_maxwell import generate
 
 MODELS = ("ods_binlog", "ods_shop__order_info", "dws_trade__user_status_1d")
@@ -95,15 +94,6 @@ def bare_job(landing: Path, warehouse: Path) -> float:
     return time.perf_counter() - start
 
 
-def totals(warehouse: Path, table: str) -> list[tuple[int, Decimal]]:
-    """Number of groups, orders and amount of a table of daily counts."""
-    frame = session(warehouse).sql(
-        f"select count(*) as days, sum(order_count) as orders, sum(amount_sum) as amount from "
-        f"dw.{table} where order_count <> 0 or amount_sum <> 0"
-    )
-    return [tuple(row) for row in frame.collect()]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--rows", type=int, default=2_000_000)
@@ -120,7 +110,7 @@ def main() -> None:
     bare = run_bare(landing, plain)
     dbt = run_dbt(landing, warehouse, "+dws_trade__user_status_td")
     again = run_dbt(landing, warehouse, "+dws_trade__user_status_td")
-    if totals(warehouse, MODELS[-1]) != totals(plain, "bare_counts"):
+    if ask_spark(warehouse, DAYS, MODELS[-1]) != ask_spark(plain, DAYS, "bare_counts"):
         sys.exit("bench: the two answers differ")
     work = sum(dbt[model] for model in MODELS)
     print("\n| what | seconds | rows/s | of the bare job |\n|---|---|---|---|")

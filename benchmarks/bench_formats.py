@@ -27,7 +27,6 @@ import base64
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -36,7 +35,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import ROOT, SCRATCH, run_dbt, session
+from benchmarks.common import ROOT, SCRATCH, run_dbt, run_module, session
 from benchmarks.generate_maxwell import generate
 from benchmarks.generate_mongodb import lines as mongodb_lines
 
@@ -309,15 +308,8 @@ def results(name: str, rows: int) -> dict[str, float]:
     manifest = json.loads((SCRATCH / "dbt_target" / "manifest.json").read_text())
     meta = manifest["nodes"][f"model.binlog_warehouse.{TYPED[name]}"]["config"]["meta"]
     asked = json.dumps([name, str(warehouse), str(landing), meta, messages])
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.bench_formats", "--measure", asked],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        sys.exit(f"bench: the decoding of {name} failed:\n{done.stderr[-2000:]}")
-    found = json.loads(done.stdout.splitlines()[-1])
+    measured = run_module("bench_formats", "--measure", asked)
+    found = json.loads(measured.output.splitlines()[-1])
     written = {"ods_binlog": dbt["ods_binlog"], "model": dbt[TYPED[name]]}
     return found | written | {"messages": messages, "size": size}
 

@@ -32,20 +32,23 @@ from decimal import Decimal
 from pathlib import Path
 
 from benchmarks.bench_daily_cut import MODELS, run_bare
-from benchmarks.common import SCRATCH, run_dbt, run_module, session
+from benchmarks.common import (
+    DAYS,
+    SCRATCH,
+    Answer,
+    answer,
+    ask_spark,
+    run_dbt,
+    run_module,
+)
 from benchmarks.generate_maxwell import generate
 
-# number of groups, orders and amount: of the days, and to date
-DAYS = (
-    "select count(*), sum(order_count), sum(amount_sum) from {table} "
-    "where order_count <> 0 or amount_sum <> 0"
-)
+# as DAYS, to date
 TO_DATE = (
     "select count(*), sum(orders), sum(amount) from (select user_id, biz_status, "
     "sum(order_count) as orders, sum(amount_sum) as amount from {table} "
     "group by user_id, biz_status having sum(order_count) <> 0) as totals"
 )
-Answer = tuple[Decimal, ...]
 
 
 def has(python: str, module: str) -> bool:
@@ -56,16 +59,6 @@ def has(python: str, module: str) -> bool:
         ).returncode
     except OSError:
         return False
-
-
-def answer(values: list | tuple) -> Answer:
-    """The numbers of an answer, whatever types an engine gives them."""
-    return tuple(Decimal(str(value)) for value in values)
-
-
-def ask_spark(warehouse: Path, sql: str, table: str) -> Answer:
-    """What a table of a warehouse says."""
-    return answer(session(warehouse).sql(sql.format(table=f"dw.{table}")).collect()[0])
 
 
 def join_files(landing: Path) -> None:

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,12 @@ PACKAGES = [
     "org.xerial:sqlite-jdbc:3.53.0.0",
 ]
 SAMPLE_SECONDS = 0.5
+# number of groups, orders and amount of a table of daily counts
+DAYS = (
+    "select count(*), sum(order_count), sum(amount_sum) from {table} "
+    "where order_count <> 0 or amount_sum <> 0"
+)
+Answer = tuple[Decimal, ...]
 
 
 @dataclass(frozen=True)
@@ -169,3 +176,13 @@ def session(warehouse: Path) -> SparkSession:
     credentials.project_root = str(ROOT)
     warehouse.mkdir(parents=True, exist_ok=True)
     return own_session(credentials).session
+
+
+def answer(values: list | tuple) -> Answer:
+    """The numbers of an answer, whatever types an engine gives them."""
+    return tuple(Decimal(str(value)) for value in values)
+
+
+def ask_spark(warehouse: Path, sql: str, table: str) -> Answer:
+    """What a table of a warehouse says to a query of {table}."""
+    return answer(session(warehouse).sql(sql.format(table=f"dw.{table}")).collect()[0])

@@ -189,9 +189,7 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     readable = binlog.where(F.col("batch_id").isin(batches))
     state = TableState(dbt, source, readable, new, scope, day)
     mine = new.where(scope & of_table(source.database, source.table))
-    changes, corrected = _without_repeats(
-        mine.where(F.col("op").isin(*ROW_OPS)), known, source, day, batches
-    )
+    changes, corrected = _without_repeats(row_changes(mine), known, source, day, batches)
     rows, gone = decoded(changes, source, day), None
     if not state.needed and corrected is None:
         return rows
@@ -289,10 +287,15 @@ def change_rows(
     Args:
         batches: those that count, see _without_repeats.
     """
+    changes, _ = _without_repeats(row_changes(messages), None, source, day, batches)
+    return decoded(changes, source, day)
+
+
+def row_changes(messages: DataFrame) -> DataFrame:
+    """The messages that tell of a single row's change."""
     from pyspark.sql import functions as F
 
-    changes = messages.where(F.col("op").isin(*ROW_OPS))
-    return decoded(_without_repeats(changes, None, source, day, batches)[0], source, day)
+    return messages.where(F.col("op").isin(*ROW_OPS))
 
 
 def decoded(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:

@@ -21,6 +21,8 @@ from dbt.config.profile import Profile
 from dbt.config.renderer import ProfileRenderer
 from dbt_common.context import set_invocation_context
 
+from tools.run import QUICK_COMPILER
+
 REPO = Path(__file__).parents[2]
 # small tables: one core, few shuffle tasks, the quick compiler alone and a collector without
 # threads of its own are the fastest
@@ -28,8 +30,7 @@ SMALL_SPARK = {
     "SPARK_MASTER": "local[1]",
     "SPARK_DRIVER_MEMORY": "1g",
     "SPARK_SHUFFLE_PARTITIONS": "2",
-    # that compiler's own default for its code is too small for Spark
-    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
+    "SPARK_SUBMIT_OPTS": f"{QUICK_COMPILER} -XX:+UseSerialGC",
 }
 NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
 # their manifest.json and run_results.json take a quarter of a small run
@@ -117,23 +118,19 @@ class DbtProject:
         *args: str,
         vars: dict[str, Any] | None = None,
         expect_ok: bool | None = True,
-        artifacts: bool = False,
     ) -> Outcome:
-        """Run dbt in this process.
+        """Run dbt in this process; a run leaves no manifest and no results in the target folder.
 
         Args:
             args: the command as on the command line, e.g. "run", "--select", "orders".
             vars: the project's --vars.
             expect_ok: what the command has to end as; None: either.
-            artifacts: whether a run leaves its manifest and results in the target folder.
 
         Raises:
             AssertionError: it ended otherwise; the message is dbt's log.
         """
         printed = io.StringIO()
-        without = (
-            ["--no-write-json"] if args[0] in COMMANDS_WITH_ARTIFACTS and not artifacts else []
-        )
+        without = ["--no-write-json"] if args[0] in COMMANDS_WITH_ARTIFACTS else []
         with self._environment(), contextlib.redirect_stdout(printed):
             done = dbtRunner().invoke([*args, *self._options(vars), *without])
         outcome = Outcome(
