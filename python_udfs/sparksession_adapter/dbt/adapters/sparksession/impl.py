@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -16,6 +16,7 @@ from dbt.adapters.base.meta import available
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
+from dbt.adapters.sparksession.folded import FOLDED, FoldedTables, stored_table, stored_table_of
 from dbt.adapters.sparksession.inputs import (
     ASKED_PROPERTY,
     CLOSED_PROPERTY,
@@ -112,7 +113,7 @@ def _cell_text(cell: Any) -> str | None:
     return f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
 
 
-class SparkSessionAdapter(SparkAdapter):
+class SparkSessionAdapter(FoldedTables, SparkAdapter):
     Relation = SparkSessionRelation
     ConnectionManager = SparkSessionConnectionManager
 
@@ -148,17 +149,18 @@ class SparkSessionAdapter(SparkAdapter):
                 f"new_rows: {table} is a view, and a Python model reads the new rows of tables "
                 "only. Take them of the table below the view."
             )
-        reading = self._read_table(model, relation, "new" if incremental else "all")
+        anew = self.inputs.of(model["unique_id"]).anew or not incremental
+        reading = self._read_table(model, relation, "all" if anew else "new")
         return self._session().sql(f"select * from {reading}")
 
     def recorded_property(self, model: dict, key: str) -> str | None:
         """What the newest of the model's commits that speaks of `key` says."""
-        return self.history(f"{model['schema']}.{model['alias']}").recorded(key, model["unique_id"])
+        return self.history(stored_table_of(model)).recorded(key, model["unique_id"])
 
     def own_rows_since(self, model: dict, key: str) -> Any:
         """DataFrame of the rows that the model's commits added, from the newest one on that
         speaks of `key`; of all rows where commits since then did more than add."""
-        table = f"{model['schema']}.{model['alias']}"
+        table = stored_table_of(model)
         history = self.history(table)
         added: list[Snapshot] = []
         for commit in history.ancestry(history.head):
@@ -217,7 +219,8 @@ class SparkSessionAdapter(SparkAdapter):
         relation was rewritten since: a reader has to bear a row that it has already.
         """
         # "first" reads all, but refuses at once what the next run would refuse
-        return self._read(model, relation, "new" if incremental else "first", context)
+        anew = self.inputs.of(model["unique_id"]).anew or not incremental
+        return self._read(model, relation, "first" if anew else "new", context)
 
     @available
     def reads_whole(self, model: dict) -> bool:
@@ -334,7 +337,7 @@ class SparkSessionAdapter(SparkAdapter):
             return None
         table = relation.name_only.render()
         history = self.history(table)
-        return replace(history, head=self.inputs.pinned(table) or history.head).recorded(key)
+        return history.at(self.inputs.pinned(table) or history.head).recorded(key)
 
     @available
     def as_read_by(self, model: dict, relation: Any, reader: Any, context: dict) -> Any:
@@ -349,7 +352,7 @@ class SparkSessionAdapter(SparkAdapter):
         if history.head is not None:
             own = self.inputs.of(model["unique_id"]).reads.get(table)
             head = own.pinned if own is not None else self.inputs.pin(table, history.head)
-            history = replace(history, head=head)
+            history = history.at(head)
         node = self._node_of(reader, context["graph"])
         key = node["unique_id"] if node is not None else None
         return self._read(model, relation, "all", context, as_of=(history, key))
@@ -382,6 +385,13 @@ class SparkSessionAdapter(SparkAdapter):
             return relation
         self.inputs.of(model["unique_id"]).relations.add(f"{relation.schema}.{relation.identifier}")
         node = self._node_of(relation, context["graph"])
+        if node is not None and node["config"]["materialized"] == FOLDED:
+            if mode != "all":
+                raise CompilationError(
+                    f"new_rows: {relation} is folded, its new rows change others. "
+                    "Take new_changes(..), or pinned(..) for all rows."
+                )
+            return relation.replace(reading=self._read_folded(model, node, relation, as_of))
         if node is not None and node["config"]["materialized"] == "view":
             if mode != "all" and not node["config"].get("meta", {}).get("row_wise"):
                 raise CompilationError(
@@ -440,7 +450,7 @@ class SparkSessionAdapter(SparkAdapter):
         if pinned is None:
             pinned = self.inputs.pin(table, history.head)
         if inputs.own is None:
-            inputs.own = self.history(f"{model['schema']}.{model['alias']}")
+            inputs.own = self.history(stored_table_of(model))
         recorded = inputs.own.recorded(INPUT_PROPERTY + table, model["unique_id"])
         read = Read(table, int(recorded) if recorded else None, pinned)
         inputs.reads[table] = read
@@ -470,7 +480,7 @@ class SparkSessionAdapter(SparkAdapter):
         unique_id = getattr(node, "unique_id", None)
         if unique_id is None or self.config.credentials.offline:
             return None
-        table = f"{node.schema}.{node.alias}"
+        table = stored_table(node.schema, node.alias, config.get("materialized"))
         inputs = self.inputs.of(unique_id)
         own = own_session(self.config.credentials)
         own.reset()

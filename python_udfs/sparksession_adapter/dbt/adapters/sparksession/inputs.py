@@ -51,6 +51,7 @@ class ModelInputs:
         read_predicate: the same in terms of the inputs' columns, where those differ.
         replaces: whether the model asked for changed partitions at all.
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
+        anew: whether it reads as if it were built for the first time.
         nothing_new: a Python model said that there is nothing to add.
         merged_by: columns by which a Python model's rows take the place of those that are there;
             none: they are added.
@@ -65,6 +66,7 @@ class ModelInputs:
     read_predicate: str | None = None
     replaces: bool = False
     reads_whole: bool = False
+    anew: bool = False
     nothing_new: bool = False
     merged_by: Sequence[str] = ()
     merged_within: Sequence[str] = ()

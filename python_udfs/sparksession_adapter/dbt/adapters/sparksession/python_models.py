@@ -80,6 +80,8 @@ class SessionJobHelper(PythonJobHelper):
             dbt.merge_rows = self._merge_rows
             dbt.meta = self.model["config"].get("meta") or {}
             dbt.run_id, dbt.project_root = get_invocation_id(), root
+            if self.adapter.inputs.of(self.model["unique_id"]).anew:
+                dbt.is_incremental = False
             self._incremental = dbt.is_incremental
             frame = scope["model"](dbt, spark)
             self._keep(spark, frame)

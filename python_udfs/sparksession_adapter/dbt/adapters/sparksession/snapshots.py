@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 ADDING_OR_NEUTRAL = ("append", "replace")  # `replace` is a compaction: same rows, other files
 PARTITION_KEY = "partitions."
@@ -66,6 +66,10 @@ class History:
             line.append(self.snapshots[last])
             last = line[-1].parent
         return line
+
+    def at(self, head: int | None) -> History:
+        """The same commits, as they were when `head` was the newest."""
+        return replace(self, head=head)
 
     def between(self, first: int | None, last: int) -> list[Snapshot] | None:
         """The commits after `first` up to and with `last`, newest first.

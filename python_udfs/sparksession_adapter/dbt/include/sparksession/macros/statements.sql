@@ -55,12 +55,13 @@
     {{ sql }}
 {%- endmacro %}
 
-{# Iceberg table properties: the layer's defaults overlaid by the model's own. #}
-{% macro _table_properties() -%}
+{# Iceberg table properties: the defaults overlaid by the model's own. #}
+{% macro _table_properties(defaults={}) -%}
     {%- set properties = {
         'format-version': '2',
         'write.summary.partition-limit': '5000',
     } -%}
+    {%- do properties.update(defaults) -%}
     {%- do properties.update(config.get('tblproperties') or {}) -%}
     tblproperties (
     {%- for key, value in properties.items() %}

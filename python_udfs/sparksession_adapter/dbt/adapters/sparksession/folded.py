@@ -1,0 +1,241 @@
+"""Folded tables as the adapter keeps them: runs in `<model>__runs`, a view that folds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.base.meta import available
+from dbt.adapters.sparksession.folds import LEVEL, Fold, FoldConfigError, quoted
+from dbt.adapters.sparksession.snapshots import History
+from dbt_common.clients.jinja import get_template, render_template
+from dbt_common.exceptions import CompilationError
+
+FOLDED = "folded"
+RUNS_SUFFIX = "__runs"
+# what a commit of runs says of itself
+LEVEL_PROPERTY = "fold.level"  # of the run that it added
+OTHER_RUNS_PROPERTY = "fold.other_runs"  # [level, rows] of those that lie beside it
+COLUMNS_PROPERTY = "fold.columns"  # [name, type] of the rows that readers see
+SIGNATURE_PROPERTY = "fold.signature"
+COMPACTED_PROPERTY = "fold.compacted"  # it merged runs: nothing that a reader sees has changed
+# the fold of a table that is bucketed by its key needs no shuffle, where these are on
+GROUPED_READS = {
+    "spark.sql.sources.v2.bucketing.enabled": "true",
+    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+}
+
+
+def stored_table(schema: str, alias: str, materialized: str | None) -> str:
+    """schema.name of the table that holds a model's rows."""
+    return f"{schema}.{alias}{RUNS_SUFFIX if materialized == FOLDED else ''}"
+
+
+def stored_table_of(model: Mapping[str, Any]) -> str:
+    """The same of a node as the manifest has it."""
+    return stored_table(model["schema"], model["alias"], model["config"].get("materialized"))
+
+
+def runs_in(history: History) -> list[list[int]]:
+    """[level, rows] of each run of a table of runs, as its newest commit of one says."""
+    for commit in history.ancestry(history.head):
+        if OTHER_RUNS_PROPERTY in commit.summary:
+            runs = json.loads(commit.summary[OTHER_RUNS_PROPERTY])
+            rows = commit.count("added-records")
+            return [*runs, [int(commit.summary[LEVEL_PROPERTY]), rows]] if rows else runs
+    return []
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of a model's run, about to become a run of its table.
+
+    Attributes:
+        fold: the model's fold, bound to the columns that the table has from now on.
+        rows: SQL text for a `from`: the rows, with those columns.
+        dropped: names of the table's columns that go.
+    """
+
+    fold: Fold
+    rows: str
+    dropped: list[str]
+
+    @property
+    def state_rows(self) -> str:
+        """Query of the batch's state rows, one for each key."""
+        return self.fold.combined(f"({self.fold.lifted(self.rows)}) as fold__lifted")
+
+
+class FoldedTables:
+    """What the adapter knows of folded tables."""
+
+    @available
+    def declared_fold(self, model: dict) -> Fold:
+        """The fold that a model's config declares; every problem of it is said at once."""
+        config = model["config"]
+        try:
+            return Fold.read(model["name"], config.get("unique_key"), config.get("fold"))
+        except FoldConfigError as exc:
+            raise CompilationError(str(exc)) from exc
+
+    def _bound(self, model: dict, columns: Sequence[Sequence[str]], left_out: set[str]) -> Fold:
+        fold = self.declared_fold(model).without(left_out)
+        try:
+            return fold.bound([(name, kind) for name, kind in columns])
+        except FoldConfigError as exc:
+            raise CompilationError(str(exc)) from exc
+
+    @available
+    def fold_batch(self, model: dict, staging: Any, make_anew: bool, on_schema_change: str) -> Any:
+        """The rows in `staging` as a batch of the model's table, see Batch.
+
+        Raises:
+            CompilationError: the fold or the columns don't fit the state that is stored.
+        """
+        staged = [[one.column, one.dtype] for one in self.get_columns_in_relation(staging)]
+        if make_anew:
+            return Batch(self._bound(model, staged, set()), staging.render(), [])
+        history = self.history(stored_table_of(model))
+        stored = json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
+        row_kind = self.declared_fold(model).row_kind
+        new = {name: kind for name, kind in staged if name != row_kind}
+        old = dict(stored)
+        added, lost = new.keys() - old.keys(), old.keys() - new.keys()
+        problems = [
+            f"column {name} was {kind}, is {new[name]}"
+            for name, kind in old.items()
+            if name in new and new[name] != kind
+        ]
+        if on_schema_change == "fail":
+            problems += [f"column {name} is new" for name in sorted(added)]
+        if on_schema_change in ("fail", "ignore"):
+            problems += [f"column {name} is gone" for name in sorted(lost)]
+        columns, left_out, rows, dropped = staged, set(), staging.render(), []
+        if on_schema_change == "ignore":
+            left_out = added
+            columns = [one for one in staged if one[0] not in left_out]
+        elif on_schema_change == "append_new_columns" and lost:
+            columns = [*staged, *([name, old[name]] for name in old if name in lost)]
+            nulls = ", ".join(f"cast(null as {old[one]}) as {quoted(one)}" for one in sorted(lost))
+            rows = f"(select *, {nulls} from {staging.render()}) as fold__staged"
+        elif on_schema_change == "sync_all_columns" and lost:
+            dropped = sorted(lost)
+        fold = None
+        if not problems:
+            fold = self._bound(model, columns, left_out)
+            problems = fold.changed_since(history.recorded(SIGNATURE_PROPERTY))
+        if problems:
+            lines = "".join(f"\n  - {one}" for one in problems)
+            raise CompilationError(
+                f"{model['name']}: what is stored doesn't fit its fold any more:{lines}\n"
+                "Run it with --full-refresh, or set on_schema_change."
+            )
+        return Batch(fold, rows, dropped)
+
+    @available
+    def announce_run(self, model: dict, fold: Fold, anew: bool) -> int:
+        """Let the next commit say what it adds; the run's level.
+
+        Args:
+            anew: whether it takes the place of all runs.
+        """
+        history = self.history(stored_table_of(model))
+        counts = [read.rows for read in self.inputs.of(model["unique_id"]).reads.values()]
+        level = fold.level_of(sum(one or 0 for one in counts))
+        self._announce(fold, level, [] if anew else runs_in(history))
+        return level
+
+    def _announce(self, fold: Fold, level: int, other_runs: list[list[int]]) -> None:
+        columns = [[name, kind] for name, kind in fold.types.items()]
+        for key, value in {
+            LEVEL_PROPERTY: str(level),
+            OTHER_RUNS_PROPERTY: json.dumps(other_runs, separators=(",", ":")),
+            COLUMNS_PROPERTY: json.dumps(columns, separators=(",", ":")),
+            SIGNATURE_PROPERTY: fold.signature(),
+        }.items():
+            self.set_snapshot_property(key, value)
+
+    @available
+    def run_count(self, model: dict) -> int:
+        """How many runs the model's table holds."""
+        return len(runs_in(self.history(stored_table_of(model))))
+
+    @available
+    def announce_compaction(self, model: dict, fold: Fold) -> dict | None:
+        """What has to be merged: {level: it and those below it, into, whole}; None: nothing.
+
+        Lets the next commit say so.
+        """
+        runs = runs_in(self.history(stored_table_of(model)))
+        level = fold.level_to_compact(runs)
+        if level is None:
+            return None
+        others = [one for one in runs if one[0] > level]
+        into = fold.level_of(sum(rows for one, rows in runs if one <= level))
+        self._announce(fold, into, others)
+        self.set_snapshot_property(COMPACTED_PROPERTY, "true")
+        return {"level": level, "into": into, "whole": not others}
+
+    @available
+    def group_reads(self) -> None:
+        """Let the session read bucketed tables bucket by bucket, until the node ends."""
+        for key, value in GROUPED_READS.items():
+            self._session().conf.set(key, value)
+
+    @available
+    def rendered_anew(self, model: dict, context: dict) -> str:
+        """The model's SQL once more, as it reads when all runs are made anew."""
+        self.inputs.of(model["unique_id"]).anew = True
+        return render_template(get_template(model["raw_code"], context), context)
+
+    @available
+    def read_anew(self, model: dict) -> None:
+        """Let the model read its inputs as when all runs are made anew."""
+        self.inputs.of(model["unique_id"]).anew = True
+
+    @available
+    def stored_sql(self, model: dict, run_count: int | None = None) -> str:
+        """Query of the rows that readers of the model see, over its table of runs as it is.
+
+        Args:
+            run_count: to fold as many runs; None: as many as there are.
+        """
+        table = stored_table_of(model)
+        history = self.history(table)
+        count = len(runs_in(history)) if run_count is None else run_count
+        columns = json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
+        return self._stored_fold(model, columns).folded(table, count)
+
+    def _read_folded(self, model: dict, node: dict, relation: Any, as_of: Any = None) -> str:
+        """SQL text, for a `from`, of a folded model's rows over its pinned runs."""
+        table = stored_table_of(node)
+        runs = self._relation_of(table)
+        reading = self._read_table(model, runs, "all", as_of)
+        history = self.history(table)
+        read = self.inputs.of(model["unique_id"]).reads.get(table)
+        if read is None:  # there are no runs yet: Spark will say so
+            return relation.render()
+        return self._folded_sql(node, history.at(read.pinned), reading)
+
+    def _folded_sql(self, node: dict, history: History, reading: str) -> str:
+        """SQL text, for a `from`, of a folded model's rows as its runs were at a snapshot.
+
+        Args:
+            history: with that snapshot as its head.
+            reading: SQL text for a `from`: the runs at it.
+        """
+        columns = json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
+        fold = self._stored_fold(node, columns)
+        return f"(\n{fold.folded(reading, len(runs_in(history)))}\n)"
+
+    def _stored_fold(self, node: dict, columns: list[list[str]]) -> Fold:
+        fold = self.declared_fold(node)
+        named = {name for name, _ in columns}
+        with_kind = [*columns, [fold.row_kind, "string"]] if fold.row_kind else columns
+        return self._bound(node, with_kind, fold.named_columns() - named)
+
+    @property
+    def run_level(self) -> str:
+        return LEVEL

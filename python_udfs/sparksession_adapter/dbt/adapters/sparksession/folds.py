@@ -1,0 +1,857 @@
+"""Folds: how the rows that a keyed table got make up its rows, in any order and any batching.
+
+A folded table is stored as runs of state rows, of which several may have one key. `combined` makes
+one state row of them, `finished` the row that a reader sees. Combining is commutative and
+associative, so neither order nor batching counts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+LEVEL = "run_level"  # column of a run's size class
+HIDDEN = "fold__"  # names of state columns that no reader sees
+UPSERT, TIE, ORDER, STATE = (f"{HIDDEN}{name}__" for name in ("upsert", "tie", "order", "state"))
+DELETED = f"{HIDDEN}deleted__"
+OTHERS = "other"  # name of the group of all columns that no declared group rules
+ON_DELETE = ("ignore", "retract", "remove_row")
+OTHER_COLUMNS = ("last", "last_non_null")
+FUNCTIONS = (
+    "sum",
+    "count",
+    "max",
+    "min",
+    "bool_and",
+    "bool_or",
+    "first_value",
+    "last_value",
+    "last_non_null_value",
+    "listagg",
+    "collect",
+)
+RETRACTING = ("sum", "count", "last_value", "last_non_null_value")  # by themselves
+NETTED = ("max", "min", "collect")  # where they keep the net count of each value
+ORDERED = ("first_value", "last_value", "last_non_null_value", "listagg")
+WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+BUCKETED = (*WHOLE_NUMBERS[2:], "string", "date", "timestamp", "timestamp_ntz", "binary")
+UNORDERED = ("map<", "variant")
+SETTINGS = {
+    "sequence": (),
+    "tie_break": (),
+    "sequence_groups": {},
+    "aggregates": {},
+    "other_columns": "last",
+    "row_kind": None,
+    "on_delete": None,
+    "keep_when": None,
+    "buckets": 4,
+    "bucket_by": None,
+    "tier_runs": 8,
+    "tier_rows": 100_000,
+    "tombstone_days": None,
+    "tombstone_time": None,
+}
+EXAMPLE = (
+    "config(materialized='folded', unique_key=['order_id'], "
+    "fold={'sequence': ['binlog_file_number', 'binlog_position', 'row_number']})"
+)
+
+
+class FoldConfigError(ValueError):
+    """The config of a folded model; the text lists every problem of it."""
+
+    def __init__(self, model: str, problems: Iterable[str]) -> None:
+        lines = "".join(f"\n  - {one}" for one in problems)
+        super().__init__(f"{model}: its fold can't be built:{lines}\nExample: {EXAMPLE}")
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """How the values of one column become one.
+
+    Attributes:
+        function: one of FUNCTIONS.
+        ignore_retract: whether rows that retract pass it by.
+        netted: whether it keeps the net count of each value, so that it retracts.
+        delimiter: between the values of listagg.
+    """
+
+    function: str
+    ignore_retract: bool = False
+    netted: bool = False
+    delimiter: str = ","
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that one sequence rules.
+
+    Attributes:
+        sequence: columns; a row where all are null says nothing of the group, one that is lower
+            than what is known changes nothing.
+        tie_break: columns that decide between equal sequences.
+        columns: columns that hold the values of the row of the highest sequence.
+        on_delete: what a retracting row does, one of ON_DELETE.
+    """
+
+    name: str
+    sequence: tuple[str, ...] = ()
+    tie_break: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    on_delete: str = "retract"
+
+    @property
+    def keeps_tie(self) -> bool:
+        """Whether its tie break is kept in a column of its own; that of the others is in theirs."""
+        return self.name != OTHERS and bool(self.tie_break)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """State columns that order the rows, the first ones first."""
+        if self.keeps_tie:
+            return (*self.sequence, TIE + self.name)
+        return (*self.sequence, *self.tie_break)
+
+    @property
+    def is_there(self) -> str:
+        """SQL condition: a row has something to say of the group."""
+        names = self.sequence or self.order
+        return " or ".join(f"{quoted(one)} is not null" for one in names) or "true"
+
+
+def quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def text(value: str) -> str:
+    """A SQL string literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    """Column names from a config's name or list of names; None where it is neither."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, (list, tuple)) and all(isinstance(one, str) and one for one in value):
+        return tuple(value)
+    return None
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The fold of one model.
+
+    `read` takes it from the config, `bound` to the columns of the model's rows.
+
+    Attributes:
+        key: columns of unique_key.
+        others: the group of all columns that no declared group rules.
+        groups: the declared groups.
+        types: column -> Spark type of the model's rows, in their order; empty until it is bound.
+    """
+
+    model: str
+    key: tuple[str, ...]
+    others: Group
+    groups: tuple[Group, ...] = ()
+    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+    last_non_null: bool = False
+    row_kind: str | None = None
+    keep_when: str | None = None
+    buckets: int = 4
+    bucket_by: str = ""
+    tier_runs: int = 8
+    tier_rows: int = 100_000
+    tombstone_days: int | None = None
+    tombstone_time: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    # ---- what an author declared ---------------------------------------------------------
+
+    @classmethod
+    def read(cls, model: str, unique_key: Any, config: Any) -> Fold:
+        """The fold that a model's config declares.
+
+        Raises:
+            FoldConfigError: with every problem of the config.
+        """
+        problems: list[str] = []
+        config = {} if config is None else config
+        if not isinstance(config, Mapping):
+            raise FoldConfigError(model, [f"fold must be a mapping, got {config!r}"])
+        for name in config.keys() - SETTINGS.keys():
+            problems.append(f"fold.{name} is no setting; there are {', '.join(SETTINGS)}")
+        setting = {**SETTINGS, **config}
+        key = _names(unique_key) or ()
+        if not key:
+            problems.append(f"unique_key must name the key's columns, got {unique_key!r}")
+        row_kind = setting["row_kind"]
+        on_delete = setting["on_delete"] or ("remove_row" if row_kind else "ignore")
+        others = _group(OTHERS, setting | {"on_delete": on_delete}, (), "fold", problems)
+        declared = setting["sequence_groups"]
+        if not isinstance(declared, Mapping):
+            problems.append(
+                "fold.sequence_groups must map names to {sequence, columns}, got " + repr(declared)
+            )
+            declared = {}
+        groups = []
+        for name, one in declared.items():
+            where = f"fold.sequence_groups.{name}"
+            if not isinstance(one, Mapping):
+                problems.append(f"{where} must be {{sequence, columns}}, got {one!r}")
+                continue
+            for extra in one.keys() - {"sequence", "columns", "tie_break", "on_delete"}:
+                problems.append(f"{where}.{extra} is no setting of a group")
+            if name == OTHERS:
+                problems.append(f"{where}: {OTHERS!r} names the columns of no group, take another")
+            defaults = {"on_delete": "retract", "tie_break": setting["tie_break"]}
+            group = _group(name, defaults | dict(one), one.get("columns", ()), where, problems)
+            if not group.sequence:
+                problems.append(f"{where}.sequence must name at least one column")
+            groups.append(group)
+        aggregates = _aggregates(setting["aggregates"], problems)
+        for name in ("buckets", "tier_runs", "tier_rows", "tombstone_days"):
+            least = 2 if name == "tier_runs" else 1
+            value = setting[name]
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not ((whole and value >= least) or (value is None and name == "tombstone_days")):
+                problems.append(f"fold.{name} must be a whole number from {least}, got {value!r}")
+        for name in ("row_kind", "keep_when", "bucket_by", "tombstone_time"):
+            if setting[name] is not None and not isinstance(setting[name], str):
+                problems.append(f"fold.{name} must be a text, got {setting[name]!r}")
+        if (setting["tombstone_days"] is None) != (setting["tombstone_time"] is None):
+            problems.append("fold.tombstone_days and fold.tombstone_time need each other")
+        if setting["other_columns"] not in OTHER_COLUMNS:
+            problems.append(
+                f"fold.other_columns must be one of {', '.join(OTHER_COLUMNS)}, "
+                f"got {setting['other_columns']!r}"
+            )
+        fold = cls(
+            model=model,
+            key=key,
+            others=others,
+            groups=tuple(groups),
+            aggregates=aggregates,
+            last_non_null=setting["other_columns"] == "last_non_null",
+            row_kind=row_kind,
+            keep_when=setting["keep_when"],
+            buckets=setting["buckets"],
+            bucket_by=setting["bucket_by"] or (key[0] if key else ""),
+            tier_runs=setting["tier_runs"],
+            tier_rows=setting["tier_rows"],
+            tombstone_days=setting["tombstone_days"],
+            tombstone_time=setting["tombstone_time"],
+        )
+        problems += fold._clashes()
+        if problems:
+            raise FoldConfigError(model, problems)
+        return fold
+
+    def _clashes(self) -> list[str]:
+        """Problems between the parts of the config."""
+        problems = []
+        ruled_by: dict[str, str] = {}
+        for group in self.groups:
+            for name in (*group.sequence, *group.columns):
+                if name in self.key:
+                    problems.append(
+                        f"fold.sequence_groups.{group.name}: {name} is a column of the key, "
+                        "which no group may hold"
+                    )
+                elif name in ruled_by:
+                    problems.append(
+                        f"fold.sequence_groups.{group.name}: {name} is in "
+                        + (
+                            f"group {ruled_by[name]} as well"
+                            if ruled_by[name] != group.name
+                            else "it twice"
+                        )
+                    )
+                ruled_by.setdefault(name, group.name)
+        for name in (*self.others.sequence, *self.others.tie_break):
+            if name in self.key:
+                problems.append(f"fold.sequence and tie_break: {name} is a column of the key")
+        sequences = {name for group in (self.others, *self.groups) for name in group.order}
+        for name, one in self.aggregates.items():
+            where = f"fold.aggregates.{name}"
+            if name in self.key:
+                problems.append(f"{where}: {name} is a column of the key")
+            if name in sequences:
+                problems.append(f"{where}: {name} is a sequence, which keeps its highest value")
+            group = self._group_of(name)
+            if one.function in ORDERED and not group.order:
+                problems.append(f"{where}: {one.function} needs a sequence to go by")
+            retracts = one.function in RETRACTING or one.netted or one.ignore_retract
+            if self.row_kind and group.on_delete != "ignore" and not retracts:
+                way = " or `net: true`" if one.function in NETTED else ""
+                problems.append(
+                    f"{where}: {one.function} can't take a value back; "
+                    f"say `ignore_retract: true`{way}, or on_delete: ignore for its group"
+                )
+        if not self.row_kind:
+            for group in (self.others, *self.groups):
+                if group.on_delete == "remove_row":
+                    problems.append(
+                        "on_delete: remove_row needs fold.row_kind, the column of +I, -U, +U and -D"
+                    )
+                    break
+        if self.tombstone_days is not None and not self._removing():
+            problems.append("fold.tombstone_days needs on_delete: remove_row somewhere")
+        return problems
+
+    # ---- bound to columns ----------------------------------------------------------------
+
+    def named_columns(self) -> set[str]:
+        """Columns that a group or a function names."""
+        return {n for one in self.groups for n in one.columns} | set(self.aggregates)
+
+    def without(self, names: set[str]) -> Fold:
+        """The fold without columns that its table doesn't take."""
+        groups = (
+            replace(one, columns=tuple(n for n in one.columns if n not in names))
+            for one in self.groups
+        )
+        aggregates = {n: one for n, one in self.aggregates.items() if n not in names}
+        return replace(self, groups=tuple(groups), aggregates=aggregates)
+
+    def bound(self, columns: Sequence[tuple[str, str]]) -> Fold:
+        """The fold over rows of these columns (name, Spark type).
+
+        Raises:
+            FoldConfigError: with every column that is missing or of a type that can't be folded.
+        """
+        types = {name: kind for name, kind in columns if name != self.row_kind}
+        known = {name for name, _ in columns}
+        problems = []
+        asked: dict[str, str] = {}
+        for name in self.key:
+            asked.setdefault(name, "unique_key")
+        for group in (self.others, *self.groups):
+            where = "fold" if group.name == OTHERS else f"fold.sequence_groups.{group.name}"
+            for part in ("sequence", "tie_break", "columns"):
+                for name in getattr(group, part):
+                    asked.setdefault(name, f"{where}.{part}")
+        for name in self.aggregates:
+            asked.setdefault(name, f"fold.aggregates.{name}")
+        for setting in ("row_kind", "bucket_by", "tombstone_time"):
+            if getattr(self, setting):
+                asked.setdefault(getattr(self, setting), f"fold.{setting}")
+        for name, where in asked.items():
+            if name not in known:
+                problems.append(f"{where}: the model has no column {name}; it has {_list(known)}")
+        for name in known:
+            if name == LEVEL or name.startswith(HIDDEN):
+                problems.append(f"{name}: names of this kind are the fold's own")
+        ruled = {name for group in self.groups for name in (*group.sequence, *group.columns)}
+        free = [name for name in types if name not in ruled and name not in self.key]
+        order = (*self.others.sequence, *self.others.tie_break)
+        rest = tuple(name for name in free if name not in self.aggregates and name not in order)
+        aggregates = dict(self.aggregates)
+        if rest and not order:
+            problems.append(
+                f"{_list(rest)}: of no group, without fold.sequence, and without a function in "
+                "fold.aggregates; nothing says which value counts"
+            )
+        elif self.last_non_null:
+            aggregates |= {name: Aggregate("last_non_null_value") for name in rest}
+        time = self.tombstone_time
+        ruled_by = {n: one.name for one in self.groups for n in (*one.sequence, *one.columns)}
+        removing = {one.name for one in self._removing()}
+        if time in types and ruled_by.get(time, OTHERS) not in removing:
+            problems.append(
+                f"fold.tombstone_time: {time} must be a column of a group with "
+                "on_delete: remove_row"
+            )
+        for name, kind in types.items():
+            problems += self._type_problems(name, kind, aggregates.get(name))
+        # a last value that retracts is what a column holds without a function
+        plain = {
+            name
+            for name, one in aggregates.items()
+            if one.function == "last_value" and not one.ignore_retract
+        }
+        if problems:
+            raise FoldConfigError(self.model, problems)
+        return replace(
+            self,
+            others=replace(self.others, columns=tuple(n for n in free if n not in order)),
+            aggregates={n: one for n, one in aggregates.items() if n not in plain},
+            types=types,
+        )
+
+    def _type_problems(self, name: str, kind: str, one: Aggregate | None) -> list[str]:
+        where = f"{name} ({kind})"
+        if any(word in kind for word in UNORDERED):
+            return [f"{where}: can't be compared, so no order of it is total; take to_json(..)"]
+        if name == self.bucket_by and not (kind in BUCKETED or kind.startswith("decimal")):
+            return [f"{where}: can't be bucketed by; name another column of the key in bucket_by"]
+        if one is None:
+            return []
+        if one.function == "sum" and not (kind in WHOLE_NUMBERS or kind.startswith("decimal")):
+            return [f"{where}: a sum must not depend on the order; cast it to a decimal"]
+        if one.function in ("bool_and", "bool_or") and kind != "boolean":
+            return [f"{where}: {one.function} takes a boolean"]
+        if one.function == "listagg" and kind != "string":
+            return [f"{where}: listagg takes a string"]
+        if self.tombstone_time == name:
+            return [f"{where}: tombstone_time can't be aggregated"]
+        return []
+
+    def _group_of(self, name: str) -> Group:
+        return next((one for one in self.groups if name in one.columns), self.others)
+
+    def _retracts(self, group: Group) -> bool:
+        """Whether retracting rows reach a group."""
+        return self.row_kind is not None and group.on_delete != "ignore"
+
+    def _resets(self, group: Group) -> bool:
+        """Whether a group has values that end with a delete though no later one is known."""
+        return self._retracts(group) and any(
+            one.function == "last_non_null_value" and not one.ignore_retract
+            for name, one in self.aggregates.items()
+            if self._group_of(name) is group
+        )
+
+    def _removing(self) -> list[Group]:
+        groups = (self.others, *self.groups)
+        return [one for one in groups if self.row_kind and one.on_delete == "remove_row"]
+
+    def _plain(self, group: Group) -> list[str]:
+        """Columns of a group that hold what its newest row says."""
+        return [name for name in group.columns if name not in self.aggregates]
+
+    # ---- SQL -----------------------------------------------------------------------------
+
+    def lifted(self, rows: str) -> str:
+        """Query of state rows, one for each of the model's rows.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        columns = {name: quoted(name) for name in self.key}
+        for group in (self.others, *self.groups):
+            columns |= self._lifted_group(group)
+        for name, one in self.aggregates.items():
+            columns |= self._lifted_aggregate(name, one)
+        return _select(columns, rows)
+
+    @property
+    def _is_upsert(self) -> str:
+        kind = quoted(self.row_kind or "")
+        message = text(f"{self.model}: {self.row_kind} must be +I, -U, +U or -D, got ")
+        return (
+            f"case when {kind} in ('+I', '+U') then true when {kind} in ('-U', '-D') then false "
+            f"else raise_error(concat({message}, coalesce({kind}, 'null'))) end"
+        )
+
+    def _takes(self, group: Group) -> str:
+        """SQL condition on a model's row: it counts for the group."""
+        names = group.sequence or group.tie_break
+        there = " or ".join(f"{quoted(one)} is not null" for one in names) or "true"
+        if self.row_kind and not self._retracts(group):
+            return f"({there}) and {self._is_upsert}"
+        return there
+
+    def _order(self, group: Group) -> str:
+        """SQL struct that orders a model's rows within the group."""
+        parts = {name: quoted(name) for name in group.sequence}
+        if group.keeps_tie:
+            parts[TIE + group.name] = _struct({name: quoted(name) for name in group.tie_break})
+        else:
+            parts |= {name: quoted(name) for name in group.tie_break}
+        return _struct(parts)
+
+    def _lifted_group(self, group: Group) -> dict[str, str]:
+        takes = self._takes(group)
+        columns = {}
+        for name in (*group.sequence, *(() if group.keeps_tie else group.tie_break)):
+            passed = self.row_kind and not self._retracts(group)
+            columns[name] = f"case when {takes} then {quoted(name)} end" if passed else quoted(name)
+        if group.keeps_tie:
+            tie = _struct({name: quoted(name) for name in group.tie_break})
+            columns[TIE + group.name] = f"case when {takes} then {tie} end"
+        if self._retracts(group):
+            columns[UPSERT + group.name] = f"case when {takes} then {self._is_upsert} end"
+        if self._resets(group):
+            columns[DELETED + group.name] = (
+                f"case when ({takes}) and not {self._is_upsert} then {self._order(group)} end"
+            )
+        return columns | {name: quoted(name) for name in self._plain(group)}
+
+    def _lifted_aggregate(self, name: str, one: Aggregate) -> dict[str, str]:
+        group, value = self._group_of(name), quoted(name)
+        takes = f"({self._takes(group)})"
+        signed = self._retracts(group) and not one.ignore_retract
+        if self._retracts(group) and one.ignore_retract:
+            takes += f" and {self._is_upsert}"
+        sign = f"if({self._is_upsert}, 1L, -1L)" if signed else "1L"
+        if one.function == "count":
+            return {name: f"case when {takes} and {value} is not null then {sign} end"}
+        if one.function == "sum":
+            wide = f"cast({value} as {self._sum_type(name)})"
+            signed_value = f"if({self._is_upsert}, {wide}, -{wide})" if signed else wide
+            return {name: f"case when {takes} then {signed_value} end"}
+        if one.netted:
+            counted = f"array({_struct({'value': value, 'net_count': sign})})"
+            return {STATE + name: f"case when {takes} and {value} is not null then {counted} end"}
+        if one.function == "collect":
+            return {
+                STATE + name: f"case when {takes} and {value} is not null then array({value}) end"
+            }
+        if one.function == "listagg":
+            entry = _struct({"place": self._order(group), "value": value})
+            return {
+                STATE + name: f"case when {takes} and {value} is not null then array({entry}) end"
+            }
+        if one.function == "first_value":
+            entry = self._first_entry(group, value)
+            return {STATE + name: f"case when {takes} then {entry} end"}
+        if one.function in ("last_value", "last_non_null_value"):
+            if signed:
+                takes += f" and {self._is_upsert}"
+            if one.function == "last_non_null_value":
+                takes += f" and {value} is not null"
+            return {
+                name: f"case when {takes} then {value} end",
+                ORDER + name: f"case when {takes} then {self._order(group)} end",
+            }
+        return {name: f"case when {takes} then {value} end"}
+
+    def _first_entry(self, group: Group, value: str) -> str:
+        sequence = group.sequence or group.tie_break
+        parts = {"sequence": _struct({name: quoted(name) for name in sequence})}
+        if self._breaks_ties(group):
+            parts["tie"] = _struct({name: quoted(name) for name in group.tie_break})
+        return _struct(parts | {"value": value})
+
+    @staticmethod
+    def _breaks_ties(group: Group) -> bool:
+        return bool(group.sequence and group.tie_break)
+
+    def _sum_type(self, name: str) -> str:
+        kind = self.types[name]
+        if not kind.startswith("decimal"):
+            return "bigint"
+        return f"decimal(38, {kind.rstrip(')').split(',')[1].strip()})"
+
+    def combined(self, rows: str) -> str:
+        """Query of state rows, one for each key, from state rows.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        made = {name: quoted(name) for name in self.key}
+        columns = dict(made)
+        for group in (self.others, *self.groups):
+            if group.order:
+                last = HIDDEN + "last__" + group.name
+                fields = list(group.order)
+                if self._retracts(group):
+                    fields.append(UPSERT + group.name)
+                fields += self._plain(group)
+                newest = _struct({name: quoted(name) for name in fields})
+                made[last] = f"max(case when {group.is_there} then {newest} end)"
+                for name in fields:
+                    columns[name] = f"{quoted(last)}.{quoted(name)}"
+                if self._retracts(group):
+                    for name in self._plain(group):
+                        if name == self.tombstone_time:  # a tombstone's age
+                            continue
+                        stays = f"{quoted(last)}.{quoted(UPSERT + group.name)}"
+                        columns[name] = f"case when {stays} then {columns[name]} end"
+            if self._resets(group):
+                made[DELETED + group.name] = f"max({quoted(DELETED + group.name)})"
+                columns[DELETED + group.name] = quoted(DELETED + group.name)
+        for name, one in self.aggregates.items():
+            inner, outer = self._combined_aggregate(name, one)
+            made |= inner
+            columns |= outer
+        keys = ", ".join(map(quoted, self.key))
+        return _select(columns, f"({_select(made, rows)}\ngroup by {keys}) as fold__made")
+
+    def _combined_aggregate(
+        self, name: str, one: Aggregate
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """Columns of the grouping query, and of the query over it."""
+        group, value, state = self._group_of(name), quoted(name), quoted(STATE + name)
+        if one.netted or one.function in ("collect", "listagg"):
+            gathered = f"flatten(collect_list({state}))"
+            # of listagg by place, so in sequence; a repeated row adds nothing
+            whole = _net(state) if one.netted else f"array_sort(array_distinct({state}))"
+            return {STATE + name: gathered}, {
+                STATE + name: f"case when cardinality({state}) > 0 then {whole} end"
+            }
+        if one.function == "first_value":
+            if not self._breaks_ties(group):
+                return {STATE + name: f"min({state})"}, {STATE + name: state}
+            lower = "one.sequence < best.sequence"
+            later = "one.sequence = best.sequence and (one.tie, one.value) > (best.tie, best.value)"
+            best = (
+                f"reduce({state}, {state}[0], (best, one) -> "
+                f"case when {lower} or ({later}) then one else best end)"
+            )
+            return {STATE + name: f"collect_list({state})"}, {
+                STATE + name: f"case when cardinality({state}) > 0 then {best} end"
+            }
+        if one.function in ("last_value", "last_non_null_value"):
+            last, order = HIDDEN + "last__of__" + name, quoted(ORDER + name)
+            entry = _struct({"place": order, "value": value})
+            stays = "true"
+            if self._resets(group) and not one.ignore_retract:
+                deleted = quoted(DELETED + group.name)
+                stays = f"({deleted} is null or {quoted(last)}.place >= {deleted})"
+            return {last: f"max(case when {order} is not null then {entry} end)"}, {
+                name: f"case when {stays} then {quoted(last)}.value end",
+                ORDER + name: f"case when {stays} then {quoted(last)}.place end",
+            }
+        if one.function in ("sum", "count"):
+            kind = "bigint" if one.function == "count" else self._sum_type(name)
+            return {name: f"cast(sum({value}) as {kind})"}, {name: value}
+        return {name: f"{one.function}({value})"}, {name: value}
+
+    def finished(self, rows: str) -> str:
+        """Query of the rows that a reader sees, from state rows of which no two have one key.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        columns = {
+            name: self._finished(name) if name in self.aggregates else quoted(name)
+            for name in self.types
+        }
+        removed = " or ".join(self._is_removed(group) for group in self._removing())
+        query = _select(columns, rows) + (f"\nwhere not ({removed})" if removed else "")
+        if self.keep_when:
+            query = f"select *\nfrom ({query}) as fold__finished\nwhere {self.keep_when}"
+        return query
+
+    @staticmethod
+    def _is_removed(group: Group) -> str:
+        return f"not coalesce({quoted(UPSERT + group.name)}, true)"
+
+    def _finished(self, name: str) -> str:
+        one, state = self.aggregates[name], quoted(STATE + name)
+        if one.netted:
+            held = f"filter({state}, one -> one.net_count > 0).value"
+            if one.function == "collect":
+                return f"case when cardinality({held}) > 0 then {held} end"
+            return f"array_{one.function}({held})"
+        if one.function == "collect":
+            return state
+        if one.function == "listagg":
+            return f"array_join({state}.value, {text(one.delimiter)})"
+        if one.function == "first_value":
+            return f"{state}.value"
+        return quoted(name)
+
+    def folded(self, rows: str, run_count: int) -> str:
+        """Query of the rows that a reader sees, from the state rows of runs.
+
+        Args:
+            rows: SQL text for a `from`: the runs.
+            run_count: how many there are; of a single one the rows are read as they are.
+        """
+        if run_count == 1:
+            return self.finished(rows)
+        return self.finished(f"({self.combined(rows)}) as fold__combined")
+
+    def purged(self, rows: str, runs: str) -> str:
+        """Query of the combined state rows of all runs that have to be kept.
+
+        Those go whose tombstone is past its declared life, and sums that came to nothing.
+
+        Args:
+            rows: query of the combined state rows.
+            runs: SQL text for a `from`: the runs, whose newest time tells the age.
+        """
+        gone = []
+        if self.tombstone_days is not None:
+            time = quoted(self.tombstone_time or "")
+            ended = " and ".join(
+                f"not coalesce({quoted(UPSERT + one.name)}, "
+                f"{'true' if one in self._removing() else 'false'})"
+                if self._retracts(one)
+                else f"not ({one.is_there})"
+                for one in (self.others, *self.groups)
+                if one.order
+            )
+            gone.append(
+                f"({ended}) and {time} < (select max({time}) from {runs}) "
+                f"- interval {self.tombstone_days} days"
+            )
+        ordered = any(one.order for one in (self.others, *self.groups))
+        summed = all(one.function in ("sum", "count") for one in self.aggregates.values())
+        if self.aggregates and summed and not ordered:
+            gone.append(
+                " and ".join(f"coalesce({quoted(name)}, 0) = 0" for name in self.aggregates)
+            )
+        if not gone:
+            return rows
+        condition = " or ".join(f"coalesce({one}, false)" for one in gone)
+        return f"select *\nfrom ({rows}) as fold__kept\nwhere not ({condition})"
+
+    # ---- runs ----------------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> str:
+        """Partitioning of the table of runs, as SQL."""
+        return f"{LEVEL}, {self._bucket('bucket')}"
+
+    def _bucket(self, function: str) -> str:
+        return f"{function}({self.buckets}, {quoted(self.bucket_by)})"
+
+    def written(self, rows: str, level: int, columns: Iterable[Any]) -> str:
+        """Query of a run as its files shall hold it: bucket by bucket, each sorted by key.
+
+        Args:
+            rows: SQL text for a `from`: combined state rows.
+            columns: the columns of the table of runs but for the level, in its order.
+        """
+        names = "".join(f",\n    {quoted(one.name)}" for one in columns)
+        bucket = self._bucket("system.bucket")
+        keys = ", ".join(map(quoted, self.key))
+        return (
+            f"select\n    cast({level} as int) as {LEVEL}{names}\nfrom {rows}\n"
+            f"distribute by {bucket}\nsort by {bucket}, {keys}"
+        )
+
+    def merged(self, runs: str, level: int, whole: bool) -> str:
+        """Query of the state rows that the runs up to a level come to.
+
+        Args:
+            runs: SQL text for a `from`.
+            whole: whether these are all runs: what no later row can need goes.
+        """
+        rows = self.combined(f"{runs} where {LEVEL} <= {level}")
+        return self.purged(rows, runs) if whole else rows
+
+    def level_of(self, rows: int) -> int:
+        """Size class of a run: 0 below tier_rows, then one more for each factor tier_runs."""
+        if rows < self.tier_rows:
+            return 0
+        return 1 + int(math.log(rows / self.tier_rows, self.tier_runs) + 1e-9)
+
+    def level_to_compact(self, runs: Sequence[Sequence[int]]) -> int | None:
+        """The highest level that holds too many runs: it and those below it become one.
+
+        Args:
+            runs: (level, rows) of each run.
+        """
+        levels = [level for level, _ in runs]
+        full = [one for one in set(levels) if levels.count(one) >= self.tier_runs]
+        return max(full, default=None)
+
+    def signature(self) -> str:
+        """What the stored state rows depend on, as JSON; see `changed_since`."""
+        groups = {
+            one.name: [one.sequence, one.tie_break, one.on_delete if self.row_kind else None]
+            for one in (self.others, *self.groups)
+        }
+        columns = {}
+        for name in self.types:
+            one = self.aggregates.get(name)
+            how = [one.function, one.ignore_retract, one.netted] if one else None
+            columns[name] = [self._group_of(name).name, how]
+        whole = {
+            "unique_key": self.key,
+            "buckets": [self.bucket_by, self.buckets],
+            "groups": groups,
+            "columns": columns,
+        }
+        return json.dumps(whole, separators=(",", ":"))
+
+    def changed_since(self, signature: str) -> list[str]:
+        """How the fold differs from that which stored state rows were made by, as texts; new and
+        dropped columns and groups are no difference."""
+        old, new = json.loads(signature), json.loads(self.signature())
+        told = [
+            f"{name} was {json.dumps(old[name])}, is {json.dumps(new[name])}"
+            for name in ("unique_key", "buckets")
+            if old[name] != new[name]
+        ]
+        for part, what in (("groups", "group"), ("columns", "column")):
+            for name in old[part].keys() & new[part].keys():
+                if old[part][name] != new[part][name]:
+                    told.append(
+                        f"{what} {name} was {json.dumps(old[part][name])}, "
+                        f"is {json.dumps(new[part][name])}"
+                    )
+        return sorted(told)
+
+
+def _group(
+    name: str, setting: Mapping[str, Any], columns: Any, where: str, problems: list[str]
+) -> Group:
+    parts = {}
+    given = {"sequence": setting.get("sequence", ()), "columns": columns}
+    given["tie_break"] = setting.get("tie_break", ())
+    for part, value in given.items():
+        names = _names(value)
+        if names is None:
+            problems.append(f"{where}.{part} must be a list of columns, got {value!r}")
+        parts[part] = names or ()
+    if setting["on_delete"] not in ON_DELETE:
+        problems.append(
+            f"{where}.on_delete must be one of {', '.join(ON_DELETE)}, got {setting['on_delete']!r}"
+        )
+    return Group(name, on_delete=setting["on_delete"], **parts)
+
+
+def _aggregates(declared: Any, problems: list[str]) -> dict[str, Aggregate]:
+    if not isinstance(declared, Mapping):
+        problems.append(f"fold.aggregates must map columns to functions, got {declared!r}")
+        return {}
+    found = {}
+    for name, given in declared.items():
+        where = f"fold.aggregates.{name}"
+        one = {"function": given} if isinstance(given, str) else given
+        if not isinstance(one, Mapping) or "function" not in one:
+            problems.append(f"{where} must be a function or {{function, ..}}, got {given!r}")
+            continue
+        for extra in one.keys() - {"function", "ignore_retract", "net", "delimiter"}:
+            problems.append(f"{where}.{extra} is no setting of a function")
+        function = one["function"]
+        if function not in FUNCTIONS:
+            problems.append(
+                f"{where}.function must be one of {', '.join(FUNCTIONS)}, got {function!r}"
+            )
+        if one.get("net") and function not in NETTED:
+            problems.append(f"{where}.net is for {', '.join(NETTED)}, not for {function!r}")
+        found[name] = Aggregate(
+            str(function),
+            bool(one.get("ignore_retract", False)),
+            bool(one.get("net", False)),
+            str(one.get("delimiter", ",")),
+        )
+    return found
+
+
+def _net(state: str) -> str:
+    """SQL array of each value with its net count, those with none left out."""
+    count = (
+        f"reduce({state}, 0L, (total, one) -> "
+        "if(one.value <=> counted, total + one.net_count, total))"
+    )
+    each = f"named_struct('value', counted, 'net_count', {count})"
+    whole = f"transform(array_sort(array_distinct({state}.value)), counted -> {each})"
+    return f"filter({whole}, one -> one.net_count <> 0)"
+
+
+def _struct(parts: Mapping[str, str]) -> str:
+    return f"named_struct({', '.join(f'{text(name)}, {one}' for name, one in parts.items())})"
+
+
+def _select(columns: Mapping[str, str], rows: str) -> str:
+    lines = ",\n".join(
+        f"    {one}" if one == quoted(name) else f"    {one} as {quoted(name)}"
+        for name, one in columns.items()
+    )
+    return f"select\n{lines}\nfrom {rows}"
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

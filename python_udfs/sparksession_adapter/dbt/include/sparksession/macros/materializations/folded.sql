@@ -1,0 +1,171 @@
+{#
+    A keyed table that a log feeds: each batch is folded and appended as a run to `<model>__runs`,
+    and `<model>` is a view that folds the runs. Runs are merged once a level has too many of them.
+    See folds.py of the adapter for what can be declared.
+#}
+{% materialization folded, adapter='sparksession', supported_languages=['sql', 'python'] %}
+
+    {# validate #}
+    {%- do adapter.declared_fold(model) -%}
+    {%- set on_schema_change = incremental_validate_on_schema_change(
+        config.get('on_schema_change'), default='ignore'
+    ) -%}
+
+    {# relations #}
+    {%- set existing_relation = adapter.get_relation(
+        database=none, schema=schema, identifier=model['alias']
+    ) -%}
+    {%- set target_relation = this.incorporate(type='view') -%}
+    {%- set runs_relation = _runs_relation(this) -%}
+    {%- set staging_relation = make_temp_relation(target_relation) -%}
+    {%- set state_relation = make_temp_relation(target_relation, '__dbt_state') -%}
+    {%- set make_anew = load_relation(runs_relation) is none or should_full_refresh() -%}
+    {%- set grant_config = config.get('grants') -%}
+
+    {# hooks #}
+    {{ run_hooks(pre_hooks) }}
+
+    {# build #}
+    {%- set select_sql = _model_rows() -%}
+    {%- if not make_anew and adapter.nothing_new(model, graph) -%}
+        {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
+            -- no input has changed since the last commit
+        {%- endcall -%}
+        {% do _store_commit_report(runs_relation, changed=false) %}
+    {%- else -%}
+        {%- set replace_all = not make_anew and adapter.reads_whole(model) -%}
+        {%- if replace_all -%}
+            {# an input was rewritten: what came of its old rows can't be told from the new ones #}
+            {%- if model['language'] == 'python' -%}
+                {%- do adapter.read_anew(model) -%}
+                {%- set select_sql = _model_rows() -%}
+            {%- else -%}
+                {%- set select_sql = adapter.rendered_anew(model, context) -%}
+            {%- endif -%}
+        {%- endif -%}
+        {%- call statement('create_staging_relation') -%}
+            {{ create_temporary_view(staging_relation, select_sql) }}
+        {%- endcall -%}
+        {%- set batch = adapter.fold_batch(
+            model, staging_relation, make_anew, on_schema_change
+        ) -%}
+        {%- call statement('create_state_relation') -%}
+            {{ create_temporary_view(state_relation, batch.state_rows) }}
+        {%- endcall -%}
+        {%- set columns = adapter.get_columns_in_relation(state_relation) -%}
+        {%- if not make_anew -%}
+            {%- if not replace_all and adapter.run_count(model) == 1 -%}
+                {# its view reads a single run as it is: not so once there is a second #}
+                {% do _fold_runs(target_relation, existing_relation, adapter.stored_sql(model, 2)) %}
+            {%- endif -%}
+            {%- set columns = _fit_columns(runs_relation, columns, batch.dropped) -%}
+        {%- endif -%}
+        {%- set level = adapter.announce_run(model, batch.fold, make_anew or replace_all) -%}
+        {%- call statement('main') -%}
+            {%- if make_anew -%}
+                create or replace table {{ runs_relation }}
+                using iceberg
+                partitioned by ({{ batch.fold.partitions }})
+                {{ _table_properties({
+                    'write.distribution-mode': 'none',
+                    'write.spark.fanout.enabled': 'true',
+                }) }}
+                as
+            {%- else -%}
+                insert into {{ runs_relation }}{{ ' replace where true' if replace_all }}
+            {%- endif %}
+            {{ batch.fold.written(state_relation.render(), level, columns) }}
+        {%- endcall -%}
+        {% do _store_commit_report(runs_relation) %}
+        {%- set merge = adapter.announce_compaction(model, batch.fold) -%}
+        {%- if merge is not none -%}
+            {% do adapter.group_reads() %}
+            {%- set columns = _columns_of_runs(runs_relation) -%}
+            {%- call statement('merge_runs') -%}
+                insert into {{ runs_relation }} replace where run_level <= {{ merge.level }}
+                {{ batch.fold.written(
+                    '(' ~ batch.fold.merged(runs_relation.render(), merge.level, merge.whole)
+                    ~ ') as fold__merged',
+                    merge.into,
+                    columns,
+                ) }}
+            {%- endcall -%}
+        {%- endif -%}
+        {% do _fold_runs(target_relation, existing_relation, adapter.stored_sql(model)) %}
+    {%- endif -%}
+
+    {# grants and docs #}
+    {% do apply_grants(
+        target_relation, grant_config, should_revoke(existing_relation, full_refresh_mode=True)
+    ) %}
+
+    {# hooks #}
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [target_relation]}) }}
+
+{% endmaterialization %}
+
+{# The table of a folded model's runs. #}
+{% macro _runs_relation(relation) %}
+    {% do return(api.Relation.create(
+        schema=relation.schema, identifier=relation.identifier ~ '__runs', type='table'
+    )) %}
+{% endmacro %}
+
+{# Query of what the model gives. #}
+{% macro _model_rows() %}
+    {%- if model['language'] == 'python' -%}
+        {%- call statement('main', language='python') -%}
+            {{- compiled_code -}}
+        {%- endcall -%}
+        {%- do adapter.record_inputs(model) -%}
+        {%- do return('select * from ' ~ adapter.quote(adapter.result_view(model))) -%}
+    {%- endif -%}
+    {%- do return(compiled_code) -%}
+{% endmacro %}
+
+{# Gives the table of runs the columns that the state rows have beyond its own; all its columns. #}
+{% macro _fit_columns(runs_relation, state_columns, dropped) %}
+    {%- set known = _columns_of_runs(runs_relation) | map(attribute='name') | list -%}
+    {%- set states = state_columns | map(attribute='name') | list -%}
+    {%- set new = state_columns | rejectattr('name', 'in', known) | list -%}
+    {%- set gone = [] -%}
+    {%- for column in _columns_of_runs(runs_relation) if column.name not in states -%}
+        {%- do gone.append(column) -%}
+    {%- endfor -%}
+    {%- if new or gone -%}
+        {% do alter_relation_add_remove_columns(runs_relation, new, gone) %}
+    {%- endif -%}
+    {% do return(_columns_of_runs(runs_relation)) %}
+{% endmacro %}
+
+{% macro _columns_of_runs(runs_relation) %}
+    {% do return(
+        adapter.get_columns_in_relation(runs_relation) | rejectattr('name', 'eq', 'run_level')
+        | list
+    ) %}
+{% endmacro %}
+
+{# Writes the view that readers see. #}
+{% macro _fold_runs(target_relation, existing_relation, select_sql) %}
+    {% do _drop_if_other_kind(existing_relation, 'view') %}
+    {%- call statement('fold_runs') -%}
+        {{ get_create_view_as_sql(target_relation, select_sql) }}
+    {%- endcall -%}
+{% endmacro %}
+
+{# As dbt's own, and of folded models whether their runs are there. #}
+{% macro is_incremental() %}
+    {%- if not execute -%}
+        {%- do return(false) -%}
+    {%- endif -%}
+    {%- set kind = model.config.materialized -%}
+    {%- set relation = load_relation(_runs_relation(this) if kind == 'folded' else this) -%}
+    {%- do return(
+        relation is not none
+        and relation.type == 'table'
+        and kind in ('incremental', 'folded')
+        and not should_full_refresh()
+    ) -%}
+{% endmacro %}

@@ -1,0 +1,122 @@
+"""What a folded table must hold, told by one pass over a key's events in their order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+Event = dict[str, Any]
+
+
+def rank(event: Event, names: Iterable[str]) -> tuple:
+    """Where an event stands by these columns; null is lowest."""
+    return tuple((event[name] is not None, event[name] or 0) for name in names)
+
+
+def folded(events: list[Event], fold: dict[str, Any], columns: list[str]) -> Event | None:
+    """The row that all events of one key come to; None where there is none.
+
+    Args:
+        fold: the model's config `fold`, with all functions given as mappings.
+        columns: columns of the events but for the key's and the row kind.
+    """
+    kind = fold.get("row_kind")
+    groups = dict(fold.get("sequence_groups", {}))
+    ruled = {n for one in groups.values() for n in [*one["sequence"], *one["columns"]]}
+    groups["other"] = {
+        "sequence": fold.get("sequence", []),
+        "columns": [n for n in columns if n not in ruled],
+        "on_delete": fold.get("on_delete") or ("remove_row" if kind else "ignore"),
+    }
+    row: Event = {}
+    for name, group in groups.items():
+        part = _group(events, name, group, fold)
+        if part is None:
+            return None
+        row |= part
+    return row
+
+
+def _group(events: list[Event], name: str, group: dict, fold: dict[str, Any]) -> Event | None:
+    kind, tie = fold.get("row_kind"), fold.get("tie_break", [])
+    on_delete = group.get("on_delete", "retract")
+    sequence = group["sequence"]
+    of_group = sequence or tie
+    taken = []
+    for event in events:
+        ends = kind is not None and event[kind] in ("-U", "-D")
+        if of_group and all(event[one] is None for one in of_group):
+            continue
+        if not (ends and on_delete == "ignore"):
+            taken.append((event, ends))
+    taken.sort(key=lambda one: (rank(one[0], sequence), rank(one[0], tie), not one[1]))
+    shown = [*sequence, *group["columns"]]
+    if name == "other":
+        shown = list(dict.fromkeys([*shown, *tie]))
+    if taken and taken[-1][1] and on_delete == "remove_row":
+        return None
+    return {one: _value(one, taken, name, sequence, tie, fold) for one in shown}
+
+
+def _value(
+    column: str,
+    taken: list[tuple[Event, bool]],
+    group: str,
+    sequence: list[str],
+    tie: list[str],
+    fold: dict[str, Any],
+) -> Any:
+    if not taken:
+        return None
+    if column in sequence or (group == "other" and column in tie):
+        return taken[-1][0][column]
+    how = fold.get("aggregates", {}).get(column)
+    if how is None and group == "other" and fold.get("other_columns") == "last_non_null":
+        how = {"function": "last_non_null_value"}
+    if how is None:
+        event, ends = taken[-1]
+        return None if ends else event[column]
+    if how.get("ignore_retract"):
+        taken = [one for one in taken if not one[1]]
+    function = how["function"]
+    signed = [(e[column], -1 if ends else 1) for e, ends in taken if e[column] is not None]
+    if function == "sum":
+        return sum((value * sign for value, sign in signed), 0) if signed else None
+    if function == "count":
+        return sum(sign for _, sign in signed) if signed else None
+    if function in ("max", "min", "collect"):
+        return _of_values(function, how, signed)
+    values = [value for value, _ in signed]
+    if function == "listagg":
+        return how.get("delimiter", ",").join(values) if values else None
+    if function in ("bool_and", "bool_or"):
+        one_of = {"bool_and": all, "bool_or": any}[function]
+        return one_of(values) if values else None
+    if function == "first_value":
+        lowest = [
+            e for e, _ in taken if rank(e, sequence or tie) == rank(taken[0][0], sequence or tie)
+        ]
+        return lowest[-1][column] if lowest else None
+    value = None
+    for event, ends in taken:
+        if ends:
+            value = None
+        elif function == "last_value" or event[column] is not None:
+            value = event[column]
+    return value
+
+
+def _of_values(function: str, how: dict[str, Any], signed: list[tuple[Any, int]]) -> Any:
+    if how.get("net"):
+        counts: Counter = Counter()
+        for value, sign in signed:
+            counts[value] += sign
+        held = sorted(value for value, count in counts.items() if count > 0)
+    else:
+        held = sorted({value for value, _ in signed})
+    if not held:
+        return None
+    if function == "collect":
+        return held
+    return held[-1] if function == "max" else held[0]
