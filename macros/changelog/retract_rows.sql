@@ -3,8 +3,11 @@
     each with its sign. No lookup: a change carries its own before image.
 
     One row of the input gives one or two rows, and columns that nobody asks for are not read.
+
+    With `upsert_by` an update that leaves these columns as they are gives its +U alone: enough for
+    whoever keeps the last row of each key, and half the rows.
 #}
-{% macro retract_rows(from_cte, image_columns, change_columns) -%}
+{% macro retract_rows(from_cte, image_columns, change_columns, upsert_by=[]) -%}
     {%- do _validate_retract_rows(from_cte, image_columns, change_columns) -%}
     select
         {%- for column in image_columns %}
@@ -28,7 +31,18 @@
         explode(
             case {{ from_cte }}.op_type
                 when 'insert' then array(1)
-                when 'update' then array(-1, 1)
+                when 'update' then
+                    {%- if upsert_by %}
+                    if(
+                        {%- for column in upsert_by %}
+                        {{ 'and ' if not loop.first }}{{ from_cte }}.before.{{ column }}
+                        <=> {{ from_cte }}.{{ column }}
+                        {%- endfor %},
+                        array(1),
+                        array(-1, 1)
+                    )
+                    {%- else %} array(-1, 1)
+                    {%- endif %}
                 when 'delete' then array(-1)
             end
         ) signs as sign

@@ -6,7 +6,8 @@
     ref('meta_order_chain_break'),
     ref('meta_order_chain_link'),
 ] -%}
-{%- set tables = [ref('ods_binlog')] + typed_models() + others -%}
+{%- set folded = [runs_of(ref('dwd_trade__order_wide'))] -%}
+{%- set tables = [ref('ods_binlog')] + typed_models() + folded + others -%}
 
 with
 

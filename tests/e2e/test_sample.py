@@ -54,6 +54,33 @@ def test_the_latest_rows_are_the_servers_own(in_one_go: Warehouse, table: str) -
     latest.compare(in_one_go, "maxwell", table)
 
 
+def test_the_wide_orders_are_a_join_of_the_servers_tables(in_one_go: Warehouse) -> None:
+    compared = latest.compare_wide(in_one_go)
+
+    print(f"{compared} wide orders are the server's")
+    assert compared > 3_000
+
+
+def test_the_wide_orders_are_the_same_in_any_order_and_batching(
+    tmp_path: Path, in_one_go: Warehouse
+) -> None:
+    seed = random.SystemRandom().randint(0, 10**9)
+    print(f"seed {seed}")
+    warehouse, rng = Warehouse(tmp_path), random.Random(seed)
+    lines = _sample_lines()
+    starts = range(0, len(lines), 1_500)
+    pieces = list(starts) + rng.sample(starts, 5)
+    rng.shuffle(pieces)
+    for part in (pieces[: len(pieces) // 2], pieces[len(pieces) // 2 :]):
+        for first in part:
+            warehouse.land_lines(lines[first : first + 1_500], first, gz=rng.random() < 0.5)
+        warehouse.run("run", "--select", "+dwd_trade__order_wide")
+
+    assert warehouse.rows("dwd_trade__order_wide") == in_one_go.rows("dwd_trade__order_wide")
+    latest.compare_wide(warehouse)
+    assert warehouse.snapshots("dwd_trade__order_wide__runs")[-1]["operation"] == "append"
+
+
 def test_the_coupon_totals_are_those_of_the_coupons_that_are_there(in_one_go: Warehouse) -> None:
     wanted: dict[tuple, list] = {}
     for row in in_one_go.query("select user_id, state, amount from dw.dwd_trade__coupon_latest"):
@@ -243,8 +270,10 @@ def test_every_commit_says_run_code_and_inputs(in_one_go: Warehouse) -> None:
 
 def test_the_lineage_lists_every_incremental_table_of_the_daily_build(in_one_go: Warehouse) -> None:
     arguments = ("--select", "config.materialized:incremental", "--output", "name")
+    folded = ("--select", "config.materialized:folded", "--output", "name")
     arguments += ("--resource-type", "model", "--exclude", "path:models/dqc", "meta_quality")
     expected = {f"dw.{name}" for name in in_one_go.run("list", *arguments).raw}
+    expected |= {f"dw.{name}__runs" for name in in_one_go.run("list", *folded).raw}
     listed = in_one_go.column("select distinct table_name from dw.meta_lineage")
     assert set(listed) == expected
 

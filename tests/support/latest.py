@@ -74,6 +74,24 @@ def compare(warehouse: Warehouse, producer: str, table: str) -> None:
     print(f"{producer} {table}: {cells} cells compared, not in the log: {dict(excused) or 'none'}")
 
 
+def compare_wide(warehouse: Warehouse) -> int:
+    """Assert that the wide orders are the server's orders, each joined to its address; how many."""
+    orders, addresses = _declared("order_info"), _declared("order_address")
+    columns = {name: kind for name, kind in orders.items() if name not in ("comment", "priority")}
+    cities = {name: kind for name, kind in addresses.items() if name.endswith("city_name")}
+    address_of = {row["order_id"]: _row(row, cities) for row in _truth("order_address")}
+    nowhere = dict.fromkeys(cities)
+    wanted = {
+        row["order_id"]: _row(row, columns) | address_of.get(row["order_id"], nowhere)
+        for row in _truth("order_info")
+    }
+    rows = warehouse.query("select *, null as raw_values from dw.dwd_trade__order_wide")
+    got = {str(row["order_id"]): _ours(row, columns | cities)[0] for row in rows}
+    assert len(got) == len(rows), "an order stands there twice"
+    assert got == wanted
+    return len(got)
+
+
 def declaration(table: str) -> dict[str, Any]:
     """`meta.source` of the table's model, its variables unresolved."""
     text = (REPO / "models" / "ods" / "shop" / "_shop__models.yml").read_text(encoding="utf-8")

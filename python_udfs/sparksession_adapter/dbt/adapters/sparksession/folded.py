@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.base.meta import available
+from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.folds import LEVEL, Fold, FoldConfigError, quoted
 from dbt.adapters.sparksession.snapshots import History
 from dbt_common.clients.jinja import get_template, render_template
@@ -68,7 +68,7 @@ class Batch:
         return self.fold.combined(f"({self.fold.lifted(self.rows)}) as fold__lifted")
 
 
-class FoldedTables:
+class FoldedTables(metaclass=AdapterMeta):
     """What the adapter knows of folded tables."""
 
     @available

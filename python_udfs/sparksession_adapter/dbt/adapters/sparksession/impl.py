@@ -15,6 +15,7 @@ from dbt.adapters.base import PythonJobHelper
 from dbt.adapters.base.meta import available
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
+from dbt.adapters.sparksession.changes import ChangeReads
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
 from dbt.adapters.sparksession.folded import FOLDED, FoldedTables, stored_table, stored_table_of
 from dbt.adapters.sparksession.inputs import (
@@ -113,7 +114,7 @@ def _cell_text(cell: Any) -> str | None:
     return f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
 
 
-class SparkSessionAdapter(FoldedTables, SparkAdapter):
+class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
     Relation = SparkSessionRelation
     ConnectionManager = SparkSessionConnectionManager
 
@@ -464,6 +465,7 @@ class SparkSessionAdapter(FoldedTables, SparkAdapter):
                 )
                 if read.recorded == pinned:
                     return f"(select * from {table} version as of {pinned} limit 0)"
+                inputs.ranges[table] = (read.recorded, pinned)
                 return _appended(table, recorded, pinned)
             inputs.reads_whole = True
             if read.recorded is not None:

@@ -58,6 +58,7 @@ class ModelInputs:
         merged_within: further SQL conditions on the rows that may give way.
         own: the model's own commits as they were when it was compiled.
         relations: names (schema.name) of the tables and views that it reads by a pin.
+        ranges: table -> the range of snapshots whose appended rows its query reads.
         properties: what its next commit says beside run, code and inputs.
     """
 
@@ -72,7 +73,16 @@ class ModelInputs:
     merged_within: Sequence[str] = ()
     own: History | None = None
     relations: set[str] = field(default_factory=set)
+    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
+
+    def may_read_range(self, table: str, first: int, last: int) -> bool:
+        """Whether the model's query may read the rows appended to a table between two snapshots.
+
+        Spark 4.1 gives all reads of one table in a query the options of the first one, so that a
+        second range would be read as if it were the first, without a word.
+        """
+        return self.ranges.setdefault(table, (first, last)) == (first, last)
 
     @property
     def unchanged(self) -> bool:

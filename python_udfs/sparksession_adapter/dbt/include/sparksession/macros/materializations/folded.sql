@@ -25,8 +25,14 @@
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
 
-    {# build #}
-    {%- set select_sql = _model_rows() -%}
+    {# build; dbt lets a materialization itself alone run Python #}
+    {%- set select_sql = compiled_code -%}
+    {%- if model['language'] == 'python' -%}
+        {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
+        {%- call statement('main', language='python') -%}
+            {{- compiled_code -}}
+        {%- endcall -%}
+    {%- endif -%}
     {%- if not make_anew and adapter.nothing_new(model, graph) -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
             -- no input has changed since the last commit
@@ -38,11 +44,14 @@
             {# an input was rewritten: what came of its old rows can't be told from the new ones #}
             {%- if model['language'] == 'python' -%}
                 {%- do adapter.read_anew(model) -%}
-                {%- set select_sql = _model_rows() -%}
+                {%- call statement('main', language='python') -%}
+                    {{- compiled_code -}}
+                {%- endcall -%}
             {%- else -%}
                 {%- set select_sql = adapter.rendered_anew(model, context) -%}
             {%- endif -%}
         {%- endif -%}
+        {%- do adapter.record_inputs(model) -%}
         {%- call statement('create_staging_relation') -%}
             {{ create_temporary_view(staging_relation, select_sql) }}
         {%- endcall -%}
@@ -111,18 +120,6 @@
     {% do return(api.Relation.create(
         schema=relation.schema, identifier=relation.identifier ~ '__runs', type='table'
     )) %}
-{% endmacro %}
-
-{# Query of what the model gives. #}
-{% macro _model_rows() %}
-    {%- if model['language'] == 'python' -%}
-        {%- call statement('main', language='python') -%}
-            {{- compiled_code -}}
-        {%- endcall -%}
-        {%- do adapter.record_inputs(model) -%}
-        {%- do return('select * from ' ~ adapter.quote(adapter.result_view(model))) -%}
-    {%- endif -%}
-    {%- do return(compiled_code) -%}
 {% endmacro %}
 
 {# Gives the table of runs the columns that the state rows have beyond its own; all its columns. #}

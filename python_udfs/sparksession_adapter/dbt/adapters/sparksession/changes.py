@@ -1,0 +1,256 @@
+"""What changed in a model between two of its versions, as retract rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.folded import COMPACTED_PROPERTY, FOLDED, stored_table_of
+from dbt.adapters.sparksession.folds import quoted
+from dbt.adapters.sparksession.inputs import ModelInputs, partition_predicate
+from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt_common.exceptions import CompilationError
+
+ROW_KIND = "row_kind"
+
+
+def changed_keys(before: str, after: str, columns: Sequence[str], key: Sequence[str]) -> str:
+    """Query of retract rows: what has to be done to `before` to make it `after`.
+
+    Args:
+        before, after: SQL texts for a `from`; each key once.
+        columns: those of `after`; `before` has them too.
+        key: some of them.
+
+    Returns:
+        The columns, row_kind (-U and +U of a changed row, +I, -D) and sign. A row that is the
+        same in both gives none.
+    """
+    row = f"struct({', '.join(map(quoted, columns))})"
+    one = "named_struct('image', {}, 'row_kind', '{}', 'sign', {})"
+    taken, given = one.format("old_row", "-U", -1), one.format("new_row", "+U", 1)
+    images = ",\n    ".join(f"changed.image.{quoted(name)}" for name in columns)
+    return f"""select
+    {images},
+    changed.row_kind,
+    changed.sign
+from (
+    select explode(
+        case
+            when old_row is null then array({one.format("new_row", "+I", 1)})
+            when new_row is null then array({one.format("old_row", "-D", -1)})
+            else array({taken}, {given})
+        end
+    ) as changed
+    from (
+        select
+            any_value(image, true) filter (where side = -1) as old_row,
+            any_value(image, true) filter (where side = 1) as new_row
+        from (
+            select -1 as side, {row} as image from {before}
+            union all
+            select 1 as side, {row} as image from {after}
+        )
+        group by {", ".join(f"image.{quoted(name)}" for name in key)}
+    )
+    where not (old_row <=> new_row)
+)"""
+
+
+def changed_rows(before: str, after: str, columns: Sequence[str]) -> str:
+    """The same of rows without a key: equal rows are counted, the rest went (-D) or came (+I)."""
+    names = ", ".join(map(quoted, columns))
+    return f"""select
+    {names},
+    if(copies > 0, '+I', '-D') as row_kind,
+    if(copies > 0, 1, -1) as sign
+from (
+    select {names}, sum(side) as copies
+    from (
+        select -1 as side, {names} from {before}
+        union all
+        select 1 as side, {names} from {after}
+    )
+    group by {names}
+    having sum(side) <> 0
+)
+lateral view explode(sequence(1, abs(copies))) as copy_number"""
+
+
+def touched_by(commits: Sequence[Snapshot], columns: Sequence[str]) -> str:
+    """SQL condition on the rows of the partitions that the commits changed; "true" where that
+    can't be told."""
+    changed: set[str] = set()
+    for commit in commits:
+        partitions = commit.partitions() if commit.operation != "replace" else set()
+        if partitions is None:
+            return "true"
+        changed |= partitions
+    first = {one.split("/")[0].partition("=")[0] for one in changed}
+    # the name of a transformed column isn't the column's
+    if len(first) != 1 or not first <= set(columns):
+        return "true"
+    return partition_predicate(first.pop(), changed)
+
+
+class ChangeReads(metaclass=AdapterMeta):
+    """The part of the adapter that reads changes."""
+
+    @available
+    def new_changes(
+        self, model: dict, relation: Any, by: Any, incremental: bool, context: dict
+    ) -> Any:
+        """`relation`, to be read as the changes since the model's last commit.
+
+        All rows as +I where the model is built anew, or reads the relation for the first time.
+        """
+        if self.config.credentials.offline:
+            return relation
+        node = self._node_of(relation, context["graph"])
+        kind = node["config"]["materialized"] if node is not None else "table"
+        if kind == "view" or ROW_KIND in self._columns_at(relation.name_only.render()):
+            return self.new_rows(model, relation, incremental, context)
+        inputs = self.inputs.of(model["unique_id"])
+        inputs.relations.add(f"{relation.schema}.{relation.identifier}")
+        stored = self._stored_relation(relation, node)
+        self._read_table(model, stored, "all")
+        read = inputs.reads.get(stored.render())
+        if read is None:  # a table without a commit, or none at all: Spark will say
+            return relation
+        history = self.history(read.table)
+        first = None if inputs.anew or not incremental else read.recorded
+        if first is not None and first not in history.snapshots:
+            inputs.reads_whole, first = True, None
+        return self._changes(inputs, relation, node, history, first, read.pinned, by)
+
+    @available
+    def changes_between(
+        self, model: dict, relation: Any, first: Any, last: Any, by: Any, context: dict
+    ) -> Any:
+        """`relation`, to be read as the changes from one of its snapshots to another.
+
+        Args:
+            first: None: from nothing, so all rows as +I.
+            last: None: to the newest.
+            by: columns of the key; None: those of its unique_key.
+
+        Raises:
+            CompilationError: a snapshot that the table doesn't know.
+        """
+        if self.config.credentials.offline:
+            return relation
+        node = self._node_of(relation, context["graph"])
+        table = self._stored_relation(relation, node).render()
+        history = self.history(table)
+        unknown = [one for one in (first, last) if one is not None and one not in history.snapshots]
+        if unknown:
+            raise CompilationError(
+                f"changes_between: {table} has no snapshot {unknown[0]}; it may have expired. "
+                f"select snapshot_id, committed_at from {table}.snapshots lists them."
+            )
+        inputs = self.inputs.of(model["unique_id"])
+        return self._changes(inputs, relation, node, history, first, last or history.head, by)
+
+    def _stored_relation(self, relation: Any, node: dict | None) -> Any:
+        if node is None or node["config"]["materialized"] != FOLDED:
+            return relation.name_only
+        return self._relation_of(stored_table_of(node))
+
+    def _changes(
+        self,
+        inputs: ModelInputs,
+        relation: Any,
+        node: dict | None,
+        history: History,
+        first: int | None,
+        last: int,
+        by: Any,
+    ) -> Any:
+        by = [by] if isinstance(by, str) else by
+        if node is not None and node["config"]["materialized"] == FOLDED:
+            sql = self._folded_changes(inputs, node, history, first, last)
+        else:
+            own = node["config"].get("unique_key") if node is not None else None
+            own = [own] if isinstance(own, str) else own
+            table = relation.name_only.render()
+            sql = self._table_changes(inputs, table, history, first, last, by or own)
+        return relation.replace(reading=f"(\n{sql}\n)")
+
+    def _folded_changes(
+        self, inputs: ModelInputs, node: dict, history: History, first: int | None, last: int
+    ) -> str:
+        """Query of what changed in a folded model: of the keys that its new runs hold."""
+        table = stored_table_of(node)
+        after = f"{table} version as of {last}"
+        if first is None:
+            whole = self._folded_sql(node, history.at(last), after)
+            return f"select *, '+I' as row_kind, 1 as sign from {whole}"
+        before = f"{table} version as of {first}"
+        commits = history.between(first, last)
+        key = self.declared_fold(node).key
+        if first == last:
+            commits, after = [], before
+        adds_only = commits is not None and all(
+            one.adds_only or COMPACTED_PROPERTY in one.summary for one in commits
+        )
+        if adds_only and inputs.may_read_range(table, first, last):
+            names = ", ".join(map(quoted, key))
+            # over compactions such a read passes without a word, which is what is wanted here
+            appended = (
+                f"select distinct {names} from {table} with "
+                f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}')"
+                if commits
+                else f"select {names} from {before} limit 0"
+            )
+            same = " and ".join(f"held.{quoted(n)} <=> touched.{quoted(n)}" for n in key)
+            chosen = (
+                "(select held.* from {} as held left semi join "
+                f"({appended}) as touched on {same})"
+            )
+            before, after = chosen.format(before), chosen.format(after)
+        # the columns are those of the newer state: an older one has no others of that name
+        old = self._folded_sql(node, history.at(first), before)
+        new = self._folded_sql(node, history.at(last), after)
+        return self._compared(old, new, key)
+
+    def _table_changes(
+        self,
+        inputs: ModelInputs,
+        table: str,
+        history: History,
+        first: int | None,
+        last: int,
+        by: Sequence[str] | None,
+    ) -> str:
+        after = f"{table} version as of {last}"
+        if first is None:
+            return f"select *, '+I' as row_kind, 1 as sign from {after}"
+        commits = history.between(first, last)
+        if first == last:
+            return f"select *, '+I' as row_kind, 1 as sign from {after} limit 0"
+        adds_only = commits is not None and all(one.adds_only for one in commits)
+        if adds_only and inputs.may_read_range(table, first, last):
+            return (
+                f"select *, '+I' as row_kind, 1 as sign from {table} with "
+                f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}')"
+            )
+        before = f"{table} version as of {first}"
+        if commits is not None:
+            condition = touched_by(commits, self._columns_at(before))
+            before = f"(select * from {before} where {condition})"
+            after = f"(select * from {after} where {condition})"
+        return self._compared(before, after, by)
+
+    def _compared(self, before: str, after: str, key: Sequence[str] | None) -> str:
+        """Query of the changes between two states, whose columns may differ: what one lacks is
+        null in it."""
+        columns, known = self._columns_at(after), self._columns_at(before)
+        parts = ", ".join(
+            quoted(name) if name in known else f"null as {quoted(name)}" for name in columns
+        )
+        old = before if known == columns else f"(select {parts} from {before})"
+        return changed_keys(old, after, columns, key) if key else changed_rows(old, after, columns)
+
+    def _columns_at(self, reading: str) -> list[str]:
+        return self._session().sql(f"select * from {reading} limit 0").columns
