@@ -1,11 +1,13 @@
 {#
     What changed in the relation from one of its snapshots to another, as new_changes tells it.
     Applied to the rows of the one it gives the rows of the other. For looking at a table's past:
-    dbt show --inline "select * from {{ changes_between(ref('x'), 42, 43) }}"
+    dbt show --inline "select * from {{ changes_between(ref('x'), 42) }}"
 #}
 {% macro changes_between(relation, first, last=none, by=none) -%}
     {%- if not execute or relation.is_cte -%}
         {%- do return(relation) -%}
     {%- endif -%}
-    {%- do return(adapter.changes_between(model, relation, first, last, by, context)) -%}
+    {%- do return(
+        adapter.changes_between(model, relation, first, last, by, context)
+    ) -%}
 {%- endmacro %}

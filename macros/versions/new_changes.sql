@@ -13,5 +13,7 @@
     {%- if not execute or relation.is_cte -%}
         {%- do return(relation) -%}
     {%- endif -%}
-    {%- do return(adapter.new_changes(model, relation, by, is_incremental(), context)) -%}
+    {%- do return(
+        adapter.new_changes(model, relation, by, is_incremental(), context)
+    ) -%}
 {%- endmacro %}

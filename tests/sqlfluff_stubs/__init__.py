@@ -54,6 +54,16 @@ def new_rows(relation: Any) -> Any:
     return relation
 
 
+def new_changes(relation: Any, by: Any = None) -> Any:
+    """See macros/versions/new_changes.sql."""
+    return relation
+
+
+def runs_of(relation: Any) -> Any:
+    """See macros/versions/runs_of.sql."""
+    return relation
+
+
 def changed_partitions(relation: Any, by: str) -> Any:
     """The relation's own name, as a `from` has it."""
     return relation
