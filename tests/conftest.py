@@ -30,7 +30,10 @@ LONGEST = (
     "e2e/test_accounting.py",
     "e2e/test_reconciliation.py",
     "deserialize/test_mongodb.py",
+    "adapter/test_folded_models.py",
     "adapter/test_closed_periods.py",
+    "adapter/test_folds.py",
+    "adapter/test_changes.py",
     "adapter/test_threads_and_isolation.py",
     "adapter/test_pinned_inputs.py",
 )
