@@ -163,6 +163,12 @@ def test_every_run_equals_the_oracle_while_runs_are_merged(project: DbtProject):
     assert outcome.results["latest"].message.startswith("nothing new")
     tables = {name: rows_of(project, name) for name in ("wide", "latest", "py_latest")}
 
+    project.run("run", vars={"merge_runs": True})
+    assert run_count(project, "latest") == 1
+    assert "group by" not in view_text(project, "latest")
+    assert {name: rows_of(project, name) for name in tables} == tables
+    assert assert_changes_come_to_the_rows(project) == told  # a merge changes nothing
+
     project.run("run", "--full-refresh")
     assert {name: rows_of(project, name) for name in tables} == tables
     print(f"{compared} rows compared, {told} changes told, 0 differ")

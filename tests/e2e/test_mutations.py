@@ -56,7 +56,7 @@ CHAIN = "macros/chain/chain_"
 SQL_FAULTS = (
     Fault("an insert takes away", RETRACT, "then array(1)", "then array(-1)", CHANGELOG),
     Fault("a delete adds", RETRACT, "then array(-1)\n", "then array(1)\n", CHANGELOG),
-    Fault("an update only adds", RETRACT, "array(-1, 1)", "array(1)", CHANGELOG),
+    Fault("an update only adds", RETRACT, "else %} array(-1, 1)", "else %} array(1)", CHANGELOG),
     Fault(
         "each image on the other's side",
         RETRACT,
@@ -166,6 +166,8 @@ SQL_FAULTS = (
 )
 
 LEVELS = "tests/e2e/test_corrections.py -m 'not soak'"
+ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession/"
+FOLDS, STREAMS = ADAPTER + "folds.py", "tests/adapter/test_folds.py"
 RUN_FAULTS = (
     Fault("as of a day is before it", TO_DATE, "('<=', level.last)", "('<', level.last)", LEVELS),
     Fault(
@@ -210,6 +212,55 @@ RUN_FAULTS = (
         "replace where false",
         LEVELS,
     ),
+    Fault(
+        "a fold keeps the first row",
+        FOLDS,
+        'f"max(case when {group',
+        'f"min(case when {group',
+        STREAMS,
+    ),
+    Fault(
+        "equal sequences go by their contents",
+        FOLDS,
+        "return (*self.sequence, TIE + self.name)",
+        "return self.sequence",
+        STREAMS,
+    ),
+    Fault(
+        "a removed row is shown",
+        FOLDS,
+        'f"not coalesce({quoted(UPSERT + group.name)}, true)"',
+        '"false"',
+        STREAMS,
+    ),
+    Fault(
+        "what a sum takes back it adds",
+        FOLDS,
+        "if({self._is_upsert}, {wide}, -{wide})",
+        "{wide}",
+        STREAMS,
+    ),
+    Fault(
+        "a value from before a delete comes back",
+        FOLDS,
+        "{quoted(last)}.place >= {deleted}",
+        "true",
+        STREAMS,
+    ),
+    Fault(
+        "two runs are read as one",
+        ADAPTER.replace("adapters", "include") + "macros/materializations/folded.sql",
+        "adapter.run_count(model) == 1",
+        "adapter.run_count(model) == 0",
+        "tests/adapter/test_folded_models.py",
+    ),
+    Fault(
+        "a row that stayed as it was is told",
+        ADAPTER + "changes.py",
+        "where not (old_row <=> new_row)",
+        "where true",
+        "tests/adapter/test_changes.py -m 'not soak'",
+    ),
 )
 
 
@@ -247,7 +298,8 @@ def test_a_fault_in_the_run_fails_a_test(tmp_path: Path, fault: Fault) -> None:
     root = copy_of_project(tmp_path)
     fault.put_into(root)
     command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider {fault.caught_by}"
-    env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    adapter = str(root / "python_udfs" / "sparksession_adapter")  # the installed one is another
+    env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": adapter}
     done = subprocess.run(command, shell=True, cwd=root, env=env, capture_output=True, text=True)
     assert done.returncode == 1, f"{fault.name}: {done.stdout[-3000:]}"
     assert "AssertionError" in done.stdout, done.stdout[-3000:]

@@ -94,6 +94,11 @@ def chain_breaks(chain: Any, from_cte: str, suspects: str) -> str:
     return f"select * from {from_cte}\nunion all\nselect * from {suspects}"
 
 
+def is_of_interest(columns: Any) -> str:
+    """See macros/changelog/is_of_interest.sql."""
+    return "metadata_changes is null"
+
+
 def as_read_by(relation: Any, reader: Any) -> Any:
     """The relation's own name, as a `from` has it."""
     return relation

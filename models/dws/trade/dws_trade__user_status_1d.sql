@@ -15,6 +15,7 @@ dwd_trade__order_changelog as (
         amount,
         sign
     from {{ changed_partitions(ref('dwd_trade__order_changelog'), by='cut_date') }}
+    where {{ is_of_interest(['user_id', 'biz_status', 'amount']) }}
 ),
 
 net_changes as (

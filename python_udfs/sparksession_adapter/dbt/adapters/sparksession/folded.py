@@ -163,20 +163,27 @@ class FoldedTables(metaclass=AdapterMeta):
         return len(runs_in(self.history(stored_table_of(model))))
 
     @available
-    def announce_compaction(self, model: dict, fold: Fold) -> dict | None:
-        """What has to be merged: {level: it and those below it, into, whole}; None: nothing.
+    def announce_compaction(self, model: dict, everything: bool) -> dict | None:
+        """What has to be merged: {fold, level: it and those below it, into, whole}; None: nothing.
 
         Lets the next commit say so.
+
+        Args:
+            everything: whether all runs are to become one.
         """
-        runs = runs_in(self.history(stored_table_of(model)))
+        history = self.history(stored_table_of(model))
+        runs = runs_in(history)
+        fold = self._stored_fold(model, json.loads(history.recorded(COLUMNS_PROPERTY) or "[]"))
         level = fold.level_to_compact(runs)
+        if everything and len(runs) > 1:
+            level = max(one for one, _ in runs)
         if level is None:
             return None
         others = [one for one in runs if one[0] > level]
         into = fold.level_of(sum(rows for one, rows in runs if one <= level))
         self._announce(fold, into, others)
         self.set_snapshot_property(COMPACTED_PROPERTY, "true")
-        return {"level": level, "into": into, "whole": not others}
+        return {"fold": fold, "level": level, "into": into, "whole": not others}
 
     @available
     def group_reads(self) -> None:

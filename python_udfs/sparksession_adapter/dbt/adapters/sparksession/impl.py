@@ -17,7 +17,13 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
 from dbt.adapters.sparksession.changes import ChangeReads
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
-from dbt.adapters.sparksession.folded import FOLDED, FoldedTables, stored_table, stored_table_of
+from dbt.adapters.sparksession.folded import (
+    FOLDED,
+    RUNS_SUFFIX,
+    FoldedTables,
+    stored_table,
+    stored_table_of,
+)
 from dbt.adapters.sparksession.inputs import (
     ASKED_PROPERTY,
     CLOSED_PROPERTY,
@@ -497,6 +503,9 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
             properties[INPUT_PROPERTY + read.table] = str(read.pinned)
         for key, value in (properties | inputs.properties).items():
             conf.set(PROPERTY_SETTING + key, value)
+        # where other tables are read too, it would put each of their partitions into one task
+        if inputs.reads and all(table.endswith(RUNS_SUFFIX) for table in inputs.reads):
+            self.group_reads()
         return table, Progress(own.session, node.name)
 
     def post_model_hook(self, config: Any, context: Any) -> None:

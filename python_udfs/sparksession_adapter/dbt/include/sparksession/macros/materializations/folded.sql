@@ -33,7 +33,8 @@
             {{- compiled_code -}}
         {%- endcall -%}
     {%- endif -%}
-    {%- if not make_anew and adapter.nothing_new(model, graph) -%}
+    {%- set is_unchanged = not make_anew and adapter.nothing_new(model, graph) -%}
+    {%- if is_unchanged -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
             -- no input has changed since the last commit
         {%- endcall -%}
@@ -86,20 +87,9 @@
             {{ batch.fold.written(state_relation.render(), level, columns) }}
         {%- endcall -%}
         {% do _store_commit_report(runs_relation) %}
-        {%- set merge = adapter.announce_compaction(model, batch.fold) -%}
-        {%- if merge is not none -%}
-            {% do adapter.group_reads() %}
-            {%- set columns = _columns_of_runs(runs_relation) -%}
-            {%- call statement('merge_runs') -%}
-                insert into {{ runs_relation }} replace where run_level <= {{ merge.level }}
-                {{ batch.fold.written(
-                    '(' ~ batch.fold.merged(runs_relation.render(), merge.level, merge.whole)
-                    ~ ') as fold__merged',
-                    merge.into,
-                    columns,
-                ) }}
-            {%- endcall -%}
-        {%- endif -%}
+    {%- endif -%}
+    {%- set written = _merge_runs(runs_relation) or not is_unchanged -%}
+    {%- if written -%}
         {% do _fold_runs(target_relation, existing_relation, adapter.stored_sql(model)) %}
     {%- endif -%}
 
@@ -142,6 +132,28 @@
         adapter.get_columns_in_relation(runs_relation) | rejectattr('name', 'eq', 'run_level')
         | list
     ) %}
+{% endmacro %}
+
+{#
+    Merges the runs of a level that has too many, with those below it; with `--vars 'merge_runs: true'`
+    all of them. Whether there was anything to merge.
+#}
+{% macro _merge_runs(runs_relation) %}
+    {%- set merge = adapter.announce_compaction(model, var('merge_runs', false)) -%}
+    {%- if merge is none -%}
+        {%- do return(false) -%}
+    {%- endif -%}
+    {% do adapter.group_reads() %}
+    {%- call statement('merge_runs') -%}
+        insert into {{ runs_relation }} replace where run_level <= {{ merge.level }}
+        {{ merge.fold.written(
+            '(' ~ merge.fold.merged(runs_relation.render(), merge.level, merge.whole)
+            ~ ') as fold__merged',
+            merge.into,
+            _columns_of_runs(runs_relation),
+        ) }}
+    {%- endcall -%}
+    {% do return(true) %}
 {% endmacro %}
 
 {# Writes the view that readers see. #}
