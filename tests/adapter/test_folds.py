@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.folds import Fold
+from dbt.adapters.sparksession.folds import Fold, FoldConfigError
 from pyspark.sql import SparkSession
 
 from tests.deserialize.conftest import spark
@@ -207,3 +207,145 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
         assert not wrong, f"seed {seed}: {len(wrong)} differ, e.g. {next(iter(wrong.items()))}"
     print(f"{len(expected)} rows of {len(arrived)} events, 0 differ")
     assert len(expected) > STREAMS / 2
+
+
+def test_a_tombstone_is_forgotten_when_its_life_is_over(spark: SparkSession):
+    config = {
+        "sequence": ["at"],
+        "row_kind": "kind",
+        "tombstone_days": 3,
+        "tombstone_time": "time",
+    }
+    types = [("id", "int"), ("at", "int"), ("time", "timestamp"), ("v", "int"), ("kind", "string")]
+    fold = Fold.read("m", "id", config).bound(types)
+    rows = (
+        "(1, 5, '2026-03-01', 1, '-D'), (2, 5, '2026-03-06', 1, '-D'), "
+        "(3, 5, '2026-03-01', 1, '+I'), (4, 9, '2026-03-08', 1, '+I')"
+    )
+    values = f"select id, at, cast(time as timestamp) as time, v, kind from values {rows} as t"
+    spark.sql(f"{values}(id, at, time, v, kind)").createOrReplaceTempView("tomb_rows")
+    state = fold.combined(f"({fold.lifted('tomb_rows')})")
+    spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView("tomb_runs")
+    part, whole = (fold.merged("tomb_runs", 0, whole) for whole in (False, True))
+    assert {row.id for row in spark.sql(part).collect()} == {1, 2, 3, 4}
+    assert {row.id for row in spark.sql(whole).collect()} == {2, 3, 4}
+    # a late change: the row stays gone while its tombstone is there
+    spark.sql(
+        "select 2 as id, 4 as at, timestamp '2026-03-09' as time, 7 as v, '+U' as kind"
+    ).createOrReplaceTempView("tomb_late")
+    late = fold.combined(f"({fold.lifted('tomb_late')})")
+    shown = spark.sql(fold.folded(f"({whole} union all {late})", run_count=2)).collect()
+    assert {(row.id, row.v) for row in shown} == {(3, 1), (4, 1)}
+
+
+def test_sums_that_come_to_nothing_are_forgotten(spark: SparkSession):
+    config = {"aggregates": {"n": "sum"}, "row_kind": "kind", "on_delete": "retract"}
+    fold = Fold.read("m", "id", config | {"keep_when": "n <> 0"}).bound(
+        [("id", "int"), ("n", "int"), ("kind", "string")]
+    )
+    spark.sql(
+        "select * from values (1, 2, '+I'), (1, 2, '-D'), (2, 1, '+I'), (3, 1, '-D') "
+        "as t(id, n, kind)"
+    ).createOrReplaceTempView("sum_rows")
+    state = fold.combined(f"({fold.lifted('sum_rows')})")
+    spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView("sum_runs")
+    kept = spark.sql(fold.merged("sum_runs", 0, whole=True)).collect()
+    assert {(row.id, row.n) for row in kept} == {(2, 1), (3, -1)}
+
+
+def test_a_row_kind_that_is_none_is_told(spark: SparkSession):
+    fold = Fold.read("m", "id", {"sequence": ["at"], "row_kind": "kind"}).bound(
+        [("id", "int"), ("at", "int"), ("kind", "string")]
+    )
+    for kind, told in (("'X'", "got X"), ("cast(null as string)", "got null")):
+        spark.sql(f"select 1 as id, 1 as at, {kind} as kind").createOrReplaceTempView("kinds")
+        with pytest.raises(Exception, match=rf"kind must be \+I, -U, \+U or -D, {told}"):
+            spark.sql(fold.combined(f"({fold.lifted('kinds')})")).collect()
+
+
+def test_runs_are_merged_by_their_size():
+    fold = Fold.read("m", "id", {"sequence": ["at"], "tier_runs": 3, "tier_rows": 100})
+    assert [fold.level_of(rows) for rows in (0, 99, 100, 299, 300, 899, 900)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+        3,
+    ]
+    assert fold.level_to_compact([]) is None
+    assert fold.level_to_compact([[0, 5], [0, 5], [1, 100], [1, 100]]) is None
+    assert fold.level_to_compact([[0, 5], [0, 5], [0, 5], [1, 100]]) == 0
+    assert fold.level_to_compact([[0, 5], [0, 5], [0, 5], [1, 9], [1, 9], [1, 9], [2, 9]]) == 1
+
+
+def test_a_batch_is_merged_few_times_however_many_come():
+    fold = Fold.read("m", "id", {"sequence": ["at"], "tier_runs": 4, "tier_rows": 10})
+    runs: list[list[int]] = []
+    written = 0
+    for _ in range(1_000):
+        runs.append([fold.level_of(10), 10])
+        level = fold.level_to_compact(runs)
+        if level is not None:
+            merged = sum(rows for one, rows in runs if one <= level)
+            runs = [one for one in runs if one[0] > level] + [[fold.level_of(merged), merged]]
+            written += merged
+    assert len(runs) < 20
+    assert sum(rows for _, rows in runs) == 10_000
+    assert written / 10_000 < 6  # a row is written again once for each size: log4(1,000) = 5
+
+
+def test_what_stored_state_depends_on_is_compared():
+    types = [("id", "int"), ("at", "int"), ("v", "int")]
+    config = {"sequence": ["at"], "aggregates": {"v": "max"}}
+    fold = Fold.read("m", "id", config).bound(types)
+    assert fold.changed_since(fold.signature()) == []
+    more = Fold.read("m", "id", config).bound([*types, ("w", "int")])
+    assert more.changed_since(fold.signature()) == []
+    other = Fold.read("m", "id", config | {"aggregates": {"v": "min"}, "buckets": 8})
+    told = other.bound(types).changed_since(fold.signature())
+    assert [one.split(" was ")[0] for one in told] == ["buckets", "column v"]
+
+
+PROBLEMS = [
+    ({"sequence": 7}, "fold.sequence must be a list of columns, got 7"),
+    (
+        {"row_kind": "kind", "aggregates": {"v": "first_value"}, "sequence": ["at"]},
+        "take a value back",
+    ),
+    ({"aggregates": {"v": "listagg"}}, "listagg needs a sequence to go by"),
+    ({"aggregates": {"id": "sum"}}, "id is a column of the key"),
+    ({"aggregates": {"at": "sum"}, "sequence": ["at"]}, "keeps its highest value"),
+    ({"aggregates": {"v": {"function": "sum", "net": True}}}, "net is for max, min, collect"),
+    ({"on_delete": "remove_row", "sequence": ["at"]}, "needs fold.row_kind"),
+    ({"sequence": ["at"], "tombstone_days": 3}, "need each other"),
+    ({"sequence_groups": {"other": {"sequence": ["at"], "columns": ["v"]}}}, "take another"),
+    ({"sequence_groups": {"g": {"sequence": ["at"], "columns": ["at"]}}}, "is in it twice"),
+    ({"sequence_groups": ["g"]}, "must map names to"),
+    ({}, "at, v: of no group, without fold.sequence"),
+    ({"sequence": ["nowhere"]}, "fold.sequence: the model has no column nowhere"),
+    ({"sequence": ["at"], "aggregates": {"v": "bool_or"}}, "bool_or takes a boolean"),
+    ({"sequence": ["at"], "bucket_by": "part"}, "the model has no column part"),
+]
+
+
+@pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[told for _, told in PROBLEMS])
+def test_a_problem_of_a_config_is_told(config: dict, told: str):
+    with pytest.raises(FoldConfigError) as caught:
+        Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", "int")])
+    assert told in str(caught.value)
+    assert "Example: config(materialized='folded'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("map<string,string>", "can't be compared"), ("variant", "can't be compared"),
+     ("double", "must not depend on the order")],
+)  # fmt: skip
+def test_a_type_that_has_no_total_order_or_exact_sum_is_refused(kind: str, told: str):
+    config = {"sequence": ["at"]}
+    if kind == "double":
+        config["aggregates"] = {"v": "sum"}
+    with pytest.raises(FoldConfigError, match=told):
+        Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", kind)])

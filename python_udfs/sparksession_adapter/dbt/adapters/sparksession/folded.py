@@ -80,6 +80,18 @@ class FoldedTables(metaclass=AdapterMeta):
         except FoldConfigError as exc:
             raise CompilationError(str(exc)) from exc
 
+    def _runs_history(self, model: dict) -> History:
+        """Commits of the model's table of runs; asked for once between two of the model's own."""
+        inputs = self.inputs.of(model["unique_id"])
+        if inputs.latest is None:
+            inputs.latest = self.history(stored_table_of(model))
+        return inputs.latest
+
+    @available
+    def has_committed(self, model: dict) -> None:
+        """Let the model's own commits be asked for anew."""
+        self.inputs.of(model["unique_id"]).latest = None
+
     def _bound(self, model: dict, columns: Sequence[Sequence[str]], left_out: set[str]) -> Fold:
         fold = self.declared_fold(model).without(left_out)
         try:
@@ -97,7 +109,7 @@ class FoldedTables(metaclass=AdapterMeta):
         staged = [[one.column, one.dtype] for one in self.get_columns_in_relation(staging)]
         if make_anew:
             return Batch(self._bound(model, staged, set()), staging.render(), [])
-        history = self.history(stored_table_of(model))
+        history = self._runs_history(model)
         stored = json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
         row_kind = self.declared_fold(model).row_kind
         new = {name: kind for name, kind in staged if name != row_kind}
@@ -141,7 +153,7 @@ class FoldedTables(metaclass=AdapterMeta):
         Args:
             anew: whether it takes the place of all runs.
         """
-        history = self.history(stored_table_of(model))
+        history = self._runs_history(model)
         counts = [read.rows for read in self.inputs.of(model["unique_id"]).reads.values()]
         level = fold.level_of(sum(one or 0 for one in counts))
         self._announce(fold, level, [] if anew else runs_in(history))
@@ -160,7 +172,7 @@ class FoldedTables(metaclass=AdapterMeta):
     @available
     def run_count(self, model: dict) -> int:
         """How many runs the model's table holds."""
-        return len(runs_in(self.history(stored_table_of(model))))
+        return len(runs_in(self._runs_history(model)))
 
     @available
     def announce_compaction(self, model: dict, everything: bool) -> dict | None:
@@ -171,7 +183,7 @@ class FoldedTables(metaclass=AdapterMeta):
         Args:
             everything: whether all runs are to become one.
         """
-        history = self.history(stored_table_of(model))
+        history = self._runs_history(model)
         runs = runs_in(history)
         fold = self._stored_fold(model, json.loads(history.recorded(COLUMNS_PROPERTY) or "[]"))
         level = fold.level_to_compact(runs)
@@ -210,7 +222,7 @@ class FoldedTables(metaclass=AdapterMeta):
             run_count: to fold as many runs; None: as many as there are.
         """
         table = stored_table_of(model)
-        history = self.history(table)
+        history = self._runs_history(model)
         count = len(runs_in(history)) if run_count is None else run_count
         columns = json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
         return self._stored_fold(model, columns).folded(table, count)

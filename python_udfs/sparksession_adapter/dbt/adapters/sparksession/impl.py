@@ -563,7 +563,8 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
         rows_read = None if None in rows or not rows else sum(rows)
         added = removed = 0
         if changed:
-            for snapshot in _commits_of_run(self.history(relation.name_only.render())):
+            inputs.latest = self.history(relation.name_only.render())
+            for snapshot in _commits_of_run(inputs.latest):
                 added += snapshot.count("added-records")
                 removed += snapshot.count("deleted-records")
         if inputs.replaces and inputs.predicate is not None:

@@ -57,6 +57,7 @@ class ModelInputs:
             none: they are added.
         merged_within: further SQL conditions on the rows that may give way.
         own: the model's own commits as they were when it was compiled.
+        latest: its own commits as they are now; None: to be asked for.
         relations: names (schema.name) of the tables and views that it reads by a pin.
         ranges: table -> the range of snapshots whose appended rows its query reads.
         properties: what its next commit says beside run, code and inputs.
@@ -72,6 +73,7 @@ class ModelInputs:
     merged_by: Sequence[str] = ()
     merged_within: Sequence[str] = ()
     own: History | None = None
+    latest: History | None = None
     relations: set[str] = field(default_factory=set)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)

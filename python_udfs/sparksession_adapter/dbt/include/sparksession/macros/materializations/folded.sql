@@ -153,6 +153,7 @@
             _columns_of_runs(runs_relation),
         ) }}
     {%- endcall -%}
+    {% do adapter.has_committed(model) %}
     {% do return(true) %}
 {% endmacro %}
 
