@@ -73,11 +73,29 @@ def hudi_table(kind: str) -> str:
 
 
 SYSTEMS: dict[str, dict[str, Any]] = {
-    "iceberg_cow": {"settings": ICEBERG, "create": iceberg_table("copy-on-write")},
-    "iceberg_mor": {"settings": ICEBERG, "create": iceberg_table("merge-on-read")},
-    "delta": {"settings": DELTA, "create": f"create table {TABLE} ({COLUMNS}) using delta"},
+    "iceberg_cow": {
+        "settings": ICEBERG,
+        "create": iceberg_table("copy-on-write"),
+        "compact": "call lake.system.rewrite_data_files(table => 'bench.upserts', "
+        "options => map('rewrite-all', 'true'))",
+    },
+    "iceberg_mor": {
+        "settings": ICEBERG,
+        "create": iceberg_table("merge-on-read"),
+        "compact": "call lake.system.rewrite_data_files(table => 'bench.upserts', "
+        "options => map('rewrite-all', 'true', 'delete-file-threshold', '1'))",
+    },
+    "delta": {
+        "settings": DELTA,
+        "create": f"create table {TABLE} ({COLUMNS}) using delta",
+        "compact": f"optimize {TABLE} zorder by (id)",
+    },
     "hudi_cow": {"settings": HUDI, "create": hudi_table("cow")},
-    "hudi_mor": {"settings": HUDI, "create": hudi_table("mor")},
+    "hudi_mor": {
+        "settings": HUDI,
+        "create": hudi_table("mor"),
+        "compact": f"call run_compaction(op => 'scheduleAndExecute', table => '{TABLE}')",
+    },
     "paimon": {
         "settings": PAIMON,
         "create": f"create table {TABLE} ({COLUMNS}) tblproperties ('primary-key'='id', "
@@ -85,14 +103,6 @@ SYSTEMS: dict[str, dict[str, Any]] = {
         "upsert": f"insert into {TABLE} select * from batch",
         "compact": "call lake.sys.compact(table => 'bench.upserts')",
     },
-}
-COMPACT = {
-    "iceberg_cow": "call lake.system.rewrite_data_files(table => 'bench.upserts', "
-    "options => map('rewrite-all', 'true'))",
-    "iceberg_mor": "call lake.system.rewrite_data_files(table => 'bench.upserts', "
-    "options => map('rewrite-all', 'true', 'delete-file-threshold', '1'))",
-    "delta": f"optimize {TABLE} zorder by (id)",
-    "hudi_mor": f"call run_compaction(op => 'scheduleAndExecute', table => '{TABLE}')",
 }
 
 
@@ -209,10 +219,9 @@ def main() -> None:
         print(f"{given.system}: {path.name}, {seconds[-1]:.1f} s", file=sys.stderr)
 
     def compact() -> None:
-        spark.sql(system.get("compact") or COMPACT[given.system]).collect()
+        spark.sql(system["compact"]).collect()
 
-    can_compact = "compact" in system or given.system in COMPACT
-    told = measured(spark, TABLE, given.keys, seconds, compact if can_compact else None)
+    told = measured(spark, TABLE, given.keys, seconds, compact if "compact" in system else None)
     print(json.dumps(told))
 
 

@@ -6,9 +6,5 @@
     {%- if relation.is_cte -%}
         {%- do return(relation) -%}
     {%- endif -%}
-    {%- do return(
-        api.Relation.create(
-            schema=relation.schema, identifier=relation.identifier ~ '__runs', type='table'
-        )
-    ) -%}
+    {%- do return(_runs_relation(relation)) -%}
 {%- endmacro %}

@@ -1,3 +1,18 @@
+{%- set order_columns = [
+    'user_id',
+    'product_type',
+    'plat_name',
+    'ref_id',
+    'amount',
+    'order_status',
+    'biz_status',
+    'create_time',
+    'update_time',
+    'dispatch_time',
+    'decision_time',
+    'finish_time',
+] -%}
+
 {{
     config(
         materialized='folded',
@@ -12,22 +27,7 @@
                         'order_binlog_position',
                         'order_row_number',
                     ],
-                    'columns': [
-                        'user_id',
-                        'product_type',
-                        'plat_name',
-                        'ref_id',
-                        'amount',
-                        'order_status',
-                        'biz_status',
-                        'create_time',
-                        'update_time',
-                        'dispatch_time',
-                        'decision_time',
-                        'finish_time',
-                        'order_raw_values',
-                        'order_event_time',
-                    ],
+                    'columns': order_columns + ['order_raw_values', 'order_event_time'],
                     'on_delete': 'remove_row',
                 },
                 'address': {
@@ -104,22 +104,7 @@ order_rows as (
     {{
         retract_rows(
             from_cte='ods_shop__order_info',
-            image_columns=[
-                'order_id',
-                'user_id',
-                'product_type',
-                'plat_name',
-                'ref_id',
-                'amount',
-                'order_status',
-                'biz_status',
-                'create_time',
-                'update_time',
-                'dispatch_time',
-                'decision_time',
-                'finish_time',
-                'raw_values',
-            ],
+            image_columns=['order_id'] + order_columns + ['raw_values'],
             change_columns=[
                 'event_time',
                 'binlog_file_number',
@@ -202,20 +187,7 @@ coupons as (
 widened as (
     {{
         partial_rows({
-            'orders': [
-                'order_id',
-                'user_id',
-                'product_type',
-                'plat_name',
-                'ref_id',
-                'amount',
-                'order_status',
-                'biz_status',
-                'create_time',
-                'update_time',
-                'dispatch_time',
-                'decision_time',
-                'finish_time',
+            'orders': ['order_id'] + order_columns + [
                 'order_raw_values',
                 'row_kind',
                 'order_event_time',

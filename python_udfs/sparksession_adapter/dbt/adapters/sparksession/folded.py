@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.folds import LEVEL, Fold, FoldConfigError, quoted
+from dbt.adapters.sparksession.folds import Fold, FoldConfigError, quoted
 from dbt.adapters.sparksession.snapshots import History
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
@@ -48,6 +48,11 @@ def runs_in(history: History) -> list[list[int]]:
     return []
 
 
+def columns_in(history: History) -> list[list[str]]:
+    """[name, type] of the rows that readers of a table of runs see."""
+    return json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
+
+
 @dataclass(frozen=True)
 class Batch:
     """The rows of a model's run, about to become a run of its table.
@@ -55,12 +60,10 @@ class Batch:
     Attributes:
         fold: the model's fold, bound to the columns that the table has from now on.
         rows: SQL text for a `from`: the rows, with those columns.
-        dropped: names of the table's columns that go.
     """
 
     fold: Fold
     rows: str
-    dropped: list[str]
 
     @property
     def state_rows(self) -> str:
@@ -108,12 +111,11 @@ class FoldedTables(metaclass=AdapterMeta):
         """
         staged = [[one.column, one.dtype] for one in self.get_columns_in_relation(staging)]
         if make_anew:
-            return Batch(self._bound(model, staged, set()), staging.render(), [])
+            return Batch(self._bound(model, staged, set()), staging.render())
         history = self._runs_history(model)
-        stored = json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
         row_kind = self.declared_fold(model).row_kind
         new = {name: kind for name, kind in staged if name != row_kind}
-        old = dict(stored)
+        old = dict(columns_in(history))
         added, lost = new.keys() - old.keys(), old.keys() - new.keys()
         problems = [
             f"column {name} was {kind}, is {new[name]}"
@@ -124,7 +126,7 @@ class FoldedTables(metaclass=AdapterMeta):
             problems += [f"column {name} is new" for name in sorted(added)]
         if on_schema_change in ("fail", "ignore"):
             problems += [f"column {name} is gone" for name in sorted(lost)]
-        columns, left_out, rows, dropped = staged, set(), staging.render(), []
+        columns, left_out, rows = staged, set(), staging.render()
         if on_schema_change == "ignore":
             left_out = added
             columns = [one for one in staged if one[0] not in left_out]
@@ -132,8 +134,6 @@ class FoldedTables(metaclass=AdapterMeta):
             columns = [*staged, *([name, old[name]] for name in old if name in lost)]
             nulls = ", ".join(f"cast(null as {old[one]}) as {quoted(one)}" for one in sorted(lost))
             rows = f"(select *, {nulls} from {staging.render()}) as fold__staged"
-        elif on_schema_change == "sync_all_columns" and lost:
-            dropped = sorted(lost)
         fold = None
         if not problems:
             fold = self._bound(model, columns, left_out)
@@ -144,7 +144,7 @@ class FoldedTables(metaclass=AdapterMeta):
                 f"{model['name']}: what is stored doesn't fit its fold any more:{lines}\n"
                 "Run it with --full-refresh, or set on_schema_change."
             )
-        return Batch(fold, rows, dropped)
+        return Batch(fold, rows)
 
     @available
     def announce_run(self, model: dict, fold: Fold, anew: bool) -> int:
@@ -185,7 +185,7 @@ class FoldedTables(metaclass=AdapterMeta):
         """
         history = self._runs_history(model)
         runs = runs_in(history)
-        fold = self._stored_fold(model, json.loads(history.recorded(COLUMNS_PROPERTY) or "[]"))
+        fold = self._stored_fold(model, history)
         level = fold.level_to_compact(runs)
         if everything and len(runs) > 1:
             level = max(one for one, _ in runs)
@@ -206,7 +206,7 @@ class FoldedTables(metaclass=AdapterMeta):
     @available
     def rendered_anew(self, model: dict, context: dict) -> str:
         """The model's SQL once more, as it reads when all runs are made anew."""
-        self.inputs.of(model["unique_id"]).anew = True
+        self.read_anew(model)
         return render_template(get_template(model["raw_code"], context), context)
 
     @available
@@ -224,8 +224,7 @@ class FoldedTables(metaclass=AdapterMeta):
         table = stored_table_of(model)
         history = self._runs_history(model)
         count = len(runs_in(history)) if run_count is None else run_count
-        columns = json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
-        return self._stored_fold(model, columns).folded(table, count)
+        return self._stored_fold(model, history).folded(table, count)
 
     def _read_folded(self, model: dict, node: dict, relation: Any, as_of: Any = None) -> str:
         """SQL text, for a `from`, of a folded model's rows over its pinned runs."""
@@ -245,16 +244,12 @@ class FoldedTables(metaclass=AdapterMeta):
             history: with that snapshot as its head.
             reading: SQL text for a `from`: the runs at it.
         """
-        columns = json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
-        fold = self._stored_fold(node, columns)
+        fold = self._stored_fold(node, history)
         return f"(\n{fold.folded(reading, len(runs_in(history)))}\n)"
 
-    def _stored_fold(self, node: dict, columns: list[list[str]]) -> Fold:
-        fold = self.declared_fold(node)
+    def _stored_fold(self, node: dict, history: History) -> Fold:
+        """The model's fold over the columns that its runs had at the history's head."""
+        fold, columns = self.declared_fold(node), columns_in(history)
         named = {name for name, _ in columns}
         with_kind = [*columns, [fold.row_kind, "string"]] if fold.row_kind else columns
         return self._bound(node, with_kind, fold.named_columns() - named)
-
-    @property
-    def run_level(self) -> str:
-        return LEVEL

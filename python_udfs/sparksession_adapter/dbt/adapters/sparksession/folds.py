@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dbt.adapters.sparksession.connections import literal
+
 LEVEL = "run_level"  # column of a run's size class
 HIDDEN = "fold__"  # names of state columns that no reader sees
 UPSERT, TIE, ORDER, STATE = (f"{HIDDEN}{name}__" for name in ("upsert", "tie", "order", "state"))
@@ -119,17 +121,16 @@ class Group:
     @property
     def is_there(self) -> str:
         """SQL condition: a row has something to say of the group."""
-        names = self.sequence or self.order
-        return " or ".join(f"{quoted(one)} is not null" for one in names) or "true"
+        return _any_known(self.sequence or self.order)
 
 
 def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def text(value: str) -> str:
-    """A SQL string literal."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _any_known(names: Iterable[str]) -> str:
+    """SQL condition: one of the columns isn't null; true where there are none."""
+    return " or ".join(f"{quoted(one)} is not null" for one in names) or "true"
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
@@ -169,6 +170,11 @@ class Fold:
     tombstone_days: int | None = None
     tombstone_time: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def all_groups(self) -> tuple[Group, ...]:
+        """The declared groups behind that of the other columns."""
+        return (self.others, *self.groups)
 
     # ---- what an author declared ---------------------------------------------------------
 
@@ -275,7 +281,7 @@ class Fold:
         for name in (*self.others.sequence, *self.others.tie_break):
             if name in self.key:
                 problems.append(f"fold.sequence and tie_break: {name} is a column of the key")
-        sequences = {name for group in (self.others, *self.groups) for name in group.order}
+        sequences = {name for group in self.all_groups for name in group.order}
         for name, one in self.aggregates.items():
             where = f"fold.aggregates.{name}"
             if name in self.key:
@@ -293,7 +299,7 @@ class Fold:
                     f"say `ignore_retract: true`{way}, or on_delete: ignore for its group"
                 )
         if not self.row_kind:
-            for group in (self.others, *self.groups):
+            for group in self.all_groups:
                 if group.on_delete == "remove_row":
                     problems.append(
                         "on_delete: remove_row needs fold.row_kind, the column of +I, -U, +U and -D"
@@ -330,7 +336,7 @@ class Fold:
         asked: dict[str, str] = {}
         for name in self.key:
             asked.setdefault(name, "unique_key")
-        for group in (self.others, *self.groups):
+        for group in self.all_groups:
             where = "fold" if group.name == OTHERS else f"fold.sequence_groups.{group.name}"
             for part in ("sequence", "tie_break", "columns"):
                 for name in getattr(group, part):
@@ -417,8 +423,7 @@ class Fold:
         )
 
     def _removing(self) -> list[Group]:
-        groups = (self.others, *self.groups)
-        return [one for one in groups if self.row_kind and one.on_delete == "remove_row"]
+        return [one for one in self.all_groups if self.row_kind and one.on_delete == "remove_row"]
 
     def _plain(self, group: Group) -> list[str]:
         """Columns of a group that hold what its newest row says."""
@@ -433,7 +438,7 @@ class Fold:
             rows: SQL text for a `from`.
         """
         columns = {name: quoted(name) for name in self.key}
-        for group in (self.others, *self.groups):
+        for group in self.all_groups:
             columns |= self._lifted_group(group)
         for name, one in self.aggregates.items():
             columns |= self._lifted_aggregate(name, one)
@@ -442,7 +447,7 @@ class Fold:
     @property
     def _is_upsert(self) -> str:
         kind = quoted(self.row_kind or "")
-        message = text(f"{self.model}: {self.row_kind} must be +I, -U, +U or -D, got ")
+        message = literal(f"{self.model}: {self.row_kind} must be +I, -U, +U or -D, got ")
         return (
             f"case when {kind} in ('+I', '+U') then true when {kind} in ('-U', '-D') then false "
             f"else raise_error(concat({message}, coalesce({kind}, 'null'))) end"
@@ -450,8 +455,7 @@ class Fold:
 
     def _takes(self, group: Group) -> str:
         """SQL condition on a model's row: it counts for the group."""
-        names = group.sequence or group.tie_break
-        there = " or ".join(f"{quoted(one)} is not null" for one in names) or "true"
+        there = _any_known(group.sequence or group.tie_break)
         if self.row_kind and not self._retracts(group):
             return f"({there}) and {self._is_upsert}"
         return there
@@ -546,7 +550,7 @@ class Fold:
         """
         made = {name: quoted(name) for name in self.key}
         columns = dict(made)
-        for group in (self.others, *self.groups):
+        for group in self.all_groups:
             if group.order:
                 last = HIDDEN + "last__" + group.name
                 fields = list(group.order)
@@ -643,7 +647,7 @@ class Fold:
         if one.function == "collect":
             return state
         if one.function == "listagg":
-            return f"array_join({state}.value, {text(one.delimiter)})"
+            return f"array_join({state}.value, {literal(one.delimiter)})"
         if one.function == "first_value":
             return f"{state}.value"
         return quoted(name)
@@ -676,14 +680,14 @@ class Fold:
                 f"{'true' if one in self._removing() else 'false'})"
                 if self._retracts(one)
                 else f"not ({one.is_there})"
-                for one in (self.others, *self.groups)
+                for one in self.all_groups
                 if one.order
             )
             gone.append(
                 f"({ended}) and {time} < (select max({time}) from {runs}) "
                 f"- interval {self.tombstone_days} days"
             )
-        ordered = any(one.order for one in (self.others, *self.groups))
+        ordered = any(one.order for one in self.all_groups)
         summed = all(one.function in ("sum", "count") for one in self.aggregates.values())
         if self.aggregates and summed and not ordered:
             gone.append(
@@ -749,7 +753,7 @@ class Fold:
         """What the stored state rows depend on, as JSON; see `changed_since`."""
         groups = {
             one.name: [one.sequence, one.tie_break, one.on_delete if self.row_kind else None]
-            for one in (self.others, *self.groups)
+            for one in self.all_groups
         }
         columns = {}
         for name in self.types:
@@ -842,7 +846,7 @@ def _net(state: str) -> str:
 
 
 def _struct(parts: Mapping[str, str]) -> str:
-    return f"named_struct({', '.join(f'{text(name)}, {one}' for name, one in parts.items())})"
+    return f"named_struct({', '.join(f'{literal(name)}, {one}' for name, one in parts.items())})"
 
 
 def _select(columns: Mapping[str, str], rows: str) -> str:

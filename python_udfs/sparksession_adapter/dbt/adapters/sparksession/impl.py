@@ -156,8 +156,7 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
                 f"new_rows: {table} is a view, and a Python model reads the new rows of tables "
                 "only. Take them of the table below the view."
             )
-        anew = self.inputs.of(model["unique_id"]).anew or not incremental
-        reading = self._read_table(model, relation, "all" if anew else "new")
+        reading = self._read_table(model, relation, "new" if incremental else "all")
         return self._session().sql(f"select * from {reading}")
 
     def recorded_property(self, model: dict, key: str) -> str | None:

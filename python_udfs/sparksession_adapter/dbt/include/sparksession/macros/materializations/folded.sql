@@ -68,7 +68,7 @@
                 {# its view reads a single run as it is: not so once there is a second #}
                 {% do _fold_runs(target_relation, existing_relation, adapter.stored_sql(model, 2)) %}
             {%- endif -%}
-            {%- set columns = _fit_columns(runs_relation, columns, batch.dropped) -%}
+            {%- set columns = _fit_columns(runs_relation, columns) -%}
         {%- endif -%}
         {%- set level = adapter.announce_run(model, batch.fold, make_anew or replace_all) -%}
         {%- call statement('main') -%}
@@ -112,18 +112,17 @@
     )) %}
 {% endmacro %}
 
-{# Gives the table of runs the columns that the state rows have beyond its own; all its columns. #}
-{% macro _fit_columns(runs_relation, state_columns, dropped) %}
-    {%- set known = _columns_of_runs(runs_relation) | map(attribute='name') | list -%}
+{# Gives the table of runs the columns of the state rows, and takes the others; all its columns. #}
+{% macro _fit_columns(runs_relation, state_columns) %}
+    {%- set known = _columns_of_runs(runs_relation) -%}
+    {%- set names = known | map(attribute='name') | list -%}
     {%- set states = state_columns | map(attribute='name') | list -%}
-    {%- set new = state_columns | rejectattr('name', 'in', known) | list -%}
-    {%- set gone = [] -%}
-    {%- for column in _columns_of_runs(runs_relation) if column.name not in states -%}
-        {%- do gone.append(column) -%}
-    {%- endfor -%}
-    {%- if new or gone -%}
-        {% do alter_relation_add_remove_columns(runs_relation, new, gone) %}
+    {%- set new = state_columns | rejectattr('name', 'in', names) | list -%}
+    {%- set gone = known | rejectattr('name', 'in', states) | list -%}
+    {%- if not new and not gone -%}
+        {% do return(known) %}
     {%- endif -%}
+    {% do alter_relation_add_remove_columns(runs_relation, new, gone) %}
     {% do return(_columns_of_runs(runs_relation)) %}
 {% endmacro %}
 
