@@ -305,7 +305,7 @@ def test_what_stored_state_depends_on_is_compared():
     assert more.changed_since(fold.signature()) == []
     other = Fold.read("m", "id", config | {"aggregates": {"v": "min"}, "buckets": 8})
     told = other.bound(types).changed_since(fold.signature())
-    assert [one.split(" was ")[0] for one in told] == ["buckets", "column v"]
+    assert [one.split(" was ")[0] for one in told] == ["column v", "partition_by"]
 
 
 PROBLEMS = [
@@ -326,7 +326,14 @@ PROBLEMS = [
     ({}, "at, v: of no group, without fold.sequence"),
     ({"sequence": ["nowhere"]}, "fold.sequence: the model has no column nowhere"),
     ({"sequence": ["at"], "aggregates": {"v": "bool_or"}}, "bool_or takes a boolean"),
-    ({"sequence": ["at"], "bucket_by": "part"}, "the model has no column part"),
+    ({"sequence": ["at"], "bucket_by": "v"}, "bucket(4, v) must be of a column of the key"),
+    (
+        {"sequence": ["at"], "partition_by": ["v", "truncate(0, id)", "weeks(id)", 7]},
+        "v must be of a column of the key, which are id",
+    ),
+    ({"sequence": ["at"], "partition_by": "truncate(id)"}, "such as bucket(8, id), truncate("),
+    ({"sequence": ["at"], "partition_by": "days(id)"}, "id (int): days(id) can't be partitioned"),
+    ({"sequence": ["at"], "partition_by": "id", "buckets": 2}, "take one of them"),
 ]
 
 

@@ -42,8 +42,9 @@ FILES = {
         from {{ changed_partitions(source('src', 'regions'), by='region') }} group by region
     """,
     "models/row_view.sql": """
-        {{ config(materialized='view', meta={'row_wise': true}) }}
-        select id, id * 10 as tenfold from {{ source('src', 'log') }} where id > 0
+        {{ config(materialized='view', meta={'row_wise': true, 'times': 10}) }}
+        select id, id * {{ (config.get('meta') or {}).get('times') }} as tenfold
+        from {{ source('src', 'log') }} where id > 0
     """,
     "models/row_view_of_view.sql": """
         {{ config(materialized='view', meta={'row_wise': true}) }}

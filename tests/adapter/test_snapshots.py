@@ -161,9 +161,33 @@ def test_source_that_loses_and_gains_a_column_goes_on(project, table):
     ]
 
 
-def test_unchanged_source_changes_nothing(project):
+def test_unchanged_source_is_not_even_read(project):
+    commits = "select snapshot_id from dw.{}.snapshots order by committed_at"
+    tables = ("by_time", "composite")
+    before = [project.column(commits.format(table)) for table in tables]
+
+    outcome = project.run("snapshot", "--select", *tables)
+
+    assert {one.message for one in outcome.results.values()} == {"nothing new"}
+    assert [project.column(commits.format(table)) for table in tables] == before
+
+
+def test_source_that_was_written_anew_as_it_was_changes_no_row(project):
     rows = "select * from dw.{} order by id, dbt_valid_from"
     tables = ("by_time", "by_check")
     before = [project.query(rows.format(table)) for table in tables]
+
+    project.query("insert overwrite src.people select * from src.people")
     project.run("snapshot", "--select", *tables)
+
     assert [project.query(rows.format(table)) for table in tables] == before
+
+
+def test_snapshot_that_is_declared_otherwise_is_taken_again(project):
+    count = "select count(*) from dw.by_check.snapshots"
+    before = project.column(count)[0]
+    project.write(snapshot("by_check", "people", strategy="check", check_cols="[name, at]"))
+
+    project.run("snapshot", "--select", "by_check")
+
+    assert project.column(count) == [before + 1]

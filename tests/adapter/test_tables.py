@@ -207,6 +207,21 @@ def test_seed_may_have_no_rows(seeded):
 def test_seed_is_replaced_and_keeps_its_history(seeded):
     seeded.write({"seeds/header_only.csv": "a,b\n1,x\n"})
     seeded.run("seed", "--select", "header_only")
+    assert seeded.query("select * from dw.header_only") == [{"a": 1, "b": "x"}]
+    assert seeded.column("select count(*) from dw.header_only.snapshots") == [2]
+
+
+def test_seed_that_is_the_same_is_loaded_again_only_when_asked_to(seeded):
+    count = "select count(*) from dw.header_only.snapshots"
+    before = seeded.column(count)[0]
+
+    outcome = seeded.run("seed", "--select", "header_only")
+    assert outcome.results["header_only"].message == "nothing new"
+    assert seeded.column(count) == [before]
+
+    seeded.query("delete from dw.header_only")
     seeded.run("seed", "--select", "header_only")
     assert seeded.query("select * from dw.header_only") == [{"a": 1, "b": "x"}]
-    assert seeded.column("select count(*) from dw.header_only.snapshots") == [3]
+
+    seeded.run("seed", "--select", "header_only", "--full-refresh")
+    assert seeded.column(count) == [before + 3]

@@ -6,22 +6,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.folded import COMPACTED_PROPERTY, FOLDED, stored_table_of
+from dbt.adapters.sparksession.folded import (
+    COMPACTED_PROPERTY,
+    FOLDED,
+    columns_in,
+    stored_table_of,
+)
 from dbt.adapters.sparksession.folds import quoted
 from dbt.adapters.sparksession.inputs import ModelInputs, partition_predicate
+from dbt.adapters.sparksession.ranges import values_of
 from dbt.adapters.sparksession.snapshots import History, Snapshot
 from dbt_common.exceptions import CompilationError
 
 ROW_KIND = "row_kind"
 
 
-def changed_keys(before: str, after: str, columns: Sequence[str], key: Sequence[str]) -> str:
+def changed_keys(
+    before: str,
+    after: str,
+    columns: Sequence[str],
+    key: Sequence[str],
+    pick: str = "any_value(image, true)",
+) -> str:
     """Query of retract rows: what has to be done to `before` to make it `after`.
 
     Args:
         before, after: SQL texts for a `from`; each key once.
         columns: those of `after`; `before` has them too.
         key: some of them.
+        pick: which image of a key is taken, were it there more than once.
 
     Returns:
         The columns, row_kind (-U and +U of a changed row, +I, -D) and sign. A row that is the
@@ -45,8 +58,8 @@ from (
     ) as changed
     from (
         select
-            any_value(image, true) filter (where side = -1) as old_row,
-            any_value(image, true) filter (where side = 1) as new_row
+            {pick} filter (where side = -1) as old_row,
+            {pick} filter (where side = 1) as new_row
         from (
             select -1 as side, {row} as image from {before}
             union all
@@ -118,10 +131,11 @@ class ChangeReads(metaclass=AdapterMeta):
         read = inputs.reads.get(stored.render())
         if read is None:  # a table without a commit, or none at all: Spark will say
             return relation
-        history = self.history(read.table)
+        history = self._input_history(read.table)
         first = None if inputs.anew or not incremental else read.recorded
         if first is not None and first not in history.snapshots:
             inputs.reads_whole, first = True, None
+        inputs.asks_ranges = self.writes(context["flags"])
         return self._changes(inputs, relation, node, history, first, read.pinned, by)
 
     @available
@@ -188,14 +202,14 @@ class ChangeReads(metaclass=AdapterMeta):
             return f"select *, '+I' as row_kind, 1 as sign from {whole}"
         before = f"{table} version as of {first}"
         commits = history.between(first, last)
-        key = self.declared_fold(node).key
+        fold = self.declared_fold(node)
         if first == last:
             commits, after = [], before
         adds_only = commits is not None and all(
             one.adds_only or COMPACTED_PROPERTY in one.summary for one in commits
         )
         if adds_only and inputs.may_read_range(table, first, last):
-            names = ", ".join(map(quoted, key))
+            names = ", ".join(map(quoted, fold.touched_key))
             # over compactions such a read passes without a word, which is what is wanted here
             appended = (
                 f"select distinct {names} from {table} with "
@@ -203,16 +217,26 @@ class ChangeReads(metaclass=AdapterMeta):
                 if commits
                 else f"select {names} from {before} limit 0"
             )
-            same = " and ".join(f"held.{quoted(n)} <=> touched.{quoted(n)}" for n in key)
+            same = " and ".join(
+                f"held.{quoted(name)} <=> touched.{quoted(name)}" for name in fold.touched_key
+            )
+            near = "true"
+            if commits and inputs.asks_ranges:
+                kinds = dict(columns_in(history.at(last)))
+                wanted = [
+                    values_of(name, kinds[name], column=f"held.{quoted(name)}")
+                    for name in fold.touched_key
+                ]
+                near = self.within_ranges(f"({appended})", wanted)["condition"]
             chosen = (
                 "(select held.* from {} as held left semi join "
-                f"({appended}) as touched on {same})"
+                f"({appended}) as touched on {same} where {near})"
             )
             before, after = chosen.format(before), chosen.format(after)
         # the columns are those of the newer state: an older one has no others of that name
         old = self._folded_sql(node, history.at(first), before)
         new = self._folded_sql(node, history.at(last), after)
-        return self._compared(old, new, key)
+        return self._compared(old, new, fold.reader_key)
 
     def _table_changes(
         self,

@@ -151,6 +151,11 @@ def literal(value: Any) -> str:
     return f"'{text}'"
 
 
+def quoted(name: str) -> str:
+    """A column's name as SQL."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def _exact(values: list[Any]) -> list[Any]:
     """A column's values; see SparkSessionConnectionManager.process_results."""
     decimals = [value for value in values if isinstance(value, Decimal)]

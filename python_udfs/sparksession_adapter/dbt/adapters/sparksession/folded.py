@@ -1,4 +1,7 @@
-"""Folded tables as the adapter keeps them: runs in `<model>__runs`, a view that folds them."""
+"""Folded tables as the adapter keeps them: runs in `<model>__runs`, a view that folds them.
+
+Folds and zippers alike: what tells them apart is what their rows say, not how they lie.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.connections import literal
 from dbt.adapters.sparksession.folds import Fold, FoldConfigError, quoted
 from dbt.adapters.sparksession.snapshots import History
+from dbt.adapters.sparksession.zippers import Zipper
 from dbt_common.clients.jinja import get_template, render_template
-from dbt_common.exceptions import CompilationError
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 FOLDED = "folded"
 RUNS_SUFFIX = "__runs"
@@ -62,7 +67,7 @@ class Batch:
         rows: SQL text for a `from`: the rows, with those columns.
     """
 
-    fold: Fold
+    fold: Fold | Zipper
     rows: str
 
     @property
@@ -75,11 +80,17 @@ class FoldedTables(metaclass=AdapterMeta):
     """What the adapter knows of folded tables."""
 
     @available
-    def declared_fold(self, model: dict) -> Fold:
-        """The fold that a model's config declares; every problem of it is said at once."""
-        config = model["config"]
+    def declared_fold(self, model: dict) -> Fold | Zipper:
+        """The fold or zipper that a model's config declares; every problem of it is said at
+        once."""
+        name, config = model["name"], model["config"]
+        fold, zipper = config.get("fold"), config.get("zipper")
+        if fold is not None and zipper is not None:
+            raise CompilationError(f"{name}: its config has both a fold and a zipper, take one")
         try:
-            return Fold.read(model["name"], config.get("unique_key"), config.get("fold"))
+            if zipper is not None:
+                return Zipper.read(name, config.get("unique_key"), zipper)
+            return Fold.read(name, config.get("unique_key"), fold)
         except FoldConfigError as exc:
             raise CompilationError(str(exc)) from exc
 
@@ -95,7 +106,9 @@ class FoldedTables(metaclass=AdapterMeta):
         """Let the model's own commits be asked for anew."""
         self.inputs.of(model["unique_id"]).latest = None
 
-    def _bound(self, model: dict, columns: Sequence[Sequence[str]], left_out: set[str]) -> Fold:
+    def _bound(
+        self, model: dict, columns: Sequence[Sequence[str]], left_out: set[str]
+    ) -> Fold | Zipper:
         fold = self.declared_fold(model).without(left_out)
         try:
             return fold.bound([(name, kind) for name, kind in columns])
@@ -108,7 +121,22 @@ class FoldedTables(metaclass=AdapterMeta):
 
         Raises:
             CompilationError: the fold or the columns don't fit the state that is stored.
+            DbtRuntimeError: rows have null where none may be.
         """
+        batch = self._read_batch(model, staging, make_anew, on_schema_change)
+        self._refuse_nulls(model, batch)
+        return batch
+
+    def _refuse_nulls(self, model: dict, batch: Batch) -> None:
+        if batch.fold.never_null:
+            (found,) = self._session().sql(batch.fold.null_counts(batch.rows)).collect()
+            problem = batch.fold.refusal(found)
+            if problem:
+                raise DbtRuntimeError(problem)
+
+    def _read_batch(
+        self, model: dict, staging: Any, make_anew: bool, on_schema_change: str
+    ) -> Batch:
         staged = [[one.column, one.dtype] for one in self.get_columns_in_relation(staging)]
         if make_anew:
             return Batch(self._bound(model, staged, set()), staging.render())
@@ -147,19 +175,22 @@ class FoldedTables(metaclass=AdapterMeta):
         return Batch(fold, rows)
 
     @available
-    def announce_run(self, model: dict, fold: Fold, anew: bool) -> int:
+    def announce_run(self, model: dict, fold: Fold | Zipper, anew: bool) -> int:
         """Let the next commit say what it adds; the run's level.
 
         Args:
             anew: whether it takes the place of all runs.
         """
         history = self._runs_history(model)
-        counts = [read.rows for read in self.inputs.of(model["unique_id"]).reads.values()]
-        level = fold.level_of(sum(one or 0 for one in counts))
+        inputs = self.inputs.of(model["unique_id"])
+        rows = None if anew else inputs.batch_rows
+        if rows is None:
+            rows = sum(read.rows or 0 for read in inputs.reads.values())
+        level = fold.level_of(rows)
         self._announce(fold, level, [] if anew else runs_in(history))
         return level
 
-    def _announce(self, fold: Fold, level: int, other_runs: list[list[int]]) -> None:
+    def _announce(self, fold: Fold | Zipper, level: int, other_runs: list[list[int]]) -> None:
         columns = [[name, kind] for name, kind in fold.types.items()]
         for key, value in {
             LEVEL_PROPERTY: str(level),
@@ -168,6 +199,48 @@ class FoldedTables(metaclass=AdapterMeta):
             SIGNATURE_PROPERTY: fold.signature(),
         }.items():
             self.set_snapshot_property(key, value)
+
+    @available
+    def range_to_rebuild(self, model: dict, asked: Any) -> str | None:
+        """SQL condition on the time of a zipper's changes: those that a run was told to make anew.
+
+        Args:
+            asked: the var `rebuild`: {from, to}, the latter excluded, as texts of the time's type.
+
+        Raises:
+            CompilationError: another value, or a model that isn't a zipper of SQL.
+        """
+        if asked is None:
+            return None
+        zipper = self.declared_fold(model)
+        if not isinstance(zipper, Zipper) or model["language"] != "sql":
+            raise CompilationError(
+                f"{model['name']}: the var rebuild is for zippers that are SQL models alone; "
+                "select one by its name, e.g. dbt run -s dim_product_price_zip"
+            )
+        if not isinstance(asked, Mapping) or asked.keys() != {"from", "to"}:
+            raise CompilationError(
+                f"{model['name']}: the var rebuild must be {{from: .., to: ..}}, got {asked!r}. "
+                "Example: --vars 'rebuild: {from: 2026-03-01 16:00:00, to: 2026-03-02 16:00:00}'"
+            )
+        kind = dict(columns_in(self._runs_history(model)))[zipper.time]
+        first, end = (f"cast({literal(str(asked[one]))} as {kind})" for one in ("from", "to"))
+        time = quoted(zipper.time)
+        return f"{time} >= {first} and {time} < {end}"
+
+    @available
+    def announce_rebuilt(self, model: dict, fold: Zipper, level: int | None = None) -> int:
+        """The level of a run that takes the place of others' changes: below all of theirs, until
+        it is merged with them. The next commit says it.
+
+        Args:
+            level: what it was said to be before; None: to be found.
+        """
+        runs = runs_in(self._runs_history(model))
+        if level is None:
+            level = min([0, *(one for one, _ in runs)]) - 1
+        self._announce(fold, level, runs)
+        return level
 
     @available
     def run_count(self, model: dict) -> int:
@@ -215,23 +288,32 @@ class FoldedTables(metaclass=AdapterMeta):
         self.inputs.of(model["unique_id"]).anew = True
 
     @available
-    def stored_sql(self, model: dict, run_count: int | None = None) -> str:
-        """Query of the rows that readers of the model see, over its table of runs as it is.
-
-        Args:
-            run_count: to fold as many runs; None: as many as there are.
-        """
-        table = stored_table_of(model)
+    def stored_sql(self, model: dict) -> str:
+        """Query of the rows that readers of the model see, over its table of runs as it is."""
         history = self._runs_history(model)
-        count = len(runs_in(history)) if run_count is None else run_count
-        return self._stored_fold(model, history).folded(table, count)
+        fold = self._stored_fold(model, history)
+        return fold.folded(stored_table_of(model), len(runs_in(history)))
+
+    @available
+    def check_reading(self, fold: Fold | Zipper, state: Any) -> None:
+        """Let Spark say now, before a run is written, what would keep it from being read."""
+        self._session().sql(fold.folded(state.render(), run_count=2))
+
+    @available
+    def reads_otherwise(self, view: Any, sql: str) -> bool:
+        """Whether a view isn't there or its text isn't this query: what its model declares has
+        changed, or its last run stopped before it wrote the view."""
+        if view is None:
+            return True
+        (text,) = self._session().sql(f"show create table {view.render()}").first()
+        return "".join(sql.split()) not in "".join(text.split())
 
     def _read_folded(self, model: dict, node: dict, relation: Any, as_of: Any = None) -> str:
         """SQL text, for a `from`, of a folded model's rows over its pinned runs."""
         table = stored_table_of(node)
         runs = self._relation_of(table)
         reading = self._read_table(model, runs, "all", as_of)
-        history = self.history(table)
+        history = self._input_history(table)
         read = self.inputs.of(model["unique_id"]).reads.get(table)
         if read is None:  # there are no runs yet: Spark will say so
             return relation.render()
@@ -247,7 +329,7 @@ class FoldedTables(metaclass=AdapterMeta):
         fold = self._stored_fold(node, history)
         return f"(\n{fold.folded(reading, len(runs_in(history)))}\n)"
 
-    def _stored_fold(self, node: dict, history: History) -> Fold:
+    def _stored_fold(self, node: dict, history: History) -> Fold | Zipper:
         """The model's fold over the columns that its runs had at the history's head."""
         fold, columns = self.declared_fold(node), columns_in(history)
         named = {name for name, _ in columns}

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dbt.adapters.sparksession.connections import literal
+from dbt.adapters.sparksession.connections import literal, quoted
+from dbt.adapters.sparksession.transforms import Transform
 
 LEVEL = "run_level"  # column of a run's size class
 HIDDEN = "fold__"  # names of state columns that no reader sees
 UPSERT, TIE, ORDER, STATE = (f"{HIDDEN}{name}__" for name in ("upsert", "tie", "order", "state"))
 DELETED = f"{HIDDEN}deleted__"
+FOLDED_ROWS = "folded_rows"  # what derived rows are made of
 OTHERS = "other"  # name of the group of all columns that no declared group rules
 ON_DELETE = ("ignore", "retract", "remove_row")
 OTHER_COLUMNS = ("last", "last_non_null")
@@ -39,8 +41,15 @@ RETRACTING = ("sum", "count", "last_value", "last_non_null_value")  # by themsel
 NETTED = ("max", "min", "collect")  # where they keep the net count of each value
 ORDERED = ("first_value", "last_value", "last_non_null_value", "listagg")
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
-BUCKETED = (*WHOLE_NUMBERS[2:], "string", "date", "timestamp", "timestamp_ntz", "binary")
 UNORDERED = ("map<", "variant")
+# of how the runs lie, whatever they hold
+RUN_SETTINGS = {
+    "buckets": 4,
+    "bucket_by": None,
+    "partition_by": None,
+    "tier_runs": 8,
+    "tier_rows": 100_000,
+}
 SETTINGS = {
     "sequence": (),
     "tie_break": (),
@@ -50,10 +59,9 @@ SETTINGS = {
     "row_kind": None,
     "on_delete": None,
     "keep_when": None,
-    "buckets": 4,
-    "bucket_by": None,
-    "tier_runs": 8,
-    "tier_rows": 100_000,
+    "not_null": (),
+    "derived": None,
+    **RUN_SETTINGS,
     "tombstone_days": None,
     "tombstone_time": None,
 }
@@ -66,9 +74,13 @@ EXAMPLE = (
 class FoldConfigError(ValueError):
     """The config of a folded model; the text lists every problem of it."""
 
+    what, example = "fold", EXAMPLE
+
     def __init__(self, model: str, problems: Iterable[str]) -> None:
         lines = "".join(f"\n  - {one}" for one in problems)
-        super().__init__(f"{model}: its fold can't be built:{lines}\nExample: {EXAMPLE}")
+        super().__init__(
+            f"{model}: its {self.what} can't be built:{lines}\nExample: {self.example}"
+        )
 
 
 @dataclass(frozen=True)
@@ -86,6 +98,21 @@ class Aggregate:
     ignore_retract: bool = False
     netted: bool = False
     delimiter: str = ","
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Rows that readers see instead of the folded ones, made of them.
+
+    Attributes:
+        by: columns of the key; the rows of one value of them are made of its folded rows alone.
+        key: columns that tell the derived rows apart.
+        sql: query of them from `folded_rows`.
+    """
+
+    by: tuple[str, ...]
+    key: tuple[str, ...]
+    sql: str
 
 
 @dataclass(frozen=True)
@@ -124,16 +151,12 @@ class Group:
         return _any_known(self.sequence or self.order)
 
 
-def quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
-
-
 def _any_known(names: Iterable[str]) -> str:
     """SQL condition: one of the columns isn't null; true where there are none."""
     return " or ".join(f"{quoted(one)} is not null" for one in names) or "true"
 
 
-def _names(value: Any) -> tuple[str, ...] | None:
+def names_in(value: Any) -> tuple[str, ...] | None:
     """Column names from a config's name or list of names; None where it is neither."""
     if isinstance(value, str):
         return (value,)
@@ -142,8 +165,156 @@ def _names(value: Any) -> tuple[str, ...] | None:
     return None
 
 
+class RunLayout:
+    """How the runs of a table lie: what is the same whatever their rows say.
+
+    Attributes:
+        model: name of the model.
+        key: columns of the key.
+        never_null: columns of the model's rows in which a null refuses the batch.
+        row_kind: column of +I, -U, +U and -D, if there is one.
+        partition_by: how the files of a run are split; by columns of the key alone.
+        tier_runs: runs of one level that become one of a higher one.
+        tier_rows: rows below which a run is of the lowest level.
+    """
+
+    model: str
+    key: tuple[str, ...]
+    never_null: tuple[str, ...]
+    row_kind: str | None
+    partition_by: tuple[Transform, ...]
+    tier_runs: int
+    tier_rows: int
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """Columns that tell state rows apart."""
+        return self.key
+
+    @property
+    def touched_key(self) -> tuple[str, ...]:
+        """Columns whose values in a state row tell which rows that a reader sees may change."""
+        return self.key
+
+    @property
+    def reader_key(self) -> tuple[str, ...]:
+        """Columns that tell the rows that a reader sees apart."""
+        return self.key
+
+    @property
+    def partitions(self) -> str:
+        """Partitioning of the table of runs, as SQL."""
+        return ", ".join([LEVEL, *(one.partition for one in self.partition_by)])
+
+    def null_counts(self, rows: str) -> str:
+        """Query of one row: how often each of `never_null` is null.
+
+        Args:
+            rows: SQL text for a `from`: the model's rows.
+        """
+        counts = ", ".join(f"count_if({quoted(one)} is null)" for one in self.never_null)
+        return f"select {counts} from {rows}"
+
+    def refusal(self, null_counts: Iterable[int]) -> str | None:
+        """Why a batch with as many nulls isn't taken; None: it is."""
+        told = [
+            f"{name} in {count}"
+            for name, count in zip(self.never_null, null_counts, strict=True)
+            if count
+        ]
+        if not told:
+            return None
+        return (
+            f"{self.model}: rows have null where the key and the order of changes need a value: "
+            f"{', '.join(told)}. Nothing was written. Leave such rows out of the model, or give "
+            "them a value."
+        )
+
+    @property
+    def _wrong_kind(self) -> str:
+        """SQL that fails: a row's kind is none."""
+        message = literal(f"{self.model}: {self.row_kind} must be +I, -U, +U or -D, got ")
+        return f"raise_error(concat({message}, coalesce({quoted(self.row_kind or '')}, 'null')))"
+
+    def _layout_problems(self, name: str, kind: str) -> list[str]:
+        """What keeps a column of a type out of runs."""
+        where = f"{name} ({kind})"
+        if any(word in kind for word in UNORDERED):
+            return [f"{where}: can't be compared, so no order of it is total; take to_json(..)"]
+        for transform in self.partition_by:
+            if transform.column == name and not transform.takes(kind):
+                return [
+                    f"{where}: {transform} can't be partitioned by; name another column of the "
+                    "key, or another transform, in partition_by"
+                ]
+        return []
+
+    def written(self, rows: str, level: int, columns: Iterable[Any]) -> str:
+        """Query of a run as its files shall hold it: by partition, sorted by key in each.
+
+        Args:
+            rows: SQL text for a `from`: combined state rows.
+            columns: the columns of the table of runs but for the level, in its order.
+        """
+        names = "".join(f",\n    {quoted(one.name)}" for one in columns)
+        parts = ", ".join(one.value for one in self.partition_by)
+        keys = ", ".join(map(quoted, self.row_key))
+        return (
+            f"select\n    cast({level} as int) as {LEVEL}{names}\nfrom {rows}\n"
+            f"distribute by {parts}\nsort by {parts}, {keys}"
+        )
+
+    def folded(self, rows: str, run_count: int) -> str:
+        """Query of the rows that a reader sees, from the state rows of runs.
+
+        Args:
+            rows: SQL text for a `from`: the runs.
+            run_count: how many there are; of a single one the rows are read as they are.
+        """
+        if run_count == 1:
+            return self.finished(rows)
+        return self.finished(f"({self.combined(rows)}) as fold__combined")
+
+    def purged(self, rows: str, runs: str) -> str:
+        """Query of the combined state rows of all runs that have to be kept: here all of them.
+
+        Args:
+            rows: query of the combined state rows.
+            runs: SQL text for a `from`: the runs.
+        """
+        return rows
+
+    def merged(self, runs: str, level: int, whole: bool) -> str:
+        """Query of the state rows that the runs up to a level come to.
+
+        Args:
+            runs: SQL text for a `from`.
+            whole: whether these are all runs: what no later row can need goes.
+        """
+        # a scan with a condition on the level is grouped by the level too: its fold is shuffled
+        if whole:
+            return self.purged(self.combined(runs), runs)
+        return self.combined(f"{runs} where {LEVEL} <= {level}")
+
+    def level_of(self, rows: int) -> int:
+        """Size class of a run: 0 below tier_rows, then one more for each factor tier_runs."""
+        if rows < self.tier_rows:
+            return 0
+        return 1 + int(math.log(rows / self.tier_rows, self.tier_runs) + 1e-9)
+
+    def level_to_compact(self, runs: Sequence[Sequence[int]]) -> int | None:
+        """The highest level that holds too many runs: it and those below it become one.
+
+        Args:
+            runs: (level, rows) of each run.
+        """
+        levels = [level for level, _ in runs]
+        full = [one for one in set(levels) if levels.count(one) >= self.tier_runs]
+        return max(full, default=None)
+
+
 @dataclass(frozen=True)
-class Fold:
+class Fold(RunLayout):
     """The fold of one model.
 
     `read` takes it from the config, `bound` to the columns of the model's rows.
@@ -152,6 +323,7 @@ class Fold:
         key: columns of unique_key.
         others: the group of all columns that no declared group rules.
         groups: the declared groups.
+        partition_by: how the files of a run are split; by columns of the key alone.
         types: column -> Spark type of the model's rows, in their order; empty until it is bound.
     """
 
@@ -163,13 +335,24 @@ class Fold:
     last_non_null: bool = False
     row_kind: str | None = None
     keep_when: str | None = None
-    buckets: int = 4
-    bucket_by: str = ""
+    never_null: tuple[str, ...] = ()
+    derived: Derived | None = None
+    partition_by: tuple[Transform, ...] = ()
     tier_runs: int = 8
     tier_rows: int = 100_000
     tombstone_days: int | None = None
     tombstone_time: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def touched_key(self) -> tuple[str, ...]:
+        """Columns whose values in a state row tell which rows that a reader sees may change."""
+        return self.derived.by if self.derived else self.key
+
+    @property
+    def reader_key(self) -> tuple[str, ...]:
+        """Columns that tell the rows that a reader sees apart."""
+        return self.derived.key if self.derived else self.key
 
     @property
     def all_groups(self) -> tuple[Group, ...]:
@@ -192,7 +375,7 @@ class Fold:
         for name in config.keys() - SETTINGS.keys():
             problems.append(f"fold.{name} is no setting; there are {', '.join(SETTINGS)}")
         setting = {**SETTINGS, **config}
-        key = _names(unique_key) or ()
+        key = names_in(unique_key) or ()
         if not key:
             problems.append(f"unique_key must name the key's columns, got {unique_key!r}")
         row_kind = setting["row_kind"]
@@ -220,13 +403,12 @@ class Fold:
                 problems.append(f"{where}.sequence must name at least one column")
             groups.append(group)
         aggregates = _aggregates(setting["aggregates"], problems)
-        for name in ("buckets", "tier_runs", "tier_rows", "tombstone_days"):
-            least = 2 if name == "tier_runs" else 1
-            value = setting[name]
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if not ((whole and value >= least) or (value is None and name == "tombstone_days")):
-                problems.append(f"fold.{name} must be a whole number from {least}, got {value!r}")
-        for name in ("row_kind", "keep_when", "bucket_by", "tombstone_time"):
+        if names_in(setting["not_null"]) is None:
+            problems.append(f"fold.not_null must be a list of columns, got {setting['not_null']!r}")
+        problems += run_setting_problems("fold", setting)
+        if setting["tombstone_days"] is not None:
+            problems += _whole_number_problems("fold", setting, "tombstone_days")
+        for name in ("row_kind", "keep_when", "tombstone_time"):
             if setting[name] is not None and not isinstance(setting[name], str):
                 problems.append(f"fold.{name} must be a text, got {setting[name]!r}")
         if (setting["tombstone_days"] is None) != (setting["tombstone_time"] is None):
@@ -245,14 +427,15 @@ class Fold:
             last_non_null=setting["other_columns"] == "last_non_null",
             row_kind=row_kind,
             keep_when=setting["keep_when"],
-            buckets=setting["buckets"],
-            bucket_by=setting["bucket_by"] or (key[0] if key else ""),
+            never_null=names_in(setting["not_null"]) or (),
+            derived=_derived(setting["derived"], key, problems),
+            partition_by=partition_setting("fold", setting, key, problems),
             tier_runs=setting["tier_runs"],
             tier_rows=setting["tier_rows"],
             tombstone_days=setting["tombstone_days"],
             tombstone_time=setting["tombstone_time"],
         )
-        problems += fold._clashes()
+        problems += fold._clashes() + partition_problems("fold", fold.partition_by, key)
         if problems:
             raise FoldConfigError(model, problems)
         return fold
@@ -343,12 +526,14 @@ class Fold:
                     asked.setdefault(name, f"{where}.{part}")
         for name in self.aggregates:
             asked.setdefault(name, f"fold.aggregates.{name}")
-        for setting in ("row_kind", "bucket_by", "tombstone_time"):
+        for name in self.never_null:
+            asked.setdefault(name, "fold.not_null")
+        for setting in ("row_kind", "tombstone_time"):
             if getattr(self, setting):
                 asked.setdefault(getattr(self, setting), f"fold.{setting}")
         for name, where in asked.items():
             if name not in known:
-                problems.append(f"{where}: the model has no column {name}; it has {_list(known)}")
+                problems.append(f"{where}: the model has no column {name}; it has {listed(known)}")
         for name in known:
             if name == LEVEL or name.startswith(HIDDEN):
                 problems.append(f"{name}: names of this kind are the fold's own")
@@ -359,7 +544,7 @@ class Fold:
         aggregates = dict(self.aggregates)
         if rest and not order:
             problems.append(
-                f"{_list(rest)}: of no group, without fold.sequence, and without a function in "
+                f"{listed(rest)}: of no group, without fold.sequence, and without a function in "
                 "fold.aggregates; nothing says which value counts"
             )
         elif self.last_non_null:
@@ -391,12 +576,9 @@ class Fold:
 
     def _type_problems(self, name: str, kind: str, one: Aggregate | None) -> list[str]:
         where = f"{name} ({kind})"
-        if any(word in kind for word in UNORDERED):
-            return [f"{where}: can't be compared, so no order of it is total; take to_json(..)"]
-        if name == self.bucket_by and not (kind in BUCKETED or kind.startswith("decimal")):
-            return [f"{where}: can't be bucketed by; name another column of the key in bucket_by"]
-        if one is None:
-            return []
+        problems = self._layout_problems(name, kind)
+        if problems or one is None:
+            return problems
         if one.function == "sum" and not (kind in WHOLE_NUMBERS or kind.startswith("decimal")):
             return [f"{where}: a sum must not depend on the order; cast it to a decimal"]
         if one.function in ("bool_and", "bool_or") and kind != "boolean":
@@ -429,6 +611,11 @@ class Fold:
         """Columns of a group that hold what its newest row says."""
         return [name for name in group.columns if name not in self.aggregates]
 
+    def plain_columns(self) -> Iterator[list[str]]:
+        """Of each group its columns, beside the key's, that hold what one of its rows said."""
+        for group in self.all_groups:
+            yield [*self.key, *self._plain(group)]
+
     # ---- SQL -----------------------------------------------------------------------------
 
     def lifted(self, rows: str) -> str:
@@ -442,15 +629,14 @@ class Fold:
             columns |= self._lifted_group(group)
         for name, one in self.aggregates.items():
             columns |= self._lifted_aggregate(name, one)
-        return _select(columns, rows)
+        return select_text(columns, rows)
 
     @property
     def _is_upsert(self) -> str:
         kind = quoted(self.row_kind or "")
-        message = literal(f"{self.model}: {self.row_kind} must be +I, -U, +U or -D, got ")
         return (
             f"case when {kind} in ('+I', '+U') then true when {kind} in ('-U', '-D') then false "
-            f"else raise_error(concat({message}, coalesce({kind}, 'null'))) end"
+            f"else {self._wrong_kind} end"
         )
 
     def _takes(self, group: Group) -> str:
@@ -464,10 +650,10 @@ class Fold:
         """SQL struct that orders a model's rows within the group."""
         parts = {name: quoted(name) for name in group.sequence}
         if group.keeps_tie:
-            parts[TIE + group.name] = _struct({name: quoted(name) for name in group.tie_break})
+            parts[TIE + group.name] = named_struct({name: quoted(name) for name in group.tie_break})
         else:
             parts |= {name: quoted(name) for name in group.tie_break}
-        return _struct(parts)
+        return named_struct(parts)
 
     def _lifted_group(self, group: Group) -> dict[str, str]:
         takes = self._takes(group)
@@ -476,7 +662,7 @@ class Fold:
             passed = self.row_kind and not self._retracts(group)
             columns[name] = f"case when {takes} then {quoted(name)} end" if passed else quoted(name)
         if group.keeps_tie:
-            tie = _struct({name: quoted(name) for name in group.tie_break})
+            tie = named_struct({name: quoted(name) for name in group.tie_break})
             columns[TIE + group.name] = f"case when {takes} then {tie} end"
         if self._retracts(group):
             columns[UPSERT + group.name] = f"case when {takes} then {self._is_upsert} end"
@@ -500,14 +686,14 @@ class Fold:
             signed_value = f"if({self._is_upsert}, {wide}, -{wide})" if signed else wide
             return {name: f"case when {takes} then {signed_value} end"}
         if one.netted:
-            counted = f"array({_struct({'value': value, 'net_count': sign})})"
+            counted = f"array({named_struct({'value': value, 'net_count': sign})})"
             return {STATE + name: f"case when {takes} and {value} is not null then {counted} end"}
         if one.function == "collect":
             return {
                 STATE + name: f"case when {takes} and {value} is not null then array({value}) end"
             }
         if one.function == "listagg":
-            entry = _struct({"place": self._order(group), "value": value})
+            entry = named_struct({"place": self._order(group), "value": value})
             return {
                 STATE + name: f"case when {takes} and {value} is not null then array({entry}) end"
             }
@@ -527,10 +713,10 @@ class Fold:
 
     def _first_entry(self, group: Group, value: str) -> str:
         sequence = group.sequence or group.tie_break
-        parts = {"sequence": _struct({name: quoted(name) for name in sequence})}
+        parts = {"sequence": named_struct({name: quoted(name) for name in sequence})}
         if self._breaks_ties(group):
-            parts["tie"] = _struct({name: quoted(name) for name in group.tie_break})
-        return _struct(parts | {"value": value})
+            parts["tie"] = named_struct({name: quoted(name) for name in group.tie_break})
+        return named_struct(parts | {"value": value})
 
     @staticmethod
     def _breaks_ties(group: Group) -> bool:
@@ -557,7 +743,7 @@ class Fold:
                 if self._retracts(group):
                     fields.append(UPSERT + group.name)
                 fields += self._plain(group)
-                newest = _struct({name: quoted(name) for name in fields})
+                newest = named_struct({name: quoted(name) for name in fields})
                 made[last] = f"max(case when {group.is_there} then {newest} end)"
                 for name in fields:
                     columns[name] = f"{quoted(last)}.{quoted(name)}"
@@ -575,7 +761,7 @@ class Fold:
             made |= inner
             columns |= outer
         keys = ", ".join(map(quoted, self.key))
-        return _select(columns, f"({_select(made, rows)}\ngroup by {keys}) as fold__made")
+        return select_text(columns, f"({select_text(made, rows)}\ngroup by {keys}) as fold__made")
 
     def _combined_aggregate(
         self, name: str, one: Aggregate
@@ -603,7 +789,7 @@ class Fold:
             }
         if one.function in ("last_value", "last_non_null_value"):
             last, order = HIDDEN + "last__of__" + name, quoted(ORDER + name)
-            entry = _struct({"place": order, "value": value})
+            entry = named_struct({"place": order, "value": value})
             stays = "true"
             if self._resets(group) and not one.ignore_retract:
                 deleted = quoted(DELETED + group.name)
@@ -628,9 +814,11 @@ class Fold:
             for name in self.types
         }
         removed = " or ".join(self._is_removed(group) for group in self._removing())
-        query = _select(columns, rows) + (f"\nwhere not ({removed})" if removed else "")
+        query = select_text(columns, rows) + (f"\nwhere not ({removed})" if removed else "")
         if self.keep_when:
             query = f"select *\nfrom ({query}) as fold__finished\nwhere {self.keep_when}"
+        if self.derived:
+            query = f"with {FOLDED_ROWS} as (\n{query}\n)\n\n{self.derived.sql}"
         return query
 
     @staticmethod
@@ -651,17 +839,6 @@ class Fold:
         if one.function == "first_value":
             return f"{state}.value"
         return quoted(name)
-
-    def folded(self, rows: str, run_count: int) -> str:
-        """Query of the rows that a reader sees, from the state rows of runs.
-
-        Args:
-            rows: SQL text for a `from`: the runs.
-            run_count: how many there are; of a single one the rows are read as they are.
-        """
-        if run_count == 1:
-            return self.finished(rows)
-        return self.finished(f"({self.combined(rows)}) as fold__combined")
 
     def purged(self, rows: str, runs: str) -> str:
         """Query of the combined state rows of all runs that have to be kept.
@@ -698,57 +875,6 @@ class Fold:
         condition = " or ".join(f"coalesce({one}, false)" for one in gone)
         return f"select *\nfrom ({rows}) as fold__kept\nwhere not ({condition})"
 
-    # ---- runs ----------------------------------------------------------------------------
-
-    @property
-    def partitions(self) -> str:
-        """Partitioning of the table of runs, as SQL."""
-        return f"{LEVEL}, {self._bucket('bucket')}"
-
-    def _bucket(self, function: str) -> str:
-        return f"{function}({self.buckets}, {quoted(self.bucket_by)})"
-
-    def written(self, rows: str, level: int, columns: Iterable[Any]) -> str:
-        """Query of a run as its files shall hold it: bucket by bucket, each sorted by key.
-
-        Args:
-            rows: SQL text for a `from`: combined state rows.
-            columns: the columns of the table of runs but for the level, in its order.
-        """
-        names = "".join(f",\n    {quoted(one.name)}" for one in columns)
-        bucket = self._bucket("system.bucket")
-        keys = ", ".join(map(quoted, self.key))
-        return (
-            f"select\n    cast({level} as int) as {LEVEL}{names}\nfrom {rows}\n"
-            f"distribute by {bucket}\nsort by {bucket}, {keys}"
-        )
-
-    def merged(self, runs: str, level: int, whole: bool) -> str:
-        """Query of the state rows that the runs up to a level come to.
-
-        Args:
-            runs: SQL text for a `from`.
-            whole: whether these are all runs: what no later row can need goes.
-        """
-        rows = self.combined(f"{runs} where {LEVEL} <= {level}")
-        return self.purged(rows, runs) if whole else rows
-
-    def level_of(self, rows: int) -> int:
-        """Size class of a run: 0 below tier_rows, then one more for each factor tier_runs."""
-        if rows < self.tier_rows:
-            return 0
-        return 1 + int(math.log(rows / self.tier_rows, self.tier_runs) + 1e-9)
-
-    def level_to_compact(self, runs: Sequence[Sequence[int]]) -> int | None:
-        """The highest level that holds too many runs: it and those below it become one.
-
-        Args:
-            runs: (level, rows) of each run.
-        """
-        levels = [level for level, _ in runs]
-        full = [one for one in set(levels) if levels.count(one) >= self.tier_runs]
-        return max(full, default=None)
-
     def signature(self) -> str:
         """What the stored state rows depend on, as JSON; see `changed_since`."""
         groups = {
@@ -762,7 +888,7 @@ class Fold:
             columns[name] = [self._group_of(name).name, how]
         whole = {
             "unique_key": self.key,
-            "buckets": [self.bucket_by, self.buckets],
+            "partition_by": list(map(str, self.partition_by)),
             "groups": groups,
             "columns": columns,
         }
@@ -773,9 +899,9 @@ class Fold:
         dropped columns and groups are no difference."""
         old, new = json.loads(signature), json.loads(self.signature())
         told = [
-            f"{name} was {json.dumps(old[name])}, is {json.dumps(new[name])}"
-            for name in ("unique_key", "buckets")
-            if old[name] != new[name]
+            f"{name} was {json.dumps(old.get(name))}, is {json.dumps(new[name])}"
+            for name in ("unique_key", "partition_by")
+            if old.get(name) != new[name]
         ]
         for part, what in (("groups", "group"), ("columns", "column")):
             for name in old[part].keys() & new[part].keys():
@@ -787,6 +913,57 @@ class Fold:
         return sorted(told)
 
 
+def run_setting_problems(where: str, setting: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the settings of how the runs lie."""
+    problems = []
+    for name, least in (("buckets", 1), ("tier_runs", 2), ("tier_rows", 1)):
+        problems += _whole_number_problems(where, setting, name, least)
+    if not isinstance(setting["bucket_by"], (str, type(None))):
+        problems.append(f"{where}.bucket_by must be a text, got {setting['bucket_by']!r}")
+    return problems
+
+
+def _whole_number_problems(
+    where: str, setting: Mapping[str, Any], name: str, least: int = 1
+) -> list[str]:
+    value = setting[name]
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return []
+    return [f"{where}.{name} must be a whole number from {least}, got {value!r}"]
+
+
+def partition_setting(
+    where: str, setting: Mapping[str, Any], key: tuple[str, ...], problems: list[str]
+) -> tuple[Transform, ...]:
+    """How the runs are partitioned below their level, as partition_by or buckets say."""
+    given = setting["partition_by"]
+    if given is None:
+        column = setting["bucket_by"] or (key[0] if key else "")
+        return (Transform("bucket", column, setting["buckets"]),)
+    if setting["bucket_by"] is not None or setting["buckets"] != SETTINGS["buckets"]:
+        problems.append(
+            f"{where}.partition_by says what buckets and bucket_by say; take one of them"
+        )
+    found = []
+    for text in given if isinstance(given, (list, tuple)) and given else [given]:
+        try:
+            found.append(Transform.read(text))
+        except ValueError as exc:
+            problems.append(f"{where}.partition_by {exc}")
+    return tuple(found)
+
+
+def partition_problems(
+    where: str, partition_by: Iterable[Transform], key: Sequence[str]
+) -> list[str]:
+    """Transforms of columns that aren't the key's."""
+    return [
+        f"{where}.partition_by: {one} must be of a column of the key, which are {', '.join(key)}"
+        for one in partition_by
+        if key and one.column not in key
+    ]
+
+
 def _group(
     name: str, setting: Mapping[str, Any], columns: Any, where: str, problems: list[str]
 ) -> Group:
@@ -794,7 +971,7 @@ def _group(
     given = {"sequence": setting.get("sequence", ()), "columns": columns}
     given["tie_break"] = setting.get("tie_break", ())
     for part, value in given.items():
-        names = _names(value)
+        names = names_in(value)
         if names is None:
             problems.append(f"{where}.{part} must be a list of columns, got {value!r}")
         parts[part] = names or ()
@@ -803,6 +980,24 @@ def _group(
             f"{where}.on_delete must be one of {', '.join(ON_DELETE)}, got {setting['on_delete']!r}"
         )
     return Group(name, on_delete=setting["on_delete"], **parts)
+
+
+def _derived(declared: Any, key: tuple[str, ...], problems: list[str]) -> Derived | None:
+    if declared is None:
+        return None
+    given = declared if isinstance(declared, Mapping) else {}
+    by, own_key = names_in(given.get("by", ())), names_in(given.get("key", ()))
+    sql = given.get("sql")
+    if given.keys() != {"by", "key", "sql"} or not by or not own_key or not isinstance(sql, str):
+        problems.append(
+            "fold.derived must be {by: columns of the key, key: columns of the derived rows, sql: "
+            f"a query from {FOLDED_ROWS}}}, got {declared!r}"
+        )
+        return None
+    for name in by:
+        if name not in key:
+            problems.append(f"fold.derived.by: {name} is no column of the key, {listed(key)} are")
+    return Derived(by, own_key, sql.strip())
 
 
 def _aggregates(declared: Any, problems: list[str]) -> dict[str, Aggregate]:
@@ -845,11 +1040,11 @@ def _net(state: str) -> str:
     return f"filter({whole}, one -> one.net_count <> 0)"
 
 
-def _struct(parts: Mapping[str, str]) -> str:
+def named_struct(parts: Mapping[str, str]) -> str:
     return f"named_struct({', '.join(f'{literal(name)}, {one}' for name, one in parts.items())})"
 
 
-def _select(columns: Mapping[str, str], rows: str) -> str:
+def select_text(columns: Mapping[str, str], rows: str) -> str:
     lines = ",\n".join(
         f"    {one}" if one == quoted(name) else f"    {one} as {quoted(name)}"
         for name, one in columns.items()
@@ -857,5 +1052,5 @@ def _select(columns: Mapping[str, str], rows: str) -> str:
     return f"select\n{lines}\nfrom {rows}"
 
 
-def _list(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"

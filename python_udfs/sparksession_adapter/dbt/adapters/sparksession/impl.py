@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,10 +41,13 @@ from dbt.adapters.sparksession.inputs import (
     period_starts,
     periods_predicate,
 )
+from dbt.adapters.sparksession.joins import JoinModels
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
+from dbt.adapters.sparksession.ranges import ColumnRanges
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, History, Snapshot
+from dbt.adapters.sparksession.transforms import Transform
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -50,6 +55,7 @@ from dbt_common.invocation import get_invocation_id
 logger = AdapterLogger("Spark")
 
 MISSING = ("SCHEMA_NOT_FOUND", "NoSuchNamespaceException", "Namespace does not exist")
+DECLARED_PROPERTY = "dbt.declared"  # hash of what a seed or snapshot was declared as
 NO_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTableException", "VIEW_NOT_FOUND")
 
 
@@ -120,7 +126,20 @@ def _cell_text(cell: Any) -> str | None:
     return f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
 
 
-class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
+class _ConfigOf:
+    """`config` in the SQL of a view that is rendered for another node: what it sets is known."""
+
+    def __init__(self, config: dict) -> None:
+        self._config = config
+
+    def __call__(self, *_: Any, **__: Any) -> str:
+        return ""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._config.get(name, default)
+
+
+class SparkSessionAdapter(FoldedTables, ChangeReads, JoinModels, ColumnRanges, SparkAdapter):
     Relation = SparkSessionRelation
     ConnectionManager = SparkSessionConnectionManager
 
@@ -210,6 +229,9 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
         }
         return History(rows[0].head if rows else None, known)
 
+    def _input_history(self, table: str) -> History:
+        return self.inputs.history(table, self.history)
+
     @available
     def pinned(self, model: dict, relation: SparkSessionRelation, context: dict) -> Any:
         """`relation` as of the snapshot that this run pinned it to."""
@@ -227,6 +249,15 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
         # "first" reads all, but refuses at once what the next run would refuse
         anew = self.inputs.of(model["unique_id"]).anew or not incremental
         return self._read(model, relation, "first" if anew else "new", context)
+
+    @available
+    def tested_model(self, model: dict) -> dict:
+        """A context's `model`; of a unit test the model that it tests, with columns and config."""
+        tested = model.get("tested_node_unique_id")
+        if tested is None:
+            return model
+        manifest: Any = self.get_macro_resolver()
+        return manifest.nodes[tested].to_dict()
 
     @available
     def reads_whole(self, model: dict) -> bool:
@@ -409,6 +440,10 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
             return relation.replace(reading=f"(\n{sql}\n)")
         return relation.replace(reading=self._read_table(model, relation, mode, as_of))
 
+    def _relation_of_node(self, node: dict) -> Any:
+        identifier = node.get("alias") or node.get("identifier")
+        return self.Relation.create(schema=node["schema"], identifier=identifier)
+
     @staticmethod
     def _node_of(relation: Any, graph: dict) -> dict | None:
         for node in graph["nodes"].values():
@@ -419,25 +454,36 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
     def _render_view(
         self, model: dict, node: dict, mode: str, context: dict, as_of: Any = None
     ) -> str:
-        """A view's own SQL over pinned inputs: a view has no snapshots, its inputs have."""
+        """A view's own SQL over pinned inputs: a view has no snapshots, its inputs have.
+
+        Its seeds are looked up, whole, also for new rows. A seed that changed may change any row.
+        """
+
+        nodes = context["graph"]["nodes"]
+        parents = [nodes[one] for one in node["depends_on"]["nodes"] if one in nodes]
+        seeds = [one for one in parents if one["resource_type"] == "seed"]
+        for seed in seeds:
+            self._read(model, self._relation_of_node(seed), "all", context, as_of)
+        inputs = self.inputs.of(model["unique_id"])
+        reads = [inputs.reads.get(self._relation_of_node(seed).render()) for seed in seeds]
+        if mode == "new" and any(one is not None and one.recorded != one.pinned for one in reads):
+            logger.info(f"{node['name']}: a seed changed since the last commit: reading all rows")
+            inputs.reads_whole, mode = True, "all"
 
         def resolve(kind: str, name: str) -> Any:
             known = context["graph"]["nodes" if kind == "ref" else "sources"]
             for unique_id in node["depends_on"]["nodes"]:
                 parent = known.get(unique_id)
                 if parent is not None and parent["name"] == name:
-                    found = self.Relation.create(
-                        schema=parent["schema"],
-                        identifier=parent.get("alias") or parent.get("identifier"),
-                    )
-                    return self._read(model, found, mode, context, as_of)
+                    how = "all" if parent in seeds else mode
+                    return self._read(model, self._relation_of_node(parent), how, context, as_of)
             raise CompilationError(f"{node['name']}: {kind} to unknown {name!r}")
 
         own = dict(context)
         own |= {
             "ref": lambda *names, **_: resolve("ref", names[-1]),
             "source": lambda *names: resolve("source", names[-1]),
-            "config": lambda *_, **__: "",
+            "config": _ConfigOf(node["config"]),
             "model": node,
         }
         own["context"] = own
@@ -446,7 +492,7 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
     def _read_table(self, model: dict, relation: Any, mode: str, as_of: Any = None) -> str:
         table = relation.name_only.render()
         inputs = self.inputs.of(model["unique_id"])
-        history = self.history(table)
+        history = self._input_history(table)
         if history.head is None:  # a table without a commit, or none at all: Spark will say
             return table
         pinned = None
@@ -490,7 +536,7 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
         table = stored_table(node.schema, node.alias, config.get("materialized"))
         inputs = self.inputs.of(unique_id)
         own = own_session(self.config.credentials)
-        own.reset()
+        own.reset(but=inputs.kept)
         conf = own.session.conf
         checksum = getattr(getattr(node, "checksum", None), "checksum", "")
         properties = {
@@ -505,14 +551,17 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
         # where other tables are read too, it would put each of their partitions into one task
         if inputs.reads and all(table.endswith(RUNS_SUFFIX) for table in inputs.reads):
             self.group_reads()
-        return table, Progress(own.session, node.name)
+        return table, Progress(own.session, node.name), inputs
 
     def post_model_hook(self, config: Any, context: Any) -> None:
         if context is None:
             return
-        table, progress = context
+        table, progress, inputs = context
         progress.stop()
         self.inputs.built(table)
+        for rows in inputs.kept.values():
+            rows.unpersist()
+        inputs.kept.clear()
         own_session(self.config.credentials).reset()
 
     @available
@@ -535,7 +584,7 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
         for unique_id in model["depends_on"]["nodes"]:
             node = graph["nodes"].get(unique_id) or graph["sources"].get(unique_id)
             if node is not None:
-                names.add(f"{node['schema']}.{node.get('alias') or node.get('identifier')}")
+                names.add(self._relation_of_node(node).render())
         return inputs.unchanged and names <= inputs.relations
 
     @available
@@ -615,10 +664,62 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, SparkAdapter):
         return total
 
     @available
+    def partition_values(self, partition_by: str | list[str]) -> list[str]:
+        """SQL expressions of a row's partition, from a model's `partition_by`."""
+        given = [partition_by] if isinstance(partition_by, str) else partition_by
+        try:
+            return [Transform.read(one).value for one in given]
+        except ValueError as exc:
+            raise CompilationError(f"partition_by {exc}") from exc
+
+    @available
     def result_view(self, model: dict) -> str:
         return result_view(model["alias"])
 
-    # ---- seeds ---------------------------------------------------------------------------
+    # ---- seeds and snapshots -------------------------------------------------------------
+
+    def _is_declared_so(self, node: dict, relation: Any) -> bool:
+        """Whether the newest commit of a node's table was made by the same declaration and file;
+        the node's next commit will tell its own."""
+        told = [node[key] for key in ("checksum", "config", "description", "columns", "raw_code")]
+        text = json.dumps(told, sort_keys=True, default=str)
+        declared = hashlib.sha256(text.encode()).hexdigest()
+        self.set_snapshot_property(DECLARED_PROPERTY, declared)
+        own = self.history(relation.name_only.render())
+        self.inputs.of(node["unique_id"]).own = own
+        newest = own.snapshots.get(own.head)
+        return newest is not None and newest.summary.get(DECLARED_PROPERTY) == declared
+
+    @available
+    def snapshot_is_taken(self, model: dict, relation: Any, context: dict) -> bool:
+        """Whether the snapshot's table has been compared with all inputs as they are now.
+
+        Of inputs that are neither Iceberg tables nor views of the project nobody knows: no.
+        """
+        same = self._is_declared_so(model, relation)
+        inputs = self.inputs.of(model["unique_id"])
+        graph = context["graph"]
+        for unique_id in model["depends_on"]["nodes"]:
+            parent = graph["nodes"].get(unique_id) or graph["sources"][unique_id]
+            self._read(model, self._relation_of_node(parent), "all", context)
+        known = set(inputs.reads)
+        for node in graph["nodes"].values():
+            if node["config"].get("materialized") in ("view", FOLDED):
+                known.add(f"{node['schema']}.{node['alias']}")
+        self.record_inputs(model)
+        if not (same and inputs.relations <= known and self.nothing_new(model, graph)):
+            return False
+        for read in inputs.reads.values():
+            read.rows = 0
+        return True
+
+    @available
+    def seed_is_loaded(self, model: dict, relation: Any) -> bool:
+        """Whether the newest commit of the seed's table loaded the seed as it is now.
+
+        dbt doesn't look into files above 1 MB: those are loaded again.
+        """
+        return self._is_declared_so(model, relation) and model["checksum"]["name"] != "path"
 
     @available
     def stage_seed(self, view: str, table: Any) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 from urllib.parse import unquote_plus
 
 from dbt.adapters.sparksession.connections import literal
@@ -61,6 +62,9 @@ class ModelInputs:
         relations: names (schema.name) of the tables and views that it reads by a pin.
         ranges: table -> the range of snapshots whose appended rows its query reads.
         properties: what its next commit says beside run, code and inputs.
+        kept: temporary view -> the rows that are kept for it until the model is built.
+        asks_ranges: whether its query shall name the ranges of what it touches.
+        batch_rows: about how many rows its run has; None: as many as it reads.
     """
 
     reads: dict[str, Read] = field(default_factory=dict)
@@ -77,6 +81,9 @@ class ModelInputs:
     relations: set[str] = field(default_factory=set)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
+    asks_ranges: bool = False
+    batch_rows: int | None = None
 
     def may_read_range(self, table: str, first: int, last: int) -> bool:
         """Whether the model's query may read the rows appended to a table between two snapshots.
@@ -106,6 +113,7 @@ class Inputs:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._pins: dict[str, int] = {}
+        self._histories: dict[str, History] = {}
         self._models: dict[str, ModelInputs] = {}
 
     def of(self, model_id: str) -> ModelInputs:
@@ -121,10 +129,22 @@ class Inputs:
         with self._lock:
             return self._pins.get(table)
 
+    def history(self, table: str, ask: Callable[[str], History]) -> History:
+        """Commits of an input; asked for once as long as the run doesn't write it."""
+        with self._lock:
+            known = self._histories.get(table)
+        if known is None:
+            known = ask(table)
+            if known.head is not None:
+                with self._lock:
+                    known = self._histories.setdefault(table, known)
+        return known
+
     def built(self, table: str) -> None:
         """This run wrote `table`: readers after it take what it wrote."""
         with self._lock:
             self._pins.pop(table, None)
+            self._histories.pop(table, None)
 
 
 def asked_partitions(column: str, days: Iterable[str]) -> set[str]:

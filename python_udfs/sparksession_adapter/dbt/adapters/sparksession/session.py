@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -255,8 +255,12 @@ class OwnSession:
                 self.session.conf.set(key, value)
         self.settings = dict(self.session.conf.getAll)
 
-    def reset(self) -> None:
-        """Undo what the last node left behind: changed settings and temporary views."""
+    def reset(self, but: Container[str] = ()) -> None:
+        """Undo what the last node left behind: changed settings and temporary views.
+
+        Args:
+            but: names of views that stay.
+        """
         now = dict(self.session.conf.getAll)
         for key in now.keys() - self.settings.keys():
             self.session.conf.unset(key)
@@ -267,7 +271,9 @@ class OwnSession:
             catalog = self.session._jsparkSession.sessionState().catalog()
             views = catalog.listLocalTempViews("*")
             for index in range(views.size()):
-                self.session.catalog.dropTempView(views.apply(index).table())
+                name = views.apply(index).table()
+                if name not in but:
+                    self.session.catalog.dropTempView(name)
 
 
 class _Lease:

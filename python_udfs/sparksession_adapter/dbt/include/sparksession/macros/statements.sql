@@ -29,7 +29,7 @@
         {{- query -}}
     {%- else -%}
         {%- set partition_by = config.get('partition_by') or [] -%}
-        {%- set columns = [partition_by] if partition_by is string else partition_by -%}
+        {%- set columns = adapter.partition_values(partition_by) -%}
         {%- set then_by = [sort_by] if sort_by is string else sort_by -%}
         select * from (
         {{ query }}

@@ -34,6 +34,7 @@
         {%- endcall -%}
     {%- endif -%}
     {%- set is_unchanged = not make_anew and adapter.nothing_new(model, graph) -%}
+    {%- set replace_all = false -%}
     {%- if is_unchanged -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
             -- no input has changed since the last commit
@@ -52,23 +53,25 @@
                 {%- set select_sql = adapter.rendered_anew(model, context) -%}
             {%- endif -%}
         {%- endif -%}
-        {%- do adapter.record_inputs(model) -%}
-        {%- call statement('create_staging_relation') -%}
-            {{ create_temporary_view(staging_relation, select_sql) }}
-        {%- endcall -%}
-        {%- set batch = adapter.fold_batch(
-            model, staging_relation, make_anew, on_schema_change
+        {%- set batch = _staged_batch(
+            select_sql, staging_relation, state_relation, make_anew, on_schema_change
         ) -%}
-        {%- call statement('create_state_relation') -%}
-            {{ create_temporary_view(state_relation, batch.state_rows) }}
-        {%- endcall -%}
         {%- set columns = adapter.get_columns_in_relation(state_relation) -%}
         {%- if not make_anew -%}
-            {%- if not replace_all and adapter.run_count(model) == 1 -%}
-                {# its view reads a single run as it is: not so once there is a second #}
-                {% do _fold_runs(target_relation, existing_relation, adapter.stored_sql(model, 2)) %}
+            {%- set changed = _changed_columns(runs_relation, columns) -%}
+            {% do alter_relation_add_remove_columns(runs_relation, changed.new, []) %}
+            {%- if changed.gone or (not replace_all and adapter.run_count(model) == 1) -%}
+                {# what readers see must not name columns that go, and reads a single run as it is:
+                   not so once there is a second #}
+                {% do _fold_runs(
+                    target_relation, existing_relation, batch.fold.folded(runs_relation.render(), 2)
+                ) %}
             {%- endif -%}
-            {%- set columns = _fit_columns(runs_relation, columns) -%}
+            {% do alter_relation_add_remove_columns(runs_relation, [], changed.gone) %}
+            {%- set columns = changed.known -%}
+            {%- if changed.new or changed.gone -%}
+                {%- set columns = _columns_of_runs(runs_relation) -%}
+            {%- endif -%}
         {%- endif -%}
         {%- set level = adapter.announce_run(model, batch.fold, make_anew or replace_all) -%}
         {%- call statement('main') -%}
@@ -88,9 +91,21 @@
         {%- endcall -%}
         {% do _store_commit_report(runs_relation) %}
     {%- endif -%}
-    {%- set written = _merge_runs(runs_relation) or not is_unchanged -%}
-    {%- if written -%}
-        {% do _fold_runs(target_relation, existing_relation, adapter.stored_sql(model)) %}
+    {%- set rebuilt = false -%}
+    {%- if not make_anew and not replace_all -%}
+        {%- set rebuilt = _rebuild_range(
+            target_relation,
+            existing_relation,
+            runs_relation,
+            staging_relation,
+            state_relation,
+            on_schema_change,
+        ) -%}
+    {%- endif -%}
+    {%- set written = _merge_runs(runs_relation) or rebuilt or not is_unchanged -%}
+    {%- set folded_sql = adapter.stored_sql(model) -%}
+    {%- if written or adapter.reads_otherwise(existing_relation, folded_sql) -%}
+        {% do _fold_runs(target_relation, existing_relation, folded_sql) %}
     {%- endif -%}
 
     {# grants and docs #}
@@ -112,20 +127,35 @@
     )) %}
 {% endmacro %}
 
-{# Gives the table of runs the columns of the state rows, and takes the others; all its columns. #}
-{% macro _fit_columns(runs_relation, state_columns) %}
+{# The rows of a query as a batch, whose state rows are in `state_relation`; nothing is written yet. #}
+{% macro _staged_batch(
+    select_sql, staging_relation, state_relation, make_anew, on_schema_change
+) %}
+    {%- do adapter.record_inputs(model) -%}
+    {%- call statement('create_staging_relation') -%}
+        {{ create_temporary_view(staging_relation, select_sql) }}
+    {%- endcall -%}
+    {%- set batch = adapter.fold_batch(model, staging_relation, make_anew, on_schema_change) -%}
+    {%- call statement('create_state_relation') -%}
+        {{ create_temporary_view(state_relation, batch.state_rows) }}
+    {%- endcall -%}
+    {%- do adapter.check_reading(batch.fold, state_relation) -%}
+    {% do return(batch) %}
+{% endmacro %}
+
+{# Columns that the state rows have and the table of runs hasn't, and the other way: {known, new, gone}. #}
+{% macro _changed_columns(runs_relation, state_columns) %}
     {%- set known = _columns_of_runs(runs_relation) -%}
     {%- set names = known | map(attribute='name') | list -%}
     {%- set states = state_columns | map(attribute='name') | list -%}
-    {%- set new = state_columns | rejectattr('name', 'in', names) | list -%}
-    {%- set gone = known | rejectattr('name', 'in', states) | list -%}
-    {%- if not new and not gone -%}
-        {% do return(known) %}
-    {%- endif -%}
-    {% do alter_relation_add_remove_columns(runs_relation, new, gone) %}
-    {% do return(_columns_of_runs(runs_relation)) %}
+    {% do return({
+        'known': known,
+        'new': state_columns | rejectattr('name', 'in', names) | list,
+        'gone': known | rejectattr('name', 'in', states) | list,
+    }) %}
 {% endmacro %}
 
+{# Columns of the state rows in the table of runs, in its order. #}
 {% macro _columns_of_runs(runs_relation) %}
     {% do return(
         adapter.get_columns_in_relation(runs_relation) | rejectattr('name', 'eq', 'run_level')
@@ -156,6 +186,49 @@
     {% do return(true) %}
 {% endmacro %}
 
+{#
+    Of a zipper with `--vars 'rebuild: {from: .., to: ..}'`: what is stored of changes of that time is
+    replaced by what the log says of it now, the rest isn't touched. First the changes are added,
+    which changes nothing where they are right, then the others of that time go: a run that stops
+    in between is made good by the next one with the same vars.
+#}
+{% macro _rebuild_range(
+    target_relation,
+    existing_relation,
+    runs_relation,
+    staging_relation,
+    state_relation,
+    on_schema_change
+) %}
+    {%- set range = adapter.range_to_rebuild(model, var('rebuild', none)) -%}
+    {%- if range is none -%}
+        {%- do return(false) -%}
+    {%- endif -%}
+    {%- set batch = _staged_batch(
+        'select * from (' ~ adapter.rendered_anew(model, context) ~ ') where ' ~ range,
+        staging_relation,
+        state_relation,
+        false,
+        on_schema_change,
+    ) -%}
+    {# there are two runs from now on, if not before #}
+    {% do _fold_runs(target_relation, existing_relation, batch.fold.folded(runs_relation.render(), 2)) %}
+    {%- set level = adapter.announce_rebuilt(model, batch.fold) -%}
+    {%- call statement('rebuild_range') -%}
+        insert into {{ runs_relation }}
+        {{ batch.fold.written(
+            state_relation.render(), level, _columns_of_runs(runs_relation)
+        ) }}
+    {%- endcall -%}
+    {% do adapter.has_committed(model) %}
+    {% do adapter.announce_rebuilt(model, batch.fold, level) %}
+    {%- call statement('drop_range') -%}
+        delete from {{ runs_relation }} where run_level > {{ level }} and {{ range }}
+    {%- endcall -%}
+    {% do adapter.has_committed(model) %}
+    {%- do return(true) -%}
+{% endmacro %}
+
 {# Writes the view that readers see. #}
 {% macro _fold_runs(target_relation, existing_relation, select_sql) %}
     {% do _drop_if_other_kind(existing_relation, 'view') %}
@@ -166,7 +239,8 @@
 
 {# As dbt's own, and of folded models whether their runs are there. #}
 {% macro is_incremental() %}
-    {%- if not execute -%}
+    {#- a unit test has no relation of its own -#}
+    {%- if not execute or this is none -%}
         {%- do return(false) -%}
     {%- endif -%}
     {%- set kind = model.config.materialized -%}

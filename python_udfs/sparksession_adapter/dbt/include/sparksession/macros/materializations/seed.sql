@@ -18,21 +18,31 @@
     {{ run_hooks(pre_hooks) }}
 
     {# build: the cells go in as data, never as SQL; the table is replaced in one commit #}
-    {%- do adapter.stage_seed(staging_relation.identifier, agate_table) -%}
-    {%- set column_types = config.get('column_types') or {} -%}
-    {%- set select_sql -%}
-        select
-            {%- for name in agate_table.column_names %}
-            {%- set type = column_types.get(name, adapter.convert_type(agate_table, loop.index0)) %}
-            cast({{ adapter.quote(name) }} as {{ type }}) as {{ adapter.quote(name) }}
-            {{- ',' if not loop.last }}
-            {%- endfor %}
-        from {{ staging_relation }}
-    {%- endset -%}
-    {%- call statement('main') -%}
-        {{ create_table_as(False, target_relation, select_sql) }}
-    {%- endcall -%}
-    {% do _store_commit_report(target_relation) %}
+    {%- set is_loaded = adapter.seed_is_loaded(model, target_relation) -%}
+    {%- if is_loaded and existing_relation is not none and not should_full_refresh() -%}
+        {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
+            -- the file is what the table was loaded from
+        {%- endcall -%}
+        {% do _store_commit_report(target_relation, changed=false) %}
+    {%- else -%}
+        {%- do adapter.stage_seed(staging_relation.identifier, agate_table) -%}
+        {%- set column_types = config.get('column_types') or {} -%}
+        {%- set select_sql -%}
+            select
+                {%- for name in agate_table.column_names %}
+                {%- set type = (
+                    column_types.get(name, adapter.convert_type(agate_table, loop.index0))
+                ) %}
+                cast({{ adapter.quote(name) }} as {{ type }}) as {{ adapter.quote(name) }}
+                {{- ',' if not loop.last }}
+                {%- endfor %}
+            from {{ staging_relation }}
+        {%- endset -%}
+        {%- call statement('main') -%}
+            {{ create_table_as(False, target_relation, select_sql) }}
+        {%- endcall -%}
+        {% do _store_commit_report(target_relation) %}
+    {%- endif -%}
 
     {# grants and docs #}
     {% do apply_grants(

@@ -14,10 +14,17 @@
     {{ run_hooks(pre_hooks) }}
 
     {# build #}
-    {%- set strategy = strategy_dispatch(config.get('strategy'))(
-        model, 'snapshotted_data', 'source_data', model['config'], existing_relation is not none
-    ) -%}
-    {%- if existing_relation is none -%}
+    {%- set is_taken = adapter.snapshot_is_taken(model, target_relation, context) -%}
+    {%- if not is_taken -%}
+        {%- set strategy = strategy_dispatch(config.get('strategy'))(
+            model, 'snapshotted_data', 'source_data', model['config'], existing_relation is not none
+        ) -%}
+    {%- endif -%}
+    {%- if is_taken -%}
+        {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
+            -- no input has changed since the last commit
+        {%- endcall -%}
+    {%- elif existing_relation is none -%}
         {%- call statement('main') -%}
             {{ create_table_as(
                 False, target_relation, build_snapshot_table(strategy, model['compiled_code'])
@@ -50,7 +57,7 @@
             {{ _snapshot_merge(target_relation, staging_relation, insert_columns, meta_columns) }}
         {%- endcall -%}
     {%- endif -%}
-    {% do _store_commit_report(target_relation) %}
+    {% do _store_commit_report(target_relation, changed=not is_taken) %}
 
     {# grants and docs #}
     {% do apply_grants(

@@ -1,0 +1,254 @@
+{#
+    The pairs of two inputs that both change, kept whole for exactly the rows that a change touches.
+    The other joins are this one with a condition on times.
+
+        left                    right                     the join, kind left
+        order  user             coupon  used_order        order  coupon
+        1      77               901     1                 1      901
+        2      78               902     1                 1      902
+                                                          2      null
+
+        then 903 comes for order 2, and 902 goes:
+                                                          1      901      as it was, not written
+                                                          1      902      -D
+                                                          2      null     -D
+                                                          2      903      +I
+
+    For a model that is
+        config(materialized='folded', unique_key=<the left key, the right key>,
+            fold={'sequence': ['run_number'], 'row_kind': 'row_kind'})
+    Its rows are pairs; of kind left a left row without a partner is one with nulls. `run_number`
+    grows with each of its commits, so that what a later run says of a pair counts. A full refresh
+    numbers all pairs anew, which who reads the model's changes is told as well.
+
+    A run looks up the left rows that changed and those that match a right row that changed, old or
+    new; joins these anew with what both sides are now, and writes what differs from the pairs that
+    they had. Late rows, deletes and changed keys are changes like any other.
+
+    Equal values match by `=`: null matches nothing. A side's key has to tell its rows apart: of
+    rows that share one the greatest is taken. `condition` is further SQL over left_row and
+    right_row, every column with that name before it.
+
+    Cost: the new rows of both sides; the left rows that they touch and those rows' right partners,
+    by ranges of their keys (columns of `on`, numbers and times) that let Iceberg leave files out.
+    Where a right row changes, its left rows are looked for by the columns of `on` and the times: in
+    a folded left side whose key doesn't hold them, first for keys in the runs as they lie, whose
+    files are left out by the times' ranges if they follow the key, then for the rows of these keys.
+#}
+{% macro repaired_join(left, right, on, kind='inner', condition=none) -%}
+    {{- _joined({
+        'form': 'repaired_join',
+        'left': left,
+        'right': right,
+        'on': on,
+        'kind': kind,
+        'condition': condition,
+    }) -}}
+{%- endmacro %}
+
+{% macro _joined(declared) -%}
+    {%- if execute -%}
+        {%- set join = adapter.declared_join(model, declared, context) -%}
+        {#- in a unit test, whose inputs are CTEs, there is no model that it adds to -#}
+        {%- set adds = not join.left.relation.is_cte and is_incremental() -%}
+        {%- set number = adapter.announce_join(model, join, adds) -%}
+        {%- set left = pinned(join.left.relation) -%}
+        {%- set right = pinned(join.right.relation) -%}
+        {%- set new_left = new_changes(join.left.relation, by=join.left.key) -%}
+        {%- set new_right = new_changes(join.right.relation, by=join.right.key) -%}
+        {%- if adapter.joins_anew(model, adds) -%}
+            {%- do _warn_of_skew(join, left, right) -%}
+            {{- _pairs(join, left, right, number) -}}
+        {%- else -%}
+            {{- _changed_pairs(join, [left, new_left], [right, new_right], number) -}}
+        {%- endif -%}
+    {%- endif -%}
+{%- endmacro %}
+
+{# The query of all pairs; with a number it tells them as those of a run. #}
+{% macro _pairs(join, left, right, number=none) -%}
+    select
+        {%- for column, name in join.left.columns.items() %}
+        left_row.{{ column }}{{ ' as ' ~ name if name != column }},
+        {%- endfor %}
+        {%- for column, name in join.right.columns.items() %}
+        right_row.{{ column }}{{ ' as ' ~ name if name != column }}
+        {{- ',' if number or not loop.last }}
+        {%- endfor %}
+        {%- if number %}
+        '+I' as row_kind,
+        {{ number }}L as run_number
+        {%- endif %}
+    from {{ left }} as left_row
+    {{ join.kind }} join {{ right }} as right_row
+        on
+            {{ join.conditions | join('\n            and ') }}
+{%- endmacro %}
+
+{#
+    What a run has to write. What it touches is asked for at once and kept, because the ranges that
+    it lies in are to stand in the query.
+#}
+{% macro _changed_pairs(join, left, right, number) -%}
+    {%- set keeps = adapter.writes(flags) and not adapter.nothing_new(model, graph) -%}
+    {%- set new_right -%}
+        (
+            select distinct {{ join.right.matched_by | join(', ') }}
+            from {{ right[1] }} as changed
+        )
+    {%- endset -%}
+    {%- set new_right = _kept(keeps, 'new_right', new_right) -%}
+    {%- set near = _near(keeps, new_right, join.wanted_left).condition -%}
+    {%- set candidates = adapter.candidate_keys(model, join, near, graph) if keeps else none -%}
+    {%- if candidates -%}
+        {%- set candidates = _kept(keeps, 'candidates', candidates) -%}
+        {%- set near = near ~ ' and ' ~ _near(keeps, candidates, join.wanted_keys).condition -%}
+    {%- endif -%}
+    {%- set touched = _kept(keeps, 'touched', _touched(join, left, new_right, near)) -%}
+    {%- set near_keys = _near(keeps, touched, join.wanted_keys) -%}
+    {%- set near_pairs = near_keys -%}
+    {%- if keeps and join.left.key != join.left.key_names -%}
+        {%- set near_pairs = _near(keeps, touched, join.wanted_pairs) -%}
+    {%- endif -%}
+    {%- set stored = adapter.get_columns_in_relation(this) | map(attribute='name') | list -%}
+    {%- set left_rows -%}
+        (
+            select held.*
+            from (
+                select {{ join.left.uses | join(', ') }}
+                from {{ left[0] }} as pinned_left
+                where {{ near_keys.condition }}
+            ) as held
+            left semi join {{ touched }} as touched on {{ _same_key(join.left.key, join.left.key) }}
+        )
+    {%- endset -%}
+    {%- set left_rows = _kept(keeps, 'left_rows', left_rows) -%}
+    {%- set near = _near(keeps, left_rows, join.wanted_right) -%}
+    {%- set right_rows -%}
+        (
+            select {{ join.right.uses | join(', ') }}
+            from {{ right[0] }} as pinned_right
+            where {{ near.condition }}
+        )
+    {%- endset -%}
+    {%- if keeps -%}
+        {%- do adapter.expect_rows(model, near_keys.row_count) -%}
+        {%- do _warn_of_skew(join, left_rows, right_rows) -%}
+    {%- endif -%}
+    with
+
+    pairs_before as (
+        select held.*
+        from (
+            select
+                {%- for name in join.columns %}
+                {{ name if name in stored else 'null as ' ~ name }}{{ ',' if not loop.last }}
+                {%- endfor %}
+            from {{ this }}
+            where {{ near_pairs.condition }}
+        ) as held
+        left semi join {{ touched }} as touched
+            on {{ _same_key(join.left.key_names, join.left.key) }}
+    ),
+
+    pairs_after as (
+        {{ _pairs(join, left_rows, right_rows) }}
+    ),
+
+    changed_pairs as (
+        {{ adapter.changed_pairs('pairs_before', 'pairs_after', join) }}
+    )
+
+    select
+        {%- for name in join.columns %}
+        {{ name }},
+        {%- endfor %}
+        row_kind,
+        {{ number }}L as run_number
+    from changed_pairs
+    where row_kind <> '-U'
+{%- endmacro %}
+
+{# The keys of the left rows that changed, or that match a right row that did. #}
+{% macro _touched(join, left, new_right, near) -%}
+    (
+        select distinct {{ join.left.key | join(', ') }}
+        from (
+            select {{ join.left.key | join(', ') }}
+            from {{ left[1] }} as changed
+            union all
+            select
+                {%- for column in join.left.key %}
+                left_row.{{ column }}{{ ',' if not loop.last }}
+                {%- endfor %}
+            from (
+                select {{ (join.left.key + join.left.matched_by) | unique | join(', ') }}
+                from {{ left[0] }} as pinned_left
+                where {{ near }}
+            ) as left_row
+            left semi join {{ new_right }} as right_row
+                on {{ join.matches }}
+        )
+    )
+{%- endmacro %}
+
+{# `held` has a touched key: nulls are keys too. #}
+{% macro _same_key(held, touched) -%}
+    {%- for one, other in zip(held, touched) -%}
+        held.{{ one }} <=> touched.{{ other }}{{ ' and ' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}
+
+{# The rows of a query for a `from`: kept until the model is built, or the query itself. #}
+{% macro _kept(keeps, name, sql) -%}
+    {%- do return(adapter.kept_rows(model, name, 'select * from ' ~ sql) if keeps else sql) -%}
+{%- endmacro %}
+
+{# Which rows of the other side may match the rows that are kept, see within_ranges. #}
+{% macro _near(keeps, rows, wanted) -%}
+    {%- set anywhere = {'condition': 'true', 'row_count': none} -%}
+    {%- do return(adapter.within_ranges(rows, wanted) if keeps else anywhere) -%}
+{%- endmacro %}
+
+{# Names the keys that have more rows than a join should multiply. #}
+{% macro _warn_of_skew(join, left, right) -%}
+    {%- set most = var('join_rows_per_key', 1000) -%}
+    {%- if adapter.writes(flags) and not join.left.relation.is_cte -%}
+        {%- set skewed_sql -%}
+            select
+                to_json(struct(
+                    {%- for column in join.on -%}
+                        left_keys.{{ column }}{{ ', ' if not loop.last }}
+                    {%- endfor -%}
+                )) as join_key,
+                left_keys.left_rows,
+                right_keys.right_rows
+            from (
+                select {{ join.on | join(', ') }}, count(*) as left_rows
+                from {{ left }} as left_row
+                group by {{ join.on | join(', ') }}
+            ) as left_keys
+            inner join (
+                select {{ join.on.values() | unique | join(', ') }}, count(*) as right_rows
+                from {{ right }} as right_row
+                group by {{ join.on.values() | unique | join(', ') }}
+            ) as right_keys
+                on
+                {%- for column, other in join.on.items() %}
+                left_keys.{{ column }} = right_keys.{{ other }}{{ ' and' if not loop.last }}
+                {%- endfor %}
+            where
+                right_keys.right_rows > 1
+                and greatest(left_keys.left_rows, right_keys.right_rows) > {{ most | int }}
+            order by cast(left_rows as double) * right_rows desc, join_key
+            limit 5
+        {%- endset -%}
+        {%- set skewed = adapter.skewed_keys(skewed_sql) -%}
+        {%- if skewed -%}
+            {%- do exceptions.warn(
+                model.name ~ ': keys with more than ' ~ most ~ ' rows in a join (var '
+                ~ 'join_rows_per_key): ' ~ skewed | join('; ')
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
+{%- endmacro %}

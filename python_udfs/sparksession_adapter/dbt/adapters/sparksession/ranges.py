@@ -1,0 +1,227 @@
+"""Literal ranges of what a run touches, so that Iceberg opens only files that may hold it.
+
+A semi join against touched keys gives the right rows, but its scan reads all files: they are left
+out by literals alone. So a run asks beforehand which ranges its keys and times lie in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.folds import WHOLE_NUMBERS, quoted
+
+RANGE_COUNT = 64  # of one column at most: the gaps between them are the widest ones
+WRITING = ("run", "build", "retry")  # commands
+PARTS = 512  # into which a column's values are cut to find the gaps
+TIMES = ("date", "timestamp", "timestamp_ntz")
+DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+NUMBER = "decimal(38, 10)"  # holds the values of all these types as numbers
+DIGITS, SCALE = 28, 10
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# low and high; None: no bound
+Range = tuple[Decimal | None, Decimal | None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A column that is to be searched where rows may have a partner.
+
+    Attributes:
+        column: SQL text of the column that the condition is about.
+        kind: type of the bounds.
+        low, high: SQL expressions over the rows: the column lies between them. None: it has no
+            bound there; nor has it for a row where the expression is null.
+        known: column of the rows; a row where it is null has no partner. None: each may have one.
+        nulls: whether a column that is null may be a partner's too.
+    """
+
+    column: str
+    kind: str
+    low: str | None
+    high: str | None
+    known: str | None = None
+    nulls: bool = False
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it is of a type whose order files are pruned by."""
+        decimal = DECIMAL.fullmatch(self.kind)
+        if decimal is None:
+            return self.kind in (*WHOLE_NUMBERS, *TIMES)
+        digits, scale = map(int, decimal.groups())
+        return digits - scale <= DIGITS and scale <= SCALE
+
+    @property
+    def is_value(self) -> bool:
+        """Whether the rows tell values of the column, not bounds: a null is one of them."""
+        return self.low == self.high
+
+    @property
+    def is_there(self) -> str:
+        """SQL condition: a row may have a partner."""
+        return f"{self.known} is not null" if self.known else "true"
+
+    def number(self, value: str | None) -> str:
+        """SQL of a bound as a number."""
+        typed = f"cast({value or 'null'} as {self.kind})"
+        if self.kind == "date":
+            typed = f"unix_date({typed})"
+        elif self.kind in TIMES:
+            typed = f"unix_micros(cast({typed} as timestamp))"
+        return f"cast({typed} as {NUMBER})"
+
+    def literal(self, value: Decimal) -> str | None:
+        """A number as SQL of the bounds' type; None where Python has no such time."""
+        if self.kind not in TIMES:
+            text = f"{value:f}"
+            whole = text.split(".")[0]
+            return whole if self.kind in WHOLE_NUMBERS else f"cast('{text}' as {self.kind})"
+        try:
+            if self.kind == "date":
+                return f"date '{(EPOCH + timedelta(days=int(value))).date()}'"
+            time = (EPOCH + timedelta(microseconds=int(value))).replace(tzinfo=None)
+        except OverflowError:
+            return None
+        return f"{self.kind} '{time.isoformat(sep=' ')}'"
+
+
+def values_of(name: str, kind: str, column: str | None = None) -> dict[str, Any]:
+    """Arguments of Wanted: `column` (by default that of the name) has a value that the rows have
+    in their column of this name, null too."""
+    value = quoted(name)
+    return {"column": column or value, "kind": kind, "low": value, "high": value, "nulls": True}
+
+
+def extent_query(rows: str, wanted: Sequence[Wanted]) -> str:
+    """Query of one row: how many rows there are, and of each column the lowest and the highest
+    bound.
+
+    Args:
+        rows: SQL text for a `from`.
+    """
+    columns = "".join(
+        f",\n    {name}({one.number(bound)}) filter (where {one.is_there}) as {name}_{place}"
+        for place, one in enumerate(wanted)
+        for name, bound in (("min", one.low), ("max", one.high))
+    )
+    return f"select\n    count(*) as row_count{columns}\nfrom {rows}"
+
+
+def parts_query(rows: str, wanted: Sequence[Wanted], extents: Sequence[Range]) -> str:
+    """Query of at most PARTS rows of each column: place, low, high of the bounds in one part.
+
+    Args:
+        extents: lowest and highest bound of each column.
+    """
+    bounds = []
+    for place, (one, (low, high)) in enumerate(zip(wanted, extents, strict=True)):
+        first = low if low is not None else high
+        width = (high - low) / PARTS if low is not None and high is not None else 0
+        part = "0"
+        if first is not None and width > 0:
+            part = f"floor((cast({one.number(one.low)} as double) - {first:f}D) / {width:f}D)"
+        bounds.append(
+            f"named_struct('place', {place}, 'is_there', {one.is_there}, "
+            f"'low', {one.number(one.low)}, 'high', {one.number(one.high)}, 'part', {part})"
+        )
+    each = ",\n    ".join(bounds)
+    return f"""select
+    bound.place,
+    min(bound.low) as low,
+    max(bound.high) as high
+from {rows}
+lateral view explode(array(
+    {each}
+)) as bound
+where bound.is_there
+group by bound.place, bound.low is null, bound.high is null, bound.part"""
+
+
+def merged_ranges(parts: Iterable[Range]) -> list[Range]:
+    """At most RANGE_COUNT ranges, lowest first, that hold all the parts; their gaps are the widest.
+
+    >>> merged_ranges([(Decimal(5), Decimal(9)), (Decimal(1), Decimal(6))])
+    [(Decimal('1'), Decimal('9'))]
+    """
+    held: list[Range] = []
+    for low, high in sorted(parts):
+        if held and low <= held[-1][1]:
+            held[-1] = (held[-1][0], max(high, held[-1][1]))
+        else:
+            held.append((low, high))
+    gaps = sorted(range(1, len(held)), key=lambda i: (held[i - 1][1] - held[i][0], i))
+    starts = [0, *sorted(gaps[: RANGE_COUNT - 1]), len(held)]
+    cuts = itertools.pairwise(starts)
+    return [(held[start][0], held[end - 1][1]) for start, end in cuts if start < end]
+
+
+def ranges_condition(wanted: Wanted, parts: Sequence[Range]) -> str:
+    """SQL condition on the column; "false" where there is nothing, "true" where it has no bound."""
+    column = wanted.column
+    has_none = (None, None) in parts
+    if has_none and not wanted.is_value:
+        return "true"
+    conditions = []
+    if lows := [low for low, high in parts if high is None and low is not None]:
+        conditions.append((min(lows), None))
+    if highs := [high for low, high in parts if low is None and high is not None]:
+        conditions.append((None, max(highs)))
+    conditions += merged_ranges(one for one in parts if None not in one)
+    texts = []
+    for bounds in conditions:
+        low, high = (None if one is None else wanted.literal(one) for one in bounds)
+        if low is None and high is None:
+            return "true"
+        if low is None or high is None:
+            texts.append(f"{column} {'>=' if high is None else '<='} {low or high}")
+        else:
+            same = low == high
+            texts.append(f"{column} = {low}" if same else f"{column} between {low} and {high}")
+    if wanted.nulls and (has_none or not wanted.is_value):
+        texts.append(f"{column} is null")
+    return f"({' or '.join(texts)})" if texts else "false"
+
+
+class ColumnRanges(metaclass=AdapterMeta):
+    """The part of the adapter that asks for ranges."""
+
+    @available
+    def writes(self, flags: Any) -> bool:
+        """Whether the command writes what it compiles; for others ranges are not asked for."""
+        return flags.WHICH in WRITING
+
+    @available
+    def within_ranges(self, rows: str, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """What may be a partner of the rows: {"condition": SQL, "row_count": of the rows}.
+
+        Runs two queries, which answer with at most PARTS rows of two numbers for each column; the
+        condition has at most RANGE_COUNT ranges of each. Columns of a type without an order that
+        files are pruned by (texts) give none.
+
+        Args:
+            rows: SQL text for a `from`.
+            wanted: see Wanted.
+        """
+        columns = [one for one in (Wanted(**given) for given in wanted) if one.is_ordered]
+        session = self._session()
+        row_count, *bounds = session.sql(extent_query(rows, columns)).collect()[0]
+        if not row_count:
+            return {"condition": "false", "row_count": 0}
+        if not columns:
+            return {"condition": "true", "row_count": row_count}
+        extents = list(zip(bounds[::2], bounds[1::2], strict=True))
+        parts: dict[int, list[Range]] = {}
+        for place, low, high in session.sql(parts_query(rows, columns, extents)).collect():
+            parts.setdefault(place, []).append((low, high))
+        conditions = (
+            ranges_condition(one, parts.get(place, [])) for place, one in enumerate(columns)
+        )
+        return {"condition": " and ".join(conditions), "row_count": row_count}

@@ -1,0 +1,451 @@
+"""Joins that follow both their sides: after every run what the oracle makes of all rows at once.
+
+A history is a world of its own: its number is part of every key, so that hundreds of histories lie
+side by side in one table and cost a few dbt runs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from dbt.adapters.sparksession.session import own_session
+
+from tests.support import join_oracle
+from tests.support.dbt_project import REPO, DbtProject
+
+MACROS = {
+    f"macros/joins/{path.name}": path.read_text(encoding="utf-8")
+    for path in sorted((REPO / "macros/joins").glob("*.sql"))
+}
+WORLD = 100_000  # ids of one world; they lie apart, so that ranges of them leave others out
+START = datetime(2026, 3, 1, tzinfo=UTC)
+SIDES = {
+    "left": "world int, id bigint, k int, at timestamp, v string",
+    "right": "world int, rid bigint, k int, at timestamp, until timestamp, v string",
+}
+KEYS = {"left": ("id",), "right": ("rid",)}
+# model -> (macro, its arguments, kind, left input, right input, what the oracle goes by)
+BOUNDS = "lower='-5 minutes', upper='10 minutes'"
+JOINS = {
+    "interval_inner": ("interval", BOUNDS, "inner", "folded", "log", join_oracle.within),
+    "interval_left": ("interval", BOUNDS, "left", "view", "folded", join_oracle.within),
+    "temporal_inner": ("temporal", "", "inner", "table", "folded", join_oracle.at_its_time),
+    "temporal_left": ("temporal", "", "left", "folded", "folded", join_oracle.at_its_time),
+    "history_inner": (
+        "history", "expiry='12 minutes'", "inner", "log", "folded", join_oracle.before
+    ),
+    "history_left": (
+        "history", "condition='left_row.v <=> right_row.v'", "left", "folded", "table",
+        join_oracle.ever_before_with_the_same_value,
+    ),
+    "latest_left": ("latest", "", "left", "log", "table", join_oracle.always),
+    "many_to_one_inner": ("many_to_one", "", "inner", "folded", "folded", join_oracle.always),
+    "one_to_one_left": ("one_to_one", "", "left", "table", "table", join_oracle.always),
+    "many_to_many_inner": ("many_to_many", "", "inner", "log", "log", join_oracle.always),
+    "many_to_many_left": ("many_to_many", "", "left", "folded", "folded", join_oracle.always),
+}  # fmt: skip
+PAIR = ["id", "k", "v", "rid", "right_v"]
+KEY_OF_PAIRS = "['id', 'rid']"
+VIEW = """
+    {{ config(materialized='view', meta={'row_wise': true}) }}
+    select * from {{ source('src', 'left_log') }}
+"""
+FOLD = "{'sequence': 'run_number', 'row_kind': 'row_kind', 'tier_runs': 3, 'tier_rows': 50}"
+
+
+def side(name: str, kind: str, times: str) -> str:
+    is_model = kind in ("folded", "view")
+    relation = f"ref('{name}_{kind}')" if is_model else f"source('src', '{name}_{kind}')"
+    columns = "['id', 'k', 'v']" if name == "left" else "{'rid': 'rid', 'v': 'right_v'}"
+    return f"{{'relation': {relation}, 'key': '{KEYS[name][0]}', 'columns': {columns}{times}}}"
+
+
+def join_model(macro: str, extra: str, kind: str, left: str, right: str, _: Any) -> str:
+    times = {"left": "", "right": ""}
+    if macro in ("interval", "history"):
+        times = dict.fromkeys(times, ", 'time': 'at'")
+    elif macro == "temporal":
+        times = {"left": ", 'time': 'at'", "right": ", 'valid_from': 'at', 'valid_to': 'until'"}
+    return f"""
+        {{{{ config(materialized='folded', unique_key={KEY_OF_PAIRS}, fold={FOLD}) }}}}
+        with
+
+        joined as (
+            {{{{ {macro}_join(
+                left={side("left", left, times["left"])},
+                right={side("right", right, times["right"])},
+                on={{'world': 'world', 'k': 'k'}},
+                kind='{kind}',
+                {extra}
+            ) }}}}
+        )
+
+        select * from joined
+    """
+
+
+def folded_model(name: str) -> str:
+    key = KEYS[name][0]
+    fold = "{'sequence': 'position', 'row_kind': 'kind', 'tier_runs': 3, 'tier_rows': 50}"
+    return f"""
+        {{{{ config(materialized='folded', unique_key='{key}', fold={fold}) }}}}
+        select * from {{{{ new_rows(source('src', '{name}_events')) }}}}
+    """
+
+
+def files(joins: dict[str, tuple]) -> dict[str, str]:
+    tables = ", ".join(
+        f"{{name: {name}_{kind}}}" for name in SIDES for kind in ("events", "log", "table")
+    )
+    told = " union all ".join(
+        f"select '{name}' as model, {', '.join(PAIR)}, row_kind, sign "
+        f"from {{{{ new_changes(ref('{name}')) }}}}"
+        for name in joins
+    )
+    return (
+        MACROS
+        | {
+            "models/sources.yml": f"sources: [{{name: src, tables: [{tables}]}}]",
+            "models/left_folded.sql": folded_model("left"),
+            "models/right_folded.sql": folded_model("right"),
+            "models/left_view.sql": VIEW,
+            "models/told.sql": f"{{{{ config(materialized='incremental') }}}} {told}",
+        }
+        | {f"models/{name}.sql": join_model(*one) for name, one in joins.items()}
+    )
+
+
+class Worlds:
+    """Random histories of both sides, side by side in one warehouse, and what they hold."""
+
+    def __init__(self, project: DbtProject, rng: random.Random, count: int) -> None:
+        self.project, self.rng, self.count = project, rng, count
+        self.position = 0
+        self.events: dict[str, list[dict]] = {name: [] for name in SIDES}
+        self.late: dict[str, list[dict]] = {name: [] for name in SIDES}
+        self.facts: dict[str, list[dict]] = {name: [] for name in SIDES}
+        self.table: dict[str, dict[int, dict]] = {name: {} for name in SIDES}
+        project.query("create namespace if not exists src")
+        for name, columns in SIDES.items():
+            for table in ("log", "table"):
+                self.create(f"{name}_{table}", columns)
+            self.create(f"{name}_events", f"{columns}, position bigint, kind string")
+
+    def create(self, name: str, columns: str) -> None:
+        self.project.query(f"create or replace table src.{name} ({columns}) using iceberg")
+
+    def row(self, name: str, world: int, number: int) -> dict[str, Any]:
+        rng = self.rng
+
+        def time() -> datetime | None:
+            start = START + timedelta(days=world)
+            return start + timedelta(minutes=rng.randint(0, 30)) if rng.random() < 0.95 else None
+
+        row = {"world": world, KEYS[name][0]: world * WORLD + number}
+        row |= {"k": rng.choice([None, 1, 1, 2, 3]), "at": time()}
+        if name == "right":
+            row["until"] = rng.choice([None, time()])
+        return row | {"v": rng.choice([None, "x", "y", "z"])}
+
+    def more(self, share: float) -> None:
+        """Let that share of the worlds go on, by a step or a few on either side."""
+        for name in SIDES:
+            batch: list[dict] = []
+            facts: list[dict] = []
+            for world in range(self.count):
+                if self.rng.random() >= share:
+                    continue
+                for _ in range(self.rng.choice([0, 1, 1, 2, 4])):
+                    self.position += 1
+                    row = self.row(name, world, self.rng.randint(1, 4))
+                    kind = self.rng.choice(["+I", "+U", "+U", "-D"])
+                    batch.append(row | {"position": self.position, "kind": kind})
+                    if self.rng.random() < 0.7:
+                        # a fact comes once, or is told again as it was
+                        facts.append(self.row(name, world, 10 + self.position))
+            held_back = [one for one in batch if self.rng.random() < 0.2]
+            told_again = self.rng.sample(self.events[name], min(len(self.events[name]), 5))
+            come = [one for one in batch if one not in held_back] + self.late[name] + told_again
+            self.late[name] = held_back
+            self.rng.shuffle(come)
+            self.events[name] += come
+            facts += self.rng.sample(self.facts[name], min(len(self.facts[name]), 5))
+            self.facts[name] += facts
+            self.write(f"{name}_events", come)
+            self.write(f"{name}_log", facts)
+            self.merge(name, come)
+
+    def merge(self, name: str, events: list[dict]) -> None:
+        """The table of the side as a batch job would keep it: merged into, rows deleted."""
+        key = KEYS[name][0]
+        if not events:
+            return
+        last = {one[key]: one for one in events}
+        self.frame(f"{name}_events", list(last.values())).createOrReplaceTempView("batch")
+        self.project.query(
+            f"merge into src.{name}_table as held using batch on held.{key} = batch.{key} "
+            "when matched and batch.kind = '-D' then delete "
+            "when matched then update set * "
+            "when not matched and batch.kind <> '-D' then insert *"
+        )
+        for one in last.values():
+            if one["kind"] == "-D":
+                self.table[name].pop(one[key], None)
+            else:
+                self.table[name][one[key]] = one
+
+    def frame(self, table: str, rows: list[dict]) -> Any:
+        session = own_session(self.project.credentials()).session
+        schema = session.table(f"src.{table}").schema
+        cells = [tuple(one[name] for name in schema.names) for one in rows]
+        return session.createDataFrame(cells, schema)
+
+    def write(self, table: str, rows: list[dict]) -> None:
+        if rows:
+            self.frame(table, rows).writeTo(f"src.{table}").append()
+
+    def held(self, name: str, kind: str) -> list[dict]:
+        if kind == "folded":
+            return join_oracle.latest(self.events[name], KEYS[name])
+        if kind in ("log", "view"):
+            return join_oracle.distinct(self.facts[name])
+        return list(self.table[name].values())
+
+    def compare(self, joins: dict[str, tuple]) -> int:
+        """Each join against the oracle; how many pairs there were."""
+        compared = 0
+        for model, (_, _, kind, left, right, fits) in joins.items():
+            expected = join_oracle.joined(
+                self.held("left", left), self.held("right", right), fits, kind
+            )
+            rows = self.project.query(f"select {', '.join(PAIR)} from dw.{model}")
+            got = Counter(tuple(row.values()) for row in rows)
+            extra, missing = set(got) - expected, expected - set(got)
+            worlds = sorted({one // WORLD for one, *_ in extra | missing})
+            assert not worlds, (
+                f"{model}, worlds {worlds[:5]}: too many {sorted(extra, key=str)[:5]}, "
+                f"missing {sorted(missing, key=str)[:5]}"
+            )
+            assert max(got.values(), default=1) == 1
+            compared += len(expected)
+        return compared
+
+
+def assert_changes_come_to_the_rows(project: DbtProject, joins: dict[str, tuple]) -> int:
+    """All changes that were told, summed by their sign, are the rows; how many there were."""
+    names = ", ".join(PAIR)
+    rows = " union all ".join(
+        f"select '{name}' as model, {names}, -1 as sign from dw.{name}" for name in joins
+    )
+    assert (
+        project.query(
+            f"select model, {names}, sum(sign) as n from (select model, {names}, sign from dw.told "
+            f"union all {rows}) group by all having sum(sign) <> 0"
+        )
+        == []
+    )
+    return project.column("select count(*) from dw.told")[0]
+
+
+def check_histories(project: DbtProject, joins: dict[str, tuple], worlds: int, runs: int) -> None:
+    seed = random.SystemRandom().randint(0, 10**9)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    histories = Worlds(project, rng, worlds)
+    compared = 0
+    for number in range(runs):
+        if number != 2:  # a run without anything new
+            histories.more(1.0 if number == 0 else rng.choice([0.02, 0.2, 0.7]))
+        outcome = project.run("run")
+        compared += histories.compare(joins)
+        told = assert_changes_come_to_the_rows(project, joins)
+        if number == 2:
+            messages = {name: outcome.results[name].message for name in joins}
+            assert {name for name, one in messages.items() if "nothing new" in one} == set(joins)
+    project.run("run", "--full-refresh", "--exclude", "told")
+    compared += histories.compare(joins)
+    project.run("run", "-s", "told")
+    told = assert_changes_come_to_the_rows(project, joins)
+    print(f"{worlds} histories, {compared} pairs compared, {told} changes told, 0 differ")
+
+
+def test_every_run_equals_the_join_of_all_rows(make_project):
+    names = ("interval_inner", "temporal_left", "history_left", "latest_left", "many_to_many_left")
+    joins = {name: JOINS[name] for name in names}
+    check_histories(make_project(files(joins)), joins, worlds=50, runs=4)
+
+
+@pytest.mark.soak
+def test_every_run_of_500_histories_equals_the_join_of_all_rows(make_project):
+    check_histories(make_project(files(JOINS)), JOINS, worlds=500, runs=7)
+
+
+# ---- what is said of wrong declarations and of skew -------------------------------------------
+
+LEFT = "{'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id', 'k', 'v']}"
+RIGHT = "{'relation': source('src', 'others'), 'key': 'rid', 'columns': ['rid']}"
+WRONG = {
+    "everything": (
+        "interval_join(left={'relation': ref('fine'), 'columns': ['id'], 'tme': 'at'}, "
+        "right={'relation': 'x', 'key': 'rid', 'columns': ['id', 'rid'], 'time': 'at'}, on={}, "
+        "lower='5 months', upper='x', kind='outer')",
+        [
+            "left.tme is no setting; there are relation, key, columns, time",
+            "left.key must name the columns that tell its rows apart, got None",
+            "left.time must name a column, got None",
+            "right.relation must be ref(..) or source(..), got 'x'",
+            "on must map columns of the left side to equal ones of the right side, got {}",
+            "kind must be one of inner, left, got 'outer'",
+            "both sides have a column id; name the right one otherwise",
+            "lower must be a whole number of seconds, minutes, hours, days or weeks, got "
+            "'5 months'",
+            "upper must be a whole number",
+            "Example: interval_join(left={'relation': ref('order')",
+        ],
+    ),
+    "no_column": (
+        "many_to_many_join(left={LEFT}, right={RIGHT}, on={'key': 'k'})",
+        ["many_to_many_join: left (src.facts): there is no column key; it has id, k, at, v."],
+    ),
+    "no_time": (
+        "history_join(left=dict({LEFT}, time='v'), right=dict({RIGHT}, time='at'), "
+        "on={'k': 'k'}, expiry='3 days')",
+        ["left (src.facts): time column v is string, must be a timestamp or a date."],
+    ),
+    "other_type": (
+        "many_to_many_join(left={LEFT}, right={RIGHT}, on={'v': 'k'})",
+        ["on: v of the left side is string, k of the right side int; cast one of them"],
+    ),
+    "a_stream": (
+        "many_to_many_join(left={LEFT}, right=dict({RIGHT}, relation=source('src', 'stream')), "
+        "on={'k': 'k'})",
+        [
+            "right (src.stream): it is a stream of retract rows, which has no state to join; join "
+            "the folded model that keeps its current rows."
+        ],
+    ),
+    "a_view": (
+        "many_to_many_join(left=dict({LEFT}, relation=ref('counted')), right={RIGHT}, "
+        "on={'k': 'k'})",
+        ["dw.counted is a view whose rows don't each come from one row of its input"],
+    ),
+    "no_table": (
+        "many_to_many_join(left={LEFT}, right=dict({RIGHT}, relation=source('src', 'none')), "
+        "on={'k': 'k'})",
+        ["right (src.none): there is no such table or view; build it first."],
+    ),
+    "other_key": (
+        "many_to_many_join(left=dict({LEFT}, key=['k', 'id']), right={RIGHT}, on={'k': 'k'})",
+        [
+            "the model's config must be config(materialized='folded', unique_key=['k', 'id', "
+            "'rid'], fold={'sequence': ['run_number'], 'row_kind': 'row_kind'})."
+        ],
+    ),
+}
+
+
+UNIT_TEST = """
+    unit_tests:
+      - name: rows_of_one_key_are_pairs
+        model: fine
+        given:
+          - input: source('src', 'facts')
+            rows: [{id: 1, k: 7, v: a}, {id: 2, k: 7, v: b}]
+          - input: source('src', 'others')
+            rows: [{rid: 5, k: 7, w: a}, {rid: 6, k: null, w: a}]
+        expect:
+          rows: [{id: 1, rid: 5, row_kind: +I}]
+"""
+
+
+def small_model(call: str) -> str:
+    call = call.replace("{LEFT}", LEFT).replace("{RIGHT}", RIGHT)
+    return (
+        f"{{{{ config(materialized='folded', unique_key={KEY_OF_PAIRS}, fold={FOLD}) }}}}\n"
+        f"with joined as ({{{{ {call} }}}}) select * from joined"
+    )
+
+
+def test_what_is_wrong_is_said_before_anything_is_written(make_project):
+    tables = ", ".join(f"{{name: {one}}}" for one in ("facts", "others", "stream", "none"))
+    project = make_project(
+        MACROS
+        | {
+            "models/sources.yml": f"sources: [{{name: src, tables: [{tables}]}}]",
+            "models/fine.sql": small_model(
+                "many_to_many_join(left={LEFT}, right={RIGHT}, on={'k': 'k', 'v': 'w'})"
+            ),
+            "models/itself.sql": small_model(
+                "many_to_many_join(left={LEFT}, right={'relation': source('src', 'facts'), 'key': "
+                "'id', 'columns': {'id': 'rid'}}, on={'v': 'v'}, "
+                "condition='left_row.id <> right_row.id')"
+            ),
+            "models/unit_tests.yml": UNIT_TEST,
+            "models/counted.sql": "select k, k as id, v from {{ source('src', 'facts') }}",
+        }
+        | {f"models/{name}_join.sql": small_model(call) for name, (call, _) in WRONG.items()}
+    )
+    project.query("create namespace if not exists src")
+    for name, columns in {
+        "facts": "id int, k int, at timestamp, v string",
+        "others": "rid int, k int, at timestamp, w string",
+        "stream": "rid int, k int, at timestamp, row_kind string",
+    }.items():
+        project.query(f"create or replace table src.{name} ({columns}) using iceberg")
+    odd = r"a\'b\n{{ 1 }}"  # as SQL writes it
+    project.query(f"insert into src.facts select id, id % 2, null, '{odd}' from range(60) as t(id)")
+    project.query(
+        f"insert into src.others select id, id % 4, null, '{odd}' from range(40) as t(id)"
+    )
+
+    outcome = project.run("run", vars={"join_rows_per_key": 25}, expect_ok=False)
+
+    statuses = outcome.statuses()
+    assert {name for name, one in statuses.items() if one == "success"} == {
+        "fine",
+        "itself",
+        "counted",
+    }
+    assert project.column("select count(*) from dw.itself") == [60 * 59]
+    for name, (_, parts) in WRONG.items():
+        told = outcome.results[f"{name}_join"].message
+        for part in parts:
+            assert part in told, f"{name}: {told}"
+        assert project.query(f"show tables in dw like '{name}_join*'") == []
+    log = " ".join(outcome.log.split())  # dbt breaks long lines
+    for key in (0, 1):
+        said = f'key {{"k":{key},"v":"a\'b\\n{{{{ 1 }}}}"}}: 30 left rows x 10 right rows'
+        assert said in log, log
+
+    project.run("test", "-s", "fine")
+
+    # later the keys of what a run touches alone
+    project.query("insert into src.facts values (100, 3, null, 'z'), (101, 0, null, 'z')")
+    project.query("insert into src.others select id, 3, null, 'z' from range(100, 140) as t(id)")
+    shown = project.run("show", "-s", "fine", "--limit", "-1").raw.results[0].agate_table
+    assert Counter(shown.columns["row_kind"]) == {"+I": 40}
+    outcome = project.run("run", "-s", "fine", "itself", vars={"join_rows_per_key": 25})
+    assert project.column("select count(*) from dw.itself") == [60 * 59 + 2]
+    (compiled,) = (project.target / "compiled").rglob("fine.sql")
+    assert "where (id = 100 or id = 101)" in compiled.read_text(encoding="utf-8")
+    assert 'key {"k":3,"v":"z"}: 1 left rows x 40 right rows' in " ".join(outcome.log.split())
+    assert '"k":0' not in outcome.log
+    numbers = project.query("select run_number, count(*) as n from dw.fine group by 1 order by 1")
+    assert [tuple(one.values()) for one in numbers] == [(1, 600), (2, 40)]
+
+    changed = "many_to_many_join(left={LEFT}, right={RIGHT}, on={'k': 'k'})"
+    project.write({"models/fine.sql": small_model(changed)})
+    told = project.run("run", "-s", "fine", expect_ok=False).results["fine"].message
+    assert "what is stored was joined otherwise" in told
+    assert "--full-refresh" in told
+    project.run("run", "-s", "fine", "--full-refresh")
+    assert project.column("select distinct run_number from dw.fine") == [3]
+
+    project.run("compile", "-s", "fine", "--target", "ci")  # asks no table
+    text = compiled.read_text(encoding="utf-8")
+    assert "1L as run_number" in text
+    assert "inner join src.others as right_row" in text

@@ -1,0 +1,230 @@
+"""Zippers as models: runs that are appended and merged, what a batch is refused for, changes."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from tests.support.dbt_project import DbtProject
+from tests.support.zipper_oracle import versions
+
+ZIPPER = {"sequence": ["file", "position"], "time": "time", "row_kind": "kind"}
+SMALL_TIERS = {"buckets": 2, "tier_runs": 2, "tier_rows": 20}
+COLUMNS = "id, file, position, time, kind, a, b"
+
+
+def config_text(zipper: dict[str, Any]) -> str:
+    return f"materialized='folded', unique_key='id', zipper={zipper | SMALL_TIERS}"
+
+
+def model_text(zipper: dict[str, Any]) -> str:
+    return f"""
+        {{{{ config({config_text(zipper)}) }}}}
+        select {COLUMNS} from {{{{ new_rows(source('src', 'changes')) }}}}
+    """
+
+
+FILES = {
+    "models/sources.yml": """
+        sources:
+          - name: src
+            tables: [{name: changes}]
+    """,
+    "models/zip.sql": model_text(ZIPPER),
+    "models/zip_of_a.sql": model_text(ZIPPER | {"tracked": ["a"]}),
+    "models/told.sql": """
+        {{ config(materialized='incremental') }}
+        select * from {{ new_changes(ref('zip')) }}
+    """,
+}
+
+
+class Changes:
+    """A log of changes that come late, twice and in any order."""
+
+    def __init__(self, project: DbtProject, rng: random.Random) -> None:
+        self.project, self.rng = project, rng
+        self.known: list[dict[str, Any]] = []
+        self.coming = [self._change(number) for number in range(120)]
+        project.query("create namespace if not exists src")
+        project.query(
+            "create or replace table src.changes (id int, file int, position int, "
+            "time timestamp, kind string, a string, b int) using iceberg"
+        )
+
+    def _change(self, number: int) -> dict[str, Any]:
+        rng = self.rng
+        second = 10 + number // 2 - (rng.randint(1, 5) if rng.random() < 0.2 else 0)
+        return {
+            "id": rng.randint(1, 6),
+            "file": 1 + number // 50,
+            "position": number % 50,
+            "time": f"2026-03-01 00:{10 + second // 60}:{second % 60:02}",
+            "kind": rng.choice(["+I", "+U", "+U", "+U", "-U", "-D"]),
+            "a": rng.choice(["x", "x", "y", None]),
+            "b": rng.choice([1, 2, None]),
+        }
+
+    def more(self, count: int) -> None:
+        self.rng.shuffle(self.coming)
+        new, self.coming = self.coming[:count], self.coming[count:]
+        self.insert(new + self.rng.choices(self.known or new, k=3))
+        self.known += new
+
+    def insert(self, changes: list[dict[str, Any]]) -> None:
+        def cell(value: Any) -> str:
+            if value is None:
+                return "null"
+            return str(value) if isinstance(value, int) else f"'{value}'"
+
+        rows = ", ".join(
+            f"({cell(one['id'])}, {one['file']}, {cell(one['position'])}, "
+            f"timestamp'{one['time']}', {cell(one['kind'])}, {cell(one['a'])}, {cell(one['b'])})"
+            for one in changes
+        )
+        self.project.query(f"insert into src.changes values {rows}")
+
+    def compare(self, model: str, tracked: list[str]) -> int:
+        by_key = defaultdict(list)
+        for one in self.known:
+            by_key[one["id"]].append(one)
+        wanted = sorted(
+            (key, start, str(end), last["a"], str(last["b"]))
+            for key, changes in by_key.items()
+            for start, end, last in versions(changes, ["file", "position"], "time", tracked, "kind")
+        )
+        rows = self.project.query(
+            f"select id, string(valid_from) as f, string(valid_to) as t, a, b, is_current "
+            f"from dw.{model}"
+        )
+        got = [(one["id"], one["f"], str(one["t"]), one["a"], str(one["b"])) for one in rows]
+        assert sorted(got, key=repr) == sorted(wanted, key=repr)
+        assert all(one["is_current"] == (one["t"] is None) for one in rows)
+        return len(got)
+
+
+@pytest.fixture(scope="module")
+def project(make_project) -> DbtProject:
+    return make_project(FILES)
+
+
+def test_every_run_equals_the_oracle_while_runs_are_merged(project: DbtProject):
+    seed = random.SystemRandom().randint(0, 10**9)
+    print(f"seed {seed}")
+    changes = Changes(project, random.Random(seed))
+    compared = 0
+    for count in (40, 4, 30, 10):
+        changes.more(count)
+        project.run("run")
+        compared += changes.compare("zip", ["a", "b"]) + changes.compare("zip_of_a", ["a"])
+        assert_told_changes_come_to_the_rows(project)
+    operations = {
+        row["summary"].get("fold.compacted")
+        for row in project.query("select summary from dw.zip__runs.snapshots")
+    }
+    assert operations == {None, "true"}
+
+    # what is tracked may change over what is stored; a merge and a full refresh change nothing
+    project.write({"models/zip_of_a.sql": model_text(ZIPPER | {"tracked": ["b"]})})
+    changes.more(5)
+    project.run("run", vars={"merge_runs": True})
+    compared += changes.compare("zip", ["a", "b"]) + changes.compare("zip_of_a", ["b"])
+    assert_told_changes_come_to_the_rows(project)
+    project.run("run", "--full-refresh")
+    changes.compare("zip", ["a", "b"])
+    print(f"{compared} versions compared, 0 differ")
+
+
+def assert_told_changes_come_to_the_rows(project: DbtProject) -> None:
+    """All changes that were told, summed by their sign, are the versions."""
+    columns = "id, a, b, valid_from, valid_to, is_current"
+    differing = project.query(
+        f"select {columns}, sum(sign) as n from (select {columns}, sign from dw.told union all "
+        f"select {columns}, -1 from dw.zip) group by all having sum(sign) <> 0"
+    )
+    assert differing == []
+
+
+def test_nulls_in_key_and_sequence_are_refused_with_their_count(project: DbtProject):
+    changes = Changes(project, random.Random(5))
+    changes.more(20)
+    project.run("run", "--full-refresh", "-s", "zip")
+    snapshots = project.query("select * from dw.zip__runs.snapshots")
+    one = changes.known[0]
+    changes.insert([one | {"id": None}, one | {"id": None}, one | {"position": None}])
+
+    told = project.run("run", "-s", "zip", expect_ok=False).results["zip"].message
+
+    assert "zip: rows have null where" in told
+    assert "id in 2, position in 1. Nothing was written." in told
+    changes.compare("zip", ["a", "b"])
+    assert project.query("select * from dw.zip__runs.snapshots") == snapshots
+
+
+def test_a_range_of_time_is_made_anew_and_the_rest_left_alone(project: DbtProject):
+    """What is stored was spoilt within the range and outside of it, in several runs."""
+    changes = Changes(project, random.Random(11))
+    changes.more(50)
+    project.run("run", "--full-refresh", "-s", "zip")
+    changes.more(30)
+    project.run("run", "-s", "zip")
+    first, end = "2026-03-01 00:10:20", "2026-03-01 00:10:50"
+    within = f"time >= timestamp'{first}' and time < timestamp'{end}'"
+    project.query(f"delete from dw.zip__runs where {within} and position % 3 = 0")
+    project.query(f"update dw.zip__runs set a = 'wrong' where {within} and position % 3 = 1")
+    project.query(f"update dw.zip__runs set a = 'left' where not ({within}) and position % 5 = 0")
+    project.query(f"update dw.zip__runs set b = 99 where {within} and position % 7 = 0")
+    with pytest.raises(AssertionError):
+        changes.compare("zip", ["a", "b"])
+    rest = _stored(project, f"not ({within})")
+
+    for _ in range(2):  # again is the same
+        project.run("run", "-s", "zip", vars={"rebuild": {"from": first, "to": end}})
+        assert _stored(project, f"not ({within})") == rest
+    for one in changes.known:
+        inside = first <= one["time"] < end
+        if not inside and one["position"] % 5 == 0 and one["kind"] in ("+I", "+U"):
+            one["a"] = "left"
+    changes.compare("zip", ["a", "b"])
+
+    # what has come since is taken as well
+    changes.more(10)
+    project.run("run", "-s", "zip", vars={"rebuild": {"from": first, "to": end}})
+    changes.compare("zip", ["a", "b"])
+    told = project.run("run", vars={"rebuild": "2026-03-01"}, expect_ok=False).results["zip"]
+    assert "rebuild must be {from: .., to: ..}, got '2026-03-01'" in told.message
+
+
+def _stored(project: DbtProject, condition: str) -> list[tuple]:
+    rows = project.query(
+        f"select distinct * except (run_level) from dw.zip__runs where {condition} "
+        "order by file, position"
+    )
+    return [tuple(row.values()) for row in rows]
+
+
+WRONG = {
+    "models/wrong.sql": """
+        {{ config(materialized='folded', zipper={'sequence': 'at', 'times': 'at'}) }}
+        select 1 as at
+    """,
+    "models/both.sql": """
+        {{ config(materialized='folded', unique_key='id', fold={}, zipper={'sequence': 'at'}) }}
+        select 1 as id, 2 as at
+    """,
+}
+
+
+def test_every_problem_of_a_config_is_told_at_once(make_project):
+    results = make_project(WRONG).run("run", expect_ok=False).results
+    for part in (
+        "wrong: its zipper can't be built",
+        "zipper.times is no setting",
+        "unique_key must name the key's columns, got None",
+        "Example: config(materialized='folded', unique_key='product_id', zipper=",
+    ):
+        assert part in results["wrong"].message, part
+    assert "both a fold and a zipper" in results["both"].message

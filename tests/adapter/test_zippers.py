@@ -1,0 +1,177 @@
+"""Zippers: random streams of changes against one sorted pass; what is said of a wrong config."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from dbt.adapters.sparksession.zippers import Zipper, ZipperConfigError
+from pyspark.sql import SparkSession
+
+from tests.deserialize.conftest import spark
+from tests.support.zipper_oracle import versions
+
+__all__ = ["spark"]
+
+KEY = ["stream", "id"]
+TYPES = {
+    "stream": "int",
+    "id": "int",
+    "file": "int",
+    "position": "int",
+    "time": "int",
+    "kind": "string",
+    "a": "string",
+    "b": "int",
+    "c": "string",
+}
+ZIPPER = {"sequence": ["file", "position"], "time": "time", "row_kind": "kind"}
+ZIPPERS = {
+    "all columns": ZIPPER,
+    "some columns": ZIPPER | {"tracked": ["a"]},
+    "a key without nulls, upserts alone": {"sequence": ["file", "position"], "time": "time"},
+}
+STREAMS = 500
+
+
+def random_event(rng: random.Random, stream: int, number: int) -> dict[str, Any]:
+    # several changes at one time, and a clock that steps back now and then
+    time = number // 2 - (rng.randint(1, 4) if rng.random() < 0.15 else 0)
+    return {
+        "stream": stream,
+        "id": rng.choice([1, 1, 2]),
+        "file": 1 + number // 10,
+        "position": number % 10,
+        "time": time,
+        "kind": rng.choice(["+I", "+U", "+U", "+U", "-U", "-D"]),
+        "a": rng.choice(["x", "x", "y", None]),
+        "b": rng.choice([1, 1, 2, None]),
+        "c": rng.choice(["p", "q"]),
+    }
+
+
+@pytest.mark.parametrize("name", ZIPPERS)
+def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name: str):
+    seed = random.SystemRandom().randint(0, 10**9)
+    print(f"{name}: seed {seed}, {STREAMS} streams")
+    rng = random.Random(seed)
+    config = ZIPPERS[name]
+    tracked = config.get("tracked", ["a", "b", "c"])
+    by_key: dict[tuple, list[dict]] = defaultdict(list)
+    arrived = []
+    for stream in range(STREAMS):
+        events = [random_event(rng, stream, n) for n in range(rng.randint(1, 25))]
+        if "row_kind" not in config:
+            events = [one | {"kind": "+U"} for one in events]
+        for one in list(events):  # the before image of a change stands at its place
+            if one["kind"] == "+U" and rng.random() < 0.3:
+                events.append(one | {"kind": "-U", "a": "old"})
+        for one in events:
+            by_key[stream, one["id"]].append(one)
+        events += rng.choices(events, k=rng.randint(0, 5))
+        rng.shuffle(events)
+        arrived += [(rng.randint(0, 8), one) for one in events]
+    names = [one for one in TYPES if one != "kind" or "row_kind" in config]
+    if "row_kind" not in config:
+        arrived = [(batch, one) for batch, one in arrived if one["kind"] == "+U"]
+    schema = "batch int, " + ", ".join(f"`{one}` {TYPES[one]}" for one in names)
+    rows = [(batch, *(event[one] for one in names)) for batch, event in arrived]
+    spark.createDataFrame(rows, schema).createOrReplaceTempView("zipper_events")
+
+    zipper = Zipper.read("z", KEY, config).bound([(one, TYPES[one]) for one in names])
+    per_run = dataclasses.replace(zipper, key=("batch", *KEY))
+    runs = per_run.combined(f"({per_run.lifted('zipper_events')})")
+    merged = per_run.combined(
+        f"(select * except (batch), if(batch < 6, batch % 2, batch) as batch from ({runs}))"
+    )
+    whole = zipper.combined(f"({zipper.lifted('zipper_events')})")
+    expected = {
+        (*key, start): (end, end is None, event["a"], event["b"], event["c"])
+        for key, events in by_key.items()
+        for start, end, event in versions(events, config["sequence"], "time", tracked, "kind")
+    }
+    for state, run_count in ((merged, 9), (whole, 1)):
+        got = spark.sql(zipper.folded(f"({state})", run_count)).collect()
+        actual = {
+            (row.stream, row.id, row.valid_from): (
+                row.valid_to,
+                row.is_current,
+                row.a,
+                row.b,
+                row.c,
+            )
+            for row in got
+        }
+        assert len(got) == len(actual)
+        wrong = {
+            key: (actual.get(key), expected.get(key))
+            for key in actual.keys() | expected.keys()
+            if actual.get(key) != expected.get(key)
+        }
+        assert not wrong, f"seed {seed}: {len(wrong)} differ, e.g. {next(iter(wrong.items()))}"
+    print(f"{len(expected)} versions of {len(arrived)} changes, 0 differ")
+    assert len(expected) > STREAMS
+
+
+def test_a_version_has_the_place_of_the_change_that_began_it(spark: SparkSession):
+    zipper = Zipper.read("z", "id", {"sequence": "at", "tracked": "a"}).bound(
+        [("id", "int"), ("at", "int"), ("a", "string"), ("b", "int")]
+    )
+    spark.sql(
+        "select * from values (1, 1, 'x', 1), (1, 2, 'x', 2), (1, 5, 'y', 3) as t(id, at, a, b)"
+    ).createOrReplaceTempView("placed")
+    state = zipper.combined(f"({zipper.lifted('placed')})")
+    rows = spark.sql(zipper.folded(f"({state})", 1))
+    assert rows.columns == ["id", "a", "b", "valid_from", "valid_to", "is_current"]
+    assert sorted(map(tuple, rows.collect())) == [
+        (1, "x", 2, 1, 5, False),
+        (1, "y", 3, 5, None, True),
+    ]
+
+
+def test_what_is_tracked_may_change_over_stored_state():
+    types = [("id", "int"), ("at", "int"), ("a", "int"), ("b", "int")]
+    one = Zipper.read("z", "id", {"sequence": "at"}).bound(types)
+    other = Zipper.read("z", "id", {"sequence": "at", "tracked": "a"}).bound([*types, ("c", "int")])
+    assert other.changed_since(one.signature()) == []
+    moved = Zipper.read("z", "id", {"sequence": "b", "buckets": 8}).bound(types)
+    told = moved.changed_since(one.signature())
+    assert [line.split(" was ")[0] for line in told] == ["partition_by", "sequence", "time"]
+
+
+PROBLEMS = [
+    ({}, "zipper.sequence must name at least one column, got ()"),
+    ({"sequence": ["at", "n"]}, "zipper.time must name the column that dates a change, got None"),
+    ({"sequence": "at", "tracked": []}, "zipper.tracked must name at least one column, got []"),
+    ({"sequence": "at", "tracked": ["at"]}, "zipper.tracked: at orders or dates the changes"),
+    ({"sequence": "id"}, "zipper.sequence: id is a column of the key"),
+    ({"sequence": "at", "buckets": 0}, "zipper.buckets must be a whole number from 1, got 0"),
+    ({"sequence": "at", "merge": 1}, "zipper.merge is no setting"),
+    ({"sequence": "nowhere"}, "zipper.sequence: the model has no column nowhere"),
+    ({"sequence": "at", "tracked": "w"}, "zipper.tracked: the model has no column w"),
+    ({"sequence": "at", "row_kind": "k"}, "zipper.row_kind: the model has no column k"),
+    ({"sequence": "at", "bucket_by": "n"}, "bucket(4, n) must be of a column of the key"),
+    ({"sequence": "at", "partition_by": "years(id)"}, "years(id) can't be partitioned by"),
+]
+
+
+@pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[told for _, told in PROBLEMS])
+def test_a_config_that_makes_no_sense_is_told(config: dict[str, Any], told: str):
+    columns = [("id", "int"), ("at", "int"), ("n", "int"), ("r", "double")]
+    with pytest.raises(ZipperConfigError) as caught:
+        Zipper.read("dim_z", "id", config).bound(columns)
+    assert "dim_z: its zipper can't be built" in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_all_problems_are_told_at_once():
+    with pytest.raises(ZipperConfigError) as caught:
+        Zipper.read("dim_z", None, {"buckets": "many", "time": 7, "row_kind": 1})
+    assert str(caught.value).count("\n  - ") == 5
+    columns = [("id", "int"), ("at", "int"), ("v", "map<string,string>"), ("valid_to", "int")]
+    with pytest.raises(ZipperConfigError) as caught:
+        Zipper.read("dim_z", "id", {"sequence": "at"}).bound(columns)
+    assert str(caught.value).count("\n  - ") == 2

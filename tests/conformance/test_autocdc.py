@@ -1,0 +1,176 @@
+"""Spark's own tests of AUTO CDC, and the examples of Databricks' docs, through zippers and folds.
+
+SCD type 2 is a zipper, type 1 the fold that keeps the last row of each key.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.adapters.sparksession.folds import Fold
+from dbt.adapters.sparksession.zippers import Zipper
+from pyspark.sql import SparkSession
+
+FOLDER = Path(__file__).parents[3] / "shared" / "conformance" / "autocdc"
+CASE_COUNTS = {"scd2": 43, "scd1": 13}
+TYPES = {"id": "int", "seq": "int", "score": "int"}  # others: string
+BATCHES = 3
+REFUSED = {
+    "null sequencing value fails the batch, target unchanged": "seq in 1",
+    "null key fails the batch, target unchanged": "id in 1",
+    "null sequencing fails, target unchanged": "seq in 1",
+    "null keys fail with count, target unchanged": "id in 2",
+    "null part of a composite key fails": "country in 2, city in 2",
+}
+
+
+def cases(file: str) -> dict[str, Any]:
+    if not (FOLDER / file).is_file():
+        pytest.skip("Spark's test cases are not part of the project; none stand beside it")
+    return json.loads((FOLDER / file).read_text(encoding="utf-8"))
+
+
+def folding(kind: str, key: list[str], tracked: list[str] | None) -> Zipper | Fold:
+    """A zipper for scd2, a fold for scd1."""
+    if kind == "scd2":
+        config = {"sequence": "seq", "tracked": tracked, "row_kind": "row_kind"}
+        return Zipper.read(kind, key, config)
+    refused = ["seq", *(one for one in key if one != "state")]
+    return Fold.read(kind, key, {"sequence": "seq", "row_kind": "row_kind", "not_null": refused})
+
+
+def rows_of(
+    spark: SparkSession, one: Zipper | Fold, columns: list[str], events: list[dict], batches: int
+) -> list[tuple]:
+    """Rows that readers see, of events (state, seq, row_kind, their columns) in several batches."""
+    names = ["state", "batch", "row_kind", "seq", *columns]
+    types = {"state": "int", "batch": "int"} | TYPES
+    schema = ", ".join(f"{name} {types.get(name, 'string')}" for name in names)
+    rows = [tuple(event.get(name) for name in names) for event in events]
+    spark.createDataFrame(rows, schema).createOrReplaceTempView("cdc_events")
+    bound = one.bound([(n, types.get(n, "string")) for n in names if n != "batch"])
+    runs = " union all ".join(
+        f"select * from ({bound.combined(f'({bound.lifted(part)})')})"
+        for part in (f"(select * from cdc_events where batch = {n})" for n in range(batches))
+    )
+    shown = [*columns, *(("valid_from", "valid_to") if isinstance(one, Zipper) else ())]
+    got = spark.sql(bound.folded(f"({runs})", batches)).collect()
+    return [(row.state, *(row[name] for name in shown)) for row in got]
+
+
+def change(event: dict[str, Any]) -> dict[str, Any]:
+    return event | {"row_kind": "-D" if event["is_delete"] else "+U"}
+
+
+@pytest.mark.parametrize("kind", CASE_COUNTS)
+def test_the_rows_are_those_that_spark_expects(spark: SparkSession, kind: str):
+    seed = random.SystemRandom().randint(0, 10**9)
+    rng = random.Random(seed)
+    told = cases("spark_auto_cdc.json")[kind]
+    passed = compared = 0
+    # cases of the same columns are folded together: each state that is told of is a key of its own
+    together: dict[str, dict[str, Any]] = {}
+    for case in told["cases"]:
+        columns = case.get("columns") or [
+            one for one in told["columns"] if one not in ("__START_AT", "__END_AT")
+        ]
+        key, tracked = case.get("keys", ["id"]), case.get("track_history_columns")
+        layout = {"columns": columns, "key": key, "tracked": tracked}
+        group = together.setdefault(json.dumps(layout), layout | {"events": [], "expected": []})
+        so_far = [change(one) for one in case.get("equivalent_prior_batch", ())]
+        for step in case["steps"]:
+            batch = [change(one) for one in step["batch"]]
+            if "expect_error" in step:
+                refused = refusal(spark, folding(kind, key, tracked), columns, batch)
+                assert REFUSED[case["name"]] in refused
+            else:
+                so_far += batch * 2 if step.get("replay") else batch
+            wanted = step.get("expected_any_of") or [step.get("expected_target")]
+            if wanted != [None]:
+                state = len(group["expected"])
+                group["expected"].append((case["name"], wanted))
+                group["events"] += [
+                    one | {"state": state, "batch": rng.randint(0, BATCHES - 1)} for one in so_far
+                ]
+        passed += 1
+    for group in together.values():
+        rng.shuffle(group["events"])
+        one = folding(kind, ["state", *group["key"]], group["tracked"])
+        got = defaultdict(list)
+        for state, *row in rows_of(spark, one, group["columns"], group["events"], BATCHES):
+            got[state].append(row)
+        for state, (name, wanted) in enumerate(group["expected"]):
+            rows = sorted(got[state], key=repr)
+            assert rows in [sorted(any_of, key=repr) for any_of in wanted], (name, seed)
+            compared += 1
+    print(f"seed {seed}: {kind}: {passed} cases, {compared} expected tables, 0 differ")
+    assert passed == CASE_COUNTS[kind]
+
+
+def refusal(spark: SparkSession, one: Zipper | Fold, columns: list[str], batch: list[dict]) -> str:
+    names = ["seq", "row_kind", *columns]
+    kinds = [(name, TYPES.get(name, "string")) for name in names]
+    rows = [tuple(event.get(name) for name in names) for event in batch]
+    schema = ", ".join(f"{name} {kind}" for name, kind in kinds)
+    spark.createDataFrame(rows, schema).createOrReplaceTempView("cdc_refused")
+    bound = one.bound(kinds)
+    (counts,) = spark.sql(bound.null_counts("cdc_refused")).collect()
+    return bound.refusal(counts) or "nothing is refused"
+
+
+DELETES, TRUNCATES = "DELETE", "TRUNCATE"
+
+
+def test_the_documented_examples_hold(spark: SparkSession):
+    compared = 0
+    for case in cases("databricks_docs_examples.json")["cases"]:
+        if "snapshots" in case:
+            compared += compare_snapshots(spark, case)
+            continue
+        options = case["options"]
+        kind, key = f"scd{options['scd']}", options["keys"]
+        columns = [n for n in case["event_columns"] if n not in ("operation", "sequenceNum")]
+        events = [dict(zip(case["event_columns"], one, strict=True)) for one in case["events"]]
+        keys = {event["userId"] for event in events} - {None}
+        changes = []
+        for number, event in enumerate(events):
+            # a TRUNCATE is the delete of each row that there is, as the typed tables have it
+            of = keys if event["operation"] == TRUNCATES else [event["userId"]]
+            ends = event["operation"] in (DELETES, TRUNCATES)
+            changes += [
+                event
+                | {"userId": one, "seq": event["sequenceNum"], "state": 0, "batch": number % 2}
+                | {"row_kind": "-D" if ends else "+U"}
+                for one in of
+            ]
+        left_out = options.get("track_history_except")
+        tracked = [n for n in columns if n not in [*key, *left_out]] if left_out else None
+        one = folding(kind, ["state", *key], tracked)
+        rows = [list(row[1:]) for row in rows_of(spark, one, columns, changes, 2)]
+        wanted = [[str(one[0]), *one[1:]] for one in case["expected"]]
+        assert sorted(rows, key=repr) == sorted(wanted, key=repr), case["name"]
+        compared += 1
+    assert compared == 6
+
+
+def compare_snapshots(spark: SparkSession, case: dict[str, Any]) -> int:
+    """Whole tables that follow each other: what a later one lacks was deleted."""
+    kind = "scd2" if len(case["snapshots"][0]["expected"][0]) > 2 else "scd1"
+    one, known, changes = folding(kind, ["state", "userId"], None), set(), []
+    for snapshot in case["snapshots"]:
+        rows = {row[0]: row[1] for row in snapshot["rows"]}
+        place = {"seq": snapshot["version"], "state": 0, "batch": snapshot["version"]}
+        changes += [
+            place | {"userId": user, "city": city, "row_kind": "+U"} for user, city in rows.items()
+        ]
+        changes += [place | {"userId": user, "row_kind": "-D"} for user in known - rows.keys()]
+        known |= rows.keys()
+        got = [list(row[1:]) for row in rows_of(spark, one, case["columns"], changes, 2)]
+        wanted = [[str(row[0]), *row[1:]] for row in snapshot["expected"]]
+        assert sorted(got, key=repr) == sorted(wanted, key=repr), (case["name"], place["seq"])
+    return 1
