@@ -1,13 +1,14 @@
 {#
-    Runs at the end of every run: what each model read and wrote, and how many messages were
-    refused. Above `reject_threshold` it fails the run; by then everything is saved.
+    Runs at the end of every run: what each model, seed and snapshot read and wrote, and how many
+    messages were refused. Above `reject_threshold` it fails the run; by then everything is saved.
 #}
 {% macro report_run(results) %}
     {% if not execute or flags.WHICH not in ['run', 'build'] %}
         {% do return('') %}
     {% endif %}
     {% set built = [] %}
-    {% for result in results if result.node.resource_type == 'model' %}
+    {% set kinds = ['model', 'seed', 'snapshot'] %}
+    {% for result in results if result.node.resource_type in kinds %}
         {% do built.append(result) %}
     {% endfor %}
     {% if built %}

@@ -4,6 +4,8 @@
 {% macro typed_models() -%}
     {%- do return([
         ref('ods_app__user_profile'),
+        ref('ods_school__class_booking'),
+        ref('ods_school__class_session'),
         ref('ods_shop__audit_nopk'),
         ref('ods_shop__coupon'),
         ref('ods_shop__order_address'),

@@ -1,4 +1,5 @@
 {%- set others = [
+    ref('city'),
     ref('dws_trade__user_coupon_1d'),
     ref('dws_trade__user_status_1d'),
     ref('dws_trade__user_status_1m'),
@@ -6,7 +7,20 @@
     ref('meta_order_chain_break'),
     ref('meta_order_chain_link'),
 ] -%}
-{%- set folded = [runs_of(ref('dwd_trade__order_wide'))] -%}
+{%- set folded = [
+    runs_of(ref('dim_product_price_zip')),
+    runs_of(ref('dim_user_account_zip')),
+    runs_of(ref('dim_user_customer_zip')),
+    runs_of(ref('dwd_trade__coupon_wide')),
+    runs_of(ref('dwd_trade__order_coupon')),
+    runs_of(ref('dwd_trade__order_customer')),
+    runs_of(ref('dwd_trade__order_detail')),
+    runs_of(ref('dwd_trade__order_price')),
+    runs_of(ref('dwd_trade__order_wide')),
+    runs_of(ref('dwd_user__booking_class')),
+    runs_of(ref('dwd_user__class_booking_wide')),
+    runs_of(ref('dwd_user__class_session_wide')),
+] -%}
 {%- set tables = [ref('ods_binlog')] + typed_models() + folded + others -%}
 
 with

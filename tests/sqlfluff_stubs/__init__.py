@@ -94,6 +94,21 @@ def chain_breaks(chain: Any, from_cte: str, suspects: str) -> str:
     return f"select * from {from_cte}\nunion all\nselect * from {suspects}"
 
 
+def cleaned(model: Any, from_cte: str, columns: Any) -> str:
+    """Any query of the CTE."""
+    return f"select * from {from_cte}"
+
+
+def cleaning_counts(from_ctes: Any) -> str:
+    """Any query of the CTEs."""
+    return "\nunion all\n".join(f"select * from {name}" for name in from_ctes)
+
+
+def customer_versions(from_cte: str, orders: int, days: int) -> str:
+    """Any query of the CTE."""
+    return f"select * from {from_cte}"
+
+
 def is_of_interest(columns: Any) -> str:
     """See macros/changelog/is_of_interest.sql."""
     return "metadata_changes is null"
@@ -120,6 +135,16 @@ def reconciliation(
     """Any query of the CTEs."""
     other = f" cross join {reached_cte}" if reached_cte else ""
     return f"select {from_cte}.* from {from_cte}{other}"
+
+
+def repaired_join(left: Any, right: Any, on: Any, kind: str = "inner", **_: Any) -> str:
+    """Any query of both relations."""
+    sides = f"{left['relation']} as left_row\ncross join {right['relation']} as right_row"
+    return f"select left_row.row_kind from {sides}"
+
+
+interval_join = temporal_join = latest_join = history_join = repaired_join
+one_to_one_join = many_to_one_join = many_to_many_join = repaired_join
 
 
 def load_relation(relation: Any) -> Any:

@@ -1,0 +1,53 @@
+{%- set order_columns = [
+    'order_id',
+    'user_id',
+    'product_type',
+    'plat_name',
+    'ref_id',
+    'amount',
+    'order_status',
+    'biz_status',
+    'create_time',
+    'start_city_name',
+    'end_city_name',
+    'product_id',
+    'product_name',
+    'price',
+] -%}
+
+{{
+    config(
+        materialized='folded',
+        unique_key=['order_id', 'customer_id', 'customer_valid_from'],
+        fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+    )
+}}
+
+with
+
+order_customer as (
+    {{
+        temporal_join(
+            left={
+                'relation': ref('dwd_trade__order_price'),
+                'key': 'order_id',
+                'columns': order_columns,
+                'time': 'create_time',
+            },
+            right={
+                'relation': ref('dim_user_customer_zip'),
+                'key': ['user_id', 'valid_from'],
+                'columns': {
+                    'user_id': 'customer_id',
+                    'valid_from': 'customer_valid_from',
+                    'customer_kind': 'customer_kind',
+                    'is_high_value': 'is_high_value',
+                },
+            },
+            on={'user_id': 'user_id'},
+            kind='left',
+        )
+    }}
+)
+
+select * from order_customer

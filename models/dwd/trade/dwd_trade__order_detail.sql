@@ -1,0 +1,52 @@
+{%- set order_columns = [
+    'order_id',
+    'user_id',
+    'product_type',
+    'plat_name',
+    'ref_id',
+    'amount',
+    'order_status',
+    'biz_status',
+    'create_time',
+    'start_city_name',
+    'end_city_name',
+    'product_id',
+    'product_name',
+    'price',
+    'customer_kind',
+    'is_high_value',
+] -%}
+
+{{
+    config(
+        materialized='folded',
+        unique_key=['order_id', 'start_city_code'],
+        fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+    )
+}}
+
+with
+
+order_detail as (
+    {{
+        many_to_one_join(
+            left={
+                'relation': ref('dwd_trade__order_customer'),
+                'key': 'order_id',
+                'columns': order_columns,
+            },
+            right={
+                'relation': ref('city'),
+                'key': 'city_code',
+                'columns': {
+                    'city_code': 'start_city_code',
+                    'country_code': 'start_country_code',
+                },
+            },
+            on={'start_city_name': 'city_name'},
+            kind='left',
+        )
+    }}
+)
+
+select * from order_detail

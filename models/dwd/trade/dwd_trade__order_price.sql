@@ -1,0 +1,50 @@
+{%- set order_columns = [
+    'order_id',
+    'user_id',
+    'product_type',
+    'plat_name',
+    'ref_id',
+    'amount',
+    'order_status',
+    'biz_status',
+    'create_time',
+    'start_city_name',
+    'end_city_name',
+] -%}
+
+{{
+    config(
+        materialized='folded',
+        unique_key=['order_id', 'product_id', 'price_valid_from'],
+        fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+    )
+}}
+
+with
+
+order_price as (
+    {{
+        temporal_join(
+            left={
+                'relation': ref('dwd_trade__order_wide'),
+                'key': 'order_id',
+                'columns': order_columns,
+                'time': 'create_time',
+            },
+            right={
+                'relation': ref('dim_product_price_zip'),
+                'key': ['product_id', 'valid_from'],
+                'columns': {
+                    'product_id': 'product_id',
+                    'valid_from': 'price_valid_from',
+                    'product_name': 'product_name',
+                    'price': 'price',
+                },
+            },
+            on={'ref_id': 'product_id'},
+            kind='left',
+        )
+    }}
+)
+
+select * from order_price

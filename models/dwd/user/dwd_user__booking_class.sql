@@ -1,0 +1,48 @@
+{{
+    config(
+        materialized='folded',
+        unique_key=['class_id', 'booking_id'],
+        fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+    )
+}}
+
+with
+
+booked as (
+    {{
+        history_join(
+            left={
+                'relation': ref('dwd_user__class_session_wide'),
+                'key': 'class_id',
+                'columns': ['class_id', 'title', 'starts_at'],
+                'time': 'starts_at',
+            },
+            right={
+                'relation': ref('dwd_user__class_booking_wide'),
+                'key': 'booking_id',
+                'columns': ['booking_id', 'user_id', 'booked_at', 'state'],
+                'time': 'booked_at',
+            },
+            on={'class_id': 'class_id'},
+            expiry=var('booking_days') ~ ' days',
+            kind='inner',
+        )
+    }}
+),
+
+booking_class as (
+    select
+        class_id,
+        title,
+        starts_at,
+        booking_id,
+        user_id,
+        booked_at,
+        state,
+        timestampdiff(day, booked_at, starts_at) as days_before,
+        row_kind,
+        run_number
+    from booked
+)
+
+select * from booking_class

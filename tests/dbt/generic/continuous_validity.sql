@@ -1,0 +1,35 @@
+{#
+    Of a zipper over rows that are never deleted: each version but the last ends when the next one
+    begins. Fails with the versions behind which there is a gap or an overlap.
+
+    key: names of the columns of the key.
+#}
+{% test continuous_validity(model, key) %}
+
+with
+
+followed as (
+    select
+        {{ key | join(',\n        ') }},
+        valid_from,
+        valid_to,
+        lead(valid_from) over (
+            partition by {{ key | join(', ') }}
+            order by valid_from, valid_to nulls last
+        ) as next_valid_from
+    from {{ model }}
+),
+
+broken as (
+    select
+        {{ key | join(',\n        ') }},
+        valid_from,
+        valid_to,
+        next_valid_from
+    from followed
+    where next_valid_from is not null and not (valid_to <=> next_valid_from)
+)
+
+select * from broken
+
+{% endtest %}

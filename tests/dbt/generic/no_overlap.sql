@@ -1,0 +1,35 @@
+{#
+    Of a zipper: no two versions of a key are valid at one time. Fails with the versions that begin
+    before the one before them ends, or at the same time.
+
+    key: names of the columns of the key.
+#}
+{% test no_overlap(model, key) %}
+
+with
+
+followed as (
+    select
+        {{ key | join(',\n        ') }},
+        valid_from,
+        valid_to,
+        lead(valid_from) over (
+            partition by {{ key | join(', ') }}
+            order by valid_from, valid_to nulls last
+        ) as next_valid_from
+    from {{ model }}
+),
+
+overlapping as (
+    select
+        {{ key | join(',\n        ') }},
+        valid_from,
+        valid_to,
+        next_valid_from
+    from followed
+    where next_valid_from < valid_to or (next_valid_from is not null and valid_to is null)
+)
+
+select * from overlapping
+
+{% endtest %}
