@@ -53,7 +53,41 @@ class Fault:
 RETRACT, LATEST_ROWS = "macros/changelog/retract_rows.sql", "macros/changelog/latest_rows.sql"
 CUT, TO_DATE = "macros/daily_cut/daily_cut.sql", "macros/daily_cut/to_date.sql"
 CHAIN = "macros/chain/chain_"
+CLEANED, CLEAN = "macros/cleaning/cleaned.sql", "dwd_trade__order_clean"
 SQL_FAULTS = (
+    Fault("what is looked up isn't lower case yet", CLEANED, "given ~ '('", "'(' ", CLEAN),
+    Fault("the bounds lie outside of the range", CLEANED, "('max', '<=')", "('max', '<')", CLEAN),
+    Fault(
+        "what is refused is called changed", CLEANED, "\"'refused'\" if", "\"'changed'\" if", CLEAN
+    ),
+    Fault(
+        "a word that is there twice doubles its row",
+        CLEANED,
+        "cast(min({{ step.dictionary['to'] }}) as string)",
+        "explode(collect_list({{ step.dictionary['to'] }}))",
+        "dwd_trade__order_address_clean",
+    ),
+    Fault(
+        "an unknown word is kept",
+        CLEANED,
+        "'coalesce(' ~ found ~ ', ruled.' ~ step.before ~ ')' if step.keeps else found",
+        "'coalesce(' ~ found ~ ', ruled.' ~ step.before ~ ')'",
+        "dwd_trade__order_address_clean",
+    ),
+    Fault(
+        "an unknown word is lost",
+        CLEANED,
+        "'coalesce(' ~ found ~ ', ruled.' ~ step.before ~ ')' if step.keeps else found",
+        "found",
+        CLEAN,
+    ),
+    Fault(
+        "rows that went are counted",
+        "models/meta/meta_cleaning.sql",
+        "from {{ ref('dwd_trade__order_clean') }}\n    where sign = 1",
+        "from {{ ref('dwd_trade__order_clean') }}",
+        "meta_cleaning",
+    ),
     Fault("an insert takes away", RETRACT, "then array(1)", "then array(-1)", CHANGELOG),
     Fault("a delete adds", RETRACT, "then array(-1)\n", "then array(1)\n", CHANGELOG),
     Fault("an update only adds", RETRACT, "else %} array(-1, 1)", "else %} array(1)", CHANGELOG),
@@ -168,6 +202,9 @@ SQL_FAULTS = (
 LEVELS = "tests/e2e/test_corrections.py -m 'not soak'"
 ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession/"
 FOLDS, STREAMS = ADAPTER + "folds.py", "tests/adapter/test_folds.py"
+ZIPPERS, ZIPPER_STREAMS = ADAPTER + "zippers.py", "tests/adapter/test_zippers.py"
+JOINED = "macros/joins/repaired_join.sql"
+JOIN_HISTORIES = "tests/adapter/test_joins.py -m 'not soak' -k every_run"
 RUN_FAULTS = (
     Fault("as of a day is before it", TO_DATE, "('<=', level.last)", "('<', level.last)", LEVELS),
     Fault(
@@ -255,11 +292,84 @@ RUN_FAULTS = (
         "tests/adapter/test_folded_models.py",
     ),
     Fault(
+        "the view names columns that are gone",
+        ADAPTER.replace("adapters", "include") + "macros/materializations/folded.sql",
+        "changed.gone or (",
+        "(",
+        "tests/adapter/test_folded_models.py",
+    ),
+    Fault(
+        "a deleted address stays with its order",
+        "models/dwd/trade/dwd_trade__order_wide.sql",
+        "'columns': ['start_city_name', 'end_city_name'],\n                    "
+        "'on_delete': 'retract'",
+        "'columns': ['start_city_name', 'end_city_name'],\n                    "
+        "'on_delete': 'ignore'",
+        "tests/e2e/test_random_histories.py",
+    ),
+    Fault(
         "a row that stayed as it was is told",
         ADAPTER + "changes.py",
         "where not (old_row <=> new_row)",
         "where true",
         "tests/adapter/test_changes.py -m 'not soak'",
+    ),
+    Fault(
+        "an upsert stays where a delete of its place is known",
+        ZIPPERS,
+        '"+U": 1, "-D": 2}',
+        '"+U": 2, "-D": 1}',
+        ZIPPER_STREAMS,
+    ),
+    Fault(
+        "a change counts from its own time, though the clock stepped back",
+        ZIPPERS,
+        'f"select *, max({quoted(self.time)}) over ({window} rows between unbounded preceding "',
+        'f"select *, max({quoted(self.time)}) over ({window} rows between current row "',
+        ZIPPER_STREAMS,
+    ),
+    Fault(
+        "of two changes at one time both count",
+        ZIPPERS,
+        'f"where {quoted(NEXT)} is null or {quoted(NEXT)} > {quoted(AT)}"',
+        '"where true"',
+        ZIPPER_STREAMS,
+    ),
+    Fault(
+        "what isn't tracked begins a version",
+        ZIPPERS,
+        "if self.tracked is None or name in self.tracked]",
+        "]",
+        ZIPPER_STREAMS,
+    ),
+    Fault(
+        "changes outside of the range go too",
+        "python_udfs/sparksession_adapter/dbt/include/sparksession/macros/materializations/"
+        "folded.sql",
+        "where run_level > {{ level }} and {{ range }}",
+        "where run_level > {{ level }}",
+        "tests/adapter/test_zipper_models.py -k range",
+    ),
+    Fault(
+        "what a right row no longer matches stays",
+        JOINED,
+        "from {{ right[1] }} as changed",
+        "from {{ right[1] }} as changed where sign = 1",
+        JOIN_HISTORIES,
+    ),
+    Fault(
+        "pairs that vanished stay",
+        JOINED,
+        "where row_kind <> '-U'",
+        "where row_kind not in ('-U', '-D')",
+        JOIN_HISTORIES,
+    ),
+    Fault(
+        "a version's end still counts",
+        ADAPTER + "joins.py",
+        'f"left_row.{at} < right_row.{end})"',
+        'f"left_row.{at} <= right_row.{end})"',
+        JOIN_HISTORIES,
     ),
 )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from tests.support import histories, oracle
+from tests.support import histories, latest, oracle
 from tests.support.warehouse import Warehouse, differing
 
 
@@ -41,3 +44,75 @@ def _check(folder: Path, seed: int, batches: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2, *range(100, 130)])
 def test_counts_equal_the_oracle_over_many_histories(tmp_path: Path, seed: int) -> None:
     _check(tmp_path, seed, batches=3 + seed % 5)
+
+
+def _coupons_of_orders(changes: list[oracle.Change]) -> dict[int, tuple[int, Decimal]]:
+    """order_id -> (number, amount) of the coupons used for it, as far as changes tell."""
+    sums: dict[int, tuple[int, Decimal]] = {}
+    for row in oracle.retract_rows(changes):
+        order = row["image"]["used_order"]
+        if order is not None:
+            count, amount = sums.get(order, (0, Decimal(0)))
+            amount += row["sign"] * row["image"]["amount"]
+            sums[order] = (count + row["sign"], amount)
+    return sums
+
+
+def _check_wide(folder: Path, seeds: range, batches: int) -> None:
+    """Build the wide orders after every batch; they are a join of what the oracle knows then."""
+    warehouse = Warehouse(folder)
+    arrived: list[bytes] = []
+    compared = with_coupons = 0
+
+    def build(models: str, *args: str, **variables: bool) -> None:
+        nonlocal compared, with_coupons
+        warehouse.run("run", "--select", models, *args, vars=variables)
+        orders = oracle.replay(oracle.read_messages(arrived))
+        of_addresses = oracle.read_messages(arrived, table="order_address")
+        compared += latest.compare_wide(
+            warehouse, orders.values(), oracle.replay(of_addresses).values()
+        )
+        wanted = _coupons_of_orders(_changes_of_coupons(arrived))
+        rows = warehouse.query(
+            "select order_id, coalesce(coupon_count, 0) as n, coalesce(coupon_amount, 0) as amount "
+            "from dw.dwd_trade__order_wide"
+        )
+        got = {int(row["order_id"]): (row["n"], row["amount"]) for row in rows}
+        nothing = (0, Decimal(0))
+        expected = {order: wanted.get(order, nothing) for (order,) in orders}
+        assert differing(expected, got) == []
+        with_coupons += sum(one != nothing for one in got.values())
+
+    for number, batch in enumerate(histories.pack(seeds, batches, wide=True)):
+        histories.write_batch(warehouse.landing, batch, max_lines=50_000)
+        arrived += [line for _, line in batch]
+        build("+dwd_trade__order_wide", merge_runs=number == 2)
+    incremental = warehouse.rows("dwd_trade__order_wide")
+    # once everything has come, the sums are those of the coupons that are there
+    coupons = oracle.replay(_changes_of_coupons(arrived)).values()
+    there = Counter(row["used_order"] for row in coupons if row["used_order"] is not None)
+    sums = _coupons_of_orders(_changes_of_coupons(arrived))
+    assert there == {order: count for order, (count, _) in sums.items() if count}
+
+    build("dwd_trade__order_wide", "--full-refresh")
+
+    assert warehouse.rows("dwd_trade__order_wide") == incremental
+    assert with_coupons
+    print(f"{len(seeds)} histories, {len(arrived)} messages, {compared} wide orders compared")
+
+
+def _changes_of_coupons(lines: list[bytes]) -> list[oracle.Change]:
+    key = ("user_id", "coupon_code")
+    return oracle.read_messages(lines, table="coupon", key_columns=key)
+
+
+def test_the_wide_orders_are_a_join_of_what_has_come(tmp_path: Path) -> None:
+    first = random.SystemRandom().randrange(10**6)
+    print(f"first seed {first}")
+    _check_wide(tmp_path, range(first, first + 4), batches=2)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(2_000, 2_500, 50))
+def test_the_wide_orders_of_many_histories(tmp_path: Path, first: int) -> None:
+    _check_wide(tmp_path, range(first, first + 50), batches=4)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import itertools
 import random
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support import latest
+from tests.support.cleaning_oracle import clean_row
 from tests.support.dbt_project import REPO
+from tests.support.details import order_details
 from tests.support.warehouse import SAMPLE, Warehouse, differing, sample_days, summed, truth
+
+HIGH_VALUE = (2, 3)  # the vars high_value_orders and high_value_days
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +37,14 @@ def test_after_every_day_the_counts_are_the_servers_own(
     for tag, files in days:
         warehouse.land(*files)
         # the models' own tests on the last day: they take longer than the build
-        warehouse.build(data_tests=tag == days[-1][0])
+        warehouse.build("+dim_product_price_zip", data_tests=tag == days[-1][0])
 
         wanted, got, daily = truth(tag), warehouse.td(), warehouse.daily()
         assert differing(wanted, got) == [], f"counts at the end of {tag}"
         assert differing(wanted, summed(daily)) == [], f"daily counts at the end of {tag}"
-        compared += len(wanted)
-        print(f"{tag}: {len(wanted)} rows of counts compared with MySQL's, 0 differ")
+        prices = latest.compare_current_prices(warehouse, tag)
+        compared += len(wanted) + prices
+        print(f"{tag}: {len(wanted)} counts and {prices} prices compared with MySQL's, 0 differ")
 
     print(f"{compared} rows compared in all")
     assert compared > 10_000
@@ -61,6 +70,67 @@ def test_the_wide_orders_are_a_join_of_the_servers_tables(in_one_go: Warehouse) 
     assert compared > 3_000
 
 
+def test_the_details_of_orders_are_those_of_their_time(in_one_go: Warehouse) -> None:
+    """Prices by replaying the log, customers from the server's orders, cities from the seed."""
+    wanted, _ = order_details(_sample_lines(), *HIGH_VALUE)
+
+    rows = in_one_go.query(
+        "select order_id, product_name, price, customer_kind, is_high_value, start_city_code, "
+        "start_country_code from dw.dwd_trade__order_detail"
+    )
+
+    got = {row["order_id"]: tuple(row.values())[1:] for row in rows}
+    assert len(got) == len(rows)
+    assert got == wanted
+    priced = sum(one[1] is not None for one in got.values())
+    old = sum(one[2] == "old" for one in got.values())
+    print(f"{len(got)} order details: {priced} with a price, {old} of old customers")
+    assert priced > 100
+    assert old > 100
+
+
+def test_the_versions_of_customers_are_told_by_their_orders(in_one_go: Warehouse) -> None:
+    _, wanted = order_details(_sample_lines(), *HIGH_VALUE)
+
+    rows = in_one_go.query("select * from dw.dim_user_customer_zip")
+
+    got: dict = {}
+    for row in sorted(rows, key=lambda one: one["valid_from"]):
+        state = (row["customer_kind"], row["is_high_value"])
+        version = (_utc(row["valid_from"]), _utc(row["valid_to"]), state)
+        got.setdefault(row["user_id"], []).append(version)
+    assert got == wanted
+    print(f"{len(rows)} versions of {len(got)} customers")
+    assert any(state[1] for versions in got.values() for _, _, state in versions)
+
+
+def test_the_coupons_of_orders_are_the_coupons_that_name_them(in_one_go: Warehouse) -> None:
+    of_order: dict = {}
+    for row in in_one_go.query("select * from dw.dwd_trade__coupon_latest"):
+        coupon = (row["user_id"], row["coupon_code"], row["amount"], row["state"])
+        of_order.setdefault(row["used_order"], []).append(coupon)
+    wanted = {
+        (row["order_id"], *coupon)
+        for row in latest.server_rows("order_info")
+        for coupon in of_order.get(row["order_id"], [(None,) * 4])
+    }
+
+    rows = in_one_go.query(
+        "select order_id, coupon_user_id, coupon_code, coupon_amount, coupon_state "
+        "from dw.dwd_trade__order_coupon"
+    )
+
+    assert len(rows) == len(wanted)
+    assert {tuple(row.values()) for row in rows} == wanted
+    used = sum(one[1] is not None for one in wanted)
+    print(f"{len(wanted)} rows of orders and coupons, {used} with a coupon")
+    assert used > 10
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    return time if time is None or time.tzinfo else time.replace(tzinfo=UTC)
+
+
 def test_the_coupon_totals_are_those_of_the_coupons_that_are_there(in_one_go: Warehouse) -> None:
     wanted: dict[tuple, list] = {}
     for row in in_one_go.query("select user_id, state, amount from dw.dwd_trade__coupon_latest"):
@@ -77,6 +147,17 @@ def test_the_coupon_totals_are_those_of_the_coupons_that_are_there(in_one_go: Wa
         key: (len(amounts), sum(amounts), max(amounts), min(amounts))
         for key, amounts in wanted.items()
     }
+
+
+def test_a_second_run_of_everything_adds_nothing_either(in_one_go: Warehouse) -> None:
+    seeds = in_one_go.run("list", "--resource-type", "seed", "snapshot", "--output", "name").raw
+    before = {table: in_one_go.snapshots(table) for table in seeds}
+    assert len(before) > 8
+
+    outcome = in_one_go.build(everything=True)
+
+    assert "Nothing new has landed: no row was added." in outcome.log
+    assert {table: in_one_go.snapshots(table) for table in seeds} == before
 
 
 def test_a_full_refresh_gives_the_same_tables(
@@ -98,6 +179,62 @@ def test_a_second_run_adds_nothing_and_says_so(in_one_go: Warehouse) -> None:
 
     assert "Nothing new has landed: no row was added." in outcome.log
     assert {table: in_one_go.snapshots(table) for table in tables} == before
+
+
+def test_the_clean_rows_are_those_of_plain_python(in_one_go: Warehouse) -> None:
+    """By the rules and the seeds as they are in the files; and they are counted so."""
+    orders, addresses = "dwd_trade__order_clean", "dwd_trade__order_address_clean"
+    counts: Counter[tuple] = Counter()
+    compared = 0
+    for model, columns, raw in (
+        (orders, ["plat_name", "amount", "biz_status"], "dw.dwd_trade__order_changelog"),
+        (
+            addresses,
+            ["start_city_name", "start_city_code", "end_city_name", "end_city_code"],
+            "(select *, 1 as sign, start_city_name as start_city_code, "
+            "end_city_name as end_city_code from dw.ods_shop__order_address "
+            "where reject_reason is null and op_type <> 'delete')",
+        ),
+    ):
+        rules, dictionaries = _cleaning_of(model)
+        asked = f"select unique_key, {', '.join(columns)}{{}} from {{}} where sign = 1"
+        got = {
+            row["unique_key"]: row
+            for row in in_one_go.query(asked.format(", cleaning", f"dw.{model}"))
+        }
+        for row in in_one_go.query(asked.format("", raw)):
+            expected = clean_row(row, rules, dictionaries)
+            assert got.pop(row["unique_key"]) == expected
+            compared += 1
+            for told in expected["cleaning"]:
+                counts[model, told["column_name"], told["rule"], told["outcome"]] += 1
+        assert got == {}
+        assert in_one_go.column(f"select count(*) from dw.{model} where sign = -1")[0] > 500
+
+    print(f"{compared} clean rows compared, {counts.total()} outcomes of rules")
+    assert compared > 20_000
+    found: Counter[tuple] = Counter()
+    for row in in_one_go.query("select * from dw.meta_cleaning"):
+        *key, changed, refused = row.values()
+        found[*key, "changed"], found[*key, "refused"] = changed, refused
+    assert +found == counts
+
+
+def _cleaning_of(model: str) -> tuple[dict[str, dict], dict[str, dict[str, str]]]:
+    """(column -> rules, seed -> word -> meaning) of a model, from the project's files."""
+    text = (REPO / "models" / "dwd" / "trade" / "_trade__models.yml").read_text(encoding="utf-8")
+    (described,) = (one for one in yaml.safe_load(text)["models"] if one["name"] == model)
+    rules = {
+        column["name"]: column["config"]["meta"]["cleaning"]
+        for column in described["columns"]
+        if "config" in column
+    }
+    dictionaries = {}
+    for given in filter(None, (one.get("dictionary") for one in rules.values())):
+        with (REPO / "seeds" / f"{given['seed']}.csv").open(encoding="utf-8", newline="") as file:
+            words = {line[given["from"]]: line[given["to"]] for line in csv.DictReader(file)}
+        dictionaries[given["seed"]] = words
+    return rules, dictionaries
 
 
 def _sample_lines() -> list[bytes]:
@@ -248,6 +385,8 @@ def test_the_lineage_lists_every_incremental_table_of_the_daily_build(in_one_go:
     models = ("--resource-type", "model", "--exclude", "path:models/dqc", "meta_quality")
     expected = {f"dw.{name}" for name in in_one_go.run("list", *arguments, *models).raw}
     expected |= {f"dw.{name}__runs" for name in in_one_go.run("list", *folded, *models).raw}
+    # a seed that a join follows is an input like any other: its own commits are listed too
+    expected |= set(in_one_go.column("select distinct input_table from dw.meta_lineage")) - {None}
     listed = in_one_go.column("select distinct table_name from dw.meta_lineage")
     assert set(listed) == expected
 

@@ -19,10 +19,12 @@ import yaml
 from tests.support.dbt_project import REPO, DbtProject
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
+# what is told of an entity, or what it is joined to
+DETAILS = "changelog|class|clean|coupon|customer|detail|latest|price|wide"
 # layer -> what its models are called; group `folder`: the folder that the model lies in
 NAMES = {
     "ods": rf"ods_binlog|ods_(?P<folder>[a-z0-9]+)__{WORD}",
-    "dwd": rf"dwd_(?P<folder>[a-z0-9]+)__{WORD}_(?:changelog|latest|wide)|dim_{WORD}",
+    "dwd": rf"dwd_(?P<folder>[a-z0-9]+)__{WORD}_(?:{DETAILS})|dim_{WORD}",
     "dws": rf"dws_(?P<folder>[a-z0-9]+)__{WORD}_(?:1d|1m|1y|td|5m|10m)",
     "dqc": rf"dqc_(?P<folder>[a-z0-9]+)__{WORD}_(?:reconciliation|at_source)",
     "meta": rf"meta_{WORD}",
@@ -30,7 +32,7 @@ NAMES = {
 # layer -> kinds of nodes that it may read; ODS models read the log beside their sources
 MAY_READ = {
     "ods": {"source", "ods_binlog"},
-    "dwd": {"ods", "dim", "seed"},
+    "dwd": {"ods", "dwd", "dim", "seed", "snapshot"},
     "dws": {"dwd", "dim", "dws"},
 }
 READERS = "as_read_by|pinned|new_rows|new_changes|runs_of|changed_partitions|closed_periods"
@@ -131,7 +133,8 @@ def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[An
         kinds = ("incremental", "folded")
         if node.config.materialized not in kinds or node.language != "sql":
             continue
-        rest = re.sub(rf"(?:{READERS})\(\s*(?:ref|source)\(", "", node.raw_code)
+        # a join is told its two sides, and reads them through the macros itself
+        rest = re.sub(rf"(?:(?:{READERS})\(|'relation':)\s*(?:ref|source)\(", "", node.raw_code)
         if re.search(r"\b(?:ref|source)\(", rest):
             unpinned.append(node.name)
     assert unpinned == []
@@ -159,13 +162,20 @@ def test_the_columns_of_sql_models_are_listed_in_their_order(
     differing = {}
     for node in models:
         if node.name in compiled:
-            listed, selected = list(node.columns), output_columns(compiled[node.name])
-            # the kind of a row is no column of what the rows are folded to
-            row_kind = (node.config.get("fold") or {}).get("row_kind")
-            selected = [name for name in selected if name != row_kind]
+            listed, selected = list(node.columns), seen_columns(node, compiled[node.name])
             if listed != selected:
                 differing[node.name] = (listed, selected)
     assert differing == {}
+
+
+def seen_columns(node: Any, sql: str) -> list[str]:
+    """Columns that readers of a model see: of a folded one not all that its rows have."""
+    fold, zipper = (node.config.get(one) or {} for one in ("fold", "zipper"))
+    if "derived" in fold:
+        sql = f"with folded_rows as (select * from nowhere)\n{fold['derived']['sql']}"
+    unseen = {fold.get("row_kind"), zipper.get("row_kind"), zipper.get("time")}
+    selected = [name for name in output_columns(sql) if name not in unseen]
+    return selected + (["valid_from", "valid_to", "is_current"] if zipper else [])
 
 
 def test_the_columns_of_a_source_table_are_listed(models: list[Any]) -> None:
@@ -203,6 +213,26 @@ def test_names_of_tests_and_unit_tests_are_no_longer_than_a_table_may_be(manifes
     names = [one.name for one in manifest.unit_tests.values()]
     names += [node.name for node in manifest.nodes.values() if node.resource_type == "test"]
     assert [name for name in names if len(name) > 100] == []
+
+
+def test_the_words_of_a_dictionary_are_tested_to_be_there_once(
+    models: list[Any], manifest: Any
+) -> None:
+    tests = {
+        (node.attached_node, node.column_name, node.test_metadata.name)
+        for node in manifest.nodes.values()
+        if node.resource_type == "test" and node.test_metadata
+    }
+    seeds = {one.name: key for key, one in manifest.nodes.items() if one.resource_type == "seed"}
+    used = {
+        (seeds[given["seed"]], given["from"])
+        for node in models
+        for column in node.columns.values()
+        if (given := column.meta.get("cleaning", {}).get("dictionary"))
+    }
+    assert used
+    wanted = {(*one, test) for one in used for test in ("unique", "not_null")}
+    assert wanted - tests == set()
 
 
 def test_sql_models_have_unit_tests(models: list[Any], manifest: Any) -> None:

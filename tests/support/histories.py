@@ -110,7 +110,12 @@ class History:
 
 
 def generate(
-    seed: int, days: int = 10, keys: int = 40, tenant: int | None = None, gaps: bool = False
+    seed: int,
+    days: int = 10,
+    keys: int = 40,
+    tenant: int | None = None,
+    gaps: bool = False,
+    wide: bool = False,
 ) -> History:
     """Return a history of `days` business days over at most `keys` order ids.
 
@@ -120,10 +125,12 @@ def generate(
     tenant: number of the history among others that are played into one table: it has order ids,
         users and binlog files of its own; the null user and the greatest one it shares.
     gaps: days aren't neighbours; months and years go by between some of them.
+    wide: more of what is told beside the orders: addresses whose order changes, coupons that are
+        used for orders.
     """
     if days < 1 or keys < 3:
         raise ValueError(f"generate: days must be >= 1 and keys >= 3, got {days} and {keys}")
-    return _Workload(Random(seed), keys, tenant).play(days, gaps)
+    return _Workload(Random(seed), keys, tenant, wide).play(days, gaps)
 
 
 def pack(seeds: Sequence[int], batches: int, **options: Any) -> list[list[Message]]:
@@ -334,8 +341,10 @@ class _Statement:
 class _Workload:
     """The order table, its clock and its binlog."""
 
-    def __init__(self, random: Random, keys: int, tenant: int | None = None) -> None:
-        self.random = random
+    def __init__(
+        self, random: Random, keys: int, tenant: int | None = None, wide: bool = False
+    ) -> None:
+        self.random, self.wide = random, wide
         self.tenant = tenant
         self.users = USERS
         if tenant is not None:
@@ -346,6 +355,7 @@ class _Workload:
         self.key_pool = self._choose_keys(keys)
         self.addresses: dict[int, Row] = {}
         self.prices: dict[int, Row] = {}
+        self.coupons: dict[tuple[int, str], Row] = {}
         self.binlog = random.choice(FIRST_BINLOGS)
         if tenant is not None:
             self.binlog = 1 + 1000 * tenant
@@ -393,7 +403,7 @@ class _Workload:
             self.now = _to_milliseconds(self.now)
             if open_for and left == steps:
                 self.now -= timedelta(seconds=self.random.randint(0, open_for))
-            if orders and self.random.random() < 0.8:
+            if orders and self.random.random() < (0.5 if self.wide else 0.8):
                 self._pick_order_step()()
             else:
                 self._pick_other_step()()
@@ -423,6 +433,8 @@ class _Workload:
 
     def _pick_other_step(self) -> Callable[[], None]:
         """Choose what to do to another table next."""
+        if self.wide:
+            return self.random.choice((self._touch_address, self._move_address, self._touch_coupon))
         return self.random.choice(
             (self._touch_address, self._touch_address, self._touch_price, self._log, self._archive)
         )
@@ -610,6 +622,8 @@ class _Workload:
         stamp = _text(self.now)
         if key not in self.addresses:
             row = {"order_id": key, "start_city_name": "上海", "update_time": stamp}
+            if self.wide:
+                row["end_city_name"] = self.random.choice((None, "", "it's", "中文"))
             self.addresses[key] = row
             self._write("shop", "order_address", [("insert", dict(row), None)])
         elif self.random.random() < 0.3:
@@ -620,6 +634,44 @@ class _Workload:
             old = {"start_city_name": row["start_city_name"], "update_time": row["update_time"]}
             row |= {"start_city_name": f"city {self.random.random()}", "update_time": stamp}
             self._write("shop", "order_address", [("update", dict(row), old)])
+
+    def _move_address(self) -> None:
+        """Give an address to another order: one update, with the old order's id in `old`."""
+        free = [key for key in self.key_pool if key not in self.addresses]
+        if self.addresses and free:
+            old = self.random.choice(sorted(self.addresses))
+            row = self.addresses.pop(old) | {"order_id": self.random.choice(free)}
+            self.addresses[row["order_id"]] = row
+            self._write("shop", "order_address", [("update", dict(row), {"order_id": old})])
+
+    def _touch_coupon(self) -> None:
+        """Insert, update or delete a coupon; an update may use it, give it back, or change its
+        key."""
+        users = [user for user in self.users if user not in (None, MAX_UNSIGNED)]
+        key = self.random.choice(users), f"C{self.random.randint(1, 3)}"
+        row = self.coupons.pop(key, None)
+        if row is not None and self.random.random() < 0.2:
+            self._write("shop", "coupon", [("delete", row, None)])
+            return
+        new_key = self.random.choice(users), key[1]
+        if row is None or new_key in self.coupons:
+            new_key = key
+        new = self.coupons[new_key] = self._coupon(new_key)
+        if row is None:
+            self._write("shop", "coupon", [("insert", dict(new), None)])
+            return
+        old = {name: row[name] for name in row if row[name] != new[name]}
+        self._write("shop", "coupon", [("update", dict(new), old)] if old else [])
+
+    def _coupon(self, key: tuple[int, str]) -> Row:
+        """Return a coupon's image, used for some order or for none."""
+        return {
+            "user_id": key[0],
+            "coupon_code": key[1],
+            "amount": Decimal(self.random.randint(0, 10**6)).scaleb(-4),
+            "used_order": self.random.choice((None, *self.key_pool[:8])),
+            "update_time": _text(self.now),
+        }
 
     def _touch_price(self) -> None:
         """Upsert several rows of a table without text in one statement."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -41,7 +42,7 @@ def compare(warehouse: Warehouse, producer: str, table: str) -> None:
     Cells that the log can't tell are counted and printed, and must be as listed above.
     """
     columns = _declared(table)
-    wanted = [_row(one, columns) for one in _truth(table)]
+    wanted = server_rows(table)
     got = [_ours(one, columns) for one in warehouse.query(f"select * from dw.{VIEWS[table]}")]
     excused: Counter = Counter()
     key = _key(table)
@@ -74,16 +75,27 @@ def compare(warehouse: Warehouse, producer: str, table: str) -> None:
     print(f"{producer} {table}: {cells} cells compared, not in the log: {dict(excused) or 'none'}")
 
 
-def compare_wide(warehouse: Warehouse) -> int:
-    """Assert that the wide orders are the server's orders, each joined to its address; how many."""
-    orders, addresses = _declared("order_info"), _declared("order_address")
-    columns = {name: kind for name, kind in orders.items() if name not in ("comment", "priority")}
-    cities = {name: kind for name, kind in addresses.items() if name.endswith("city_name")}
-    address_of = {row["order_id"]: _row(row, cities) for row in _truth("order_address")}
+def compare_wide(
+    warehouse: Warehouse,
+    orders: Iterable[dict[str, Any]] | None = None,
+    addresses: Iterable[dict[str, Any]] | None = None,
+) -> int:
+    """Assert that the wide orders are these orders, each joined to its address; how many.
+
+    Args:
+        orders: rows as the log or the server tells them; None: the server's.
+        addresses: the same.
+    """
+    columns, of_address = _declared("order_info"), _declared("order_address")
+    columns = {name: kind for name, kind in columns.items() if name not in ("comment", "priority")}
+    cities = {name: kind for name, kind in of_address.items() if name.endswith("city_name")}
+    orders = _truth("order_info") if orders is None else orders
+    addresses = _truth("order_address") if addresses is None else addresses
+    address_of = {row["order_id"]: _row(row, cities) for row in addresses}
     nowhere = dict.fromkeys(cities)
     wanted = {
-        row["order_id"]: _row(row, columns) | address_of.get(row["order_id"], nowhere)
-        for row in _truth("order_info")
+        str(row["order_id"]): _row(row, columns) | address_of.get(row["order_id"], nowhere)
+        for row in orders
     }
     rows = warehouse.query(
         "select *, map_from_entries(order_raw_values) as raw_values from dw.dwd_trade__order_wide"
@@ -94,6 +106,23 @@ def compare_wide(warehouse: Warehouse) -> int:
     differing = {key: (got[key], row) for key, row in wanted.items() if got[key] != row}
     assert not differing, f"{len(differing)} differ, e.g. {next(iter(differing.values()))}"
     return len(got)
+
+
+def compare_current_prices(warehouse: Warehouse, tag: str = "final") -> int:
+    """Assert that the current versions of prices are the server's rows; how many."""
+    columns = _declared("product_price")
+    wanted = {row["product_id"]: _row(row, columns) for row in _truth("product_price", tag)}
+    rows = warehouse.query("select * from dw.dim_product_price_zip where is_current")
+    got = {str(one["product_id"]): _ours(one | {"raw_values": {}}, columns)[0] for one in rows}
+    assert len(got) == len(rows)
+    assert got == wanted, f"current prices at the end of {tag}"
+    return len(got)
+
+
+def server_rows(table: str) -> list[dict[str, Any]]:
+    """The rows that the server had at the end, as values; see _row."""
+    columns = _declared(table)
+    return [_row(one, columns) for one in _truth(table)]
 
 
 def declaration(table: str) -> dict[str, Any]:
@@ -113,8 +142,8 @@ def _key(table: str) -> list[str]:
     return declaration(table)["primary_key"]
 
 
-def _truth(table: str) -> list[dict[str, Any]]:
-    with gzip.open(TRUTH / f"final.{table}.jsonl.gz", "rt", encoding="utf-8") as file:
+def _truth(table: str, tag: str = "final") -> list[dict[str, Any]]:
+    with gzip.open(TRUTH / f"{tag}.{table}.jsonl.gz", "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 

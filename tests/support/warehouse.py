@@ -46,13 +46,14 @@ class Warehouse(DbtProject):
     ) -> Outcome:
         """Build what the counts are made of; with `data_tests` by `dbt build`, which checks it.
 
-        With `everything` all models are built. Unit tests are left out: they don't depend on the
-        warehouse.
+        With `everything` all models, seeds and snapshots are built. Unit tests are left out: they
+        don't depend on the warehouse.
         """
         chosen = () if everything else ("--select", "+dws_trade__user_status_td")
-        if not data_tests:
+        if not data_tests and not everything:
             return self.run("run", *chosen, *args, expect_ok=expect_ok, **options)
-        chosen = ("--exclude-resource-type", "unit_test", *chosen)
+        left_out = ("unit_test",) if data_tests else ("unit_test", "test")
+        chosen = ("--exclude-resource-type", *left_out, *chosen)
         return self.run("build", *chosen, *args, expect_ok=expect_ok, **options)
 
     def land(self, *files: Path) -> None:
