@@ -1,10 +1,10 @@
 {#
-    Runs at the end of every run: what each model, seed and snapshot read and wrote, and how many
-    messages were refused. Above `reject_threshold` it fails the run; by then everything is saved.
+    What each model, seed and snapshot of a run read and wrote, and how many messages were refused.
+    What is to be said of them when they are more than `reject_threshold`; else none.
 #}
 {% macro report_run(results) %}
     {% if not execute or flags.WHICH not in ['run', 'build'] %}
-        {% do return('') %}
+        {% do return(none) %}
     {% endif %}
     {% set built = [] %}
     {% set kinds = ['model', 'seed', 'snapshot'] %}
@@ -14,9 +14,9 @@
     {% if built %}
         {% do _print_models(built) %}
         {% do _tell_late_data(built) %}
-        {% do _judge_rejects(built) %}
+        {% do return(_judge_rejects(built)) %}
     {% endif %}
-    {% do return('') %}
+    {% do return(none) %}
 {% endmacro %}
 
 {% macro _print_models(built) %}
@@ -110,7 +110,7 @@
             ~ 'reasons.'
         ) | format(counts.rejected, counts.messages, 100 * share, counts.where | join(', ')) %}
         {% if share > var('reject_threshold') | float %}
-            {% do exceptions.raise_compiler_error(
+            {% do return(
                 text ~ ' That is above reject_threshold (' ~ var('reject_threshold')
                 ~ '). The good rows are built; look at the reasons, then run again or raise the '
                 ~ 'threshold.'
@@ -118,6 +118,7 @@
         {% endif %}
         {% do exceptions.warn(text) %}
     {% endif %}
+    {% do return(none) %}
 {% endmacro %}
 
 {% macro _untaken_count() %}

@@ -27,6 +27,7 @@ class SparkSessionCredentials(SparkCredentials):
 
     Attributes:
         schema: the namespace that models are built in.
+        published_schema: the namespace of the views of the newest version.
         warehouse: folder of the tables and of the catalog file; relative to the project.
         catalog: name of the Iceberg catalog, the session's default one.
         packages: Maven coordinates of the jars; resolved once into `jars_dir`.
@@ -40,6 +41,7 @@ class SparkSessionCredentials(SparkCredentials):
 
     host: str | None = "session"
     method: str = "session"  # type: ignore[assignment]
+    published_schema: str = "published"
     warehouse: str = "warehouse"
     catalog: str = "lake"
     packages: list[str] = field(default_factory=list)

@@ -6,12 +6,12 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from dbt.adapters.base import PythonJobHelper
 from dbt.adapters.base.meta import available
@@ -48,6 +48,7 @@ from dbt.adapters.sparksession.ranges import ColumnRanges
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, History, Snapshot
 from dbt.adapters.sparksession.transforms import Transform
+from dbt.adapters.sparksession.versions import Versions
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -65,22 +66,38 @@ class SparkSessionRelation(SparkRelation):
 
     Attributes:
         reading: e.g. "dw.orders version as of 42"; None: the relation's own name.
+        as_of: number or tag of the version that is read, by the var as_of_version.
     """
 
     is_iceberg: bool | None = True
     reading: str | None = None
+    as_of: str | None = None
+    # the adapter's, (version, name) -> query
+    text_as_of: ClassVar[Callable[[str, str], str | None]]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         # dbt-spark replaces an iceberg relation in place, which a view can't be
         object.__setattr__(self, "is_iceberg", self.type != "view")
 
+    @classmethod
+    def create_from(cls, quoting: Any, relation_config: Any, **kwargs: Any) -> Any:
+        relation = super().create_from(quoting, relation_config, **kwargs)
+        as_of = getattr(quoting, "cli_vars", {}).get("as_of_version")
+        return relation if as_of is None else relation.replace(as_of=str(as_of))
+
     def render(self) -> str:
-        return super().render() if self.reading is None else self.reading
+        if self.reading is not None:
+            return self.reading
+        name = super().render()
+        text = None if self.as_of is None else type(self).text_as_of(self.as_of, name)
+        return name if text is None else f"(\n{text}\n)"
 
     @property
     def name_only(self) -> SparkSessionRelation:
-        return self if self.reading is None else self.replace(reading=None)
+        if self.reading is None and self.as_of is None:
+            return self
+        return self.replace(reading=None, as_of=None)
 
 
 def _appended(table: str, first: Any, last: Any) -> str:
@@ -139,7 +156,9 @@ class _ConfigOf:
         return self._config.get(name, default)
 
 
-class SparkSessionAdapter(FoldedTables, ChangeReads, JoinModels, ColumnRanges, SparkAdapter):
+class SparkSessionAdapter(
+    FoldedTables, ChangeReads, JoinModels, ColumnRanges, Versions, SparkAdapter
+):
     Relation = SparkSessionRelation
     ConnectionManager = SparkSessionConnectionManager
 
@@ -533,9 +552,12 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, JoinModels, ColumnRanges, S
         unique_id = getattr(node, "unique_id", None)
         if unique_id is None or self.config.credentials.offline:
             return None
-        table = stored_table(node.schema, node.alias, config.get("materialized"))
-        inputs = self.inputs.of(unique_id)
+        self.check_lease()
         own = own_session(self.config.credentials)
+        inputs = self.inputs.of(unique_id)
+        if node.resource_type == "test":  # it writes nothing and leaves nothing behind
+            return None, Progress(own.session, node.name), inputs
+        table = stored_table(node.schema, node.alias, config.get("materialized"))
         own.reset(but=inputs.kept)
         conf = own.session.conf
         checksum = getattr(getattr(node, "checksum", None), "checksum", "")
@@ -558,6 +580,8 @@ class SparkSessionAdapter(FoldedTables, ChangeReads, JoinModels, ColumnRanges, S
             return
         table, progress, inputs = context
         progress.stop()
+        if table is None:
+            return
         self.inputs.built(table)
         for rows in inputs.kept.values():
             rows.unpersist()

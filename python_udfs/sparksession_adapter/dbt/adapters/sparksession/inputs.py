@@ -120,6 +120,11 @@ class Inputs:
         with self._lock:
             return self._models.setdefault(model_id, ModelInputs())
 
+    def forget(self, model_id: str) -> None:
+        """Let a model's inputs be noted anew."""
+        with self._lock:
+            self._models.pop(model_id, None)
+
     def pin(self, table: str, head: int) -> int:
         """The run's snapshot of `table`: `head` if nobody pinned it before."""
         with self._lock:

@@ -1,0 +1,42 @@
+{#
+    Runs at the end of every command that writes: publishes a version where everything passed, and
+    lets others write. With a `problem` it fails and says it; by then everything is saved, but not
+    published.
+#}
+{% macro end_run(results, problem=none) %}
+    {% if not execute or flags.WHICH not in writing_commands() %}
+        {% do return('') %}
+    {% endif %}
+    {% if not problem and flags.WHICH == 'build' %}
+        {% do _tell_version(adapter.publish(results, context)) %}
+    {% endif %}
+    {% do adapter.give_back_lease() %}
+    {% if problem %}
+        {% do exceptions.raise_compiler_error(problem) %}
+    {% endif %}
+    {% do return('') %}
+{% endmacro %}
+
+{% macro _tell_version(published) %}
+    {% set proved = adapter.proved_tests() %}
+    {% if proved %}
+        {% do print(
+            '%d data tests had passed on these very rows and were not run again '
+            '(--vars "test_again: true" runs them).' | format(proved)
+        ) %}
+    {% endif %}
+    {% if published.version %}
+        {% do print(
+            'Published as version %d: %d tables and views say something new.'
+            | format(published.version, published.changed | length)
+        ) %}
+        {% if published.behind %}
+            {% do print(
+                'Not built in this run, and made from older rows than the others: %s.'
+                | format(published.behind | join(', '))
+            ) %}
+        {% endif %}
+    {% elif published.why %}
+        {% do exceptions.warn('Not published: ' ~ published.why ~ '.') %}
+    {% endif %}
+{% endmacro %}

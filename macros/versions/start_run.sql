@@ -1,0 +1,20 @@
+{#
+    Runs before every command that writes: it becomes the warehouse's one writer, or fails and says
+    who is. What a dead run left behind is put in order.
+#}
+{% macro start_run() %}
+    {% if not execute or flags.WHICH not in writing_commands() %}
+        {% do return('') %}
+    {% endif %}
+    {% if var('as_of_version', none) is not none %}
+        {% do exceptions.raise_compiler_error(
+            'as_of_version reads a version, it builds nothing. Take it with dbt show, dbt test or '
+            ~ 'dbt compile; dbt run-operation roll_back goes back to a version.'
+        ) %}
+    {% endif %}
+    {% set note = adapter.take_lease() %}
+    {% if note %}
+        {% do log(note, info=true) %}
+    {% endif %}
+    {% do return('') %}
+{% endmacro %}

@@ -1,0 +1,255 @@
+"""One writer at a time: the lease of a warehouse, a row of the table `meta_lease`."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import platform
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dbt.adapters.sparksession.connections import literal
+from dbt_common.exceptions import DbtRuntimeError
+
+HEARTBEAT_SECONDS = 30.0
+STALE_AFTER = timedelta(minutes=5)  # a heartbeat of another host that is older may be a dead one's
+COLUMNS = {
+    "generation": "bigint",
+    "run_id": "string",
+    "owner": "string",
+    "host": "string",
+    "pid": "bigint",
+    "process": "string",
+    "started_at": "timestamp_ntz",
+    "heartbeat_at": "timestamp_ntz",
+}
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a warehouse's lease.
+
+    Attributes:
+        generation: number of the row's changes, so that a change can name what it changes.
+        run_id: the run; None: nobody holds it.
+        owner, host, pid: user name, host name, process id.
+        process: what tells the process from a later one of the same pid.
+        started_at, heartbeat_at: UTC, by the holder's clock.
+    """
+
+    generation: int = 0
+    run_id: str | None = None
+    owner: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    process: str | None = None
+    started_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+
+    def __str__(self) -> str:
+        since = f"{self.started_at:%Y-%m-%d %H:%M:%S} UTC" if self.started_at else "?"
+        return f"{self.owner} on {self.host}, pid {self.pid}, since {since} (run {self.run_id})"
+
+
+def process_mark(pid: int) -> str | None:
+    """What tells a process of this host from a later one with its pid; None: there is none.
+
+    On Linux the boot and the clock tick at which it started, elsewhere the pid alone.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            # the command in brackets may hold spaces: what follows the last bracket is split
+            fields = file.read().rpartition(")")[2].split()
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            boot = file.read().strip()
+    except FileNotFoundError:
+        if platform.system() == "Linux":
+            return None
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return None
+        except PermissionError:
+            pass
+        return str(pid)
+    return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+class LeaseRefusedError(DbtRuntimeError):
+    """Somebody else holds the lease."""
+
+
+class Lease:
+    """The lease of one warehouse, as one run takes, keeps and gives it back.
+
+    Args:
+        session: gives the calling thread's Spark session.
+        table: schema.name of the table with the lease's row.
+        run_id: the run.
+    """
+
+    def __init__(self, session: Callable[[], Any], table: str, run_id: str) -> None:
+        self._session, self.table, self.run_id = session, table, run_id
+        self._held: Holder | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._lost: Holder | None = None
+
+    def take(self, wait: Callable[[float], Any] = time.sleep) -> Holder | None:
+        """Take the lease; the dead run that it was taken over from, if any.
+
+        Args:
+            wait: called with seconds, where a heartbeat has to be watched.
+
+        Raises:
+            LeaseRefusedError: somebody else holds it.
+        """
+        before = self._row() or self._made()
+        dead = None
+        if before.run_id is not None:
+            if not self._is_dead(before, wait):
+                raise LeaseRefusedError(
+                    f"The warehouse is being written by {before}. One run writes at a time: wait "
+                    "until it has ended, then run again. If that process is gone, its lease is "
+                    "taken over by itself."
+                )
+            dead = before
+        now, pid = utc_now(), os.getpid()
+        wanted = Holder(
+            before.generation + 1,
+            self.run_id,
+            getpass.getuser(),
+            socket.gethostname(),
+            pid,
+            process_mark(pid),
+            now,
+            now,
+        )
+        if not self._changed(wanted):
+            raise LeaseRefusedError(
+                f"The warehouse is being written by {self._row()}, which took the lease in this "
+                "moment. Run again once it has ended."
+            )
+        self._held = wanted
+        threading.Thread(target=self._keep, name="lease", daemon=True).start()
+        return dead
+
+    def check(self) -> None:
+        """Raise LeaseRefusedError where another run has taken the lease over meanwhile."""
+        if self._lost is not None:
+            raise LeaseRefusedError(
+                f"This run's lease of the warehouse was taken over by {self._lost}: it counted as "
+                "dead. Nothing more is written; run again."
+            )
+
+    def confirm(self) -> None:
+        """The same, asking the table."""
+        if self._held is not None and not self._lost:
+            row = self._row()
+            if row is None or row.run_id != self.run_id:
+                self._lost = row or Holder()
+        self.check()
+
+    def give_back(self) -> None:
+        """Let others have it. Nothing happens where this run doesn't hold it."""
+        self._ended.set()
+        with self._lock:
+            if self._held is not None and self._lost is None:
+                self._changed(Holder(self._held.generation + 1))
+            self._held = None
+
+    def _keep(self) -> None:
+        """Write a heartbeat now and then, until it is given back."""
+        while not self._ended.wait(HEARTBEAT_SECONDS):
+            with self._lock:
+                if self._held is None:
+                    return
+                values = {**self._held.__dict__, "heartbeat_at": utc_now()}
+                values["generation"] += 1
+                wanted = Holder(**values)
+                try:
+                    if self._changed(wanted):
+                        self._held = wanted
+                        continue
+                    self._lost = self._row() or Holder()
+                    return
+                except Exception as exc:  # the next one may come through
+                    logger.warning("heartbeat of the lease failed: %s", exc)
+
+    def _is_dead(self, holder: Holder, wait: Callable[[float], Any]) -> bool:
+        if holder.host == socket.gethostname():
+            if holder.pid == os.getpid():
+                return True  # an earlier command of this process, which stopped in the middle
+            mark = process_mark(holder.pid or 0)
+            return mark is None or mark != holder.process
+        if holder.heartbeat_at is not None and utc_now() - holder.heartbeat_at < STALE_AFTER:
+            return False
+        # clocks may differ, or have jumped: only a heart that is seen not to beat is dead
+        wait(2 * HEARTBEAT_SECONDS)
+        return self._row() == holder
+
+    # ---- the row -------------------------------------------------------------------------
+
+    def _row(self) -> Holder | None:
+        """What the table says; None where there is no table."""
+        try:
+            rows = self._session().sql(f"select * from {self.table}").collect()
+        except Exception as exc:
+            if "TABLE_OR_VIEW_NOT_FOUND" in str(exc) or "SCHEMA_NOT_FOUND" in str(exc):
+                return None
+            raise
+        return Holder(**rows[0].asDict())
+
+    def _made(self) -> Holder:
+        """The row after the table was made, by this run or by another one at the same time."""
+        schema = self.table.partition(".")[0]
+        nobody = ", ".join(
+            f"cast({'0' if name == 'generation' else 'null'} as {kind}) as {name}"
+            for name, kind in COLUMNS.items()
+        )
+        session = self._session()
+        session.sql(f"create namespace if not exists {schema}")
+        try:
+            session.sql(
+                f"create table {self.table} using iceberg tblproperties ("
+                "'write.metadata.delete-after-commit.enabled' = 'true', "
+                "'write.metadata.previous-versions-max' = '5', "
+                "'write.update.mode' = 'copy-on-write', "
+                f"'write.update.isolation-level' = 'serializable') as select {nobody}"
+            )
+        except Exception as exc:
+            if "ALREADY_EXISTS" not in str(exc) and "AlreadyExists" not in str(exc):
+                raise
+        row = self._row()
+        assert row is not None
+        return row
+
+    def _changed(self, wanted: Holder) -> bool:
+        """Whether the row of the generation before `wanted` became `wanted`.
+
+        Iceberg refuses an update of what another commit has changed meanwhile; one that came
+        after it finds no row of that generation.
+        """
+        values = ", ".join(
+            f"{name} = cast({literal(getattr(wanted, name))} as {kind})"
+            for name, kind in COLUMNS.items()
+        )
+        try:
+            self._session().sql(
+                f"update {self.table} set {values} where generation = {wanted.generation - 1}"
+            )
+        except Exception as exc:
+            if not any(word in str(exc) for word in ("conflict", "Commit", "ValidationException")):
+                raise
+        return self._row() == wanted

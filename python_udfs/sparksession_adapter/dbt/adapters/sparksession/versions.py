@@ -1,0 +1,478 @@
+"""Versions: what a run that passed has published, in one commit for all tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.connections import literal, quoted
+from dbt.adapters.sparksession.folded import RUNS_SUFFIX, stored_table_of
+from dbt.adapters.sparksession.lease import Holder, Lease, utc_now
+from dbt.adapters.sparksession.snapshots import History
+from dbt_common.clients.agate_helper import table_from_rows
+from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
+
+VERSION_TABLE, LEASE_TABLE = "meta_version", "meta_lease"
+PUBLISHED_KINDS = ("model", "seed", "snapshot")
+FINE = ("success", "pass", "warn", "no-op")
+COLUMNS = {
+    "version": "bigint",
+    "published_at": "timestamp",
+    "run_id": "string",
+    "code_version": "string",
+    "made_by": "string",
+    "tag": "string",
+    "changed": "array<string>",
+    "behind": "array<string>",
+    "snapshots": "map<string, bigint>",
+    "inputs": "map<string, map<string, bigint>>",
+    "texts": "map<string, string>",
+    "marks": "map<string, string>",
+    "proofs": "map<string, string>",
+}
+# what such a text says may change while no input does
+GOES_BY_CLOCK = re.compile(
+    r"\b(?:current_(?:date|time|timestamp)\b|localtimestamp\b|(?:now|rand|randn|uuid)\s*\()",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Version:
+    """One published version, a row of meta_version.
+
+    Attributes:
+        version: its number, from 1.
+        published_at: UTC.
+        run_id, code_version: the run, and the code that it ran.
+        made_by: `build`, or the operation that published it.
+        tag: a name that keeps it from being expired.
+        changed: relations that say something else than in the version before.
+        behind: relations that were made from an older snapshot of an input than the version's.
+        snapshots: stored table -> snapshot id.
+        inputs: stored table -> its inputs -> the snapshot that it was made from.
+        texts: relation (schema.name) -> query of its rows as they are in this version.
+        marks: relation -> a hash of that query.
+        proofs: data test -> a hash of all that it looked at when it passed.
+    """
+
+    version: int
+    published_at: datetime
+    run_id: str
+    code_version: str
+    made_by: str
+    tag: str | None = None
+    changed: list[str] = field(default_factory=list)
+    behind: list[str] = field(default_factory=list)
+    snapshots: dict[str, int] = field(default_factory=dict)
+    inputs: dict[str, dict[str, int]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    marks: dict[str, str] = field(default_factory=dict)
+    proofs: dict[str, str] = field(default_factory=dict)
+
+
+def mark_of(text: str) -> str:
+    """A short hash that tells one text from another.
+
+    >>> mark_of("select 1")
+    '822ae07d4783158b'
+    """
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def behind(snapshots: Mapping[str, int], inputs: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Tables that were made from another snapshot of an input than the version has.
+
+    >>> behind({"a": 2, "b": 7}, {"b": {"a": 1}})
+    ['b']
+    """
+    return sorted(
+        table
+        for table, read in inputs.items()
+        if any(snapshots.get(one, snapshot) != snapshot for one, snapshot in read.items())
+    )
+
+
+def is_published(node: Mapping[str, Any]) -> bool:
+    """Whether a node of the graph has a place in versions: `meta: {published: false}` says no."""
+    return (
+        node["resource_type"] in PUBLISHED_KINDS
+        and node["config"].get("materialized") != "ephemeral"
+        and node["config"].get("meta", {}).get("published", True)
+    )
+
+
+def guarded(name: str, table: str, texts: Mapping[str, str]) -> str:
+    """Query of a relation's rows in the newest version, for a view.
+
+    Within a query Spark reads `table`, the versions, once: all such views in it agree on which
+    version is the newest. A view that doesn't know that version fails, it never mixes two.
+
+    Args:
+        name: the relation.
+        table: schema.name of meta_version.
+        texts: mark -> query, of the versions that the view knows.
+    """
+    newest = f"max_by(marks[{literal(name)}], version)"
+    stale = (
+        f"raise_error('A version of {name.replace(chr(39), '')} was published in this moment. "
+        "Read again.')"
+    )
+    parts = []
+    for mark, text in texts.items():
+        cases = "".join(f" when {literal(one)} then {str(one == mark).lower()}" for one in texts)
+        parts.append(
+            f"select * from (\n{text}\n) where "
+            f"(select case {newest}{cases} else {stale} end from {table})"
+        )
+    return "\nunion all\n".join(parts)
+
+
+class Versions(metaclass=AdapterMeta):
+    """What the adapter knows of versions and of the lease."""
+
+    _lease: Lease | None = None
+    _took_over: Holder | None = None
+    _newest: Version | None = None
+    _newest_is_known = False
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._proofs: dict[str, str] = {}
+        self._proved: set[str] = set()
+        self._texts_now: dict[str, tuple[str, dict[str, int]]] = {}
+        self._versions_read: dict[str, Version] = {}
+        self._version_lock = threading.RLock()
+        self.Relation.text_as_of = self.text_as_of
+
+    # ---- the lease -----------------------------------------------------------------------
+
+    @available
+    def take_lease(self) -> str | None:
+        """Make this run the warehouse's one writer; a note where a dead run's lease was taken
+        over.
+
+        Raises:
+            LeaseRefusedError: another run holds it.
+        """
+        table = f"{self.config.credentials.schema}.{LEASE_TABLE}"
+        lease = Lease(self._session, table, get_invocation_id())
+        dead = lease.take()
+        self._lease, self._took_over = lease, dead
+        return None if dead is None else f"took over the lease of a run that is gone: {dead}"
+
+    @available
+    def give_back_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.give_back()
+            self._lease = None
+
+    def check_lease(self) -> None:
+        """Before a node writes: whether the run that took the lease still has it."""
+        if self._lease is not None:
+            self._lease.check()
+
+    # ---- versions ------------------------------------------------------------------------
+
+    @property
+    def _version_table(self) -> str:
+        return f"{self.config.credentials.schema}.{VERSION_TABLE}"
+
+    def version(self, number: int | str | None = None) -> Version | None:
+        """One version; the newest one without a number or with `latest`; None: there is none.
+
+        Raises:
+            DbtRuntimeError: there is no version of that number or tag.
+        """
+        condition = ""
+        if number not in (None, "latest"):
+            condition = f" where cast(version as string) = {literal(str(number))}"
+            condition += f" or tag = {literal(str(number))}"
+        # collected as they are, not in the zone of this process
+        columns = ", ".join(COLUMNS).replace(
+            "published_at", "cast(published_at as timestamp_ntz) as published_at"
+        )
+        order = "order by version desc limit 1"
+        try:
+            rows = (
+                self._session()
+                .sql(f"select {columns} from {self._version_table}{condition} {order}")
+                .collect()
+            )
+        except Exception as exc:
+            if "TABLE_OR_VIEW_NOT_FOUND" not in str(exc) and "SCHEMA_NOT_FOUND" not in str(exc):
+                raise
+            rows = []
+        if not rows and condition:
+            raise DbtRuntimeError(
+                f"There is no version {number!r}. dbt run-operation list_versions shows those "
+                "that there are."
+            )
+        return Version(**rows[0].asDict(recursive=True)) if rows else None
+
+    @property
+    def newest_version(self) -> Version | None:
+        """The newest version when this run first asked."""
+        with self._version_lock:
+            if not self._newest_is_known:
+                self._newest, self._newest_is_known = self.version(), True
+        return self._newest
+
+    def _text_of(self, node: Mapping[str, Any], reader: str, context: dict) -> str:
+        """Query of a node's rows as they are now, over pinned tables; it needs nothing else.
+
+        Args:
+            reader: whose inputs the tables are noted among.
+        """
+        inputs = self.inputs.of(reader)
+        if inputs.own is None:
+            inputs.own = History(None, {})
+        model = {"unique_id": reader, "name": VERSION_TABLE, "config": {}}
+        relation = self._relation_of_node(node)
+        return f"select * from {self._read(model, relation, 'all', context).render()}"
+
+    @available
+    def test_proof(self, model: dict, sql: str, context: dict) -> str | None:
+        """A hash of all that a data test looks at; None where that can't be told.
+
+        Args:
+            sql: the test's own query.
+        """
+        if self._lease is None:
+            return None
+        nodes = context["graph"]["nodes"]
+        parents = [nodes.get(one) for one in model["depends_on"]["nodes"]]
+        if not parents or any(one is None or not is_published(one) for one in parents):
+            return None
+        seen = [sql, json.dumps(model["config"], sort_keys=True, default=str)]
+        seen += [self._text_now(one, context) for one in parents]
+        if any(GOES_BY_CLOCK.search(one) for one in seen):
+            return None
+        proof = mark_of("\0".join(seen))
+        self._proofs[model["unique_id"]] = proof
+        return proof
+
+    def _text_now(self, node: Mapping[str, Any], context: dict) -> str:
+        """The same as _text_of, found once as long as the run doesn't write what it reads."""
+        known = self._texts_now.get(node["unique_id"])
+        if known is not None:
+            text, pins = known
+            if all(self.inputs.pinned(table) == pin for table, pin in pins.items()):
+                return text
+        reader = f"text.{threading.get_ident()}"
+        self.inputs.forget(reader)
+        text = self._text_of(node, reader, context)
+        reads = self.inputs.of(reader).reads.values()
+        self._texts_now[node["unique_id"]] = text, {one.table: one.pinned for one in reads}
+        return text
+
+    @available
+    def is_proved(self, model: dict, proof: str | None) -> bool:
+        """Whether the newest version says that the test passed on exactly this."""
+        newest = self.newest_version if proof else None
+        if newest is None or newest.proofs.get(model["unique_id"]) != proof:
+            return False
+        self._proved.add(model["unique_id"])
+        return True
+
+    @available
+    def passed_test(self) -> Any:
+        """The answer of a data test that found nothing, as dbt takes it."""
+        return table_from_rows([(0, False, False)], ["failures", "should_warn", "should_error"])
+
+    @available
+    def proved_tests(self) -> int:
+        """How many data tests of this run the newest version had proved."""
+        return len(self._proved)
+
+    def text_as_of(self, number: str, name: str) -> str | None:
+        """Query of a relation's rows in a version; None: versions don't hold that relation."""
+        with self._version_lock:
+            if number not in self._versions_read:
+                version = self.version(number)
+                if version is None:
+                    raise DbtRuntimeError("No version has been published yet: dbt build does it.")
+                self._versions_read[number] = version
+        return self._versions_read[number].texts.get(name)
+
+    @available
+    def publish(self, results: list, context: dict) -> dict[str, Any]:
+        """Publish what a run has built as the next version, where it may be.
+
+        Args:
+            results: dbt's results of the run's nodes.
+
+        Returns:
+            {"version": its number or None, "why": why there is none, "changed": relations that
+            the version changes, "behind": those that the run left behind}. Without `why` nothing
+            has changed: the newest version stands.
+        """
+        failed = [one.node.name for one in results if str(one.status) not in FINE]
+        if failed:
+            return self._unpublished(f"{', '.join(failed[:3])} failed or did not run")
+        nodes = context["graph"]["nodes"]
+        built = [
+            nodes[one.node.unique_id]
+            for one in results
+            if one.node.unique_id in nodes and is_published(nodes[one.node.unique_id])
+        ]
+        before = self.newest_version or Version(0, utc_now(), "", "", "")
+        published = [one for one in nodes.values() if is_published(one)]
+        known = {self._relation_of_node(one).render() for one in published}
+        texts = {name: text for name, text in before.texts.items() if name in known}
+        snapshots, inputs = dict(before.snapshots), dict(before.inputs)
+        for node in built:
+            texts[self._relation_of_node(node).render()] = self._text_now(node, context)
+            table, head = stored_table_of(node), None
+            if node["config"].get("materialized") != "view":
+                head = self.inputs.pinned(table)
+            if head is not None:
+                snapshots[table] = head
+                read = self.inputs.of(node["unique_id"]).reads.values()
+                inputs[table] = {one.table: one.pinned for one in read}
+        problem = self._unpublished_input(built, snapshots, inputs, nodes)
+        if problem:
+            return self._unpublished(problem)
+        for gone in before.texts.keys() - texts.keys():
+            for table in (gone, gone + RUNS_SUFFIX):
+                snapshots.pop(table, None)
+                inputs.pop(table, None)
+        marks = {name: mark_of(text) for name, text in texts.items()}
+        changed = sorted(
+            name
+            for name in marks.keys() | before.marks.keys()
+            if marks.get(name) != before.marks.get(name)
+        )
+        late = behind(snapshots, inputs)
+        if not changed and late == before.behind:
+            if self._took_over is not None and before.version:
+                self._write_views(before, before.marks.keys())
+            return {"version": None, "why": None, "changed": [], "behind": late}
+        passed = {one.node.unique_id for one in results if str(one.status) == "pass"}
+        proofs = {one: proof for one, proof in self._proofs.items() if one in passed}
+        kept = {one: proof for one, proof in before.proofs.items() if one in nodes}
+        version = Version(
+            before.version + 1,
+            utc_now(),
+            get_invocation_id(),
+            self._code_version(nodes),
+            "build",
+            None,
+            changed,
+            late,
+            snapshots,
+            inputs,
+            texts,
+            marks,
+            kept | proofs,
+        )
+        self._publish(version, before)
+        return {"version": version.version, "why": None, "changed": changed, "behind": late}
+
+    def _publish(self, version: Version, before: Version) -> None:
+        """Make a version the newest one, in one commit; then let its views know it alone."""
+        if self._lease is not None:
+            self._lease.confirm()
+        changed = [one for one in version.changed if one in version.texts]
+        self._write_views(version, changed, before)
+        self._append(version)
+        self._newest = version
+        if self._took_over is not None:
+            changed = list(version.texts)  # the run before may have stopped right here
+        self._write_views(version, changed)
+        for gone in before.texts.keys() - version.texts.keys():
+            self._session().sql(f"drop view if exists {self._published(gone)}")
+
+    def _append(self, version: Version) -> None:
+        session = self._session()
+        schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+        session.sql(
+            f"create table if not exists {self._version_table} ({schema}) using iceberg "
+            "tblproperties ('write.metadata.delete-after-commit.enabled' = 'true', "
+            "'write.metadata.previous-versions-max' = '20')"
+        )
+        row = [getattr(version, name) for name in COLUMNS]
+        row[list(COLUMNS).index("published_at")] = None  # Python's clock knows no zone here
+        frame = session.createDataFrame([tuple(row)], schema).coalesce(1)
+        at = version.published_at.isoformat(sep=" ")
+        frame = frame.selectExpr(
+            *(
+                f"timestamp '{at}' as published_at" if name == "published_at" else quoted(name)
+                for name in COLUMNS
+            )
+        )
+        frame.writeTo(self._version_table).append()
+
+    def _published(self, name: str) -> str:
+        """The view of a relation in the newest version."""
+        identifier = quoted(name.rpartition(".")[2].strip("`"))
+        return f"{self.config.credentials.published_schema}.{identifier}"
+
+    def _write_views(
+        self, version: Version, names: Iterable[str], before: Version | None = None
+    ) -> None:
+        """Write the views of relations; with `before` they know that version as well.
+
+        Two versions of other columns don't go into one view: it stays as it is until the new one
+        is published, and fails in between.
+        """
+        session = self._session()
+        names = list(names)
+        if names:
+            session.sql(
+                f"create namespace if not exists {self.config.credentials.published_schema}"
+            )
+        for name in names:
+            texts = {version.marks[name]: version.texts[name]}
+            if before is not None:
+                old = before.texts.get(name)
+                if old is None:
+                    continue
+                if session.sql(old).schema != session.sql(version.texts[name]).schema:
+                    continue
+                texts = {before.marks[name]: old} | texts
+            session.sql(
+                f"create or replace view {self._published(name)} as "
+                f"{guarded(name, self._version_table, texts)}"
+            )
+
+    def _unpublished_input(
+        self,
+        built: list[Mapping[str, Any]],
+        snapshots: Mapping[str, int],
+        inputs: Mapping[str, Mapping[str, int]],
+        nodes: Mapping[str, Mapping[str, Any]],
+    ) -> str | None:
+        """A built table that was made from what this version doesn't hold, and what to do."""
+        stored = {stored_table_of(one): one for one in nodes.values() if is_published(one)}
+        for node in built:
+            table = stored_table_of(node)
+            for one, snapshot in inputs.get(table, {}).items():
+                if one in stored and one != table and snapshots.get(one) != snapshot:
+                    return (
+                        f"{node['name']} was made from rows of {stored[one]['name']} that no "
+                        f"version holds. Build that too: dbt build -s {stored[one]['name']}+"
+                    )
+        return None
+
+    @staticmethod
+    def _unpublished(why: str) -> dict[str, Any]:
+        return {"version": None, "why": why, "changed": [], "behind": []}
+
+    def _code_version(self, nodes: Mapping[str, Mapping[str, Any]]) -> str:
+        """The project's version and a hash of its nodes and macros."""
+        known = hashlib.sha256()
+        for unique_id in sorted(nodes):
+            known.update(f"{unique_id}={nodes[unique_id]['checksum']['checksum']}\n".encode())
+        manifest: Any = self.get_macro_resolver()
+        for unique_id in sorted(manifest.macros):
+            known.update(f"{unique_id}={manifest.macros[unique_id].macro_sql}\n".encode())
+        return f"{getattr(self.config, 'version', None) or '0'}+{known.hexdigest()[:12]}"
