@@ -60,7 +60,7 @@ def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., DbtP
 
     def make(files: dict[str, str], **env: str) -> DbtProject:
         root = tmp_path_factory.mktemp(f"project{next(numbers)}", numbered=False)
-        for folder in ("macros/versions", "macros/incremental"):
+        for folder in ("macros/versions", "macros/incremental", "macros/operations"):
             shutil.copytree(REPO / folder, root / folder)
         shutil.copytree(REPO / "profiles", root / "profiles")
         project = DbtProject(root, root / "warehouse", profiles=root / "profiles", **env)

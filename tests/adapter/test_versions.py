@@ -18,8 +18,7 @@ PROJECT = """
 """
 A = """
     {{ config(materialized='incremental') }}
-    select cast(id as int) as id, 'a' || id as name
-    from range({{ var('first', 0) }}, {{ var('end', 3) }})
+    select cast(id as int) as id, 'a' || id as name from {{ new_rows(source('raw', 'raw')) }}
 """
 B = """
     {{ config(materialized='incremental') }}
@@ -32,8 +31,16 @@ C = """
     {{ 'where id = raise_error("c stops")' if var('c_stops', false) }}
 """
 D = "select b.id, b.name from {{ ref('b') }} as b inner join {{ ref('c') }} as c on b.id = c.id"
+F = """
+    {{ config(materialized='folded', unique_key='id', fold={'sequence': 'name'}) }}
+    select id, name {{ ', 1 as one' if var('more', false) }} from {{ new_rows(ref('a')) }}
+"""
 TESTS = """
     version: 2
+    sources:
+      - name: raw
+        schema: dw
+        tables: [{name: raw}]
     models:
       - name: a
         columns:
@@ -50,12 +57,21 @@ TESTS = """
 def make(make_project: Callable[..., DbtProject]) -> Callable[..., DbtProject]:
     def made(**files: str) -> DbtProject:
         models = {"a": A, "b": B, "c": C, "d": D} | files
-        return make_project(
+        project = make_project(
             {"dbt_project.yml": PROJECT, "models/_models.yml": TESTS}
             | {f"models/{name}.sql": sql for name, sql in models.items()}
         )
+        project.query("create namespace if not exists dw")
+        project.query("create table dw.raw (id int) using iceberg")
+        land(project, 0, 3)
+        return project
 
     return made
+
+
+def land(project: DbtProject, first: int, end: int) -> None:
+    """Let ids first to end - 1 come in."""
+    project.query(f"insert into dw.raw select cast(id as int) from range({first}, {end})")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +79,8 @@ def project(make: Callable[..., DbtProject]) -> DbtProject:
     """A@20 -> B@20, C@20 published; then A@21 -> B@21 while C's run failed."""
     project = make()
     assert "Published as version 1" in project.run("build").log
-    done = project.run("build", vars={"first": 3, "end": 5, "c_stops": True}, expect_ok=False)
+    land(project, 3, 5)
+    done = project.run("build", vars={"c_stops": True}, expect_ok=False)
     assert done.statuses()["b"] == "success"
     assert done.statuses()["c"] == "error"
     return project
@@ -98,9 +115,9 @@ def test_a_version_is_read_by_its_number(project: DbtProject) -> None:
 def test_the_next_run_publishes_what_the_failed_one_left(make: Callable[..., DbtProject]) -> None:
     project = make()
     project.run("build")
-    failing = {"first": 3, "end": 5, "c_stops": True}
-    project.run("build", vars=failing, expect_ok=False)
-    done = project.run("build", vars={"end": 0})
+    land(project, 3, 5)
+    project.run("build", vars={"c_stops": True}, expect_ok=False)
+    done = project.run("build")
     assert "Published as version 2" in done.log
     for name in "abcd":
         assert ids(project, f"published.{name}") == [0, 1, 2, 3, 4], name
@@ -108,3 +125,112 @@ def test_the_next_run_publishes_what_the_failed_one_left(make: Callable[..., Dbt
     assert row["snapshots"].keys() == {"dw.a", "dw.b", "dw.c"}
     assert row["inputs"]["dw.b"] == {"dw.a": row["snapshots"]["dw.a"]}
     assert row["behind"] == []
+
+
+def test_a_test_that_passed_is_run_again_only_on_other_rows(
+    make: Callable[..., DbtProject],
+) -> None:
+    project = make()
+    project.run("build")
+    again = project.run("build")
+    assert "3 data tests had passed on these very rows" in again.log
+    assert "Published" not in again.log
+    assert "data tests had passed" not in project.run("build", vars={"test_again": True}).log
+    # a row that no run brought: what had passed doesn't count any more
+    project.query("insert into dw.a values (1, 'again')")
+    failing = project.run("build", expect_ok=False)
+    assert failing.statuses()["unique_a_id"] == "fail"
+    assert project.column("select count(*) from published.a") == [3]
+
+
+def test_a_selection_publishes_what_it_built(make: Callable[..., DbtProject]) -> None:
+    project = make()
+    project.run("build")
+    land(project, 3, 4)
+    alone = project.run("build", "--select", "a")
+    assert "Published as version 2: 1 tables and views" in alone.log
+    assert "made from older rows than the others: dw.b, dw.c" in alone.log
+    assert ids(project, "published.a") == [0, 1, 2, 3]
+    assert ids(project, "published.d") == [0, 1, 2]
+    # b and c take what a got; nobody is behind any more
+    project.run("build", "--select", "b", "c", "d")
+    assert project.query("select * from dw.meta_version order by version")[-1]["behind"] == []
+    # a is built, not published; what is made of it can't be published without it
+    land(project, 4, 5)
+    project.run("run", "--select", "a")
+    refused = project.run("build", "--select", "b")
+    assert "Not published: b was made from rows of a that no version holds" in refused.log
+    assert ids(project, "published.b") == [0, 1, 2, 3]
+
+
+def test_versions_are_listed_and_compared(project: DbtProject) -> None:
+    project.run("build")
+    listed = project.run("run-operation", "list_versions").log
+    assert "1 " in listed and "2 " in listed
+    told = project.run(
+        "run-operation", "diff_versions", "--args", "{first: 1, last: 2, select: b, rows: 1}"
+    ).log
+    assert "dw.b: 2 added, 0 removed, 0 changed" in told
+    assert '+ {"id":3,"name":"A3"}' in told
+    assert "dw.c" not in told
+
+
+@pytest.mark.parametrize("columns_change", [False, True])
+def test_a_version_is_gone_back_to(make: Callable[..., DbtProject], columns_change: bool) -> None:
+    project = make(f=F)
+    project.run("build")
+    refresh = ("--full-refresh",) if columns_change else ()
+    land(project, 3, 5)
+    project.run("build", *refresh, vars={"more": columns_change})
+    gone_back = project.run("run-operation", "roll_back", "--args", "{version: 1}").log
+    assert "Published version 1 anew, as version 3." in gone_back
+    for name in "abcdf":
+        assert ids(project, f"published.{name}") == [0, 1, 2], name
+    if columns_change:
+        assert "dw.f__runs had other columns then" in gone_back
+        return
+    for name in "abcdf":
+        assert ids(project, f"dw.{name}") == [0, 1, 2], name
+    land(project, 7, 8)
+    project.run("build")  # takes what came after the version again
+    for name in "abcdf":
+        assert ids(project, f"published.{name}") == [0, 1, 2, 3, 4, 7], name
+        assert ids(project, f"dw.{name}") == [0, 1, 2, 3, 4, 7], name
+    lost = project.run("run-operation", "roll_back", "--args", "{version: 9}", expect_ok=False)
+    assert "There is no version 9" in f"{lost.exception}{lost.log}"
+
+
+def test_what_no_version_names_expires_and_all_else_stays(
+    make: Callable[..., DbtProject],
+) -> None:
+    project = make()
+    for end in range(3, 10):
+        project.run("build")
+        land(project, end, end + 1)
+    project.run("run-operation", "keep_version", "--args", "{version: 2, tag: paid}")
+    told = project.run("run-operation", "expire_versions", "--args", "{keep: 2, days: 0}").log
+    assert "3 versions are kept" in told
+    assert project.column("select version from dw.meta_version order by 1") == [2, 6, 7]
+    # a: what versions 2, 6 and 7 name; b reads on from 7
+    assert len(project.column("select snapshot_id from dw.a.snapshots")) == 3
+    asked = ("show", "--inline", "select count(*) as n from {{ ref('d') }}", "--output", "json")
+    assert '"n": 4' in project.run(*asked, vars={"as_of_version": "paid"}).log
+    assert '"n": 8' in project.run(*asked, vars={"as_of_version": 6}).log
+    done = project.run("build")
+    assert done.results["b"].adapter_response["rows_affected"] == 1
+    told = project.run("run-operation", "compact").log
+    assert "8 files became 1" in told
+    assert "Published as version 9: the same rows." in told
+    assert ids(project, "published.d") == list(range(10))
+    assert "Published" not in project.run("build").log
+    assert ids(project, "dw.d") == list(range(10))
+
+
+def test_files_of_no_snapshot_are_deleted(project: DbtProject) -> None:
+    (folder,) = project.warehouse.rglob("a/data")
+    (folder / "left.parquet").write_bytes(b"left behind")
+    before = ids(project, "dw.a")
+    told = project.run("run-operation", "remove_orphans").log
+    assert "1 files that no table knows were deleted" in told
+    assert not (folder / "left.parquet").exists()
+    assert ids(project, "dw.a") == before

@@ -42,6 +42,7 @@ from dbt.adapters.sparksession.inputs import (
     periods_predicate,
 )
 from dbt.adapters.sparksession.joins import JoinModels
+from dbt.adapters.sparksession.maintenance import Maintenance
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
 from dbt.adapters.sparksession.ranges import ColumnRanges
@@ -157,7 +158,7 @@ class _ConfigOf:
 
 
 class SparkSessionAdapter(
-    FoldedTables, ChangeReads, JoinModels, ColumnRanges, Versions, SparkAdapter
+    FoldedTables, ChangeReads, JoinModels, ColumnRanges, Versions, Maintenance, SparkAdapter
 ):
     Relation = SparkSessionRelation
     ConnectionManager = SparkSessionConnectionManager

@@ -41,6 +41,13 @@ class Read:
     rows: int | None = None
     commits: list[Snapshot] | None = None
 
+    @property
+    def same_rows(self) -> bool:
+        """Whether the input has the rows that it had then; a compaction changes none."""
+        if self.recorded == self.pinned:
+            return True
+        return bool(self.commits) and all(one.operation == "replace" for one in self.commits)
+
 
 @dataclass
 class ModelInputs:
@@ -95,11 +102,11 @@ class ModelInputs:
 
     @property
     def unchanged(self) -> bool:
-        """Every input stands where the model's last commit read it, and nothing else is asked."""
+        """Every input has the rows that the model's last commit read, and nothing else is asked."""
         return (
             bool(self.reads)
             and ASKED_PROPERTY not in self.properties
-            and all(read.recorded == read.pinned for read in self.reads.values())
+            and all(read.same_rows for read in self.reads.values())
         )
 
 

@@ -19,6 +19,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 HEARTBEAT_SECONDS = 30.0
 STALE_AFTER = timedelta(minutes=5)  # a heartbeat of another host that is older may be a dead one's
+ENGINE_ENDS_SECONDS = 60
 COLUMNS = {
     "generation": "bigint",
     "run_id": "string",
@@ -26,6 +27,8 @@ COLUMNS = {
     "host": "string",
     "pid": "bigint",
     "process": "string",
+    "engine_pid": "bigint",
+    "engine_process": "string",
     "started_at": "timestamp_ntz",
     "heartbeat_at": "timestamp_ntz",
 }
@@ -41,6 +44,8 @@ class Holder:
         run_id: the run; None: nobody holds it.
         owner, host, pid: user name, host name, process id.
         process: what tells the process from a later one of the same pid.
+        engine_pid, engine_process: the same of the Java process that works for it, which may end a
+            little later; None where Spark is remote.
         started_at, heartbeat_at: UTC, by the holder's clock.
     """
 
@@ -50,6 +55,8 @@ class Holder:
     host: str | None = None
     pid: int | None = None
     process: str | None = None
+    engine_pid: int | None = None
+    engine_process: str | None = None
     started_at: datetime | None = None
     heartbeat_at: datetime | None = None
 
@@ -80,6 +87,10 @@ def process_mark(pid: int) -> str | None:
             pass
         return str(pid)
     return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
+
+
+def _lives(pid: int | None, mark: str | None) -> bool:
+    return pid is not None and mark is not None and process_mark(pid) == mark
 
 
 def utc_now() -> datetime:
@@ -125,16 +136,18 @@ class Lease:
                     "taken over by itself."
                 )
             dead = before
-        now, pid = utc_now(), os.getpid()
+        now, pid, engine = utc_now(), os.getpid(), self._engine_pid()
         wanted = Holder(
-            before.generation + 1,
-            self.run_id,
-            getpass.getuser(),
-            socket.gethostname(),
-            pid,
-            process_mark(pid),
-            now,
-            now,
+            generation=before.generation + 1,
+            run_id=self.run_id,
+            owner=getpass.getuser(),
+            host=socket.gethostname(),
+            pid=pid,
+            process=process_mark(pid),
+            engine_pid=engine,
+            engine_process=process_mark(engine) if engine is not None else None,
+            started_at=now,
+            heartbeat_at=now,
         )
         if not self._changed(wanted):
             raise LeaseRefusedError(
@@ -191,13 +204,23 @@ class Lease:
         if holder.host == socket.gethostname():
             if holder.pid == os.getpid():
                 return True  # an earlier command of this process, which stopped in the middle
-            mark = process_mark(holder.pid or 0)
-            return mark is None or mark != holder.process
+            if _lives(holder.pid, holder.process):
+                return False
+            # its Java process notices, and may still commit until it has ended
+            for _ in range(ENGINE_ENDS_SECONDS):
+                if not _lives(holder.engine_pid, holder.engine_process):
+                    return True
+                wait(1)
+            return False
         if holder.heartbeat_at is not None and utc_now() - holder.heartbeat_at < STALE_AFTER:
             return False
         # clocks may differ, or have jumped: only a heart that is seen not to beat is dead
         wait(2 * HEARTBEAT_SECONDS)
         return self._row() == holder
+
+    def _engine_pid(self) -> int | None:
+        jvm = getattr(self._session(), "_jvm", None)
+        return jvm.java.lang.ProcessHandle.current().pid() if jvm is not None else None
 
     # ---- the row -------------------------------------------------------------------------
 

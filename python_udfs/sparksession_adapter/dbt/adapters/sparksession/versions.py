@@ -172,8 +172,10 @@ class Versions(metaclass=AdapterMeta):
     @available
     def give_back_lease(self) -> None:
         if self._lease is not None:
+            if self._took_over is not None:
+                self.tidy_after(self._took_over)
             self._lease.give_back()
-            self._lease = None
+            self._lease = self._took_over = None
 
     def check_lease(self) -> None:
         """Before a node writes: whether the run that took the lease still has it."""

@@ -1,0 +1,10 @@
+{#
+    Gives a version a tag, by which it can be read and which keeps it from being expired; without a
+    tag it takes the tag away.
+        dbt run-operation keep_version --args '{version: 3, tag: payout_2026_03}'
+#}
+{% macro keep_version(version, tag=none) %}
+    {% for line in adapter.keep_version(version, tag) %}
+        {% do print(line) %}
+    {% endfor %}
+{% endmacro %}

@@ -1,0 +1,509 @@
+"""What is done to versions and tables between runs: compare, go back, keep, expire, compact."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.connections import literal, quoted
+from dbt.adapters.sparksession.folded import FOLDED, RUNS_SUFFIX, stored_table_of
+from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
+from dbt.adapters.sparksession.lease import Holder, utc_now
+from dbt.adapters.sparksession.snapshots import History
+from dbt.adapters.sparksession.versions import Version, behind, is_published, mark_of
+from dbt_common.clients.jinja import get_template, render_template
+from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
+
+# what Iceberg and Spark say of a commit by themselves; all else was said by a model
+ICEBERGS_OWN = re.compile(
+    r"(?:added|deleted|removed|total|changed|partition|manifests|entries|engine|spark|iceberg|app"
+    r"|replace|operation|snapshot|published|source|created|kept)\b"
+)
+SAMPLE_ROWS = 5
+SMALL_FILES = 5  # in one partition, from which on they are made one
+
+logger = AdapterLogger("Spark")
+
+
+def key_of(node: Mapping[str, Any] | None, columns: Iterable[str]) -> list[str]:
+    """Columns that tell the rows of a node apart; none where it doesn't say."""
+    columns = list(columns)
+    given = node["config"].get("unique_key") if node is not None else None
+    keys = [given] if isinstance(given, str) else list(given or [])
+    if node is not None and node["resource_type"] == "snapshot":
+        keys = ["dbt_scd_id"]
+    if not keys and "unique_key" in columns:
+        keys = ["unique_key"]
+    return keys if set(keys) <= set(columns) else []
+
+
+def row_text(columns: Iterable[str]) -> str:
+    """SQL of a row's columns as one text that is the same for the same values."""
+    names = ", ".join(quoted(one) for one in columns)
+    return f"to_json(struct({names}), map('ignoreNullFields', 'false'))"
+
+
+def compared(old: str, new: str, columns: list[str], keys: list[str]) -> str:
+    """Query of the rows that two queries don't share: kind (added, removed, changed), row, was.
+
+    Args:
+        columns: those that both have.
+        keys: columns that tell rows apart; none: equal rows are counted.
+    """
+    value = row_text(columns)
+    if not keys:
+        return (
+            "with counted as (select row, sum(n) as n from ("
+            f"select {value} as row, 1 as n from ({new}) union all "
+            f"select {value} as row, -1 as n from ({old})) group by row having sum(n) != 0) "
+            "select if(n > 0, 'added', 'removed') as kind, if(n > 0, row, null) as row, "
+            "if(n > 0, null, row) as was from counted "
+            "lateral view explode(sequence(1, abs(n))) as place"
+        )
+    key = row_text(keys)
+    return (
+        f"with before as (select {key} as key, {value} as row from ({old})), "
+        f"after as (select {key} as key, {value} as row from ({new})) "
+        "select case when before.key is null then 'added' when after.key is null then 'removed' "
+        "else 'changed' end as kind, after.row, before.row as was "
+        "from before full join after on before.key = after.key "
+        "where not before.row <=> after.row"
+    )
+
+
+def expired_snapshots(history: History, named: set[int], read: set[int]) -> list[int]:
+    """Snapshots that nobody needs any more.
+
+    What a kept version names stays. So does the line from the newest commit back to the oldest
+    that a reader's record names or that speaks last of some property: incremental reads go along
+    it.
+
+    Args:
+        named: by versions that are kept.
+        read: recorded as read by the newest commits of other tables.
+    """
+    line = history.ancestry(history.head)
+    needed = {history.head} | read
+    spoken: set[str] = set()
+    for commit in line:
+        said = {key for key in commit.summary if not ICEBERGS_OWN.match(key)} - spoken
+        if said:
+            spoken |= said
+            needed |= {commit.id, commit.parent}
+    last = max((place for place, one in enumerate(line) if one.id in needed), default=-1)
+    kept = named | {one.id for one in line[: last + 1]}
+    return sorted(history.snapshots.keys() - kept)
+
+
+class Maintenance(metaclass=AdapterMeta):
+    """The operations, as macros of the same names call them."""
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Within it this process is the warehouse's one writer."""
+        note = self.take_lease()
+        if note:
+            logger.info(note)
+        try:
+            yield
+        finally:
+            self.give_back_lease()
+
+    def _published_one(self) -> Version:
+        newest = self.version()
+        if newest is None:
+            raise DbtRuntimeError("No version has been published yet: dbt build does it.")
+        return newest
+
+    @available
+    def list_versions(self, limit: int) -> list[str]:
+        """A line for each of the newest versions, newest first."""
+        self._published_one()
+        rows = self._session().sql(
+            "select version, cast(published_at as timestamp_ntz) as at, made_by, tag, run_id, "
+            "code_version, size(changed) as changed, size(behind) as behind "
+            f"from {self._version_table} order by version desc limit {int(limit)}"
+        )
+        return [
+            f"{one.version:>7}  {one.at:%Y-%m-%d %H:%M:%S} UTC  {one.changed:>4} changed  "
+            f"{one.made_by}{f' [{one.tag}]' if one.tag else ''}  code {one.code_version}  "
+            f"run {one.run_id}" + (f"  {one.behind} behind" if one.behind else "")
+            for one in rows.collect()
+        ]
+
+    @available
+    def diff_versions(
+        self, first: Any, last: Any, select: str | None, rows: int, context: dict
+    ) -> list[str]:
+        """What a version says otherwise than another: per table rows added, removed and changed,
+        and some of them.
+
+        Args:
+            select: one relation's name; None: all that differ.
+            rows: how many rows of each are shown.
+        """
+        old, new = self.version(first), self.version(last)
+        if old is None or new is None:
+            self._published_one()
+        nodes = {
+            self._relation_of_node(one).render(): one for one in context["graph"]["nodes"].values()
+        }
+        lines = [f"version {old.version} -> version {new.version}"]
+        for name in sorted(old.marks.keys() | new.marks.keys()):
+            if select is not None and name.rpartition(".")[2] != select.rpartition(".")[2]:
+                continue
+            if old.marks.get(name) == new.marks.get(name):
+                continue
+            if name not in old.texts or name not in new.texts:
+                lines.append(f"  {name}: {'new' if name in new.texts else 'gone'}")
+                continue
+            lines += self._difference(
+                name, old.texts[name], new.texts[name], nodes.get(name), int(rows)
+            )
+        return lines if len(lines) > 1 else [*lines, "  nothing differs"]
+
+    def _difference(
+        self, name: str, old: str, new: str, node: Mapping[str, Any] | None, rows: int
+    ) -> list[str]:
+        session = self._session()
+        before, after = (session.sql(one).columns for one in (old, new))
+        both = [one for one in after if one in before]
+        sql = compared(old, new, both, key_of(node, both))
+        counts = {
+            one.kind: one.n
+            for one in session.sql(
+                f"select kind, count(*) as n from ({sql}) group by kind"
+            ).collect()
+        }
+        told = ", ".join(f"{counts.get(one, 0):,} {one}" for one in ("added", "removed", "changed"))
+        lines = [f"  {name}: {told}"]
+        for kind, names in (("new", after), ("gone", before)):
+            other = [one for one in names if one not in both]
+            if other:
+                lines.append(f"    {kind} columns: {', '.join(other)}")
+        shown = f"select * from ({sql}) order by kind, row, was limit {rows}"
+        for one in session.sql(shown).collect() if rows and counts else []:
+            if one.was is not None:
+                lines.append(f"    - {one.was}")
+            if one.row is not None:
+                lines.append(f"    + {one.row}")
+        return lines
+
+    @available
+    def roll_back(self, number: Any, context: dict) -> list[str]:
+        """Publish a version anew, and put the tables back to it.
+
+        Readers of the newest version see it in one commit. Then the tables follow one by one: a
+        run that comes later goes on from there, and reads again what came after.
+        """
+        with self._writing():
+            newest, wanted = self._published_one(), self.version(number)
+            histories = {table: self.history(table) for table in wanted.snapshots}
+            lost = [
+                table
+                for table, snapshot in wanted.snapshots.items()
+                if snapshot not in histories[table].snapshots
+            ]
+            if lost:
+                raise DbtRuntimeError(
+                    f"Version {wanted.version} can't be gone back to: its rows of {lost[0]} have "
+                    "expired."
+                )
+            changed = sorted(
+                one
+                for one in wanted.marks.keys() | newest.marks.keys()
+                if wanted.marks.get(one) != newest.marks.get(one)
+            )
+            self._publish(
+                replace(
+                    wanted,
+                    version=newest.version + 1,
+                    published_at=utc_now(),
+                    run_id=get_invocation_id(),
+                    made_by=f"roll back to {wanted.version}",
+                    tag=None,
+                    changed=changed,
+                ),
+                newest,
+            )
+            lines = [f"Published version {wanted.version} anew, as version {newest.version + 1}."]
+            lines += self._put_back(wanted, histories, context)
+        return lines
+
+    def _put_back(
+        self, version: Version, histories: Mapping[str, History], context: dict
+    ) -> list[str]:
+        """Put the tables back to a version, and let the views over them fit; lines to tell."""
+        session, lines = self._session(), []
+        nodes = [one for one in context["graph"]["nodes"].values() if is_published(one)]
+        folded = {
+            stored_table_of(one): one
+            for one in nodes
+            if one["config"].get("materialized") == FOLDED
+        }
+        for table, snapshot in sorted(version.snapshots.items()):
+            if histories[table].head == snapshot:
+                continue
+            now = session.sql(f"select * from {table}").schema
+            then = session.sql(f"select * from {table} version as of {snapshot}").schema
+            if now != then:
+                name = table.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
+                lines.append(
+                    f"{table} had other columns then and stays as it is: build it anew "
+                    f"(dbt build -s {name}+ --full-refresh)."
+                )
+                continue
+            if table in folded:  # its view may know of a single run only
+                node = folded[table]
+                fold = self._stored_fold(node, histories[table])
+                self._write_live_view(node, fold.folded(table, 2))
+            session.sql(
+                f"call {self.config.credentials.catalog}.system.set_current_snapshot("
+                f"{literal(table)}, {snapshot})"
+            ).collect()
+            lines.append(f"{table} is at snapshot {snapshot} again.")
+        for node in nodes:
+            if node["config"].get("materialized") == FOLDED:
+                self.inputs.forget(node["unique_id"])
+                self._write_live_view(node, self.stored_sql(node))
+            elif node["config"].get("materialized") == "view":
+                self._write_live_view(node, self._live_sql(node, context))
+        return lines
+
+    def _write_live_view(self, node: Mapping[str, Any], sql: str) -> None:
+        name = self._relation_of_node(node).render()
+        self._session().sql(f"create or replace view {name} as {sql}")
+
+    def _live_sql(self, node: Mapping[str, Any], context: dict) -> str:
+        """A view's own SQL over the tables as they are."""
+        graph = context["graph"]
+
+        def resolve(kind: str, name: str) -> Any:
+            for unique_id in node["depends_on"]["nodes"]:
+                parent = graph[kind].get(unique_id)
+                if parent is not None and parent["name"] == name:
+                    return self._relation_of_node(parent)
+            raise DbtRuntimeError(f"{node['name']} reads the unknown {name}")
+
+        own = dict(context) | {
+            "ref": lambda *names, **_: resolve("nodes", names[-1]),
+            "source": lambda *names: resolve("sources", names[-1]),
+            "model": node,
+        }
+        own["context"] = own
+        return render_template(get_template(node["raw_code"], own), own).strip()
+
+    @available
+    def keep_version(self, number: Any, tag: str | None) -> list[str]:
+        """Give a version a tag, which keeps it from being expired; none takes the tag away."""
+        with self._writing():
+            version = self.version(number)
+            if version is None:
+                self._published_one()
+            if tag is not None and re.fullmatch(r"\d+|latest", str(tag)):
+                raise DbtRuntimeError(f"A tag must not look like a version's number, got {tag!r}.")
+            self._session().sql(
+                f"update {self._version_table} set tag = {literal(tag)} "
+                f"where version = {version.version}"
+            )
+        said = f"is kept as {tag}" if tag is not None else "has no tag any more"
+        return [f"Version {version.version} {said}."]
+
+    @available
+    def expire_versions(self, keep: int, days: float) -> list[str]:
+        """Forget versions, and let go of the rows that they alone held.
+
+        Args:
+            keep: how many of the newest stay.
+            days: how old those that stay may be; what has a tag stays.
+        """
+        session = self._session()
+        with self._writing():
+            newest = self._published_one()
+            oldest = utc_now() - timedelta(days=float(days))
+            session.sql(
+                f"delete from {self._version_table} where tag is null and version <= "
+                f"{newest.version - max(int(keep), 1)} and published_at < timestamp '{oldest}'"
+            )
+            kept = session.sql(f"select snapshots from {self._version_table}").collect()
+            named: dict[str, set[int]] = {}
+            for version in kept:
+                for table, snapshot in version.snapshots.items():
+                    named.setdefault(table, set()).add(snapshot)
+            histories = {table: self.history(table) for table in self._tables()}
+            gone = 0
+            for table, history in histories.items():
+                read = {
+                    int(one)
+                    for reader in histories.values()
+                    if (one := reader.recorded(INPUT_PROPERTY + table)) is not None
+                }
+                expired = expired_snapshots(history, named.get(table, set()), read)
+                if expired:
+                    session.sql(
+                        f"call {self.config.credentials.catalog}.system.expire_snapshots("
+                        f"table => {literal(table)}, older_than => timestamp '1970-01-02', "
+                        f"snapshot_ids => array({', '.join(f'{one}L' for one in expired)}))"
+                    ).collect()
+                    gone += len(expired)
+        return [f"{len(kept)} versions are kept; {gone} snapshots were let go."]
+
+    @available
+    def compact(self, select: str | None, context: dict) -> list[str]:
+        """Make few files of many small ones, and publish the tables as they lie then.
+
+        Args:
+            select: one table's name; None: all.
+        """
+        lines: list[str] = []
+        nodes = context["graph"]["nodes"].values()
+        stored = {stored_table_of(one): one for one in nodes if one["resource_type"] != "test"}
+        with self._writing():
+            moved: dict[str, tuple[int, int]] = {}
+            for table in self._tables():
+                names = {table, table.rpartition(".")[2], table.removesuffix(RUNS_SUFFIX)}
+                names |= {one.rpartition(".")[2] for one in names}
+                before = self.history(table).head
+                if (select is not None and select not in names) or before is None:
+                    continue
+                made = self._compacted(table, stored.get(table))
+                after = self.history(table).head
+                if made and after != before:
+                    moved[table] = before, after
+                    lines.append(f"{table}: {made}")
+            newest = self.version()
+            if newest is not None and moved:
+                lines += self._publish_moved(newest, moved)
+        return lines or ["There was nothing to compact."]
+
+    def _compacted(self, table: str, node: Mapping[str, Any] | None) -> str:
+        session, system = self._session(), f"{self.config.credentials.catalog}.system"
+        config = node["config"] if node is not None else {}
+        by = config.get("sort_by") or (
+            config.get("unique_key") if config.get("materialized") == FOLDED else None
+        )
+        sort = ""
+        if by:
+            order = ", ".join([by] if isinstance(by, str) else by)
+            sort = f", strategy => 'sort', sort_order => {literal(order)}"
+        (done,) = session.sql(
+            f"call {system}.rewrite_data_files(table => {literal(table)}{sort}, "
+            f"options => map('min-input-files', '{SMALL_FILES}'))"
+        ).collect()
+        manifests = session.sql(f"select count(*) as n from {table}.manifests").collect()[0].n
+        if manifests > SMALL_FILES:
+            session.sql(f"call {system}.rewrite_manifests({literal(table)})").collect()
+        told = []
+        if done.rewritten_data_files_count:
+            told.append(
+                f"{done.rewritten_data_files_count} files became {done.added_data_files_count}"
+            )
+        if manifests > SMALL_FILES:
+            told.append(f"{manifests} manifests were rewritten")
+        return ", ".join(told)
+
+    def _publish_moved(self, newest: Version, moved: Mapping[str, tuple[int, int]]) -> list[str]:
+        """Publish the newest version's rows as they lie after a compaction."""
+        texts, snapshots = dict(newest.texts), dict(newest.snapshots)
+        inputs = {table: dict(read) for table, read in newest.inputs.items()}
+        for table, (before, after) in moved.items():
+            if snapshots.get(table) != before:  # rows that no version holds are among them
+                continue
+            snapshots[table] = after
+            for read in inputs.values():
+                if read.get(table) == before:
+                    read[table] = after
+            for name, text in texts.items():
+                texts[name] = text.replace(
+                    f"{table} version as of {before}", f"{table} version as of {after}"
+                )
+        marks = {name: mark_of(text) for name, text in texts.items()}
+        changed = sorted(name for name in marks if marks[name] != newest.marks[name])
+        if not changed:
+            return []
+        self._publish(
+            replace(
+                newest,
+                version=newest.version + 1,
+                published_at=utc_now(),
+                run_id=get_invocation_id(),
+                made_by="compact",
+                tag=None,
+                changed=changed,
+                behind=behind(snapshots, inputs),
+                snapshots=snapshots,
+                inputs=inputs,
+                texts=texts,
+                marks=marks,
+            ),
+            newest,
+        )
+        return [f"Published as version {newest.version + 1}: the same rows."]
+
+    @available
+    def remove_orphans(self) -> list[str]:
+        """Delete files in the tables' folders that no snapshot knows: what dead runs left."""
+        with self._writing():
+            files = sum(self._remove_orphans(table) for table in self._tables())
+        return [f"{files} files that no table knows were deleted."]
+
+    def tidy_after(self, dead: Holder) -> None:
+        """Delete the files that a dead run wrote and never committed."""
+        left = 0
+        for table in self._tables():
+            if self._has_files_since(table, dead.started_at):
+                left += self._remove_orphans(table)
+        if left:
+            logger.info(f"deleted {left} files that the dead run had not committed")
+
+    def _tables(self) -> list[str]:
+        """schema.name of the warehouse's tables."""
+        schema = self.config.credentials.schema
+        views = {row[1] for row in self._session().sql(f"show views in {schema}").collect()}
+        rows = self._session().sql(f"show tables in {schema}").collect()
+        return sorted(f"{schema}.{row[1]}" for row in rows if row[1] not in views and not row[2])
+
+    def _loaded(self, table: str) -> Any:
+        """Iceberg's own table object; None on a remote session."""
+        spark = getattr(self._session(), "_jsparkSession", None)
+        if spark is None:
+            return None
+        jvm = self._session()._jvm
+        full = f"{self.config.credentials.catalog}.{table}"
+        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, full)
+
+    def _has_files_since(self, table: str, since: datetime | None) -> bool:
+        """Whether a table's folder has a file newer than that; True where nobody can tell."""
+        loaded = self._loaded(table)
+        place = urlparse(loaded.location()) if loaded is not None else None
+        if since is None or place is None or place.scheme not in ("", "file"):
+            return True
+        oldest = (since - timedelta(minutes=1) - datetime(1970, 1, 1)).total_seconds()
+        for folder, _, files in os.walk(unquote(place.path)):
+            if any(os.stat(os.path.join(folder, one)).st_mtime >= oldest for one in files):
+                return True
+        return False
+
+    def _remove_orphans(self, table: str) -> int:
+        loaded = self._loaded(table)
+        if loaded is None:  # Iceberg's procedure leaves what is younger than a day alone
+            rows = self._session().sql(
+                f"call {self.config.credentials.catalog}.system.remove_orphan_files("
+                f"table => {literal(table)})"
+            )
+            return len(rows.collect())
+        jvm = self._session()._jvm
+        actions = jvm.org.apache.iceberg.spark.actions.SparkActions
+        action = actions.get(self._session()._jsparkSession).deleteOrphanFiles(loaded)
+        # nobody else writes: a file that no snapshot knows is nobody's
+        result = action.olderThan(jvm.java.lang.System.currentTimeMillis() + 1000).execute()
+        return sum(1 for _ in result.orphanFileLocations())

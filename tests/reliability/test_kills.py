@@ -1,0 +1,216 @@
+"""Runs that are killed: one rerun makes everything right, and no reader ever sees half of one.
+
+A run is a process of its own, killed with SIGKILL at a named step or at a random moment, alone or
+with its Java process. Meanwhile a reader asks the published views. The seed is printed; KILLS and
+KILL_SEED set how many and which.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.dbt_project import DbtProject
+
+PROJECT = """
+    name: small
+    version: "1.0"
+    config-version: 2
+    profile: binlog_warehouse
+    on-run-start: "{{ start_run() }}"
+    on-run-end: "{{ end_run(results) }}"
+"""
+FILES = {
+    "dbt_project.yml": PROJECT,
+    "models/_models.yml": """
+        version: 2
+        sources:
+          - name: raw
+            schema: dw
+            tables: [{name: raw}]
+        models:
+          - name: rows
+            columns: [{name: id, data_tests: [unique, not_null]}]
+          - name: latest
+            columns: [{name: user_id, data_tests: [unique]}]
+    """,
+    # appended, written by partitions, folded, and a view
+    "models/rows.sql": """
+        {{ config(materialized='incremental') }}
+        select id, id % 7 as user_id, id div 10 as day from {{ new_rows(source('raw', 'raw')) }}
+    """,
+    "models/days.sql": """
+        {{ config(
+            materialized='incremental',
+            incremental_strategy='replace_partitions',
+            partition_by='day',
+        ) }}
+        select day, count(*) as n from {{ changed_partitions(ref('rows'), by='day') }} group by day
+    """,
+    "models/latest.sql": """
+        {{ config(materialized='folded', unique_key='user_id', fold={'sequence': 'id'}) }}
+        select user_id, id from {{ new_rows(ref('rows')) }}
+    """,
+    "models/total.sql": "select sum(n) as n from {{ ref('days') }}",
+}
+STEPS = (
+    "START sql incremental model dw.rows",
+    "OK created sql incremental model dw.rows",
+    "PASS unique_rows_id",
+    "START sql folded model dw.latest",
+    "OK created sql folded model dw.latest",
+    "OK created sql view model dw.total",
+    "Published as version",
+)
+READ = """
+    select
+        (select count(*) from published.rows) as n,
+        (select count(distinct id) from published.rows) as ids,
+        (select sum(n) from published.days) as days,
+        (select n from published.total) as total,
+        (select max(id) + 1 from published.latest) as newest
+"""
+
+
+class Reader(threading.Thread):
+    """Asks the published views again and again, ten times a second at most."""
+
+    def __init__(self, project: DbtProject) -> None:
+        super().__init__(name="reader", daemon=True)
+        self.project, self.done = project, threading.Event()
+        self.seen: set[tuple] = set()
+        self.reads = self.told_to_read_again = 0
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        while not self.done.wait(0.1):
+            try:
+                (row,) = self.project.query(READ)
+                self.seen.add(tuple(row.values()))
+                self.reads += 1
+            except Exception as exc:
+                if "Read again" not in str(exc):
+                    self.error = exc
+                    return
+                self.told_to_read_again += 1
+
+
+def start(project: DbtProject, log: Path) -> subprocess.Popen:
+    """A `dbt build` as a process group of its own."""
+    command = [str(Path(sys.executable).parent / "dbt"), "build", *project._options(None)]
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, **project.env, "PYTHONUNBUFFERED": "1"},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def kill(run: subprocess.Popen, with_java: bool) -> None:
+    """End a run without a warning; its Java process with it, or left to notice."""
+    if with_java:
+        os.killpg(run.pid, signal.SIGKILL)
+    else:
+        run.kill()
+    run.wait()
+
+
+def wait_for(run: subprocess.Popen, log: Path, step: str, seconds: float = 120) -> bool:
+    """Wait until the run's log says `step`; whether it did before the run ended."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if step in log.read_text(errors="replace"):
+            return True
+        if run.poll() is not None:
+            return step in log.read_text(errors="replace")
+        time.sleep(0.01)
+    raise AssertionError(f"the run never said {step!r}:\n{log.read_text(errors='replace')}")
+
+
+def orphans(project: DbtProject) -> set[str]:
+    """Data files below the tables' folders that no snapshot of theirs knows."""
+    known: set[str] = set()
+    for table in ("rows", "days", "latest__runs"):
+        files = project.column(f"select file_path from dw.{table}.all_files")
+        known |= {Path(one.removeprefix("file:")).name for one in files}
+    found = {
+        path.name
+        for path in project.warehouse.rglob("*.parquet")
+        if path.parts[-3] in ("rows", "days", "latest__runs") or "data" in path.parts
+    }
+    return {name for name in found - known if not _of_other_table(project, name)}
+
+
+def _of_other_table(project: DbtProject, name: str) -> bool:
+    (path,) = project.warehouse.rglob(name)
+    parts = path.relative_to(project.warehouse).parts
+    return not any(one in parts for one in ("rows", "days", "latest__runs"))
+
+
+def is_right(project: DbtProject, end: int, schema: str) -> None:
+    """Whether the tables are what ids 0 to end - 1 come to."""
+    assert project.column(f"select id from {schema}.rows order by id") == list(range(end))
+    days = project.query(f"select day, n from {schema}.days")
+    expected = {day: min(10, end - 10 * day) for day in range((end + 9) // 10)}
+    assert {one["day"]: one["n"] for one in days} == expected
+    assert len(days) == len(expected)
+    latest = {one["user_id"]: one["id"] for one in project.query(f"select * from {schema}.latest")}
+    assert latest == {user: max(range(user, end, 7)) for user in range(min(7, end))}
+    assert project.column(f"select n from {schema}.total") == [end]
+
+
+def test_one_rerun_is_the_recovery(make_project: Callable[..., DbtProject], tmp_path: Path) -> None:
+    kills = int(os.environ.get("KILLS", "5"))
+    seed = int(os.environ.get("KILL_SEED", "0")) or random.randrange(1, 10**6)
+    print(f"\nKILL_SEED={seed} KILLS={kills}")
+    chance = random.Random(seed)
+    project = make_project(FILES)
+    project.query("create namespace if not exists dw")
+    project.query("create table dw.raw (id bigint) using iceberg")
+    end, log, tables_seen = 0, tmp_path / "run.log", 0
+
+    def land(count: int) -> None:
+        nonlocal end
+        project.query(f"insert into dw.raw select id from range({end}, {end + count})")
+        end += count
+
+    land(12)
+    project.run("build")
+    reader = Reader(project)
+    reader.start()
+    steps = chance.sample(STEPS, len(STEPS)) * (kills // len(STEPS) + 1)
+    for number in range(kills):
+        published = end
+        land(chance.randint(1, 15))
+        run = start(project, log)
+        step = steps[number] if number % 2 == 0 else "Concurrency"
+        reached = wait_for(run, log, step)
+        time.sleep(chance.random() * (0.3 if number % 2 == 0 else 8))
+        with_java = chance.random() < 0.5
+        kill(run, with_java)
+        print(f"  {number}: killed {'with Java ' if with_java else ''}at {step!r} ({reached})")
+        is_right_now = project.column("select sum(n) from published.days") in ([published], [end])
+        assert is_right_now, (seed, number)
+        project.run("build")
+        is_right(project, end, "dw")
+        is_right(project, end, "published")
+        assert orphans(project) == set(), (seed, number)
+        tables = project.query("show tables in dw")
+        tables_seen = tables_seen or len(tables)
+        assert len(tables) == tables_seen, (seed, number)
+    reader.done.set()
+    reader.join(60)
+    print(f"  {reader.reads} reads, {reader.told_to_read_again} told to read again")
+    assert reader.error is None
+    assert reader.reads > 0
+    torn = {one for one in reader.seen if len(set(one)) != 1}
+    assert torn == set(), seed
