@@ -8,7 +8,9 @@
         {% do return('') %}
     {% endif %}
     {% if not problem and flags.WHICH == 'build' %}
-        {% do _tell_version(adapter.publish(results, context)) %}
+        {% do _tell_version(
+            adapter.publish(results, context, var('hold_back', false))
+        ) %}
     {% endif %}
     {% do adapter.give_back_lease() %}
     {% if problem %}
@@ -36,6 +38,10 @@
                 | format(published.behind | join(', '))
             ) %}
         {% endif %}
+    {% elif published.compared %}
+        {% for line in published.compared %}
+            {% do print(line) %}
+        {% endfor %}
     {% elif published.why %}
         {% do exceptions.warn('Not published: ' ~ published.why ~ '.') %}
     {% endif %}

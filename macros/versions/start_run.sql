@@ -12,6 +12,12 @@
             ~ 'dbt compile; dbt run-operation roll_back goes back to a version.'
         ) %}
     {% endif %}
+    {% if adapter.has_candidate() and not var('hold_back', false) %}
+        {% do exceptions.raise_compiler_error(
+            'A build is held back and waits for a decision: dbt run-operation publish_candidate or '
+            ~ 'dbt run-operation drop_candidate. dbt build with the var hold_back adds to it.'
+        ) %}
+    {% endif %}
     {% set note = adapter.take_lease() %}
     {% if note %}
         {% do log(note, info=true) %}

@@ -234,3 +234,43 @@ def test_files_of_no_snapshot_are_deleted(project: DbtProject) -> None:
     assert "1 files that no table knows were deleted" in told
     assert not (folder / "left.parquet").exists()
     assert ids(project, "dw.a") == before
+
+
+def test_a_build_is_held_back_compared_and_then_published_or_dropped(
+    make: Callable[..., DbtProject],
+) -> None:
+    project = make(f=F)
+    early = project.run("build", vars={"hold_back": True})
+    assert "Not published: there is no version yet" in early.log
+    project.run("build")
+    land(project, 3, 5)
+    held = project.run("build", vars={"hold_back": True}).log
+    assert "what the candidate says otherwise than version 1" in held
+    assert "dw.b: 2 added, 0 removed, 0 changed" in held
+    assert "dw.f: 2 added" in held
+    assert ids(project, "published.b") == [0, 1, 2]
+    asked = ("show", "--inline", "select count(*) as n from {{ ref('d') }}", "--output", "json")
+    assert '"n": 5' in project.run(*asked, vars={"as_of_version": "candidate"}).log
+    refused = project.run("build", expect_ok=False)
+    assert "A build is held back and waits for a decision" in str(refused.exception)
+
+    project.run("run-operation", "drop_candidate")
+    for name in "abcdf":
+        assert ids(project, f"dw.{name}") == [0, 1, 2], name
+    again = project.run("run-operation", "drop_candidate", expect_ok=False)
+    assert "No build is held back" in f"{again.exception}{again.log}"
+
+    land(project, 5, 6)
+    project.run("build", vars={"hold_back": True})
+    assert "Published as version 2." in project.run("run-operation", "publish_candidate").log
+    for name in "abcdf":
+        assert ids(project, f"published.{name}") == list(range(6)), name
+    kept = project.query(
+        "select groups_differing as n, count_got as got, verdict from dw.meta_quality "
+        "where check_name = 'dw.b: candidate as version 1' order by checked_at"
+    )
+    assert [(one["n"], one["got"], one["verdict"]) for one in kept] == [
+        (2, 5, "differs"),
+        (3, 6, "differs"),
+    ]
+    assert "Published" not in project.run("build").log

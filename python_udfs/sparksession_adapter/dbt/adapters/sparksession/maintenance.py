@@ -18,7 +18,7 @@ from dbt.adapters.sparksession.folded import FOLDED, RUNS_SUFFIX, stored_table_o
 from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.lease import Holder, utc_now
 from dbt.adapters.sparksession.snapshots import History
-from dbt.adapters.sparksession.versions import Version, behind, is_published, mark_of
+from dbt.adapters.sparksession.versions import CANDIDATE, Version, behind, is_published, mark_of
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -172,8 +172,19 @@ class Maintenance(metaclass=AdapterMeta):
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
 
     def _difference(
-        self, name: str, old: str, new: str, node: Mapping[str, Any] | None, rows: int
+        self,
+        name: str,
+        old: str,
+        new: str,
+        node: Mapping[str, Any] | None,
+        rows: int,
+        kept: dict[str, dict[str, int]] | None = None,
     ) -> list[str]:
+        """Lines that tell what one query of a relation says otherwise than another.
+
+        Args:
+            kept: relation -> counts by kind, to be added to.
+        """
         session = self._session()
         before, after = (session.sql(one).columns for one in (old, new))
         both = [one for one in after if one in before]
@@ -184,6 +195,8 @@ class Maintenance(metaclass=AdapterMeta):
                 f"select kind, count(*) as n from ({sql}) group by kind"
             ).collect()
         }
+        if kept is not None:
+            kept[name] = counts
         told = ", ".join(f"{counts.get(one, 0):,} {one}" for one in ("added", "removed", "changed"))
         lines = [f"  {name}: {told}"]
         for kind, names in (("new", after), ("gone", before)):
@@ -197,6 +210,90 @@ class Maintenance(metaclass=AdapterMeta):
             if one.row is not None:
                 lines.append(f"    + {one.row}")
         return lines
+
+    def compare_candidate(self, context: dict) -> list[str]:
+        """Compare the build that is held back with the newest version, row by row; lines that tell
+        it. What each table and view came to is kept in meta_quality."""
+        old, new = self._published_one(), self.version(CANDIDATE)
+        nodes = {
+            self._relation_of_node(one).render(): one for one in context["graph"]["nodes"].values()
+        }
+        lines = [f"Held back: what the candidate says otherwise than version {old.version}"]
+        kept: dict[str, dict[str, int]] = {}
+        for name in new.changed:
+            if name in old.texts and name in new.texts:
+                texts = old.texts[name], new.texts[name]
+                lines += self._difference(name, *texts, nodes.get(name), SAMPLE_ROWS, kept)
+        for table, snapshot in sorted(new.snapshots.items()):
+            before = old.snapshots.get(table)
+            commits = self.history(table).between(before, snapshot) if before != snapshot else []
+            changed = [commit.partitions() or set() for commit in commits or []]
+            written = sorted(set().union(*changed))
+            if written:
+                shown = ", ".join(written[:SAMPLE_ROWS])
+                more = f" and {len(written) - SAMPLE_ROWS} more" * (len(written) > SAMPLE_ROWS)
+                lines.append(f"  {table} was written in {shown}{more}")
+        self._keep_comparison(old.version, kept)
+        return [
+            *lines,
+            "dbt run-operation publish_candidate publishes it, dbt run-operation drop_candidate "
+            "puts the tables back.",
+        ]
+
+    def _keep_comparison(self, version: int, kept: Mapping[str, Mapping[str, int]]) -> None:
+        table = f"{self.config.credentials.schema}.meta_quality"
+        columns = (
+            "check_name string, run_id string, checked_at timestamp, verdict string, "
+            "threshold bigint, groups_compared bigint, groups_differing bigint, count_got bigint, "
+            "count_expected bigint, count_difference bigint, sum_difference decimal(38, 4)"
+        )
+        session = self._session()
+        session.sql(f"create table if not exists {table} ({columns}) using iceberg")
+        names = ", ".join(one.split()[0] for one in columns.replace("(38, 4)", "").split(", "))
+        new, old = self.version(CANDIDATE), self.version(version)
+        for name, counts in kept.items():
+            got, expected = (
+                session.sql(f"select count(*) as n from ({one.texts[name]})").first().n
+                for one in (new, old)
+            )
+            differing = sum(counts.values())
+            added, removed = counts.get("added", 0), counts.get("removed", 0)
+            session.sql(
+                f"insert into {table} ({names}) select "
+                f"{literal(f'{name}: candidate as version {version}')}, "
+                f"{literal(get_invocation_id())}, current_timestamp(), "
+                f"'{'differs' if differing else 'passed'}', 0, {max(got, expected)}, {differing}, "
+                f"{got}, {expected}, {added + removed}, 0"
+            )
+
+    @available
+    def publish_candidate(self) -> list[str]:
+        """Publish the build that is held back as the next version."""
+        with self._writing():
+            newest, candidate = self._published_one(), self._the_candidate()
+            version = replace(candidate, version=newest.version + 1, published_at=utc_now())
+            self._publish(version, newest)
+            self._session().sql(f"drop table if exists {self._candidate_table} purge")
+        return [f"Published as version {version.version}."]
+
+    @available
+    def drop_candidate(self, context: dict) -> list[str]:
+        """Put the tables back to the newest version, and forget the build that is held back."""
+        with self._writing():
+            self._the_candidate()
+            newest = self._published_one()
+            histories = {table: self.history(table) for table in newest.snapshots}
+            lines = self._put_back(newest, histories, context)
+            self._session().sql(f"drop table if exists {self._candidate_table} purge")
+        return [*lines, f"The candidate is gone; the tables are version {newest.version} again."]
+
+    def _the_candidate(self) -> Version:
+        candidate = self.version(CANDIDATE)
+        if candidate is None:
+            raise DbtRuntimeError(
+                "No build is held back. dbt build --vars 'hold_back: true' makes a candidate."
+            )
+        return candidate
 
     @available
     def roll_back(self, number: Any, context: dict) -> list[str]:

@@ -21,6 +21,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 VERSION_TABLE, LEASE_TABLE = "meta_version", "meta_lease"
+CANDIDATE_TABLE, CANDIDATE = "meta_candidate", "candidate"  # a build that was held back
 PUBLISHED_KINDS = ("model", "seed", "snapshot")
 FINE = ("success", "pass", "warn", "no-op")
 COLUMNS = {
@@ -170,6 +171,11 @@ class Versions(metaclass=AdapterMeta):
         return None if dead is None else f"took over the lease of a run that is gone: {dead}"
 
     @available
+    def has_candidate(self) -> bool:
+        """Whether a build is held back and waits for a decision."""
+        return self.version(CANDIDATE) is not None
+
+    @available
     def give_back_lease(self) -> None:
         if self._lease is not None:
             if self._took_over is not None:
@@ -188,14 +194,21 @@ class Versions(metaclass=AdapterMeta):
     def _version_table(self) -> str:
         return f"{self.config.credentials.schema}.{VERSION_TABLE}"
 
+    @property
+    def _candidate_table(self) -> str:
+        return f"{self.config.credentials.schema}.{CANDIDATE_TABLE}"
+
     def version(self, number: int | str | None = None) -> Version | None:
-        """One version; the newest one without a number or with `latest`; None: there is none.
+        """One version; the newest one without a number or with `latest`, with `candidate` the
+        build that is held back; None: there is none.
 
         Raises:
             DbtRuntimeError: there is no version of that number or tag.
         """
-        condition = ""
-        if number not in (None, "latest"):
+        condition, table = "", self._version_table
+        if number == CANDIDATE:
+            table = self._candidate_table
+        elif number not in (None, "latest"):
             condition = f" where cast(version as string) = {literal(str(number))}"
             condition += f" or tag = {literal(str(number))}"
         # collected as they are, not in the zone of this process
@@ -205,9 +218,7 @@ class Versions(metaclass=AdapterMeta):
         order = "order by version desc limit 1"
         try:
             rows = (
-                self._session()
-                .sql(f"select {columns} from {self._version_table}{condition} {order}")
-                .collect()
+                self._session().sql(f"select {columns} from {table}{condition} {order}").collect()
             )
         except Exception as exc:
             if "TABLE_OR_VIEW_NOT_FOUND" not in str(exc) and "SCHEMA_NOT_FOUND" not in str(exc):
@@ -306,20 +317,24 @@ class Versions(metaclass=AdapterMeta):
         return self._versions_read[number].texts.get(name)
 
     @available
-    def publish(self, results: list, context: dict) -> dict[str, Any]:
+    def publish(self, results: list, context: dict, hold_back: bool = False) -> dict[str, Any]:
         """Publish what a run has built as the next version, where it may be.
 
         Args:
             results: dbt's results of the run's nodes.
+            hold_back: keep it as the candidate instead, and compare it with the newest version.
 
         Returns:
             {"version": its number or None, "why": why there is none, "changed": relations that
-            the version changes, "behind": those that the run left behind}. Without `why` nothing
-            has changed: the newest version stands.
+            the version changes, "behind": those that the run left behind, "compared": lines that
+            tell what a candidate says otherwise}. Without `why` nothing has changed: the newest
+            version stands.
         """
         failed = [one.node.name for one in results if str(one.status) not in FINE]
         if failed:
             return self._unpublished(f"{', '.join(failed[:3])} failed or did not run")
+        if hold_back and self.newest_version is None:
+            return self._unpublished("there is no version yet that a candidate could differ from")
         nodes = context["graph"]["nodes"]
         built = [
             nodes[one.node.unique_id]
@@ -357,7 +372,7 @@ class Versions(metaclass=AdapterMeta):
         if not changed and late == before.behind:
             if self._took_over is not None and before.version:
                 self._write_views(before, before.marks.keys())
-            return {"version": None, "why": None, "changed": [], "behind": late}
+            return self._outcome(behind=late)
         passed = {one.node.unique_id for one in results if str(one.status) == "pass"}
         proofs = {one: proof for one, proof in self._proofs.items() if one in passed}
         kept = {one: proof for one, proof in before.proofs.items() if one in nodes}
@@ -376,8 +391,15 @@ class Versions(metaclass=AdapterMeta):
             marks,
             kept | proofs,
         )
+        if hold_back:
+            self._append(version, self._candidate_table)
+            return self._outcome(changed=changed, compared=self.compare_candidate(context))
         self._publish(version, before)
-        return {"version": version.version, "why": None, "changed": changed, "behind": late}
+        return self._outcome(version.version, changed=changed, behind=late)
+
+    @staticmethod
+    def _outcome(version: int | None = None, **told: Any) -> dict[str, Any]:
+        return {"version": version, "why": None, "changed": [], "behind": [], "compared": []} | told
 
     def _publish(self, version: Version, before: Version) -> None:
         """Make a version the newest one, in one commit; then let its views know it alone."""
@@ -385,7 +407,7 @@ class Versions(metaclass=AdapterMeta):
             self._lease.confirm()
         changed = [one for one in version.changed if one in version.texts]
         self._write_views(version, changed, before)
-        self._append(version)
+        self._append(version, self._version_table)
         self._newest = version
         if self._took_over is not None:
             changed = list(version.texts)  # the run before may have stopped right here
@@ -393,11 +415,14 @@ class Versions(metaclass=AdapterMeta):
         for gone in before.texts.keys() - version.texts.keys():
             self._session().sql(f"drop view if exists {self._published(gone)}")
 
-    def _append(self, version: Version) -> None:
+    def _append(self, version: Version, table: str) -> None:
+        """Write a version's row; of the candidates one is held."""
+        from pyspark.sql import functions
+
         session = self._session()
         schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         session.sql(
-            f"create table if not exists {self._version_table} ({schema}) using iceberg "
+            f"create table if not exists {table} ({schema}) using iceberg "
             "tblproperties ('write.metadata.delete-after-commit.enabled' = 'true', "
             "'write.metadata.previous-versions-max' = '20')"
         )
@@ -411,7 +436,11 @@ class Versions(metaclass=AdapterMeta):
                 for name in COLUMNS
             )
         )
-        frame.writeTo(self._version_table).append()
+        writer = frame.writeTo(table)
+        if table == self._candidate_table:
+            writer.overwrite(functions.lit(True))
+        else:
+            writer.append()
 
     def _published(self, name: str) -> str:
         """The view of a relation in the newest version."""
@@ -467,7 +496,7 @@ class Versions(metaclass=AdapterMeta):
 
     @staticmethod
     def _unpublished(why: str) -> dict[str, Any]:
-        return {"version": None, "why": why, "changed": [], "behind": []}
+        return Versions._outcome(why=why)
 
     def _code_version(self, nodes: Mapping[str, Mapping[str, Any]]) -> str:
         """The project's version and a hash of its nodes and macros."""
