@@ -7,7 +7,7 @@
     {% if not execute or flags.WHICH not in writing_commands() %}
         {% do return('') %}
     {% endif %}
-    {% if not problem and flags.WHICH == 'build' %}
+    {% if not problem and flags.WHICH == 'build' and var('publish_versions', true) %}
         {% do _tell_version(
             adapter.publish(results, context, var('hold_back', false))
         ) %}

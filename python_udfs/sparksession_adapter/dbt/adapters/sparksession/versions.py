@@ -7,6 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -22,6 +23,7 @@ from dbt_common.invocation import get_invocation_id
 
 VERSION_TABLE, LEASE_TABLE = "meta_version", "meta_lease"
 CANDIDATE_TABLE, CANDIDATE = "meta_candidate", "candidate"  # a build that was held back
+THREADS = 4  # that ask and write views at a run's end
 PUBLISHED_KINDS = ("model", "seed", "snapshot")
 FINE = ("success", "pass", "warn", "no-op")
 COLUMNS = {
@@ -109,6 +111,10 @@ def is_published(node: Mapping[str, Any]) -> bool:
         and node["config"].get("materialized") != "ephemeral"
         and node["config"].get("meta", {}).get("published", True)
     )
+
+
+def _has_table(node: Mapping[str, Any]) -> bool:
+    return node["config"].get("materialized") != "view"
 
 
 def guarded(name: str, table: str, texts: Mapping[str, str]) -> str:
@@ -346,11 +352,13 @@ class Versions(metaclass=AdapterMeta):
         known = {self._relation_of_node(one).render() for one in published}
         texts = {name: text for name, text in before.texts.items() if name in known}
         snapshots, inputs = dict(before.snapshots), dict(before.inputs)
+        tables = {stored_table_of(one) for one in built if _has_table(one)}
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(self._input_history, tables))
         for node in built:
             texts[self._relation_of_node(node).render()] = self._text_now(node, context)
-            table, head = stored_table_of(node), None
-            if node["config"].get("materialized") != "view":
-                head = self.inputs.pinned(table)
+            table = stored_table_of(node)
+            head = self.inputs.pinned(table) if _has_table(node) else None
             if head is not None:
                 snapshots[table] = head
                 read = self.inputs.of(node["unique_id"]).reads.values()
@@ -455,25 +463,27 @@ class Versions(metaclass=AdapterMeta):
         Two versions of other columns don't go into one view: it stays as it is until the new one
         is published, and fails in between.
         """
-        session = self._session()
-        names = list(names)
-        if names:
-            session.sql(
-                f"create namespace if not exists {self.config.credentials.published_schema}"
-            )
-        for name in names:
+        session, names = self._session(), list(names)
+        if not names:
+            return
+        schema = self.config.credentials.published_schema
+        session.sql(f"create namespace if not exists {schema}")
+
+        def write(name: str) -> None:
             texts = {version.marks[name]: version.texts[name]}
             if before is not None:
                 old = before.texts.get(name)
-                if old is None:
-                    continue
-                if session.sql(old).schema != session.sql(version.texts[name]).schema:
-                    continue
+                if old is None or session.sql(old).schema != session.sql(texts_of[name]).schema:
+                    return
                 texts = {before.marks[name]: old} | texts
             session.sql(
                 f"create or replace view {self._published(name)} as "
                 f"{guarded(name, self._version_table, texts)}"
             )
+
+        texts_of = version.texts
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(write, names))
 
     def _unpublished_input(
         self,

@@ -1,0 +1,105 @@
+"""What publishing a version costs, beside the same build that publishes nothing, in one run.
+
+    python -m benchmarks.bench_versions --rows 20000 1000000
+
+Two warehouses are built from the same generated log, turn by turn in one warm process: one with the
+var publish_versions, one without. Of each there is a first build and a second one of as many new
+rows; the ratio and the difference count for a build's models, seeds and snapshots. What every
+commit says of its run, code and inputs is part of both: it is written with the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import time
+from pathlib import Path
+
+from benchmarks.common import ROOT, SCRATCH
+from benchmarks.generate_maxwell import generate
+
+FOLDER = SCRATCH / "versions"
+COMMAND = ("build", "--exclude-resource-type", "unit_test", "test")
+ROUNDS = 2
+
+
+def build(warehouse: Path, landing: Path, publish: bool) -> tuple[float, int]:
+    """Seconds of one build, and how many models, seeds and snapshots it had.
+
+    Raises:
+        SystemExit: the build failed.
+    """
+    from dbt.cli.main import dbtRunner
+
+    os.environ |= {
+        "WAREHOUSE": str(warehouse),
+        "LANDING": str(landing),
+        "DBT_TARGET_PATH": str(warehouse.parent / "target"),
+        "DBT_PROFILES_DIR": str(ROOT / "profiles"),
+    }
+    start = time.perf_counter()
+    done = dbtRunner().invoke(
+        ["--quiet", *COMMAND, "--vars", f"publish_versions: {str(publish).lower()}"]
+    )
+    seconds = time.perf_counter() - start
+    if not done.success:
+        raise SystemExit(f"bench: the build in {warehouse} failed: {done.exception or done.result}")
+    kinds = ("model", "seed", "snapshot")
+    return seconds, sum(str(one.node.resource_type) in kinds for one in done.result.results)
+
+
+def land(written: Path, landing: Path, half: int) -> None:
+    """Land the first (0) or second (1) half of each partition's files."""
+    for partition in sorted((written / "topics" / "maxwell").iterdir()):
+        files = sorted(partition.iterdir())
+        middle = len(files) // 2
+        target = landing / partition.relative_to(written)
+        target.mkdir(parents=True, exist_ok=True)
+        for file in files[middle:] if half else files[:middle]:
+            os.link(file, target / file.name)
+
+
+def measure(rows: int) -> None:
+    """Print what builds of `rows` changes take with and without publishing."""
+    seconds: dict[tuple[str, bool], list[float]] = {}
+    nodes = 0
+    written = FOLDER / "written"
+    shutil.rmtree(written, ignore_errors=True)
+    generate(written, rows=2 * rows, days=2)
+    for number in range(ROUNDS):
+        folder = FOLDER / f"{rows}_{number}"
+        shutil.rmtree(folder, ignore_errors=True)
+        for place, step in enumerate(("first", "second")):
+            land(written, folder / "landing", place)
+            for publish in (True, False) if number % 2 else (False, True):
+                warehouse = folder / str(publish) / "warehouse"
+                took, nodes = build(warehouse, folder / "landing", publish)
+                seconds.setdefault((step, publish), []).append(took)
+        shutil.rmtree(folder)
+    for step in ("first", "second"):
+        with_it, without = (statistics.median(seconds[step, one]) for one in (True, False))
+        print(
+            f"{rows:>12,} {step:<8} {without:8.1f} {with_it:8.1f} {with_it / without:8.2f} "
+            f"{1000 * (with_it - without) / nodes:8.0f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 1_000_000])
+    arguments = parser.parse_args()
+    warm = FOLDER / "warm"
+    shutil.rmtree(warm, ignore_errors=True)
+    generate(warm / "landing", rows=2_000)
+    build(warm / "warehouse", warm / "landing", True)
+    print(f"{'changes':>12} {'build':<8} {'without':>8} {'with':>8} {'ratio':>8} {'ms/model':>8}")
+    for rows in arguments.rows:
+        measure(rows)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
