@@ -12,7 +12,10 @@
             ~ 'dbt compile; dbt run-operation roll_back goes back to a version.'
         ) %}
     {% endif %}
-    {% if adapter.has_candidate() and not var('hold_back', false) %}
+    {% set candidate = adapter.get_relation(
+        database=none, schema=target.schema, identifier='meta_candidate'
+    ) %}
+    {% if candidate is not none and not var('hold_back', false) %}
         {% do exceptions.raise_compiler_error(
             'A build is held back and waits for a decision: dbt run-operation publish_candidate or '
             ~ 'dbt run-operation drop_candidate. dbt build with the var hold_back adds to it.'

@@ -179,7 +179,7 @@ class Lease:
         self._ended.set()
         with self._lock:
             if self._held is not None and self._lost is None:
-                self._changed(Holder(self._held.generation + 1))
+                self._change(Holder(self._held.generation + 1))
             self._held = None
 
     def _keep(self) -> None:
@@ -259,7 +259,12 @@ class Lease:
         return row
 
     def _changed(self, wanted: Holder) -> bool:
-        """Whether the row of the generation before `wanted` became `wanted`.
+        """Whether the row of the generation before `wanted` became `wanted`."""
+        self._change(wanted)
+        return self._row() == wanted
+
+    def _change(self, wanted: Holder) -> None:
+        """Let the row of the generation before `wanted` become `wanted`, if it is still there.
 
         Iceberg refuses an update of what another commit has changed meanwhile; one that came
         after it finds no row of that generation.
@@ -275,4 +280,3 @@ class Lease:
         except Exception as exc:
             if not any(word in str(exc) for word in ("conflict", "Commit", "ValidationException")):
                 raise
-        return self._row() == wanted

@@ -14,8 +14,13 @@ from urllib.parse import unquote, urlparse
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.connections import literal, quoted
-from dbt.adapters.sparksession.folded import FOLDED, RUNS_SUFFIX, stored_table_of
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
+from dbt.adapters.sparksession.folded import (
+    COMPACTED_PROPERTY,
+    FOLDED,
+    RUNS_SUFFIX,
+    stored_table_of,
+)
+from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
 from dbt.adapters.sparksession.lease import Holder, utc_now
 from dbt.adapters.sparksession.snapshots import History
 from dbt.adapters.sparksession.versions import CANDIDATE, Version, behind, is_published, mark_of
@@ -23,15 +28,29 @@ from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
-# what Iceberg and Spark say of a commit by themselves; all else was said by a model
-ICEBERGS_OWN = re.compile(
-    r"(?:added|deleted|removed|total|changed|partition|manifests|entries|engine|spark|iceberg|app"
-    r"|replace|operation|snapshot|published|source|created|kept)\b"
-)
+# what Iceberg and Spark say of a commit by themselves has no dot, or begins so
+ICEBERGS_OWN = ("partitions.", "spark.", "iceberg.", "engine.")
+# what a model says of the one commit alone: nobody asks for the last word on it
+OF_ONE_COMMIT = {
+    *("dbt.run", "dbt.model", "dbt.code", ASKED_PROPERTY, REQUEST_PROPERTY, COMPACTED_PROPERTY),
+    "ods.changes_by_day",
+}
 SAMPLE_ROWS = 5
+VIEW_FILES_STAY = 600  # seconds
 SMALL_FILES = 5  # in one partition, from which on they are made one
 
 logger = AdapterLogger("Spark")
+
+
+def _java_texts(session: Any, texts: list[str]) -> Any:
+    array = session.sparkContext._gateway.new_array(session._jvm.java.lang.String, len(texts))
+    for place, text in enumerate(texts):
+        array[place] = text
+    return array
+
+
+def _file_name(location: str) -> str:
+    return location.rpartition("/")[2]
 
 
 def key_of(node: Mapping[str, Any] | None, columns: Iterable[str]) -> list[str]:
@@ -95,7 +114,11 @@ def expired_snapshots(history: History, named: set[int], read: set[int]) -> list
     needed = {history.head} | read
     spoken: set[str] = set()
     for commit in line:
-        said = {key for key in commit.summary if not ICEBERGS_OWN.match(key)} - spoken
+        said = {
+            key
+            for key in commit.summary.keys() - spoken - OF_ONE_COMMIT
+            if "." in key and not key.startswith(ICEBERGS_OWN)
+        }
         if said:
             spoken |= said
             needed |= {commit.id, commit.parent}
@@ -551,7 +574,40 @@ class Maintenance(metaclass=AdapterMeta):
         """Delete files in the tables' folders that no snapshot knows: what dead runs left."""
         with self._writing():
             files = sum(self._remove_orphans(table) for table in self._tables())
+            files += self._remove_old_view_files()
         return [f"{files} files that no table knows were deleted."]
+
+    def _remove_old_view_files(self) -> int:
+        """Delete what views said before: each time one is written anew it gets a file of its own,
+        and Iceberg keeps them all. How many it were; none on a remote session."""
+        session, credentials = self._session(), self.config.credentials
+        tables = self._tables()
+        if not tables or not hasattr(session, "_jsparkSession"):
+            return 0
+        io, jvm, files = self._loaded(tables[0]).io(), session._jvm, 0
+        now = jvm.java.lang.System.currentTimeMillis()
+        catalog = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(
+            session._jsparkSession, credentials.catalog
+        )
+        for schema in (credentials.schema, credentials.published_schema):
+            try:
+                views = [row[1] for row in session.sql(f"show views in {schema}").collect()]
+            except Exception as exc:  # nothing has been published yet
+                if "SCHEMA_NOT_FOUND" not in str(exc) and "NoSuchNamespace" not in str(exc):
+                    raise
+                continue
+            namespace = jvm.org.apache.iceberg.catalog.Namespace.of(_java_texts(session, [schema]))
+            for name in views:
+                known = jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, name)
+                view = catalog.loadView(known)
+                current = view.operations().current().metadataFileLocation()
+                for one in list(io.listPrefix(f"{view.location()}/metadata").iterator()):
+                    # a reader that has just been told of it may still open it
+                    old = now - one.createdAtMillis() > 1000 * VIEW_FILES_STAY
+                    if old and _file_name(one.location()) != _file_name(current):
+                        io.deleteFile(one.location())
+                        files += 1
+        return files
 
     def tidy_after(self, dead: Holder) -> None:
         """Delete the files that a dead run wrote and never committed."""

@@ -24,6 +24,7 @@ from dbt_common.invocation import get_invocation_id
 VERSION_TABLE, LEASE_TABLE = "meta_version", "meta_lease"
 CANDIDATE_TABLE, CANDIDATE = "meta_candidate", "candidate"  # a build that was held back
 THREADS = 4  # that ask and write views at a run's end
+ALL_VIEWS_EVERY = 20  # versions
 PUBLISHED_KINDS = ("model", "seed", "snapshot")
 FINE = ("success", "pass", "warn", "no-op")
 COLUMNS = {
@@ -117,7 +118,7 @@ def _has_table(node: Mapping[str, Any]) -> bool:
     return node["config"].get("materialized") != "view"
 
 
-def guarded(name: str, table: str, texts: Mapping[str, str]) -> str:
+def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
     """Query of a relation's rows in the newest version, for a view.
 
     Within a query Spark reads `table`, the versions, once: all such views in it agree on which
@@ -127,6 +128,7 @@ def guarded(name: str, table: str, texts: Mapping[str, str]) -> str:
         name: the relation.
         table: schema.name of meta_version.
         texts: mark -> query, of the versions that the view knows.
+        since: a version that is no newer than the newest one: older rows needn't be looked at.
     """
     newest = f"max_by(marks[{literal(name)}], version)"
     stale = (
@@ -138,7 +140,8 @@ def guarded(name: str, table: str, texts: Mapping[str, str]) -> str:
         cases = "".join(f" when {literal(one)} then {str(one == mark).lower()}" for one in texts)
         parts.append(
             f"select * from (\n{text}\n) where "
-            f"(select case {newest}{cases} else {stale} end from {table})"
+            f"(select case {newest}{cases} else {stale} end from {table} "
+            f"where version >= {since})"
         )
     return "\nunion all\n".join(parts)
 
@@ -175,11 +178,6 @@ class Versions(metaclass=AdapterMeta):
         dead = lease.take()
         self._lease, self._took_over = lease, dead
         return None if dead is None else f"took over the lease of a run that is gone: {dead}"
-
-    @available
-    def has_candidate(self) -> bool:
-        """Whether a build is held back and waits for a decision."""
-        return self.version(CANDIDATE) is not None
 
     @available
     def give_back_lease(self) -> None:
@@ -417,8 +415,10 @@ class Versions(metaclass=AdapterMeta):
         self._write_views(version, changed, before)
         self._append(version, self._version_table)
         self._newest = version
-        if self._took_over is not None:
-            changed = list(version.texts)  # the run before may have stopped right here
+        # the run before may have stopped right here; and a view that never changes would look at
+        # ever more versions
+        if self._took_over is not None or version.version % ALL_VIEWS_EVERY == 0:
+            changed = list(version.texts)
         self._write_views(version, changed)
         for gone in before.texts.keys() - version.texts.keys():
             self._session().sql(f"drop view if exists {self._published(gone)}")
@@ -478,10 +478,11 @@ class Versions(metaclass=AdapterMeta):
                 texts = {before.marks[name]: old} | texts
             session.sql(
                 f"create or replace view {self._published(name)} as "
-                f"{guarded(name, self._version_table, texts)}"
+                f"{guarded(name, self._version_table, texts, since)}"
             )
 
         texts_of = version.texts
+        since = (before or version).version
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(write, names))
 

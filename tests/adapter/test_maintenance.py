@@ -1,0 +1,66 @@
+"""Which snapshots may go."""
+
+from __future__ import annotations
+
+import random
+
+from dbt.adapters.sparksession.maintenance import expired_snapshots
+from dbt.adapters.sparksession.snapshots import History, Snapshot
+
+
+def history(*said: dict[str, str], head: int | None = None) -> History:
+    """Commits 1, 2, .. in a line, each saying something."""
+    snapshots = {
+        number: Snapshot(number, number - 1 or None, "append", {"added-records": "1"} | one)
+        for number, one in enumerate(said, start=1)
+    }
+    return History(head or len(said), snapshots)
+
+
+def test_the_line_back_to_what_a_reader_has_read_stays() -> None:
+    assert expired_snapshots(history(*[{}] * 6), named=set(), read={4}) == [1, 2, 3]
+    assert expired_snapshots(history(*[{}] * 6), named=set(), read=set()) == [1, 2, 3, 4, 5]
+
+
+def test_what_a_kept_version_names_stays_without_the_line_to_it() -> None:
+    assert expired_snapshots(history(*[{}] * 6), named={2}, read={5}) == [1, 3, 4]
+
+
+def test_the_last_word_on_each_property_stays_and_the_commit_before_it() -> None:
+    said = [
+        {"fold.level": "1"},
+        {"dbt.input.a": "7"},
+        {"dbt.input.a": "8"},
+        {},
+        {"fold.level": "2"},
+    ]
+    assert expired_snapshots(history(*said), named=set(), read=set()) == [1]
+
+
+def test_what_is_said_of_one_commit_alone_keeps_nothing() -> None:
+    said = {"dbt.run": "r", "partitions.day=1": "..", "asked.partitions": "d", "spark.app.id": "i"}
+    rest = [{"dbt.run": "s"}] * 4
+    assert expired_snapshots(history(said, *rest), named=set(), read=set()) == [1, 2, 3, 4]
+    placed = history({"source.position": "1:4"}, *rest)
+    assert expired_snapshots(placed, named=set(), read=set()) == []
+
+
+def test_commits_beside_the_line_go() -> None:
+    assert expired_snapshots(history(*[{}] * 4, head=2), named=set(), read={1}) == [3, 4]
+
+
+def test_whatever_happens_records_stay_readable() -> None:
+    rng = random.Random(5)
+    for _ in range(200):
+        said = [rng.choice(({}, {"dbt.input.a": "1"}, {"fold.level": "0"})) for _ in range(12)]
+        one = history(*said)
+        named, read = set(rng.sample(range(1, 13), 2)), set(rng.sample(range(1, 13), 1))
+        gone = set(expired_snapshots(one, named, read))
+        assert not gone & (named | read | {one.head})
+        left = History(
+            one.head, {key: commit for key, commit in one.snapshots.items() if key not in gone}
+        )
+        for key in ("dbt.input.a", "fold.level"):
+            assert left.recorded(key) == one.recorded(key)
+        for first in read:
+            assert left.between(first, one.head) == one.between(first, one.head)
