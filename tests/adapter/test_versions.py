@@ -7,15 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.dbt_project import DbtProject
+from tests.support.small_warehouse import PROJECT
 
-PROJECT = """
-    name: small
-    version: "1.0"
-    config-version: 2
-    profile: binlog_warehouse
-    on-run-start: "{{ start_run() }}"
-    on-run-end: "{{ end_run(results) }}"
-"""
 A = """
     {{ config(materialized='incremental') }}
     select cast(id as int) as id, 'a' || id as name from {{ new_rows(source('raw', 'raw')) }}

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pytest
 from dbt.adapters.sparksession import maintenance
 
-from tests.reliability.test_kills import FILES
 from tests.support.dbt_project import DbtProject
+from tests.support.small_warehouse import FILES
 
 MAINTENANCE_EVERY = 10
 OPERATIONS = (

@@ -18,8 +18,8 @@ import pytest
 from dbt.adapters.sparksession.lease import Lease, LeaseRefusedError, process_mark, utc_now
 from dbt.adapters.sparksession.session import own_session
 
-from tests.reliability.test_kills import FILES
 from tests.support.dbt_project import DbtProject
+from tests.support.small_warehouse import FILES
 
 
 @pytest.fixture

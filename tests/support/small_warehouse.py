@@ -1,0 +1,45 @@
+"""A small project that takes a lease and publishes versions, over a table dw.raw of ids."""
+
+from __future__ import annotations
+
+PROJECT = """
+    name: small
+    version: "1.0"
+    config-version: 2
+    profile: binlog_warehouse
+    on-run-start: "{{ start_run() }}"
+    on-run-end: "{{ end_run(results) }}"
+"""
+FILES = {
+    "dbt_project.yml": PROJECT,
+    "models/_models.yml": """
+        version: 2
+        sources:
+          - name: raw
+            schema: dw
+            tables: [{name: raw}]
+        models:
+          - name: rows
+            columns: [{name: id, data_tests: [unique, not_null]}]
+          - name: latest
+            columns: [{name: user_id, data_tests: [unique]}]
+    """,
+    # appended, written by partitions, folded, and a view
+    "models/rows.sql": """
+        {{ config(materialized='incremental') }}
+        select id, id % 7 as user_id, id div 10 as day from {{ new_rows(source('raw', 'raw')) }}
+    """,
+    "models/days.sql": """
+        {{ config(
+            materialized='incremental',
+            incremental_strategy='replace_partitions',
+            partition_by='day',
+        ) }}
+        select day, count(*) as n from {{ changed_partitions(ref('rows'), by='day') }} group by day
+    """,
+    "models/latest.sql": """
+        {{ config(materialized='folded', unique_key='user_id', fold={'sequence': 'id'}) }}
+        select user_id, id from {{ new_rows(ref('rows')) }}
+    """,
+    "models/total.sql": "select sum(n) as n from {{ ref('days') }}",
+}
