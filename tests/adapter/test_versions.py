@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -267,3 +268,33 @@ def test_a_build_is_held_back_compared_and_then_published_or_dropped(
         (3, 6, "differs"),
     ]
     assert "Published" not in project.run("build").log
+
+
+def test_no_reader_sees_two_versions_at_once(make: Callable[..., DbtProject]) -> None:
+    project = make()
+    project.run("build")
+    builds_end, seen, errors = threading.Event(), set(), []
+    counts = [f"(select count(*) from published.{name}) as {name}" for name in "abcd"]
+
+    def read() -> None:
+        while not builds_end.is_set():
+            try:
+                (row,) = project.query(f"select {', '.join(counts)}")
+                seen.add(tuple(row.values()))
+            except Exception as exc:
+                errors.append(str(exc))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for one in readers:
+        one.start()
+    for end in range(4, 10):
+        land(project, end - 1, end)
+        assert "Published as version" in project.run("build").log
+    builds_end.set()
+    for one in readers:
+        one.join()
+    again = [one for one in errors if "was published in this moment. Read again." in one]
+    print(f"\n{len(seen)} versions were seen, {len(again)} reads were told to read again")
+    assert errors == again
+    assert {len(set(one)) for one in seen} == {1}, seen
+    assert len(seen) > 2
