@@ -1,7 +1,7 @@
 {#
     What one version says otherwise than another: per table and view the rows added, removed and
     changed, and some of them. Reads the tables that differ, whole, as of both versions.
-        dbt run-operation diff_versions --args '{first: 3, last: 4, select: dws_trade__user_status_td}'
+        dbt run-operation diff_versions --args '{first: 3, last: 4, select: ods_binlog}'
 #}
 {% macro diff_versions(first, last, select=none, rows=5) %}
     {% for line in adapter.diff_versions(first, last, select, rows, context) %}

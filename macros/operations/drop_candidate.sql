@@ -1,6 +1,6 @@
 {#
-    Forgets the build that was held back: the tables are put back to the newest version. What came in
-    meanwhile is read again by the next run. Safe to run again.
+    Forgets the build that was held back: the tables are put back to the newest version. What came
+    in meanwhile is read again by the next run. Safe to run again.
         dbt run-operation drop_candidate
 #}
 {% macro drop_candidate() %}

@@ -1,6 +1,6 @@
 {#
-    The newest versions, newest first: number, time, how many tables and views say something new, what
-    published it.
+    The newest versions, newest first: number, time, how many tables and views say something new,
+    what published it.
         dbt run-operation list_versions --args '{limit: 5}'
 #}
 {% macro list_versions(limit=20) %}

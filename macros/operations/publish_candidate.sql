@@ -1,5 +1,6 @@
 {#
-    Publishes the build that was held back (`dbt build --vars 'hold_back: true'`) as the next version.
+    Publishes the build that was held back (`dbt build --vars 'hold_back: true'`) as the next
+    version.
         dbt run-operation publish_candidate
 #}
 {% macro publish_candidate() %}

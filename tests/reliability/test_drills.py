@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.reliability.test_kills import is_right, orphans
+import pytest
+
+from tests.reliability.test_kills import is_right, orphans, start, wait_for
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES
 
@@ -45,9 +44,20 @@ def test_a_run_waits_for_a_catalog_that_another_process_has_locked(
     is_right(project, 12, "published")
 
 
+def descendants(pid: int) -> list[int]:
+    """A process and all that it and its own have started."""
+    found = [pid]
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            found += descendants(int(child))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")
 def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(
-    make_project: Callable[..., DbtProject],
+    make_project: Callable[..., DbtProject], tmp_path: Path
 ) -> None:
+    log = tmp_path / "run.log"
     project = make_project(FILES)
     project.query("create namespace if not exists dw")
     project.query("create table dw.raw (id bigint) using iceberg")
@@ -55,18 +65,12 @@ def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(
     project.run("build")
     project.query(f"insert into dw.raw select id from range(12, {MANY_IDS}) order by hash(id)")
 
-    command = [str(Path(sys.executable).parent / "dbt"), "build", *project._options(None)]
-    full = subprocess.run(
-        command,
-        env={**os.environ, **project.env},
-        capture_output=True,
-        text=True,
-        check=False,
-        # a file that grows beyond it is refused, as on a disk without room
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE,) * 2),
-    )
-    assert full.returncode == 1, full.stdout[-3000:]
-    assert "File too large" in full.stdout
+    run = start(project, log)
+    wait_for(run, log, "START sql incremental model dw.rows")
+    for pid in descendants(run.pid):  # as on a disk without room: a file that grows is refused
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+    assert run.wait(300) == 1, log.read_text()
+    assert "File too large" in log.read_text()
     is_right(project, 12, "published")
 
     project.query(f"delete from dw.raw where id >= {12 + 100}")
