@@ -12,7 +12,7 @@
             adapter.publish(results, context, var('hold_back', false))
         ) %}
     {% endif %}
-    {% do adapter.give_back_lease() %}
+    {% do adapter.give_back_lease(results) %}
     {% if problem %}
         {% do exceptions.raise_compiler_error(problem) %}
     {% endif %}

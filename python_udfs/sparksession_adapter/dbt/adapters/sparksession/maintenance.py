@@ -611,12 +611,16 @@ class Maintenance(metaclass=AdapterMeta):
 
     def tidy_after(self, dead: Holder) -> None:
         """Delete the files that a dead run wrote and never committed."""
-        left = 0
-        for table in self._tables():
-            if self._has_files_since(table, dead.started_at):
-                left += self._remove_orphans(table)
+        tables = self._tables()
+        self.tidy_tables(one for one in tables if self._has_files_since(one, dead.started_at))
+
+    def tidy_tables(self, tables: Iterable[str]) -> None:
+        """Delete the files of tables that no snapshot knows; those that aren't there have none."""
+        wanted, left = set(tables), 0
+        if wanted:
+            left = sum(self._remove_orphans(one) for one in self._tables() if one in wanted)
         if left:
-            logger.info(f"deleted {left} files that the dead run had not committed")
+            logger.info(f"deleted {left} files that had not been committed")
 
     def _tables(self) -> list[str]:
         """schema.name of the warehouse's tables."""

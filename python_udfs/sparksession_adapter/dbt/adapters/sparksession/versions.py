@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +14,7 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.connections import literal, quoted
-from dbt.adapters.sparksession.folded import RUNS_SUFFIX, stored_table_of
+from dbt.adapters.sparksession.folded import RUNS_SUFFIX, stored_table, stored_table_of
 from dbt.adapters.sparksession.lease import Holder, Lease, utc_now
 from dbt.adapters.sparksession.snapshots import History
 from dbt_common.clients.agate_helper import table_from_rows
@@ -180,10 +180,22 @@ class Versions(metaclass=AdapterMeta):
         return None if dead is None else f"took over the lease of a run that is gone: {dead}"
 
     @available
-    def give_back_lease(self) -> None:
+    def give_back_lease(self, results: Sequence[Any] = ()) -> None:
+        """Let others write. What a dead run before, or nodes of this one that failed, had written
+        and not committed is deleted first.
+
+        Args:
+            results: dbt's results of the run's nodes.
+        """
         if self._lease is not None:
             if self._took_over is not None:
                 self.tidy_after(self._took_over)
+            failed = [one.node for one in results if str(one.status) == "error"]
+            self.tidy_tables(
+                stored_table(one.schema, one.alias, one.config.get("materialized"))
+                for one in failed
+                if str(one.resource_type) in PUBLISHED_KINDS
+            )
             self._lease.give_back()
             self._lease = self._took_over = None
 
