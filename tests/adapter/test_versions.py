@@ -100,6 +100,7 @@ def test_a_version_is_read_by_its_number(project: DbtProject) -> None:
     assert '"n": 3' in shown.log
     shown = project.run("show", "--inline", asked, "--output", "json")
     assert '"n": 5' in shown.log
+    assert project.run("test", vars={"as_of_version": 1}).statuses()["unique_d_id"] == "pass"
     refused = project.run("run", vars={"as_of_version": 1}, expect_ok=False)
     assert "as_of_version reads a version, it builds nothing" in str(refused.exception)
     unknown = project.run("show", "--inline", asked, vars={"as_of_version": 7}, expect_ok=False)

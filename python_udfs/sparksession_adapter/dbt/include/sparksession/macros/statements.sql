@@ -60,6 +60,8 @@
     {%- set properties = {
         'format-version': '2',
         'write.summary.partition-limit': '5000',
+        'write.metadata.delete-after-commit.enabled': 'true',
+        'write.metadata.previous-versions-max': '20',
     } -%}
     {%- do properties.update(defaults) -%}
     {%- do properties.update(config.get('tblproperties') or {}) -%}
