@@ -72,7 +72,11 @@ def test_nothing_grows_with_the_number_of_builds(
     rows = FILES["models/rows.sql"].replace("id div 10", "id div 10 % 8")
     project = make_project(FILES | {"models/rows.sql": rows})
     project.query("create namespace if not exists dw")
-    project.query("create table dw.raw (id bigint) using iceberg")
+    project.query(
+        "create table dw.raw (id bigint) using iceberg tblproperties ("
+        "'write.metadata.delete-after-commit.enabled' = 'true', "
+        "'write.metadata.previous-versions-max' = '20')"
+    )
     seconds: list[float] = []
     seen: list[Around] = []
     for cycle in range(cycles):
