@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.dbt_project import DbtProject
-from tests.support.small_warehouse import PROJECT
+from tests.support.small_warehouse import PROJECT, make_raw
 
 A = """
     {{ config(materialized='incremental') }}
@@ -24,7 +24,10 @@ C = """
     select id from {{ new_rows(ref('a')) }}
     {{ 'where id = raise_error("c stops")' if var('c_stops', false) }}
 """
-D = "select b.id, b.name from {{ ref('b') }} as b inner join {{ ref('c') }} as c on b.id = c.id"
+D = """
+    {{ config(materialized='view') }}
+    select b.id, b.name from {{ ref('b') }} as b inner join {{ ref('c') }} as c on b.id = c.id
+"""
 F = """
     {{ config(materialized='folded', unique_key='id', fold={'sequence': 'name'}) }}
     select id, name {{ ', 1 as one' if var('more', false) }} from {{ new_rows(ref('a')) }}
@@ -55,8 +58,7 @@ def make(make_project: Callable[..., DbtProject]) -> Callable[..., DbtProject]:
             {"dbt_project.yml": PROJECT, "models/_models.yml": TESTS}
             | {f"models/{name}.sql": sql for name, sql in models.items()}
         )
-        project.query("create namespace if not exists dw")
-        project.query("create table dw.raw (id int) using iceberg")
+        make_raw(project)
         land(project, 0, 3)
         return project
 

@@ -16,7 +16,7 @@ import pytest
 from dbt.adapters.sparksession import maintenance
 
 from tests.support.dbt_project import DbtProject
-from tests.support.small_warehouse import FILES
+from tests.support.small_warehouse import FILES, make_raw
 
 MAINTENANCE_EVERY = 10
 OPERATIONS = (
@@ -71,12 +71,7 @@ def test_nothing_grows_with_the_number_of_builds(
     # the same few partitions again and again: files and manifests grow with the data alone
     rows = FILES["models/rows.sql"].replace("id div 10", "id div 10 % 8")
     project = make_project(FILES | {"models/rows.sql": rows})
-    project.query("create namespace if not exists dw")
-    project.query(
-        "create table dw.raw (id bigint) using iceberg tblproperties ("
-        "'write.metadata.delete-after-commit.enabled' = 'true', "
-        "'write.metadata.previous-versions-max' = '20')"
-    )
+    make_raw(project)
     seconds: list[float] = []
     seen: list[Around] = []
     for cycle in range(cycles):

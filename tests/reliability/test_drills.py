@@ -13,7 +13,7 @@ import pytest
 
 from tests.reliability.test_kills import is_right, orphans, start, wait_for
 from tests.support.dbt_project import DbtProject
-from tests.support.small_warehouse import FILES
+from tests.support.small_warehouse import FILES, make_raw
 
 LARGEST_FILE = 3 * 2**20  # bytes; the tables' files of so many ids are larger
 MANY_IDS = 6_000_000
@@ -23,8 +23,7 @@ def test_a_run_waits_for_a_catalog_that_another_process_has_locked(
     make_project: Callable[..., DbtProject],
 ) -> None:
     project = make_project(FILES)
-    project.query("create namespace if not exists dw")
-    project.query("create table dw.raw (id bigint) using iceberg")
+    make_raw(project)
     project.query("insert into dw.raw select id from range(12)")
     held = threading.Event()
 
@@ -59,8 +58,7 @@ def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(
 ) -> None:
     log = tmp_path / "run.log"
     project = make_project(FILES)
-    project.query("create namespace if not exists dw")
-    project.query("create table dw.raw (id bigint) using iceberg")
+    make_raw(project)
     project.query("insert into dw.raw select id from range(12)")
     project.run("build")
     project.query(f"insert into dw.raw select id from range(12, {MANY_IDS}) order by hash(id)")

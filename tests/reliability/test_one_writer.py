@@ -19,14 +19,13 @@ from dbt.adapters.sparksession.lease import Lease, LeaseRefusedError, process_ma
 from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import DbtProject
-from tests.support.small_warehouse import FILES
+from tests.support.small_warehouse import FILES, make_raw
 
 
 @pytest.fixture
 def project(make_project: Callable[..., DbtProject]) -> DbtProject:
     project = make_project(FILES)
-    project.query("create namespace if not exists dw")
-    project.query("create table dw.raw (id bigint) using iceberg")
+    make_raw(project)
     return project
 
 

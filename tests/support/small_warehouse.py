@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.support.dbt_project import DbtProject
+
 PROJECT = """
     name: small
     version: "1.0"
@@ -43,3 +45,13 @@ FILES = {
     """,
     "models/total.sql": "select sum(n) as n from {{ ref('days') }}",
 }
+
+
+def make_raw(project: DbtProject) -> None:
+    """Make the table of ids that come in, empty, with few metadata files as the models' own."""
+    project.query("create namespace if not exists dw")
+    project.query(
+        "create table dw.raw (id bigint) using iceberg tblproperties ("
+        "'write.metadata.delete-after-commit.enabled' = 'true', "
+        "'write.metadata.previous-versions-max' = '20')"
+    )

@@ -1,20 +1,3 @@
-{%- set order_columns = [
-    'order_id',
-    'user_id',
-    'product_type',
-    'plat_name',
-    'ref_id',
-    'amount',
-    'order_status',
-    'biz_status',
-    'create_time',
-    'start_city_name',
-    'end_city_name',
-    'product_id',
-    'product_name',
-    'price',
-] -%}
-
 {{
     config(
         materialized='folded',
@@ -31,7 +14,7 @@ order_customer as (
             left={
                 'relation': ref('dwd_trade__order_price'),
                 'key': 'order_id',
-                'columns': order_columns,
+                'columns': order_columns() + ['product_id', 'product_name', 'price'],
                 'time': 'create_time',
             },
             right={

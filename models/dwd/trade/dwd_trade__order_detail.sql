@@ -1,22 +1,3 @@
-{%- set order_columns = [
-    'order_id',
-    'user_id',
-    'product_type',
-    'plat_name',
-    'ref_id',
-    'amount',
-    'order_status',
-    'biz_status',
-    'create_time',
-    'start_city_name',
-    'end_city_name',
-    'product_id',
-    'product_name',
-    'price',
-    'customer_kind',
-    'is_high_value',
-] -%}
-
 {{
     config(
         materialized='folded',
@@ -33,7 +14,13 @@ order_detail as (
             left={
                 'relation': ref('dwd_trade__order_customer'),
                 'key': 'order_id',
-                'columns': order_columns,
+                'columns': order_columns() + [
+                    'product_id',
+                    'product_name',
+                    'price',
+                    'customer_kind',
+                    'is_high_value',
+                ],
             },
             right={
                 'relation': ref('city'),

@@ -1,17 +1,3 @@
-{%- set order_columns = [
-    'order_id',
-    'user_id',
-    'product_type',
-    'plat_name',
-    'ref_id',
-    'amount',
-    'order_status',
-    'biz_status',
-    'create_time',
-    'start_city_name',
-    'end_city_name',
-] -%}
-
 {{
     config(
         materialized='folded',
@@ -28,7 +14,7 @@ order_price as (
             left={
                 'relation': ref('dwd_trade__order_wide'),
                 'key': 'order_id',
-                'columns': order_columns,
+                'columns': order_columns(),
                 'time': 'create_time',
             },
             right={

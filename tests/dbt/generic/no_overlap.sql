@@ -9,15 +9,7 @@
 with
 
 followed as (
-    select
-        {{ key | join(',\n        ') }},
-        valid_from,
-        valid_to,
-        lead(valid_from) over (
-            partition by {{ key | join(', ') }}
-            order by valid_from, valid_to nulls last
-        ) as next_valid_from
-    from {{ model }}
+    {{ followed_versions(model, key) }}
 ),
 
 overlapping as (

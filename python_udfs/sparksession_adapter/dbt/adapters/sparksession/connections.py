@@ -17,6 +17,8 @@ from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
 from dbt.adapters.sparksession.session import message_of, own_session
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
+NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NoSuchNamespaceException", "Namespace does not exist")
+NO_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTableException", "VIEW_NOT_FOUND")
 DOUBLE_DIGITS = 15  # digits that a double always keeps
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
@@ -151,6 +153,11 @@ def literal(value: Any) -> str:
         return f"date '{value.isoformat()}'"
     text = str(value).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{text}'"
+
+
+def is_absent(exc: BaseException) -> bool:
+    """Whether Spark says that a table, a view or its schema isn't there."""
+    return any(word in str(exc) for word in NO_TABLE + NO_SCHEMA)
 
 
 def quoted(name: str) -> str:

@@ -18,7 +18,11 @@ from dbt.adapters.base.meta import available
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
 from dbt.adapters.sparksession.changes import ChangeReads
-from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
+from dbt.adapters.sparksession.connections import (
+    NO_SCHEMA,
+    SparkSessionConnectionManager,
+    is_absent,
+)
 from dbt.adapters.sparksession.folded import (
     FOLDED,
     RUNS_SUFFIX,
@@ -56,9 +60,7 @@ from dbt_common.invocation import get_invocation_id
 
 logger = AdapterLogger("Spark")
 
-MISSING = ("SCHEMA_NOT_FOUND", "NoSuchNamespaceException", "Namespace does not exist")
 DECLARED_PROPERTY = "dbt.declared"  # hash of what a seed or snapshot was declared as
-NO_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTableException", "VIEW_NOT_FOUND")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -240,7 +242,7 @@ class SparkSessionAdapter(
                 .collect()
             )
         except Exception as exc:
-            if any(word in str(exc) for word in NO_TABLE + MISSING):
+            if is_absent(exc):
                 return History(None, {})
             raise
         known = {
@@ -490,13 +492,22 @@ class SparkSessionAdapter(
             logger.info(f"{node['name']}: a seed changed since the last commit: reading all rows")
             inputs.reads_whole, mode = True, "all"
 
+        def read(parent: dict) -> Any:
+            how = "all" if parent in seeds else mode
+            return self._read(model, self._relation_of_node(parent), how, context, as_of)
+
+        return self._rendered(node, context, read)
+
+    @staticmethod
+    def _rendered(node: dict, context: dict, read: Callable[[dict], Any]) -> str:
+        """A node's own SQL, with what `read` gives for each node that it refers to."""
+
         def resolve(kind: str, name: str) -> Any:
             known = context["graph"]["nodes" if kind == "ref" else "sources"]
             for unique_id in node["depends_on"]["nodes"]:
                 parent = known.get(unique_id)
                 if parent is not None and parent["name"] == name:
-                    how = "all" if parent in seeds else mode
-                    return self._read(model, self._relation_of_node(parent), how, context, as_of)
+                    return read(parent)
             raise CompilationError(f"{node['name']}: {kind} to unknown {name!r}")
 
         own = dict(context)
@@ -768,7 +779,7 @@ class SparkSessionAdapter(
             try:
                 _, rows = self.execute(f"{sql} in {schema}", fetch=True)
             except DbtRuntimeError as exc:
-                if any(word in exc.msg for word in MISSING):
+                if any(word in exc.msg for word in NO_SCHEMA):
                     return []
                 raise
             for row in rows:
@@ -787,7 +798,7 @@ class SparkSessionAdapter(
         try:
             _, rows = self.execute(f"describe table {name}", fetch=True)
         except DbtRuntimeError as exc:
-            if any(word in exc.msg for word in NO_TABLE + MISSING):
+            if is_absent(exc):
                 return []
             raise
         columns = []

@@ -10,11 +10,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dbt.adapters.sparksession.connections import literal
+from dbt.adapters.sparksession.connections import is_absent, literal
 from dbt_common.exceptions import DbtRuntimeError
 
 HEARTBEAT_SECONDS = 30.0
@@ -188,9 +188,8 @@ class Lease:
             with self._lock:
                 if self._held is None:
                     return
-                values = {**self._held.__dict__, "heartbeat_at": utc_now()}
-                values["generation"] += 1
-                wanted = Holder(**values)
+                generation = self._held.generation + 1
+                wanted = replace(self._held, generation=generation, heartbeat_at=utc_now())
                 try:
                     if self._changed(wanted):
                         self._held = wanted
@@ -229,7 +228,7 @@ class Lease:
         try:
             rows = self._session().sql(f"select * from {self.table}").collect()
         except Exception as exc:
-            if "TABLE_OR_VIEW_NOT_FOUND" in str(exc) or "SCHEMA_NOT_FOUND" in str(exc):
+            if is_absent(exc):
                 return None
             raise
         return Holder(**rows[0].asDict())

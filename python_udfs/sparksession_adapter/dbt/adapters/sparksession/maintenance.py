@@ -23,8 +23,14 @@ from dbt.adapters.sparksession.folded import (
 from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
 from dbt.adapters.sparksession.lease import Holder, utc_now
 from dbt.adapters.sparksession.snapshots import History
-from dbt.adapters.sparksession.versions import CANDIDATE, Version, behind, is_published, mark_of
-from dbt_common.clients.jinja import get_template, render_template
+from dbt.adapters.sparksession.versions import (
+    CANDIDATE,
+    Version,
+    behind,
+    differing,
+    is_published,
+    mark_of,
+)
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
@@ -141,16 +147,10 @@ class Maintenance(metaclass=AdapterMeta):
         finally:
             self.give_back_lease()
 
-    def _published_one(self) -> Version:
-        newest = self.version()
-        if newest is None:
-            raise DbtRuntimeError("No version has been published yet: dbt build does it.")
-        return newest
-
     @available
     def list_versions(self, limit: int) -> list[str]:
         """A line for each of the newest versions, newest first."""
-        self._published_one()
+        self.known_version()
         rows = self._session().sql(
             "select version, cast(published_at as timestamp_ntz) as at, made_by, tag, run_id, "
             "code_version, size(changed) as changed, size(behind) as behind "
@@ -174,17 +174,11 @@ class Maintenance(metaclass=AdapterMeta):
             select: one relation's name; None: all that differ.
             rows: how many rows of each are shown.
         """
-        old, new = self.version(first), self.version(last)
-        if old is None or new is None:
-            self._published_one()
-        nodes = {
-            self._relation_of_node(one).render(): one for one in context["graph"]["nodes"].values()
-        }
+        old, new = self.known_version(first), self.known_version(last)
+        nodes = self._nodes_by_name(context)
         lines = [f"version {old.version} -> version {new.version}"]
-        for name in sorted(old.marks.keys() | new.marks.keys()):
+        for name in differing(old.marks, new.marks):
             if select is not None and name.rpartition(".")[2] != select.rpartition(".")[2]:
-                continue
-            if old.marks.get(name) == new.marks.get(name):
                 continue
             if name not in old.texts or name not in new.texts:
                 lines.append(f"  {name}: {'new' if name in new.texts else 'gone'}")
@@ -234,13 +228,14 @@ class Maintenance(metaclass=AdapterMeta):
                 lines.append(f"    + {one.row}")
         return lines
 
-    def compare_candidate(self, context: dict) -> list[str]:
-        """Compare the build that is held back with the newest version, row by row; lines that tell
-        it. What each table and view came to is kept in meta_quality."""
-        old, new = self._published_one(), self.version(CANDIDATE)
-        nodes = {
-            self._relation_of_node(one).render(): one for one in context["graph"]["nodes"].values()
-        }
+    def _nodes_by_name(self, context: dict) -> dict[str, Mapping[str, Any]]:
+        nodes = context["graph"]["nodes"].values()
+        return {self._relation_of_node(one).render(): one for one in nodes}
+
+    def compare_candidate(self, old: Version, new: Version, context: dict) -> list[str]:
+        """Compare the build that is held back (`new`) with the newest version, row by row; lines
+        that tell it. What each table and view came to is kept in meta_quality."""
+        nodes = self._nodes_by_name(context)
         lines = [f"Held back: what the candidate says otherwise than version {old.version}"]
         kept: dict[str, dict[str, int]] = {}
         for name in new.changed:
@@ -256,14 +251,16 @@ class Maintenance(metaclass=AdapterMeta):
                 shown = ", ".join(written[:SAMPLE_ROWS])
                 more = f" and {len(written) - SAMPLE_ROWS} more" * (len(written) > SAMPLE_ROWS)
                 lines.append(f"  {table} was written in {shown}{more}")
-        self._keep_comparison(old.version, kept)
+        self._keep_comparison(old, new, kept)
         return [
             *lines,
             "dbt run-operation publish_candidate publishes it, dbt run-operation drop_candidate "
             "puts the tables back.",
         ]
 
-    def _keep_comparison(self, version: int, kept: Mapping[str, Mapping[str, int]]) -> None:
+    def _keep_comparison(
+        self, old: Version, new: Version, kept: Mapping[str, Mapping[str, int]]
+    ) -> None:
         table = f"{self.config.credentials.schema}.meta_quality"
         columns = (
             "check_name string, run_id string, checked_at timestamp, verdict string, "
@@ -273,19 +270,18 @@ class Maintenance(metaclass=AdapterMeta):
         session = self._session()
         session.sql(f"create table if not exists {table} ({columns}) using iceberg")
         names = ", ".join(one.split()[0] for one in columns.replace("(38, 4)", "").split(", "))
-        new, old = self.version(CANDIDATE), self.version(version)
         for name, counts in kept.items():
             got, expected = (
                 session.sql(f"select count(*) as n from ({one.texts[name]})").first().n
                 for one in (new, old)
             )
-            differing = sum(counts.values())
+            rows = sum(counts.values())
             added, removed = counts.get("added", 0), counts.get("removed", 0)
             session.sql(
                 f"insert into {table} ({names}) select "
-                f"{literal(f'{name}: candidate as version {version}')}, "
+                f"{literal(f'{name}: candidate as version {old.version}')}, "
                 f"{literal(get_invocation_id())}, current_timestamp(), "
-                f"'{'differs' if differing else 'passed'}', 0, {max(got, expected)}, {differing}, "
+                f"'{'differs' if rows else 'passed'}', 0, {max(got, expected)}, {rows}, "
                 f"{got}, {expected}, {added + removed}, 0"
             )
 
@@ -293,7 +289,7 @@ class Maintenance(metaclass=AdapterMeta):
     def publish_candidate(self) -> list[str]:
         """Publish the build that is held back as the next version."""
         with self._writing():
-            newest, candidate = self._published_one(), self._the_candidate()
+            newest, candidate = self.known_version(), self.known_version(CANDIDATE)
             version = replace(candidate, version=newest.version + 1, published_at=utc_now())
             self._publish(version, newest)
             self._session().sql(f"drop table if exists {self._candidate_table} purge")
@@ -303,20 +299,12 @@ class Maintenance(metaclass=AdapterMeta):
     def drop_candidate(self, context: dict) -> list[str]:
         """Put the tables back to the newest version, and forget the build that is held back."""
         with self._writing():
-            self._the_candidate()
-            newest = self._published_one()
+            self.known_version(CANDIDATE)
+            newest = self.known_version()
             histories = {table: self.history(table) for table in newest.snapshots}
             lines = self._put_back(newest, histories, context)
             self._session().sql(f"drop table if exists {self._candidate_table} purge")
         return [*lines, f"The candidate is gone; the tables are version {newest.version} again."]
-
-    def _the_candidate(self) -> Version:
-        candidate = self.version(CANDIDATE)
-        if candidate is None:
-            raise DbtRuntimeError(
-                "No build is held back. dbt build --vars 'hold_back: true' makes a candidate."
-            )
-        return candidate
 
     @available
     def roll_back(self, number: Any, context: dict) -> list[str]:
@@ -326,7 +314,7 @@ class Maintenance(metaclass=AdapterMeta):
         run that comes later goes on from there, and reads again what came after.
         """
         with self._writing():
-            newest, wanted = self._published_one(), self.version(number)
+            newest, wanted = self.known_version(), self.known_version(number)
             histories = {table: self.history(table) for table in wanted.snapshots}
             lost = [
                 table
@@ -338,11 +326,7 @@ class Maintenance(metaclass=AdapterMeta):
                     f"Version {wanted.version} can't be gone back to: its rows of {lost[0]} have "
                     "expired."
                 )
-            changed = sorted(
-                one
-                for one in wanted.marks.keys() | newest.marks.keys()
-                if wanted.marks.get(one) != newest.marks.get(one)
-            )
+            changed = differing(newest.marks, wanted.marks)
             self._publish(
                 replace(
                     wanted,
@@ -396,39 +380,20 @@ class Maintenance(metaclass=AdapterMeta):
                 self.inputs.forget(node["unique_id"])
                 self._write_live_view(node, self.stored_sql(node))
             elif node["config"].get("materialized") == "view":
-                self._write_live_view(node, self._live_sql(node, context))
+                # over the tables as they are
+                sql = self._rendered(node, context, self._relation_of_node)
+                self._write_live_view(node, sql)
         return lines
 
     def _write_live_view(self, node: Mapping[str, Any], sql: str) -> None:
         name = self._relation_of_node(node).render()
         self._session().sql(f"create or replace view {name} as {sql}")
 
-    def _live_sql(self, node: Mapping[str, Any], context: dict) -> str:
-        """A view's own SQL over the tables as they are."""
-        graph = context["graph"]
-
-        def resolve(kind: str, name: str) -> Any:
-            for unique_id in node["depends_on"]["nodes"]:
-                parent = graph[kind].get(unique_id)
-                if parent is not None and parent["name"] == name:
-                    return self._relation_of_node(parent)
-            raise DbtRuntimeError(f"{node['name']} reads the unknown {name}")
-
-        own = dict(context) | {
-            "ref": lambda *names, **_: resolve("nodes", names[-1]),
-            "source": lambda *names: resolve("sources", names[-1]),
-            "model": node,
-        }
-        own["context"] = own
-        return render_template(get_template(node["raw_code"], own), own).strip()
-
     @available
     def keep_version(self, number: Any, tag: str | None) -> list[str]:
         """Give a version a tag, which keeps it from being expired; none takes the tag away."""
         with self._writing():
-            version = self.version(number)
-            if version is None:
-                self._published_one()
+            version = self.known_version(number)
             if tag is not None and re.fullmatch(r"\d+|latest", str(tag)):
                 raise DbtRuntimeError(f"A tag must not look like a version's number, got {tag!r}.")
             self._session().sql(
@@ -448,7 +413,7 @@ class Maintenance(metaclass=AdapterMeta):
         """
         session = self._session()
         with self._writing():
-            newest = self._published_one()
+            newest = self.known_version()
             oldest = utc_now() - timedelta(days=float(days))
             session.sql(
                 f"delete from {self._version_table} where tag is null and version <= "
@@ -547,7 +512,7 @@ class Maintenance(metaclass=AdapterMeta):
                     f"{table} version as of {before}", f"{table} version as of {after}"
                 )
         marks = {name: mark_of(text) for name, text in texts.items()}
-        changed = sorted(name for name in marks if marks[name] != newest.marks[name])
+        changed = differing(newest.marks, marks)
         if not changed:
             return []
         self._publish(
@@ -590,14 +555,8 @@ class Maintenance(metaclass=AdapterMeta):
             session._jsparkSession, credentials.catalog
         )
         for schema in (credentials.schema, credentials.published_schema):
-            try:
-                views = [row[1] for row in session.sql(f"show views in {schema}").collect()]
-            except Exception as exc:  # nothing has been published yet
-                if "SCHEMA_NOT_FOUND" not in str(exc) and "NoSuchNamespace" not in str(exc):
-                    raise
-                continue
             namespace = jvm.org.apache.iceberg.catalog.Namespace.of(_java_texts(session, [schema]))
-            for name in views:
+            for name in self._listed(schema, "view"):
                 known = jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, name)
                 view = catalog.loadView(known)
                 current = view.operations().current().metadataFileLocation()
@@ -625,9 +584,12 @@ class Maintenance(metaclass=AdapterMeta):
     def _tables(self) -> list[str]:
         """schema.name of the warehouse's tables."""
         schema = self.config.credentials.schema
-        views = {row[1] for row in self._session().sql(f"show views in {schema}").collect()}
-        rows = self._session().sql(f"show tables in {schema}").collect()
-        return sorted(f"{schema}.{row[1]}" for row in rows if row[1] not in views and not row[2])
+        return sorted(f"{schema}.{name}" for name in self._listed(schema, "table"))
+
+    def _listed(self, schema: str, kind: str) -> list[str]:
+        """Names of the tables or views that a schema has now; none where there is no schema."""
+        found = self.list_relations_without_caching(self.Relation.create(schema=schema))
+        return [one.identifier for one in found if one.type == kind]
 
     def _loaded(self, table: str) -> Any:
         """Iceberg's own table object; None on a remote session."""

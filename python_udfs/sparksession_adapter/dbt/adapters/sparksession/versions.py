@@ -8,12 +8,12 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.connections import literal, quoted
+from dbt.adapters.sparksession.connections import is_absent, literal, quoted
 from dbt.adapters.sparksession.folded import RUNS_SUFFIX, stored_table, stored_table_of
 from dbt.adapters.sparksession.lease import Holder, Lease, utc_now
 from dbt.adapters.sparksession.snapshots import History
@@ -90,6 +90,15 @@ def mark_of(text: str) -> str:
     '822ae07d4783158b'
     """
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Relations whose marks differ, or that only one side has.
+
+    >>> differing({"a": "1", "b": "1"}, {"b": "1", "c": "1"})
+    ['a', 'c']
+    """
+    return sorted(one for one in before.keys() | after.keys() if before.get(one) != after.get(one))
 
 
 def behind(snapshots: Mapping[str, int], inputs: Mapping[str, Mapping[str, int]]) -> list[str]:
@@ -237,7 +246,7 @@ class Versions(metaclass=AdapterMeta):
                 self._session().sql(f"select {columns} from {table}{condition} {order}").collect()
             )
         except Exception as exc:
-            if "TABLE_OR_VIEW_NOT_FOUND" not in str(exc) and "SCHEMA_NOT_FOUND" not in str(exc):
+            if not is_absent(exc):
                 raise
             rows = []
         if not rows and condition:
@@ -246,6 +255,21 @@ class Versions(metaclass=AdapterMeta):
                 "that there are."
             )
         return Version(**rows[0].asDict(recursive=True)) if rows else None
+
+    def known_version(self, number: int | str | None = None) -> Version:
+        """The same; there has to be one.
+
+        Raises:
+            DbtRuntimeError: there is none.
+        """
+        version = self.version(number)
+        if version is not None:
+            return version
+        if number == CANDIDATE:
+            raise DbtRuntimeError(
+                "No build is held back. dbt build --vars 'hold_back: true' makes a candidate."
+            )
+        raise DbtRuntimeError("No version has been published yet: dbt build does it.")
 
     @property
     def newest_version(self) -> Version | None:
@@ -326,10 +350,7 @@ class Versions(metaclass=AdapterMeta):
         """Query of a relation's rows in a version; None: versions don't hold that relation."""
         with self._version_lock:
             if number not in self._versions_read:
-                version = self.version(number)
-                if version is None:
-                    raise DbtRuntimeError("No version has been published yet: dbt build does it.")
-                self._versions_read[number] = version
+                self._versions_read[number] = self.known_version(number)
         return self._versions_read[number].texts.get(name)
 
     @available
@@ -381,11 +402,7 @@ class Versions(metaclass=AdapterMeta):
                 snapshots.pop(table, None)
                 inputs.pop(table, None)
         marks = {name: mark_of(text) for name, text in texts.items()}
-        changed = sorted(
-            name
-            for name in marks.keys() | before.marks.keys()
-            if marks.get(name) != before.marks.get(name)
-        )
+        changed = differing(before.marks, marks)
         late = behind(snapshots, inputs)
         if not changed and late == before.behind:
             if self._took_over is not None and before.version:
@@ -411,7 +428,8 @@ class Versions(metaclass=AdapterMeta):
         )
         if hold_back:
             self._append(version, self._candidate_table)
-            return self._outcome(changed=changed, compared=self.compare_candidate(context))
+            compared = self.compare_candidate(before, version, context)
+            return self._outcome(changed=changed, compared=compared)
         self._publish(version, before)
         return self._outcome(version.version, changed=changed, behind=late)
 
@@ -446,17 +464,10 @@ class Versions(metaclass=AdapterMeta):
             "tblproperties ('write.metadata.delete-after-commit.enabled' = 'true', "
             "'write.metadata.previous-versions-max' = '20')"
         )
-        row = [getattr(version, name) for name in COLUMNS]
-        row[list(COLUMNS).index("published_at")] = None  # Python's clock knows no zone here
-        frame = session.createDataFrame([tuple(row)], schema).coalesce(1)
-        at = version.published_at.isoformat(sep=" ")
-        frame = frame.selectExpr(
-            *(
-                f"timestamp '{at}' as published_at" if name == "published_at" else quoted(name)
-                for name in COLUMNS
-            )
-        )
-        writer = frame.writeTo(table)
+        # a time without zone would be taken as this process's
+        row = replace(version, published_at=version.published_at.replace(tzinfo=UTC))
+        values = tuple(getattr(row, name) for name in COLUMNS)
+        writer = session.createDataFrame([values], schema).coalesce(1).writeTo(table)
         if table == self._candidate_table:
             writer.overwrite(functions.lit(True))
         else:

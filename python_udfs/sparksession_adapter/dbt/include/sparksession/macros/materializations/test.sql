@@ -5,13 +5,14 @@
 #}
 {% materialization test, adapter='sparksession' %}
 
-    {%- set limit = config.get('limit') -%}
     {%- set proof = none -%}
     {%- if flags.WHICH == 'build' and not should_store_failures() and model.resource_type == 'test' -%}
         {%- set proof = adapter.test_proof(model, sql, context) -%}
     {%- endif -%}
     {%- if not var('test_again', false) and adapter.is_proved(model, proof) -%}
-        {%- do store_raw_result('main', message='OK', code='', rows_affected=0, agate_table=adapter.passed_test()) -%}
+        {%- do store_raw_result(
+            'main', message='OK', code='', rows_affected=0, agate_table=adapter.passed_test()
+        ) -%}
         {{ return({'relations': []}) }}
     {%- endif -%}
     {{ return(dbt.materialization_test_default()) }}
