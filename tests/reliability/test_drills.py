@@ -1,7 +1,8 @@
-"""What can go wrong around a run: a locked catalog, a full disk. One rerun is the recovery."""
+"""What can go wrong around a run: the catalog, the disk, the clock. One rerun is the recovery."""
 
 from __future__ import annotations
 
+import json
 import resource
 import sqlite3
 import threading
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from dbt.adapters.sparksession.iceberg import loaded
+from dbt.adapters.sparksession.session import own_session
 
 from tests.reliability.test_kills import is_right, orphans, start, wait_for
 from tests.support.dbt_project import DbtProject
@@ -17,6 +20,7 @@ from tests.support.small_warehouse import FILES, make_raw
 
 LARGEST_FILE = 3 * 2**20  # bytes; the tables' files of so many ids are larger
 MANY_IDS = 6_000_000
+DAY_MS = 86_400_000
 
 
 def test_a_run_waits_for_a_catalog_that_another_process_has_locked(
@@ -76,3 +80,37 @@ def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(
     is_right(project, 112, "dw")
     is_right(project, 112, "published")
     assert orphans(project) == set()
+
+
+def test_a_clock_that_was_a_day_ahead_keeps_no_table_from_being_written(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    project = make_project(FILES)
+    make_raw(project)
+    project.query("insert into dw.raw select id from range(12)")
+    project.run("build")
+    for table in ("rows", "days", "latest__runs", "meta_version", "meta_lease"):
+        put_ahead(project, f"dw.{table}")
+    project.query("insert into dw.raw select id from range(12, 30)")
+
+    outcome = project.run("build")
+
+    assert "dw.rows: its newest commit was dated 86,3" in outcome.log
+    is_right(project, 30, "dw")
+    is_right(project, 30, "published")
+    project.query("insert into dw.raw select id from range(30, 40)")
+    assert "its newest commit was dated" not in project.run("build").log
+    is_right(project, 40, "published")
+
+
+def put_ahead(project: DbtProject, table: str) -> None:
+    """Date a table's commits as a clock would have that was a day ahead."""
+    session = own_session(project.credentials()).session
+    operations = loaded(session, project.credentials().catalog, table).operations()
+    parser = session._jvm.org.apache.iceberg.TableMetadataParser
+    text = parser.toJson(operations.current())
+    told = json.loads(text)
+    times = [str(told["last-updated-ms"]), *(str(one["timestamp-ms"]) for one in told["snapshots"])]
+    for time_ms in set(times):
+        text = text.replace(time_ms, str(int(time_ms) + DAY_MS))
+    operations.commit(operations.current(), parser.fromJson(text))

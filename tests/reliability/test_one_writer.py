@@ -11,11 +11,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.lease import Lease, LeaseRefusedError, process_mark, utc_now
+from dbt.adapters.sparksession.lease import (
+    HEARTBEAT,
+    Lease,
+    LeaseRefusedError,
+    process_mark,
+    utc_now,
+)
 from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import DbtProject
@@ -120,19 +126,26 @@ def test_the_java_process_of_a_dead_run_is_waited_for(
 def test_a_run_of_another_host_is_dead_when_its_heart_is_seen_not_to_beat(
     project: DbtProject, lease: Callable[[str], Lease]
 ) -> None:
-    lease("first").take()
+    other = lease("first")
+    other.take()
     held_by(project, host="'elsewhere'")
-    with pytest.raises(LeaseRefusedError, match="on elsewhere"):
-        lease("second").take(no_wait)  # it beat a moment ago
-    old = utc_now() - timedelta(days=1)
-    held_by(project, heartbeat_at=f"timestamp_ntz '{old}'")
 
-    def it_beats(_: float) -> None:
-        """As where this host's clock jumped ahead by a day."""
-        held_by(project, heartbeat_at=f"timestamp_ntz '{old + timedelta(seconds=30)}'")
+    def was_alive(at: datetime) -> None:
+        held_by(project, started_at=f"timestamp_ntz '{at}'")
+        project.query(f"alter table dw.meta_lease set tblproperties ('{HEARTBEAT}' = '{at}')")
 
-    with pytest.raises(LeaseRefusedError, match="on elsewhere"):
-        lease("second").take(it_beats)
+    def is_refused(wait: Callable[[float], None]) -> None:
+        with pytest.raises(LeaseRefusedError, match="on elsewhere"):
+            lease("second").take(wait)
+
+    is_refused(no_wait)  # it started a moment ago
+    for away in (timedelta(days=-1), timedelta(days=1)):  # or one of the clocks has jumped
+        was_alive(utc_now() + away)
+        is_refused(lambda _: other._beat())
+    was_alive(utc_now() - timedelta(days=1))
+    other._beat()
+    is_refused(no_wait)
+    was_alive(utc_now() + timedelta(days=1))
     dead = lease("second").take(no_wait)
     assert dead is not None and dead.host == "elsewhere"
 

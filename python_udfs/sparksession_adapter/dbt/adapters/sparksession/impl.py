@@ -30,6 +30,7 @@ from dbt.adapters.sparksession.folded import (
     stored_table,
     stored_table_of,
 )
+from dbt.adapters.sparksession.iceberg import is_remote, loaded, metadata, put_to_now
 from dbt.adapters.sparksession.inputs import (
     ASKED_PROPERTY,
     CLOSED_PROPERTY,
@@ -223,6 +224,27 @@ class SparkSessionAdapter(
     def _session(self) -> Any:
         return own_session(self.config.credentials).session
 
+    def _loaded(self, table: str) -> Any:
+        """Iceberg's own object of `table` (schema.name); None on a remote session."""
+        return loaded(self._session(), self.config.credentials.catalog, table)
+
+    def let_write(self, table: str) -> None:
+        """See to it that the clock, which may have been wrong, doesn't keep a table from being
+        written."""
+        try:
+            found = self._loaded(table)
+        except Exception as exc:
+            if not is_absent(exc):
+                raise
+            return
+        ahead = put_to_now(self._session(), found) if found is not None else 0
+        if ahead:
+            logger.warning(
+                f"{table}: its newest commit was dated {ahead:,.0f} s ahead of this machine's "
+                "clock, which was wrong then or is now. It is dated now, so that the table can be "
+                "written."
+            )
+
     def _relation_of(self, table: str) -> SparkSessionRelation:
         schema, _, identifier = table.rpartition(".")
         return self.Relation.create(schema=schema, identifier=identifier)
@@ -231,16 +253,15 @@ class SparkSessionAdapter(
 
     def history(self, table: str) -> History:
         """All snapshots of `table` (schema.name); an empty history where there is no table."""
+        session = self._session()
         try:
-            rows = (
-                self._session()
-                .sql(
-                    "select snapshots.snapshot_id, snapshots.parent_id, snapshots.operation, "
-                    f"snapshots.summary, (select max(snapshot_id) from {table}.refs "
-                    f"where name = 'main') as head from {table}.snapshots"
-                )
-                .collect()
-            )
+            if not is_remote(session):
+                return History.of_metadata(metadata(session, self._loaded(table)))
+            rows = session.sql(
+                "select snapshots.snapshot_id, snapshots.parent_id, snapshots.operation, "
+                f"snapshots.summary, (select max(snapshot_id) from {table}.refs "
+                f"where name = 'main') as head from {table}.snapshots"
+            ).collect()
         except Exception as exc:
             if is_absent(exc):
                 return History(None, {})
@@ -570,6 +591,7 @@ class SparkSessionAdapter(
         if node.resource_type == "test":  # it writes nothing and leaves nothing behind
             return None, Progress(own.session, node.name), inputs
         table = stored_table(node.schema, node.alias, config.get("materialized"))
+        self.let_write(table)
         own.reset(but=inputs.kept)
         conf = own.session.conf
         checksum = getattr(getattr(node, "checksum", None), "checksum", "")

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from dbt_common.exceptions import DbtRuntimeError
 HEARTBEAT_SECONDS = 30.0
 STALE_AFTER = timedelta(minutes=5)  # a heartbeat of another host that is older may be a dead one's
 ENGINE_ENDS_SECONDS = 60
+HEARTBEAT = "lease.heartbeat"
 COLUMNS = {
     "generation": "bigint",
     "run_id": "string",
@@ -30,7 +31,6 @@ COLUMNS = {
     "engine_pid": "bigint",
     "engine_process": "string",
     "started_at": "timestamp_ntz",
-    "heartbeat_at": "timestamp_ntz",
 }
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Holder:
         process: what tells the process from a later one of the same pid.
         engine_pid, engine_process: the same of the Java process that works for it, which may end a
             little later; None where Spark is remote.
-        started_at, heartbeat_at: UTC, by the holder's clock.
+        started_at: UTC, by the holder's clock.
     """
 
     generation: int = 0
@@ -58,7 +58,6 @@ class Holder:
     engine_pid: int | None = None
     engine_process: str | None = None
     started_at: datetime | None = None
-    heartbeat_at: datetime | None = None
 
     def __str__(self) -> str:
         since = f"{self.started_at:%Y-%m-%d %H:%M:%S} UTC" if self.started_at else "?"
@@ -136,7 +135,7 @@ class Lease:
                     "taken over by itself."
                 )
             dead = before
-        now, pid, engine = utc_now(), os.getpid(), self._engine_pid()
+        pid, engine = os.getpid(), self._engine_pid()
         wanted = Holder(
             generation=before.generation + 1,
             run_id=self.run_id,
@@ -146,8 +145,7 @@ class Lease:
             process=process_mark(pid),
             engine_pid=engine,
             engine_process=process_mark(engine) if engine is not None else None,
-            started_at=now,
-            heartbeat_at=now,
+            started_at=utc_now(),
         )
         if not self._changed(wanted):
             raise LeaseRefusedError(
@@ -188,14 +186,12 @@ class Lease:
             with self._lock:
                 if self._held is None:
                     return
-                generation = self._held.generation + 1
-                wanted = replace(self._held, generation=generation, heartbeat_at=utc_now())
                 try:
-                    if self._changed(wanted):
-                        self._held = wanted
-                        continue
-                    self._lost = self._row() or Holder()
-                    return
+                    self._beat()
+                    row = self._row()
+                    if row != self._held:
+                        self._lost = row or Holder()
+                        return
                 except Exception as exc:  # the next one may come through
                     logger.warning("heartbeat of the lease failed: %s", exc)
 
@@ -211,22 +207,37 @@ class Lease:
                     return True
                 wait(1)
             return False
-        if holder.heartbeat_at is not None and utc_now() - holder.heartbeat_at < STALE_AFTER:
+        beat = self._last_beat()
+        alive_at = max(beat, holder.started_at or beat)
+        if abs(utc_now() - alive_at) < STALE_AFTER:
             return False
         # clocks may differ, or have jumped: only a heart that is seen not to beat is dead
         wait(2 * HEARTBEAT_SECONDS)
-        return self._row() == holder
+        return self._row() == holder and self._last_beat() == beat
 
     def _engine_pid(self) -> int | None:
         jvm = getattr(self._session(), "_jvm", None)
         return jvm.java.lang.ProcessHandle.current().pid() if jvm is not None else None
+
+    # ---- the heartbeat, a property of the table: it takes no Spark job ---------------------
+
+    def _beat(self) -> None:
+        self._session().sql(
+            f"alter table {self.table} set tblproperties ('{HEARTBEAT}' = '{utc_now()}')"
+        )
+
+    def _last_beat(self) -> datetime:
+        """When the newest holder's heart beat last, UTC by its clock."""
+        rows = self._session().sql(f"show tblproperties {self.table}").collect()
+        told = {row.key: row.value for row in rows}
+        return datetime.fromisoformat(told.get(HEARTBEAT, "0001-01-01"))
 
     # ---- the row -------------------------------------------------------------------------
 
     def _row(self) -> Holder | None:
         """What the table says; None where there is no table."""
         try:
-            rows = self._session().sql(f"select * from {self.table}").collect()
+            rows = self._session().sql(f"select {', '.join(COLUMNS)} from {self.table}").collect()
         except Exception as exc:
             if is_absent(exc):
                 return None

@@ -20,6 +20,7 @@ from dbt.adapters.sparksession.folded import (
     RUNS_SUFFIX,
     stored_table_of,
 )
+from dbt.adapters.sparksession.iceberg import is_remote
 from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
 from dbt.adapters.sparksession.lease import Holder, utc_now
 from dbt.adapters.sparksession.snapshots import History
@@ -143,6 +144,8 @@ class Maintenance(metaclass=AdapterMeta):
         if note:
             logger.info(note)
         try:
+            for table in self._tables():
+                self.let_write(table)
             yield
         finally:
             self.give_back_lease()
@@ -547,7 +550,7 @@ class Maintenance(metaclass=AdapterMeta):
         and Iceberg keeps them all. How many it were; none on a remote session."""
         session, credentials = self._session(), self.config.credentials
         tables = self._tables()
-        if not tables or not hasattr(session, "_jsparkSession"):
+        if not tables or is_remote(session):
             return 0
         io, jvm, files = self._loaded(tables[0]).io(), session._jvm, 0
         now = jvm.java.lang.System.currentTimeMillis()
@@ -590,15 +593,6 @@ class Maintenance(metaclass=AdapterMeta):
         """Names of the tables or views that a schema has now; none where there is no schema."""
         found = self.list_relations_without_caching(self.Relation.create(schema=schema))
         return [one.identifier for one in found if one.type == kind]
-
-    def _loaded(self, table: str) -> Any:
-        """Iceberg's own table object; None on a remote session."""
-        spark = getattr(self._session(), "_jsparkSession", None)
-        if spark is None:
-            return None
-        jvm = self._session()._jvm
-        full = f"{self.config.credentials.catalog}.{table}"
-        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, full)
 
     def _has_files_since(self, table: str, since: datetime | None) -> bool:
         """Whether a table's folder has a file newer than that; True where nobody can tell."""

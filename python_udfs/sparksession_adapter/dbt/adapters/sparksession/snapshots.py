@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 ADDING_OR_NEUTRAL = ("append", "replace")  # `replace` is a compaction: same rows, other files
 PARTITION_KEY = "partitions."
@@ -58,6 +60,18 @@ class History:
 
     head: int | None
     snapshots: dict[int, Snapshot]
+
+    @classmethod
+    def of_metadata(cls, told: Mapping[str, Any]) -> History:
+        """A history as Iceberg's metadata file has it, see iceberg.metadata."""
+        head = told.get("refs", {}).get("main", {}).get("snapshot-id")
+        snapshots = {}
+        for one in told.get("snapshots", []):
+            summary = dict(one["summary"])
+            operation, number = summary.pop("operation"), one["snapshot-id"]
+            parent = one.get("parent-snapshot-id")
+            snapshots[number] = Snapshot(number, parent, operation, summary)
+        return cls(head, snapshots)
 
     def ancestry(self, last: int | None) -> list[Snapshot]:
         """`last` and its ancestors, newest first, as far as they are still known."""

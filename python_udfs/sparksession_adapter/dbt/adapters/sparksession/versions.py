@@ -183,6 +183,8 @@ class Versions(metaclass=AdapterMeta):
             LeaseRefusedError: another run holds it.
         """
         table = f"{self.config.credentials.schema}.{LEASE_TABLE}"
+        for one in (table, self._version_table):
+            self.let_write(one)
         lease = Lease(self._session, table, get_invocation_id())
         dead = lease.take()
         self._lease, self._took_over = lease, dead
