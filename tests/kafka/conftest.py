@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from dbt.adapters.sparksession.session import application
 
-from tests.support.dbt_project import Outcome
+from tests.support.dbt_project import Outcome, event_log
 from tests.support.kafka_broker import KafkaBroker, kafka_lib
 from tests.support.warehouse import Warehouse
 
@@ -49,11 +49,17 @@ class ChildWarehouse:
 
 
 @pytest.fixture(scope="session")
+def event_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the child's Spark logs all that it does."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
 def child(
-    broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory
+    broker: KafkaBroker, event_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ProcessPoolExecutor]:
     """A process whose Spark has Kafka's jars: those of KAFKA_JARS, else the profile's own."""
-    env = {"kafka_servers": broker.servers}
+    env = {"kafka_servers": broker.servers, "spark_submit_opts": event_log(event_folder)}
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         error = pool.submit(_start, tmp_path_factory.mktemp("child"), env).result()
         if error and "KAFKA_JARS" not in os.environ:

@@ -143,7 +143,11 @@ def test_lost_messages_are_told_until_they_are_accepted(
 
 
 def test_a_broker_that_asks_for_a_password_gets_it_and_nobody_else(
-    broker: KafkaBroker, warehouse: ChildWarehouse, lines: list[bytes], tmp_path: Path
+    broker: KafkaBroker,
+    warehouse: ChildWarehouse,
+    lines: list[bytes],
+    event_folder: Path,
+    tmp_path: Path,
 ) -> None:
     spark_log = REPO / "logs" / "spark.log"
     start = spark_log.stat().st_size if spark_log.exists() else 0
@@ -161,7 +165,9 @@ def test_a_broker_that_asks_for_a_password_gets_it_and_nobody_else(
     warehouse.build(kafka_options=json.dumps(login()))
 
     assert held(warehouse) == {("guarded", 0, 0): (None, lines[0])}
-    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    events = [path for path in event_folder.rglob("*") if path.is_file()]
+    written = [*events, *(path for path in tmp_path.rglob("*") if path.is_file())]
+    assert events
     assert any(path.name == "manifest.json" for path in written)
     assert [path for path in written if PASSWORD.encode() in path.read_bytes()] == []
     with spark_log.open("rb") as log:

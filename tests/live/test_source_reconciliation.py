@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from python_udfs.source_count import CountedTable, last_change
+from tests.support.dbt_project import event_log
 from tests.support.mysql_server import (
     PASSWORD,
     MysqlClient,
@@ -103,11 +104,13 @@ class Shop:
 
 
 def ask_source(warehouse: Warehouse, mysql: MysqlServer, **env: str) -> None:
-    done = warehouse.subprocess(
-        "run", "--select", AT_SOURCE, env=mysql.load_settings | {"SPARK_DRIVER_MEMORY": "1g"} | env
-    )
+    events = warehouse.target / "events"
+    events.mkdir(parents=True, exist_ok=True)
+    own = {"SPARK_DRIVER_MEMORY": "1g", "SPARK_SUBMIT_OPTS": event_log(events)}
+    done = warehouse.subprocess("run", "--select", AT_SOURCE, env=mysql.load_settings | own | env)
     written = [path for path in warehouse.target.rglob("*") if path.is_file()]
     logs = [*warehouse.logs.rglob("*.log")]
+    assert [*events.iterdir()] != []
     assert not any(PASSWORD.encode() in path.read_bytes() for path in [*written, *logs])
     assert PASSWORD not in done.stdout + done.stderr
     assert done.returncode == 0, done.stdout[-3000:]

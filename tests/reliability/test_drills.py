@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -80,6 +83,72 @@ def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(
     is_right(project, 112, "dw")
     is_right(project, 112, "published")
     assert orphans(project) == set()
+
+
+def test_a_run_without_memory_leaves_nothing_behind(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    hungry = "(select size(collect_list(repeat(id, 100000))) from range(100000)) > 0"
+    rows = FILES["models/rows.sql"].rstrip() + f" {{% if var('hungry', false) %}} where {hungry}"
+    project = make_project(FILES | {"models/rows.sql": rows + " {% endif %}"})
+    make_raw(project)
+    project.query("insert into dw.raw select id from range(12)")
+    project.run("build")
+    project.query("insert into dw.raw select id from range(12, 30)")
+
+    done = project.subprocess("build", vars={"hungry": True})
+
+    assert done.returncode != 0
+    assert "OutOfMemoryError" in done.stdout + done.stderr + spark_log(project)
+    is_right(project, 12, "published")
+    project.run("build")
+    is_right(project, 30, "dw")
+    is_right(project, 30, "published")
+    assert orphans(project) == set()
+
+
+# root may write what is read-only: the run gets no such power
+WITHOUT_POWER = """
+import ctypes, os, sys
+for power in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+    ctypes.CDLL(None).prctl(24, power, 0, 0, 0)  # PR_CAPBSET_DROP
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_a_catalog_that_is_read_only_fails_the_run_and_readers_go_on(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    project = make_project(FILES)
+    make_raw(project)
+    project.query("insert into dw.raw select id from range(12)")
+    project.run("build")
+    project.query("insert into dw.raw select id from range(12, 30)")
+    catalog = project.warehouse / "catalog.db"
+    catalog.chmod(0o444)
+    project.warehouse.chmod(0o555)
+    dbt = [str(Path(sys.executable).parent / "dbt"), "build", *project._options(None)]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_POWER, *dbt],
+        env=os.environ | project.env,
+        capture_output=True,
+        text=True,
+    )
+    catalog.chmod(0o644)
+    project.warehouse.chmod(0o755)
+
+    assert done.returncode != 0
+    assert f"The catalog of the warehouse {project.warehouse} can't be written" in done.stdout
+    is_right(project, 12, "published")
+    project.run("build")
+    is_right(project, 30, "dw")
+    is_right(project, 30, "published")
+    assert orphans(project) == set()
+
+
+def spark_log(project: DbtProject) -> str:
+    return (project.root / "logs" / "spark.log").read_text(errors="replace")
 
 
 def test_a_clock_that_was_a_day_ahead_keeps_no_table_from_being_written(

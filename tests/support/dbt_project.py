@@ -237,6 +237,12 @@ class DbtProject:
                     os.environ[key] = value
 
 
+def event_log(folder: Path) -> str:
+    """Options of Java, for SPARK_SUBMIT_OPTS: Spark writes all that it does into a folder."""
+    settings = {"enabled": "true", "compress": "false", "dir": folder.as_uri()}
+    return " ".join(f"-Dspark.eventLog.{name}={value}" for name, value in settings.items())
+
+
 def _results(result: Any) -> dict[str, NodeResult]:
     found = {}
     for one in getattr(result, "results", None) or []:

@@ -21,6 +21,7 @@ HEARTBEAT_SECONDS = 30.0
 STALE_AFTER = timedelta(minutes=5)  # a heartbeat of another host that is older may be a dead one's
 ENGINE_ENDS_SECONDS = 60
 HEARTBEAT = "lease.heartbeat"
+READ_ONLY = "SQLITE_READONLY"
 COLUMNS = {
     "generation": "bigint",
     "run_id": "string",
@@ -288,5 +289,7 @@ class Lease:
                 f"update {self.table} set {values} where generation = {wanted.generation - 1}"
             )
         except Exception as exc:
-            if not any(word in str(exc) for word in ("conflict", "Commit", "ValidationException")):
+            said = str(exc)
+            another = any(word in said for word in ("conflict", "Commit", "ValidationException"))
+            if not another or READ_ONLY in said:
                 raise

@@ -15,7 +15,7 @@ from typing import Any
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.connections import is_absent, literal, quoted
 from dbt.adapters.sparksession.folded import RUNS_SUFFIX, stored_table, stored_table_of
-from dbt.adapters.sparksession.lease import Holder, Lease, utc_now
+from dbt.adapters.sparksession.lease import READ_ONLY, Holder, Lease, utc_now
 from dbt.adapters.sparksession.snapshots import History
 from dbt_common.clients.agate_helper import table_from_rows
 from dbt_common.exceptions import DbtRuntimeError
@@ -186,7 +186,17 @@ class Versions(metaclass=AdapterMeta):
         for one in (table, self._version_table):
             self.let_write(one)
         lease = Lease(self._session, table, get_invocation_id())
-        dead = lease.take()
+        try:
+            dead = lease.take()
+        except Exception as exc:
+            if READ_ONLY not in str(exc):
+                raise
+            credentials = self.config.credentials
+            raise DbtRuntimeError(
+                f"The catalog of the warehouse {credentials.path(credentials.warehouse)} can't be "
+                "written: it is read-only for this user. Nothing was done; make it writable and "
+                "run again."
+            ) from exc
         self._lease, self._took_over = lease, dead
         return None if dead is None else f"took over the lease of a run that is gone: {dead}"
 
