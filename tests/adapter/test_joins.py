@@ -276,7 +276,7 @@ def check_histories(project: DbtProject, joins: dict[str, tuple], worlds: int, r
 def test_every_run_equals_the_join_of_all_rows(make_project):
     names = ("interval_inner", "temporal_left", "history_left", "latest_left", "many_to_many_left")
     joins = {name: JOINS[name] for name in names}
-    check_histories(make_project(files(joins)), joins, worlds=50, runs=4)
+    check_histories(make_project(files(joins)), joins, worlds=50, runs=3)
 
 
 @pytest.mark.soak

@@ -42,7 +42,7 @@ def test_bad_messages_are_kept_with_their_reason_and_the_rest_is_built(tmp_path:
     mixed = good[:100] + BAD_LINES + good[100:]
     warehouse.land_lines(mixed, 0)
 
-    outcome = warehouse.build(data_tests=True, everything=True)
+    outcome = warehouse.build("+meta_quarantine", data_tests=True)
 
     assert differing(truth("day0"), warehouse.td()) == []
     refused = warehouse.query(
@@ -88,7 +88,7 @@ def test_a_cut_file_is_taken_as_far_as_it_goes_and_heals(tmp_path: Path) -> None
     for topic, path in paths.items():
         path.write_bytes(whole[topic][: len(whole[topic]) // 2])
 
-    outcome = warehouse.build(everything=True)
+    outcome = warehouse.build("+meta_quarantine")
 
     refused = warehouse.query("select topic, message_offset, reject_reason from dw.meta_quarantine")
     assert {row["topic"] for row in refused} == set(paths)

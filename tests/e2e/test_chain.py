@@ -102,6 +102,7 @@ def _check(folder: Path, seeds: range, ends: Sequence[int]) -> None:
     print(f"{len(seeds)} histories, {len(arrived)} messages, {compared} breaks compared: {kinds}")
 
 
+@pytest.mark.soak  # test_corrections compares the open breaks of other histories
 def test_open_breaks_equal_the_oracle_after_every_build(tmp_path: Path) -> None:
     _check(tmp_path, range(12), ends=(5, 20))
 

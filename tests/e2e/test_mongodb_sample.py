@@ -222,11 +222,11 @@ def test_what_an_update_with_pre_image_tells_is_exact(
 def test_any_split_and_repeats_give_the_same_rows(
     tmp_path: Path, in_one_go: Warehouse, events: list[bytes]
 ) -> None:
-    """Files in any order over three runs, then every event once more at a new offset."""
+    """Files in any order over two runs, every event once more at a new offset."""
     warehouse = Warehouse(tmp_path)
     pieces = [(first, events[first : first + 30]) for first in range(0, len(events), 30)]
     random.Random(5).shuffle(pieces)
-    for part in (pieces[:3], pieces[3:], [(len(events), events)]):
+    for part in (pieces[:3], [*pieces[3:], (len(events), events)]):
         for first, piece in part:
             warehouse.land_lines(piece, first, topic="mongo_app")
         run(warehouse)

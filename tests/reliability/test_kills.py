@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.support.dbt_project import DbtProject
@@ -40,11 +40,15 @@ READ = """
 
 
 class Reader(threading.Thread):
-    """Asks the published views again and again, ten times a second at most."""
+    """Asks the published views again and again, ten times a second at most.
 
-    def __init__(self, project: DbtProject) -> None:
+    Args:
+        sql: gives one row; a reader that saw several versions at once has different values in it.
+    """
+
+    def __init__(self, project: DbtProject, sql: str = READ) -> None:
         super().__init__(name="reader", daemon=True)
-        self.project, self.done = project, threading.Event()
+        self.project, self.sql, self.done = project, sql, threading.Event()
         self.seen: set[tuple] = set()
         self.reads = self.told_to_read_again = 0
         self.error: Exception | None = None
@@ -52,7 +56,7 @@ class Reader(threading.Thread):
     def run(self) -> None:
         while not self.done.wait(0.1):
             try:
-                (row,) = self.project.query(READ)
+                (row,) = self.project.query(self.sql)
                 self.seen.add(tuple(row.values()))
                 self.reads += 1
             except Exception as exc:
@@ -61,10 +65,19 @@ class Reader(threading.Thread):
                     return
                 self.told_to_read_again += 1
 
+    def stop(self) -> None:
+        """End it, and assert that nothing torn was seen."""
+        self.done.set()
+        self.join(60)
+        print(f"  {self.reads} reads, {self.told_to_read_again} told to read again")
+        assert self.error is None
+        assert self.reads > 0
+        assert {one for one in self.seen if len(set(one)) != 1} == set()
 
-def start(project: DbtProject, log: Path) -> subprocess.Popen:
+
+def start(project: DbtProject, log: Path, *args: str) -> subprocess.Popen:
     """A `dbt build` as a process group of its own."""
-    command = [str(Path(sys.executable).parent / "dbt"), "build", *project._options(None)]
+    command = [str(Path(sys.executable).parent / "dbt"), "build", *args, *project._options(None)]
     with log.open("wb") as file:
         return subprocess.Popen(
             command,
@@ -96,11 +109,13 @@ def wait_for(run: subprocess.Popen, log: Path, step: str, seconds: float = 120) 
     raise AssertionError(f"the run never said {step!r}:\n{log.read_text(errors='replace')}")
 
 
-def orphans(project: DbtProject) -> set[str]:
+def orphans(
+    project: DbtProject, tables: Iterable[str] = ("rows", "days", "latest__runs")
+) -> set[str]:
     """Data files below the tables' folders that no snapshot of theirs knows."""
     known: set[str] = set()
     found: set[str] = set()
-    for table in ("rows", "days", "latest__runs"):
+    for table in tables:
         files = project.column(f"select file_path from dw.{table}.all_files")
         known |= {Path(one).name for one in files}
         folder = project.warehouse / "data" / "dw" / table
@@ -159,10 +174,4 @@ def test_one_rerun_is_the_recovery(make_project: Callable[..., DbtProject], tmp_
         tables = project.query("show tables in dw")
         tables_seen = tables_seen or len(tables)
         assert len(tables) == tables_seen, (seed, number)
-    reader.done.set()
-    reader.join(60)
-    print(f"  {reader.reads} reads, {reader.told_to_read_again} told to read again")
-    assert reader.error is None
-    assert reader.reads > 0
-    torn = {one for one in reader.seen if len(set(one)) != 1}
-    assert torn == set(), seed
+    reader.stop()

@@ -1,0 +1,56 @@
+"""A business day of the sample comes again with corrections, is looked at, and then published."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from urllib.parse import unquote_plus
+
+import pytest
+
+from tests.e2e.test_sample import sample_lines
+from tests.support import histories, oracle
+from tests.support.warehouse import Warehouse, differing, sample_days, truth
+
+MODELS = ("--select", "+dws_trade__user_status_td", "--exclude-resource-type", "unit_test")
+DAYS, TOTALS = "dws_trade__user_status_1d", "dws_trade__user_status_td"
+
+
+@pytest.mark.soak
+def test_a_day_of_the_sample_is_corrected_beside_its_readers(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"\nseed {seed}")
+    warehouse, lines = Warehouse(tmp_path), sample_lines()
+    for _, files in sample_days():
+        warehouse.land(*files)
+    warehouse.run("build", *MODELS)
+    live = oracle.read_messages(lines)
+    days = sorted({oracle.cut_date(one) for one in live})
+    again = histories.import_again(lines, [days[len(days) // 2]], seed)
+    warehouse.land_lines(again, 0, batch="fix")
+    wanted = oracle.corrected(live, oracle.read_messages(again))
+    was, will_be = oracle.daily_counts(live), oracle.daily_counts(wanted)
+    wrong = {key[0] for key, _, _ in differing(was, will_be)}
+
+    both = {"batches": ["live", "fix"]}
+    held = warehouse.run("build", *MODELS, vars=both | {"hold_back": True}).log
+
+    assert differing(truth("final"), warehouse.td(f"published.{TOTALS}")) == []
+    written = warehouse.written_partitions(f"dw.{DAYS}")
+    told = next(one for one in held.splitlines() if f"dw.{DAYS} was written in" in one)
+    print(told.strip())
+    assert {f"cut_date={day}" for day in wrong} <= {unquote_plus(one) for one in written}
+    # a change may be dated by another day than it is told on: those beside it, not the others
+    assert len(written) < len(days) // 2
+    assert all(one in told for one in sorted(written)[:3])
+    rows = warehouse.query("select * from dw.meta_quality where verdict = 'differs'")
+    (of_days,) = [one for one in rows if one["check_name"].startswith(f"dw.{DAYS}: candidate")]
+    assert of_days["groups_differing"] == len(differing(was, will_be))
+
+    warehouse.run("run-operation", "publish_candidate")
+
+    for schema in ("dw", "published"):
+        totals = warehouse.td(f"{schema}.{TOTALS}")
+        assert differing(oracle.counts_to_date(wanted), totals) == [], schema
+    print(f"{len(again)} messages again, {len(wrong)} days and {len(totals)} totals are right")
+    assert "Nothing new has landed" in warehouse.run("build", *MODELS, vars=both).log
