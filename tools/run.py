@@ -51,7 +51,9 @@ def main() -> int:
         print(f"The run failed: {built.exception}", file=sys.stderr)
         return 2
     print("\nOrders by business status, to date")
-    shown = runner.invoke(["--quiet", "show", "--inline", COUNTS, "--limit", "-1"])
+    shown = runner.invoke(
+        ["--quiet", "--no-write-json", "show", "--inline", COUNTS, "--limit", "-1"]
+    )
     print(NEXT)
     return 0 if built.success and shown.success else 1
 

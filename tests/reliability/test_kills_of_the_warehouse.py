@@ -56,7 +56,7 @@ def test_one_rerun_of_the_warehouse_is_the_recovery(tmp_path: Path) -> None:
         changes = land(batch)
         wanted = oracle.counts_to_date(changes)
         run = start(warehouse, log, *MODELS)
-        assert wait_for(run, log, STEPS[step])
+        assert wait_for(run, log, STEPS[step], seconds=600)
         time.sleep(0.5 * chance.random())
         with_java = chance.random() < 0.5
         kill(run, with_java)

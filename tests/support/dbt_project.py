@@ -25,12 +25,15 @@ from tools.run import QUICK_COMPILER
 
 REPO = Path(__file__).parents[2]
 # small tables: one core, few shuffle tasks, the quick compiler alone and a collector without
-# threads of its own are the fastest
+# threads of its own are the fastest. A heap that is there at once, most of it for what is new, and
+# room for Spark's classes: else whole collections at the start, and many small ones after it
 SMALL_SPARK = {
     "SPARK_MASTER": "local[1]",
     "SPARK_DRIVER_MEMORY": "1g",
     "SPARK_SHUFFLE_PARTITIONS": "2",
-    "SPARK_SUBMIT_OPTS": f"{QUICK_COMPILER} -XX:+UseSerialGC",
+    "SPARK_SUBMIT_OPTS": (
+        f"{QUICK_COMPILER} -XX:+UseSerialGC -Xms1g -Xmn450m -XX:MetaspaceSize=512m"
+    ),
 }
 NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
 # their manifest.json and run_results.json take a quarter of a small run
