@@ -10,6 +10,7 @@
         'order_status',
         'biz_status',
         'create_time',
+        'order_event_time',
         'start_city_name',
         'end_city_name',
     ]) -%}

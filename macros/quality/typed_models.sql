@@ -12,5 +12,6 @@
         ref('ods_shop__order_info'),
         ref('ods_shop__product_price'),
         ref('ods_shop__user_account'),
+        ref('ods_traffic__page_view'),
     ]) -%}
 {%- endmacro %}

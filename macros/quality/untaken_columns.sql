@@ -25,6 +25,7 @@
                 json_object_keys(
                     case format
                         when 'maxwell' then get_json_object(payload, '$.data')
+                        when 'events' then payload
                         when 'canal' then get_json_object(payload, '$.data[0]')
                         when 'debezium'
                             then coalesce(

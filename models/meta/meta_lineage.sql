@@ -1,9 +1,13 @@
 {%- set others = [
     ref('city'),
+    ref('dwd_trade__order_event'),
+    ref('dwd_traffic__page_view'),
+    ref('dws_trade__order_5m'),
     ref('dws_trade__user_coupon_1d'),
     ref('dws_trade__user_status_1d'),
     ref('dws_trade__user_status_1m'),
     ref('dws_trade__user_status_1y'),
+    ref('dws_traffic__page_view_5m'),
     ref('meta_order_chain_break'),
     ref('meta_order_chain_link'),
 ] -%}

@@ -16,7 +16,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from python_udfs.deserialize import canal, debezium, maxwell, mongodb
+from python_udfs.deserialize import canal, debezium, events, maxwell, mongodb
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,6 +26,7 @@ FORMATS: dict[str, ModuleType] = {
     "canal": canal,
     "debezium": debezium,
     "mongodb": mongodb,
+    "events": events,
 }
 
 # the envelope's columns: name -> Spark type

@@ -22,7 +22,7 @@ COUPONS = ("+dws_trade__user_coupon_td",)
 # tables that nothing here is played of; meta_late_data looks at all typed ones
 NOT_PLAYED = ("app__user_profile", "shop__audit_nopk", "shop__order_address")
 NOT_PLAYED += ("shop__product_price", "shop__user_account")
-NOT_PLAYED += ("school__class_booking", "school__class_session")
+NOT_PLAYED += ("school__class_booking", "school__class_session", "traffic__page_view")
 ITS_TESTS = ("totals_reconcile_with_the_latest_rows", "days_reconcile_with_the_changelog")
 ITS_TESTS += ("--indirect-selection", "cautious", "--exclude-resource-type", "unit_test")
 CHECKS = ("dqc_trade__user_status_reconciliation", "dqc_trade__user_status_1d_reconciliation")

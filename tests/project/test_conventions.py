@@ -20,7 +20,7 @@ from tests.support.dbt_project import REPO, DbtProject
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
 # what is told of an entity, or what it is joined to
-DETAILS = "changelog|class|clean|coupon|customer|detail|latest|price|wide"
+DETAILS = "changelog|class|clean|coupon|customer|detail|event|latest|price|view|wide"
 # layer -> what its models are called; group `folder`: the folder that the model lies in
 NAMES = {
     "ods": rf"ods_binlog|ods_(?P<folder>[a-z0-9]+)__{WORD}",
@@ -125,6 +125,29 @@ def test_a_layer_reads_only_the_layers_that_it_may(models: list[Any], manifest: 
             if layer(node) in MAY_READ and not kinds & MAY_READ[layer(node)]:
                 wrong.append(f"{node.name} reads {parent.name}")
     assert wrong == []
+
+
+def test_at_most_two_summary_layers_lie_over_the_details(models: list[Any]) -> None:
+    """Days, months, years and totals of one count are levels of one layer; a view over several
+    summaries is the second."""
+    parents = {
+        node.unique_id: [one for one in node.depends_on.nodes if ".dws_" in one]
+        for node in models
+        if layer(node) == "dws"
+    }
+
+    def depth(unique_id: str) -> int:
+        below = [depth(one) + (family(one) != family(unique_id)) for one in parents[unique_id]]
+        return max(below, default=1)
+
+    depths = {one: depth(one) for one in parents}
+    assert {one for one, layers in depths.items() if layers > 2} == set()
+    assert max(depths.values()) == 2
+
+
+def family(unique_id: str) -> str:
+    """A summary's name without its level."""
+    return unique_id.rpartition("_")[0]
 
 
 def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[Any]) -> None:

@@ -167,6 +167,21 @@ def to_date(count: Any, days: Any, months: Any = None, years: Any = None, as_of:
     return f"select * from {days}"
 
 
+def event_rows(from_cte: str, **_: Any) -> str:
+    """Any query of the events."""
+    return f"select * from {from_cte}"
+
+
+def metric_rows(metric: Any, from_cte: str) -> str:
+    """Any query of the events."""
+    return f"select * from {from_cte}"
+
+
+def side_by_side(keys: Any, domains: dict[str, Any]) -> str:
+    """Any query of all domains."""
+    return " union all ".join(f"select * from {cte}" for cte in domains)
+
+
 def _sql_text(value: Any) -> str:
     """The value as a text literal."""
     return f"'{value}'"

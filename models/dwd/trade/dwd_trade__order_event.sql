@@ -1,0 +1,48 @@
+{{
+    config(
+        materialized='incremental',
+        incremental_strategy='append',
+        partition_by='cut_date',
+    )
+}}
+
+with
+
+order_changes as (
+    select
+        order_id,
+        user_id,
+        lower(trim(plat_name)) as platform,
+        product_type,
+        customer_kind,
+        amount,
+        create_time,
+        order_event_time,
+        row_kind,
+        sign
+    from {{ new_changes(ref('dwd_trade__order_customer')) }}
+),
+
+order_event as (
+    {{
+        event_rows(
+            from_cte='order_changes',
+            columns=[
+                'order_id',
+                'user_id',
+                'platform',
+                'product_type',
+                'customer_kind',
+                'amount',
+                'create_time',
+                'order_event_time',
+                'row_kind',
+            ],
+            time='create_time',
+            known_at='order_event_time',
+            max_behind_days=var('order_max_behind_days'),
+        )
+    }}
+)
+
+select * from order_event

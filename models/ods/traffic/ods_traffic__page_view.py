@@ -1,0 +1,6 @@
+from python_udfs.ods import table_changes
+
+
+def model(dbt, session):
+    dbt.config(materialized="incremental")
+    return table_changes(dbt, session, binlog=dbt.ref("ods_binlog"))
