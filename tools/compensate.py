@@ -23,7 +23,8 @@ Work = dict[str, list[str]]  # day -> the tables that have to write it
 
 STATE = "meta_compensation"
 NAMES = ["--resource-type", "model", "--output", "name"]
-NOT_FOLLOWED = ["--exclude", "path:models/dqc", "path:models/meta"]
+# views over several domains have nothing to write
+NOT_FOLLOWED = ["--exclude", "path:models/dqc", "path:models/meta", "path:models/dws/operations"]
 
 
 class CompensateError(Exception):

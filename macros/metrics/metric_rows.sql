@@ -5,9 +5,9 @@
 
     Sums, counts and sketches are made of the events per 5 minutes, and coarser grains of those
     rows. The number of distinct values doesn't add up, so each grain counts the values themselves:
-    a second pass over the events. A value is there while its rows that came are more than those
-    that went; so a retraction takes exactly its own away, and sketches are made anew of what is
-    left.
+    a second pass over the events. A value is there in 5 minutes while its rows that came are more
+    than those that went; so a retraction takes exactly its own away, and sketches are made anew of
+    what is left.
 #}
 {% macro metric_rows(metric, from_cte) -%}
     {%- set plan = _metric_plan(metric, from_cte) -%}
@@ -31,7 +31,7 @@
         from (
             {{ _rolled_up(plan) | indent(8) }}
             union all
-            {{ _distinct_values(plan, plan.grains) | indent(8) }}
+            {{ _distinct_values(plan) | indent(8) }}
         ) as both_kinds
         group by {{ group | join(', ') }}
         {%- else %}
@@ -109,28 +109,43 @@
     {%- endif -%}
 {%- endmacro %}
 
-{# Exact numbers of values; the other measures are null. #}
-{% macro _distinct_values(plan, grains) -%}
+{# Exact numbers of the values that are there per 5 minutes; the other measures are null. #}
+{% macro _distinct_values(plan) -%}
     {%- set group = ['dimension_set', 'grain', 'window_start'] + plan.dimensions -%}
+    {%- set values = ['dimension_set', 'window_start'] + plan.dimensions
+        + ['value_of', 'value'] -%}
     select
         {{ group | join(',\n        ') }},
         {%- for name, measure in plan.measures.items() %}
         {% if measure.value_of is defined and not measure.made -%}
-            count_if(value_of = '{{ measure.value_of }}')
+            count(distinct case when value_of = '{{ measure.value_of }}' then value end)
         {%- else -%}
             cast(null as {{ measure.type }})
         {%- endif %} as {{ name }}{{ ',' if not loop.last }}
         {%- endfor %}
     from (
         select
-            {{ (group + ['value_of', 'value']) | join(',\n            ') }}
+            dimension_set,
+            grain,
+            {{ _by_grain(plan.grains, 'event_values.window_start') | indent(8) }}
+                as window_start,
+            {%- for column in plan.dimensions %}
+            {{ column }},
+            {%- endfor %}
+            value_of,
+            value
         from (
-            {{ _tagged_events(plan, plan.exact, grains) | indent(8) }}
-        ) as tagged_events
-        where value is not null
-        group by {{ (group + ['value_of', 'value']) | join(', ') }}
-        having sum(sign) > 0
-    ) as event_values
+            select
+                {{ values | join(',\n                ') }}
+            from (
+                {{ _tagged_events(plan, plan.exact, ['5m']) | indent(12) }}
+            ) as tagged_events
+            where value is not null
+            group by {{ values | join(', ') }}
+            having sum(sign) > 0
+        ) as event_values
+        lateral view explode({{ _text_array(plan.grains) }}) grains as grain
+    ) as values_of_grains
     group by {{ group | join(', ') }}
 {%- endmacro %}
 

@@ -5,21 +5,29 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
+import json
 import random
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.support import latest
+from tests.support import latest, window_oracle
 from tests.support.cleaning_oracle import clean_row
 from tests.support.dbt_project import REPO
 from tests.support.details import order_details
 from tests.support.warehouse import SAMPLE, Warehouse, differing, sample_days, summed, truth
 
 HIGH_VALUE = (2, 3)  # the vars high_value_orders and high_value_days
+ORDER_SETS = {
+    "all": (),
+    "platform": ("platform",),
+    "product_type": ("product_type",),
+    "customer_kind": ("customer_kind",),
+    "platform_customer_kind": ("platform", "customer_kind"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +106,54 @@ def test_the_details_of_orders_are_those_of_their_time(in_one_go: Warehouse) -> 
     print(f"{len(got)} order details: {priced} with a price, {old} of old customers")
     assert priced > 100
     assert old > 100
+
+
+def test_windows_of_placed_orders_are_those_of_the_servers_orders(in_one_go: Warehouse) -> None:
+    """Per 5 minutes to days; no page views have landed: the day's traffic is null."""
+    details, _ = order_details(_sample_lines(), *HIGH_VALUE)
+    told_at = {}
+    for line in _sample_lines():
+        message = json.loads(line)
+        if message.get("table") == "order_info" and "data" in message:
+            told_at[message["data"]["order_id"]] = datetime.fromtimestamp(message["ts"], UTC)
+    orders = [
+        row
+        | {
+            "at": row["create_time"],
+            "platform": row["plat_name"] and row["plat_name"].strip().lower(),
+            "customer_kind": details[row["order_id"]][2],
+            "sign": 1,
+        }
+        for row in latest.server_rows("order_info")
+        if isinstance(row["create_time"], datetime)
+    ]
+    placed = [
+        one
+        for one in orders
+        if window_oracle.is_possible(one["at"], told_at[one["order_id"]], ahead=1, behind=3650)
+    ]
+    zone = timezone(timedelta(hours=8))
+    wanted = {}
+    for key, some in window_oracle.grouped(placed, ORDER_SETS, zone).items():
+        buyers = window_oracle.there(some, lambda one: one["user_id"], zone)
+        wanted[key] = (len(some), sum(one["amount"] for one in some), buyers, buyers)
+
+    rows = in_one_go.query(
+        "select dimension_set, grain, window_start, window_end, platform, product_type, "
+        "customer_kind, order_count, gmv, buyer_count, theta_sketch_estimate(buyer_sketch) as b "
+        "from dw.dws_trade__order_5m"
+    )
+
+    got = {tuple(row.values())[:7]: tuple(row.values())[7:] for row in rows}
+    assert len(got) == len(rows)
+    assert differing(wanted, got) == []
+    days = in_one_go.query(
+        "select * from dw.dws_operations__platform_1d where dimension_set = 'all'"
+    )
+    assert sum(row["order_count"] or 0 for row in days) == len(placed) < len(orders)
+    assert any(row["coupons_new"] for row in days)
+    assert {row["pv"] for row in days} == {row["conversion_rate"] for row in days} == {None}
+    print(f"{len(placed)} orders in {len(got)} windows, 0 differ")
 
 
 def test_the_versions_of_customers_are_told_by_their_orders(in_one_go: Warehouse) -> None:

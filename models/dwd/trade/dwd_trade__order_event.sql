@@ -1,7 +1,7 @@
 {{
     config(
         materialized='incremental',
-        incremental_strategy='append',
+        incremental_strategy='append_new_rows',
         partition_by='cut_date',
     )
 }}

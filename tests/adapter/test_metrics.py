@@ -1,0 +1,288 @@
+"""Rows of a metric over random retracting streams, against the plain-Python oracle.
+
+Many streams are played into one table, each a tenant of its own. Their items change, move to other
+times, are deleted; their rows come in any order over several builds, some with times that can't be
+true. The zone's clocks change within the days that they are played on.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from dbt.adapters.sparksession.session import own_session
+
+from tests.support.dbt_project import REPO, DbtProject
+from tests.support.warehouse import differing
+from tests.support.window_oracle import Event, grouped, is_possible, there
+
+ZONE = "America/New_York"
+# midnights, UTC, before the days on which its clocks change
+DAYS = (datetime(2026, 3, 7, 5, tzinfo=UTC), datetime(2026, 10, 31, 4, tzinfo=UTC))
+SETS = {"all": (), "tenant": ("tenant",), "page": ("page",), "tenant_page": ("tenant", "page")}
+PAGES = ("home", "list", None, "it's")
+BOUNDS = {"event_max_ahead_hours": 1, "event_max_behind_days": 30}
+METRIC = """
+    {% macro sales() %}
+        {% do return({
+            'time': 'at',
+            'dimension_sets': {
+                'all': [], 'tenant': ['tenant'], 'page': ['page'],
+                'tenant_page': ['tenant', 'page'],
+            },
+            'measures': {
+                'sales': {'aggregate': 'count'},
+                'amount': {'aggregate': 'sum', 'column': 'price', 'type': 'decimal(20, 2)'},
+                'dear': {'aggregate': 'count', 'where': 'price > 50'},
+                'buyers': {'aggregate': 'count_distinct', 'column': 'buyer'},
+                'dear_buyers': {
+                    'aggregate': 'count_distinct', 'column': 'buyer', 'where': 'price > 50',
+                },
+                'buyers_hll': {'aggregate': 'hll', 'column': 'buyer'},
+                'buyers_theta': {'aggregate': 'theta', 'column': 'buyer'},
+                'dear_theta': {'aggregate': 'theta', 'column': 'buyer', 'where': 'price > 50'},
+            },
+        }) %}
+    {% endmacro %}
+"""
+COLUMNS = "tenant int, at timestamp, known_at timestamp, page string, buyer bigint, "
+COLUMNS += "price decimal(12, 2), row_kind string, sign int"
+FILES = {
+    "models/sources.yml": """
+        sources:
+          - name: src
+            schema: src
+            tables: [{name: log}]
+    """,
+    "macros/sales.sql": METRIC,
+    "models/events.sql": """
+        {{ config(materialized='incremental', partition_by='cut_date') }}
+        with rows as (select * from {{ new_rows(source('src', 'log')) }})
+        {{ event_rows(
+            'rows', ['tenant', 'at', 'page', 'buyer', 'price'], time='at', known_at='known_at'
+        ) }}
+    """,
+    "models/windows.sql": """
+        {{ config(
+            materialized='incremental',
+            incremental_strategy='replace_partitions',
+            partition_by=['cut_date', 'grain'],
+            sort_by=['dimension_set', 'window_start'],
+        ) }}
+        with events as (
+            select * from {{ changed_partitions(ref('events'), by='cut_date') }}
+            where reject_reason is null
+        )
+        {{ metric_rows(sales(), from_cte='events') }}
+    """,
+}
+WINDOWS = """
+    select
+        dimension_set, grain, window_start, window_end, tenant, page, sales, amount, dear, buyers,
+        dear_buyers, hll_sketch_estimate(buyers_hll) as hll,
+        theta_sketch_estimate(buyers_theta) as theta, theta_sketch_estimate(dear_theta) as dear_hit,
+        cut_date
+    from dw.windows
+"""
+
+
+@pytest.fixture
+def project(make_project: Callable[..., DbtProject]) -> DbtProject:
+    macros = REPO / "macros" / "metrics"
+    files = {f"macros/{path.name}": path.read_text("utf-8") for path in macros.glob("*.sql")}
+    made = make_project(files | FILES)
+    made.query("create namespace src")
+    made.query(f"create table src.log ({COLUMNS}) using iceberg")
+    return made
+
+
+def stream(seed: int, tenant: int, steps: int = 12) -> list[Event]:
+    """Retract rows of a tenant's items, in the order in which they happened."""
+    rng = random.Random(seed)
+    first, items, rows = rng.choice(DAYS), {}, []
+
+    def image() -> Event:
+        # the clocks change at two in the morning of the second day
+        near = timedelta(hours=24 + 2, minutes=rng.randint(-90, 90), milliseconds=rng.randrange(9))
+        at = first + (near if rng.random() < 0.5 else timedelta(seconds=rng.randrange(3 * 86_400)))
+        known_at = at + timedelta(seconds=rng.randint(-3_600, 86_400))
+        if rng.random() < 0.1:
+            at = rng.choice(
+                (
+                    None,
+                    datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
+                    datetime(1000, 1, 1, tzinfo=UTC),
+                    known_at + timedelta(hours=1, milliseconds=1),
+                    known_at - timedelta(days=30, milliseconds=1),
+                )
+            )
+        return {
+            "tenant": tenant,
+            "at": at,
+            "known_at": known_at,
+            "page": rng.choice(PAGES),
+            "buyer": rng.choice((None, 1, 2, 3, 2**53 + 1, 2**53)),
+            "price": Decimal(rng.randrange(10_000)) / 100,
+        }
+
+    for number in range(steps):
+        known = rng.choice(list(items)) if items and rng.random() < 0.6 else None
+        if known is None:
+            items[number] = image()
+            rows.append(items[number] | {"row_kind": "+I", "sign": 1})
+        elif rng.random() < 0.4:
+            rows.append(items.pop(known) | {"row_kind": "-D", "sign": -1})
+        else:
+            rows.append(items[known] | {"row_kind": "-U", "sign": -1})
+            items[known] = items[known] | {
+                key: value for key, value in image().items() if rng.random() < 0.5
+            }
+            rows.append(items[known] | {"row_kind": "+U", "sign": 1})
+    return rows
+
+
+def possible(row: Event) -> bool:
+    return is_possible(row["at"], row["known_at"], ahead=1, behind=30)
+
+
+def expected(rows: list[Event]) -> dict[tuple, tuple]:
+    """The rows of the windows, as WINDOWS gives them."""
+    zone, found = ZoneInfo(ZONE), {}
+    for key, events in grouped(filter(possible, rows), SETS, zone).items():
+        dear = [one for one in events if one["price"] > 50]
+        count = sum(one["sign"] for one in events)
+        amount = sum((one["sign"] * one["price"] for one in events), Decimal(0))
+        dear_count = sum(one["sign"] for one in dear)
+        buyers, dear_buyers = (
+            there(some, lambda one: one["buyer"], zone) for some in (events, dear)
+        )
+        if count or amount or dear_count:
+            measures = (count, amount, dear_count, buyers, dear_buyers, buyers, buyers, dear_buyers)
+            found[key] = (*measures, key[2].astimezone(zone).date())
+    return found
+
+
+def stored(project: DbtProject) -> dict[tuple, tuple]:
+    rows = [tuple(row.values()) for row in project.query(WINDOWS)]
+    found = {row[:6]: row[6:] for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def append(project: DbtProject, rows: list[Event]) -> None:
+    session = own_session(project.credentials()).session
+    zoned = pa.timestamp("us", "UTC")
+    schema = pa.schema(
+        [
+            ("tenant", pa.int32()),
+            ("at", zoned),
+            ("known_at", zoned),
+            ("page", pa.string()),
+            ("buyer", pa.int64()),
+            ("price", pa.decimal128(12, 2)),
+            ("row_kind", pa.string()),
+            ("sign", pa.int32()),
+        ]
+    )
+    table = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    session.createDataFrame(table).writeTo("src.log").append()
+
+
+def add_up(windows: dict[tuple, tuple]) -> None:
+    """A day's coarser rows are the sum of its 5-minute rows."""
+    sums: dict[str, dict[tuple, Any]] = {}
+    for (one, grain, _, _, *values), (count, amount, *_, day) in windows.items():
+        total = sums.setdefault(grain, {}).setdefault((one, day, *values), [0, Decimal(0)])
+        total[0] += count
+        total[1] += amount
+    kept = {
+        grain: {key: total for key, total in found.items() if any(total)}
+        for grain, found in sums.items()
+    }
+    assert kept["5m"] == kept["10m"] == kept["1h"] == kept["1d"]
+
+
+def check(project: DbtProject, seeds: range, builds: int) -> None:
+    rng = random.Random(seeds[0])
+    rows = [row for tenant, seed in enumerate(seeds) for row in stream(seed, tenant)]
+    arriving = [rng.randrange(builds) for _ in rows]
+    variables, arrived, compared = {"business_zone": ZONE} | BOUNDS, [], 0
+    for build in range(builds):
+        batch = [row for row, place in zip(rows, arriving, strict=True) if place == build]
+        append(project, batch)
+        arrived += batch
+        project.run("run", vars=variables)
+
+        wanted, got = expected(arrived), stored(project)
+        assert differing(wanted, got) == [], f"seeds {seeds}, build {build}"
+        add_up(got)
+        compared += len(got)
+        refused = project.column("select count(*) from dw.events where reject_reason is not null")
+        assert refused == [sum(not possible(row) for row in arrived)]
+    # a batch of one day writes that day alone
+    [row] = [one for one in rows if possible(one)][:1]
+    append(project, [row])
+    arrived.append(row)
+    project.run("run", vars=variables)
+    day = row["at"].astimezone(ZoneInfo(ZONE)).date()
+    assert {one.split("/")[0] for one in project.written_partitions("dw.windows")} == {
+        f"cut_date={day}"
+    }
+    incremental = stored(project)
+    assert differing(expected(arrived), incremental) == []
+
+    project.run("run", "--full-refresh", vars=variables)
+
+    assert stored(project) == incremental
+    print(f"{len(seeds)} seeds from {seeds[0]}: {len(arrived)} rows, {compared} windows compared")
+
+
+def test_windows_equal_the_oracle_after_every_build(project: DbtProject) -> None:
+    first = random.SystemRandom().randrange(10**6)
+    check(project, range(first, first + 25), builds=2)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(0, int(os.environ.get("METRIC_SEEDS", "500")), 125))
+def test_windows_of_many_streams(project: DbtProject, first: int) -> None:
+    check(project, range(first, first + 125), builds=4)
+
+
+def test_a_wrong_declaration_names_every_problem(project: DbtProject) -> None:
+    project.write(
+        {
+            "models/wrong.sql": """
+                with events as (select 1 as id)
+                {{ metric_rows({
+                    'grains': ['5m', '7m'],
+                    'dimension_sets': {'page': 'page'},
+                    'measures': {
+                        'uv': {'aggregate': 'median', 'column': 'x'},
+                        'pv': {'aggregate': 'count', 'column': 'x'},
+                        'visits': {'aggregate': 'hll', 'column': 'x', 'lg_k': 40},
+                    },
+                    'filter': 'id > 1',
+                }, from_cte='events') }}
+            """
+        }
+    )
+    variables = {"business_zone": ZONE} | BOUNDS
+    outcome = project.run("compile", "--select", "wrong", vars=variables, expect_ok=False)
+    said = f"{outcome.log} {outcome.exception}"
+    for part in (
+        "it has filter, but only time, grains",
+        "time must name a column, got None",
+        "grains must be a list of some of 5m, 10m, 15m, 30m, 1h, 1d, got ['5m', '7m']",
+        "dimension set page must be a list of columns, got page",
+        "measure uv must have an aggregate of count, sum, count_distinct, hll, theta",
+        "measure pv counts rows and has no column",
+        "measure visits: lg_k must be a whole number from 4 to 21, got 40",
+    ):
+        assert part in said
