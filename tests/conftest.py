@@ -43,6 +43,7 @@ LONGEST = (
     "adapter/test_folded_layout.py",
     "adapter/test_closed_periods.py",
     "adapter/test_folds.py",
+    "adapter/test_windows.py",
     "adapter/test_changes.py",
     "adapter/test_threads_and_isolation.py",
     "adapter/test_pinned_inputs.py",

@@ -205,6 +205,8 @@ FOLDS, STREAMS = ADAPTER + "folds.py", "tests/adapter/test_folds.py"
 ZIPPERS, ZIPPER_STREAMS = ADAPTER + "zippers.py", "tests/adapter/test_zippers.py"
 JOINED = "macros/joins/repaired_join.sql"
 JOIN_HISTORIES = "tests/adapter/test_joins.py -m 'not soak' -k every_run"
+SESSION = "macros/windows/session.sql"
+WINDOW_HISTORIES = "tests/adapter/test_windows.py -m 'not soak' -k every_run"
 RUN_FAULTS = (
     Fault("as of a day is before it", TO_DATE, "('<=', level.last)", "('<', level.last)", LEVELS),
     Fault(
@@ -370,6 +372,27 @@ RUN_FAULTS = (
         'f"left_row.{at} < right_row.{end})"',
         'f"left_row.{at} <= right_row.{end})"',
         JOIN_HISTORIES,
+    ),
+    Fault(
+        "rows that lie just the gap apart are of two sessions",
+        SESSION,
+        "window__at - {{ window.gap }} > lag(",
+        "window__at - {{ window.gap }} >= lag(",
+        WINDOW_HISTORIES,
+    ),
+    Fault(
+        "a session that a late row joins to an earlier one stays",
+        SESSION,
+        "held.window_start <= touched.window__at + {{ window.gap }}",
+        "held.window_start <= touched.window__at",
+        WINDOW_HISTORIES,
+    ),
+    Fault(
+        "what a touched window was before stays",
+        "macros/incremental/get_incremental_replace_windows_sql.sql",
+        "left anti join {{ touched.view }} as",
+        "left anti join (select * from {{ touched.view }} limit 0) as",
+        WINDOW_HISTORIES,
     ),
 )
 

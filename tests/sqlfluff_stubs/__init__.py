@@ -147,6 +147,14 @@ interval_join = temporal_join = latest_join = history_join = repaired_join
 one_to_one_join = many_to_one_join = many_to_many_join = repaired_join
 
 
+def tumble(rows: Any, time: str, **_: Any) -> str:
+    """Any query of the rows."""
+    return f"select * from {rows}"
+
+
+slide = cumulate = session = window_rejects = tumble
+
+
 def load_relation(relation: Any) -> Any:
     """There is none."""
     return None

@@ -55,6 +55,7 @@ from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, History, Snapshot
 from dbt.adapters.sparksession.transforms import Transform
 from dbt.adapters.sparksession.versions import Versions
+from dbt.adapters.sparksession.windows import WindowModels
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -161,7 +162,14 @@ class _ConfigOf:
 
 
 class SparkSessionAdapter(
-    FoldedTables, ChangeReads, JoinModels, ColumnRanges, Versions, Maintenance, SparkAdapter
+    FoldedTables,
+    ChangeReads,
+    JoinModels,
+    WindowModels,
+    ColumnRanges,
+    Versions,
+    Maintenance,
+    SparkAdapter,
 ):
     Relation = SparkSessionRelation
     ConnectionManager = SparkSessionConnectionManager

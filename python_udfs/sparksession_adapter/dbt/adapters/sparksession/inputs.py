@@ -72,6 +72,7 @@ class ModelInputs:
         kept: temporary view -> the rows that are kept for it until the model is built.
         asks_ranges: whether its query shall name the ranges of what it touches.
         batch_rows: about how many rows its run has; None: as many as it reads.
+        windows: the windows that it writes anew, see touch_windows; None: it noted none.
     """
 
     reads: dict[str, Read] = field(default_factory=dict)
@@ -91,6 +92,7 @@ class ModelInputs:
     kept: dict[str, Any] = field(default_factory=dict)
     asks_ranges: bool = False
     batch_rows: int | None = None
+    windows: dict[str, str] | None = None
 
     def may_read_range(self, table: str, first: int, last: int) -> bool:
         """Whether the model's query may read the rows appended to a table between two snapshots.

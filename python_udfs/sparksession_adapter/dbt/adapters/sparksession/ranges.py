@@ -211,17 +211,40 @@ class ColumnRanges(metaclass=AdapterMeta):
             wanted: see Wanted.
         """
         columns = [one for one in (Wanted(**given) for given in wanted) if one.is_ordered]
-        session = self._session()
-        row_count, *bounds = session.sql(extent_query(rows, columns)).collect()[0]
+        row_count, parts = self._bounds_in(rows, columns)
         if not row_count:
             return {"condition": "false", "row_count": 0}
         if not columns:
             return {"condition": "true", "row_count": row_count}
-        extents = list(zip(bounds[::2], bounds[1::2], strict=True))
-        parts: dict[int, list[Range]] = {}
-        for place, low, high in session.sql(parts_query(rows, columns, extents)).collect():
-            parts.setdefault(place, []).append((low, high))
-        conditions = (
-            ranges_condition(one, parts.get(place, [])) for place, one in enumerate(columns)
-        )
+        conditions = map(ranges_condition, columns, parts)
         return {"condition": " and ".join(conditions), "row_count": row_count}
+
+    def literal_ranges(
+        self, rows: str, wanted: Iterable[Mapping[str, Any]]
+    ) -> list[list[tuple[str, str]]]:
+        """Of each wanted column the ranges that the rows' bounds lie in, as SQL literals, lowest
+        first; both bounds of each row must be known.
+
+        Raises:
+            OverflowError: Python has no such time.
+        """
+        columns = [Wanted(**given) for given in wanted]
+        _, parts = self._bounds_in(rows, columns)
+        found = []
+        for one, bounds in zip(columns, parts, strict=True):
+            texts = [(one.literal(low), one.literal(high)) for low, high in merged_ranges(bounds)]
+            if any(None in pair for pair in texts):
+                raise OverflowError(f"{one.column}: a bound lies outside of Python's years")
+            found.append(texts)
+        return found
+
+    def _bounds_in(self, rows: str, columns: Sequence[Wanted]) -> tuple[int, list[list[Range]]]:
+        """How many rows there are, and of each column the bounds that they ask for."""
+        session = self._session()
+        row_count, *bounds = session.sql(extent_query(rows, columns)).collect()[0]
+        parts: list[list[Range]] = [[] for _ in columns]
+        if row_count and columns:
+            extents = list(zip(bounds[::2], bounds[1::2], strict=True))
+            for place, low, high in session.sql(parts_query(rows, columns, extents)).collect():
+                parts[place].append((low, high))
+        return row_count, parts

@@ -1,0 +1,36 @@
+{#
+    Strategy `replace_windows`: what the model gives takes the place of the windows that a window
+    macro found touched, in one commit. Iceberg replaces whole files, so the other windows of these
+    days are written as they were. A window without rows goes.
+    As in replace_partitions a column that the model has lost is written as null.
+#}
+{% macro get_incremental_replace_windows_sql(arg_dict) %}
+    {%- if adapter.reads_whole(model) -%}
+        {{- get_incremental_replace_all_sql(arg_dict) -}}
+    {%- else -%}
+        {%- set staged = (
+            arg_dict['dest_columns'] | map(attribute='name') | map('lower') | list
+        ) -%}
+        {%- set touched = adapter.touched_windows(model) -%}
+        {%- set rows -%}
+            select
+                {%- for column in arg_dict['target_columns'] %}
+                {{ 'null as ' if column.name | lower not in staged }}{{ column.quoted }}
+                {{- ',' if not loop.last }}
+                {%- endfor %}
+            from {{ arg_dict['temp_relation'] }}
+            union all
+            select
+                {%- for column in arg_dict['target_columns'] %}
+                {{ column.quoted }}{{ ',' if not loop.last }}
+                {%- endfor %}
+            from (
+                select * from {{ arg_dict['target_relation'] }} where {{ touched.predicate }}
+            ) as held
+            left anti join {{ touched.view }} as touched on {{ touched.same }}
+        {%- endset -%}
+        insert into {{ arg_dict['target_relation'] }}
+        replace where {{ touched.predicate }}
+        {{ sorted_by_config(rows) }}
+    {%- endif -%}
+{% endmacro %}

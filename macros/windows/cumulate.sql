@@ -1,0 +1,103 @@
+{#
+    Each row with those windows that begin where one of `size` does, end a step later each, and
+    hold its time: what has come since the day began, hour by hour.
+
+        time       00:00     08:00     16:00     24:00      size '1 day', step '8 hours'
+        windows    |---------|
+                   |-------------------|
+                   |-----------------------------|
+        rows            a          b                        a: 3 windows   b: the last 2
+
+    Starts and steps lie where windows of these lengths begin, see tumble; a step of up to an hour
+    needs a size of up to a day. The last one ends with the whole, shorter where a clock changes.
+
+    Late data, and the cost of a run: as of tumble; but a row touches all windows behind it in the
+    same `size`, and the rows of these are read from where that begins.
+#}
+{% macro cumulate(rows, time, size, step, zone=none, where=none, bounds=none) -%}
+    {{- _windowed({
+        'form': 'cumulate',
+        'rows': rows,
+        'time': time,
+        'size': size,
+        'step': step,
+        'zone': zone,
+        'where': where,
+        'bounds': bounds,
+    }) -}}
+{%- endmacro %}
+
+{% macro _cumulated_rows(window, rows) -%}
+    {%- if window.part.is_counted -%}
+        {%- set first = _clock_floor(window.size, _clock(window, 'window__at')) -%}
+        {%- set last = _at_zone(window, _clock_plus(window.size, first, 1)) -%}
+        {%- set first = _at_zone(window, first) -%}
+        {%- if window.size.is_counted -%}
+            {%- set first = 'timestamp_micros(' ~ _counted_start(window.size) ~ ')' -%}
+            {%- set last = (
+                'least(' ~ first ~ ' + ' ~ _micros_interval(window.size) ~ ', window__next_day)'
+            ) -%}
+        {%- endif %}
+    select
+        * except (window__at, window__day, window__next_day, window__last, window__step),
+        least(
+            timestamp_micros(unix_micros(window__day) + window__step * {{ window.part.micros }}),
+            window__last
+        ) as window_end,
+        {{ _window_date(window) }} as window_date
+    from (
+        select
+            *,
+            {{ first }} as window_start,
+            {{ last }} as window__last
+        from (
+            {{ _rows_of_days(window, rows) }}
+        ) as rows_of_days
+    ) as rows_of_windows
+    lateral view
+        explode(
+            {{ _steps(
+                '(unix_micros(window__at) - unix_micros(window__day)) div '
+                ~ window.part.micros ~ ' + 1',
+                '(unix_micros(window__last) - unix_micros(window__day) + '
+                ~ (window.part.micros - 1) ~ ') div ' ~ window.part.micros,
+            ) }}
+        ) steps as window__step
+    {%- else -%}
+        {%- set last = _clock_plus(window.size, 'window__whole', 1) -%}
+        {%- if window.part.months -%}
+            {%- set count -%}
+                (
+                    (year({{ last }}) - year(window__first)) * 12
+                    + month({{ last }}) - month(window__first)
+                ) div {{ window.part.months }}
+            {%- endset -%}
+        {%- else -%}
+            {%- set count -%}
+                (unix_micros({{ last }}) - unix_micros(window__first))
+                div {{ window.part.micros }}
+            {%- endset -%}
+        {%- endif %}
+    select
+        * except (window__at, window__first, window__whole, window__step),
+        {{ _at_zone(window, 'window__whole') }} as window_start,
+        {{ _at_zone(
+            window, _clock_plus(window.part, 'window__first', 'cast(window__step as int)')
+        ) }} as window_end,
+        {{ _window_date(window) }} as window_date
+    from (
+        select
+            *,
+            {{ _clock_floor(window.size, _clock(window, 'window__at')) }} as window__whole
+        from (
+            {{ _rows_by_clock(window, rows) }}
+        ) as rows_by_clock
+    ) as rows_of_windows
+    lateral view explode({{ _steps('1L', count) }}) steps as window__step
+    {%- endif -%}
+{%- endmacro %}
+
+{# The numbers from one to another; one at least, never backwards. #}
+{% macro _steps(first, last) -%}
+    sequence({{ first }}, greatest({{ first }}, {{ last }}))
+{%- endmacro %}

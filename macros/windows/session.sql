@@ -1,0 +1,159 @@
+{#
+    Each row with the session of its key that it belongs to: rows of a key that follow each other
+    within `gap` are one session.
+
+        time        10:00 10:10        11:00     11:25      gap '30 minutes'
+        user 77       a     b            c         d
+        sessions    |-----------|      |---------------|
+                    10:00 to 10:40     11:00 to 11:55
+
+    A session begins with its first row and ends `gap` after its last one (window_start,
+    window_end); rows that lie exactly `gap` apart are of one session, as in Spark's session_window
+    and in Flink. window_date is the zone's day in which it begins; a session may go on behind it.
+    Rows whose key is null are those of one more key.
+
+    Late data: a row that comes between two sessions joins them, one that is retracted splits its
+    session, in the run that tells of it; whatever the batches, the sessions are those of all rows
+    at once. The relation's rows have to be those that are: a table or a folded model, not a stream
+    of retract rows.
+
+    Cost of a run of a model of strategy replace_windows (see tumble): the new rows; of the touched
+    keys the stored sessions that lie within `gap` of a new row, and the rows of these sessions;
+    the model's own rows of the days in which these begin, which are written with them. Let sort_by
+    begin with the key, so that few files of those days are opened. All rows of a key are sorted
+    in one task when the model is built anew.
+#}
+{% macro session(rows, time, key, gap, zone=none, where=none, bounds=none) -%}
+    {{- _windowed({
+        'form': 'session',
+        'rows': rows,
+        'time': time,
+        'key': key,
+        'gap': gap,
+        'zone': zone,
+        'where': where,
+        'bounds': bounds,
+    }) -}}
+{%- endmacro %}
+
+{% macro _session_rows(window, rows) -%}
+    {%- set keys = window.key | join(', ') -%}
+    select
+        * except (window__at, window__begins, window__start),
+        window__start as window_start,
+        max(window__at) over (partition by {{ keys }}, window__start) + {{ window.gap }}
+            as window_end,
+        cast({{ _clock(window, 'window__start') }} as date) as window_date
+    from (
+        select
+            *,
+            max(if(window__begins, window__at, null)) over (
+                partition by {{ keys }}
+                order by window__at
+            ) as window__start
+        from (
+            select
+                *,
+                coalesce(
+                    window__at - {{ window.gap }} > lag(window__at) over (
+                        partition by {{ keys }}
+                        order by window__at
+                    ),
+                    true
+                ) as window__begins
+            from (
+                {{ _valid_rows(window, rows) }}
+            ) as valid_rows
+        ) as following_rows
+    ) as started_rows
+{%- endmacro %}
+
+{#
+    The rows of those sessions that a change touches, before it or after it. A changed time touches
+    the stored sessions of its key that lie within the gap; what is left of these and the time
+    itself are all that the new sessions can be made of, since any other lies further away.
+#}
+{% macro _touched_sessions(window, all_rows, changes) -%}
+    {%- set keeps = adapter.writes(flags) and not adapter.nothing_new(model, graph) -%}
+    {%- set keys = window.key | join(', ') -%}
+    {%- set times -%}
+        (
+            select distinct {{ keys }}, window__at
+            from (
+                {{ _valid_rows(window, changes) }}
+            )
+        )
+    {%- endset -%}
+    {%- set near = 'true' -%}
+    {%- if keeps -%}
+        {%- set times = adapter.kept_rows(model, 'touched_times', 'select * from ' ~ times) -%}
+        {%- set near = (
+            adapter.within_ranges(times, window.near_keys).condition ~ ' and '
+            ~ adapter.near_spans(times, 'window__at', 'window__at + ' ~ window.gap)
+        ) -%}
+    {%- endif -%}
+    {%- set stored -%}
+        (
+            select distinct {{ keys }}, window_start, window_end
+            from (
+                select {{ keys }}, window_start, window_end
+                from {{ this }}
+                where {{ near }}
+            ) as held
+            left semi join {{ times }} as touched
+                on {{ _same_session_key(window, 'held', 'touched') }}
+                and held.window_start <= touched.window__at + {{ window.gap }}
+                and held.window_end >= touched.window__at
+        )
+    {%- endset -%}
+    {%- if keeps -%}
+        {%- set stored = adapter.kept_rows(
+            model, 'touched_sessions', 'select * from ' ~ stored
+        ) -%}
+    {%- endif -%}
+    {%- set spans -%}
+        (
+            select {{ keys }}, window__at as first_at, window__at as last_at
+            from {{ times }}
+            union all
+            select {{ keys }}, window_start, window_end - {{ window.gap }}
+            from {{ stored }}
+        )
+    {%- endset -%}
+    {%- set near = 'true' -%}
+    {%- if keeps -%}
+        {%- set spans = adapter.kept_rows(model, 'touched_spans', 'select * from ' ~ spans) -%}
+        {%- set near = adapter.within_ranges(spans, window.near_keys + window.near).condition -%}
+        {%- set days -%}
+            select distinct
+                explode(
+                    sequence(
+                        cast({{ _clock(window, 'first_at') }} as date),
+                        cast({{ _clock(window, 'last_at') }} as date)
+                    )
+                )
+            from {{ spans }}
+        {%- endset -%}
+        {%- do adapter.touch_windows(model, window, stored, days) -%}
+    {%- endif -%}
+    {%- set rows -%}
+        (
+            select near_rows.*
+            from (
+                select * from {{ all_rows }} where {{ near }}
+            ) as near_rows
+            left semi join {{ spans }} as spans
+                on {{ _same_session_key(window, 'near_rows', 'spans') }}
+                and try_cast(near_rows.{{ window.time }} as timestamp)
+                between spans.first_at and spans.last_at
+        )
+    {%- endset -%}
+    {{- _session_rows(window, rows) -}}
+{%- endmacro %}
+
+{# Both sides have one key: nulls are keys too. #}
+{% macro _same_session_key(window, one, other) -%}
+    {%- for name in window.key -%}
+        {{ one }}.{{ name }} <=> {{ other }}.{{ name }}{{ ' and ' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}

@@ -1,0 +1,501 @@
+"""Windows of event time: where they lie, and what each run makes of late and retracted rows."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.windows import WindowError, read_window
+
+from tests.support import event_window_oracle as oracle
+from tests.support.dbt_project import REPO, DbtProject
+from tests.support.event_window_oracle import Months
+
+MACROS = {
+    f"macros/windows/{path.name}": path.read_text(encoding="utf-8")
+    for path in sorted((REPO / "macros/windows").glob("*.sql"))
+}
+MINUTES, HOURS, DAYS = (timedelta(**{unit: 1}) for unit in ("minutes", "hours", "days"))
+# zone -> a day on which its clocks change, or an ordinary one
+CHANGES = {
+    "America/New_York": ["2026-03-08", "2026-11-01"],
+    "Europe/Berlin": ["2026-03-29", "2026-10-25"],
+    "Australia/Lord_Howe": ["2026-04-05", "2026-10-04"],  # by half an hour
+    "America/Havana": ["2026-03-08", "2026-11-01"],  # at midnight
+    "America/Sao_Paulo": ["2018-11-04", "2018-02-18"],  # at midnight, to the day before
+    "Asia/Kathmandu": ["2026-03-01"],
+    "+08:00": ["2026-03-01"],
+    "UTC": ["2026-12-31"],
+}
+# macro call -> what the oracle lays out
+GRIDS = {
+    "tumble(size='5 minutes'": (oracle.tumbling, 5 * MINUTES),
+    "tumble(size='1 hour'": (oracle.tumbling, HOURS),
+    "tumble(size='6 hours'": (oracle.tumbling, 6 * HOURS),
+    "tumble(size='1 day'": (oracle.tumbling, DAYS),
+    "tumble(size='3 days'": (oracle.tumbling, 3 * DAYS),
+    "tumble(size='1 week'": (oracle.tumbling, 7 * DAYS, True),
+    "tumble(size='3 months'": (oracle.tumbling, Months(3)),
+    "slide(size='1 hour', slide='20 minutes'": (oracle.sliding, HOURS, 20 * MINUTES),
+    "slide(size='3 hours', slide='1 hour'": (oracle.sliding, 3 * HOURS, HOURS),
+    "slide(size='12 hours', slide='4 hours'": (oracle.sliding, 12 * HOURS, 4 * HOURS),
+    "slide(size='7 days', slide='1 day'": (oracle.sliding, 7 * DAYS, DAYS),
+    "slide(size='3 months', slide='1 month'": (oracle.sliding, Months(3), Months(1)),
+    "cumulate(size='1 hour', step='15 minutes'": (oracle.cumulating, HOURS, 15 * MINUTES),
+    "cumulate(size='1 day', step='1 hour'": (oracle.cumulating, DAYS, HOURS),
+    "cumulate(size='6 hours', step='30 minutes'": (oracle.cumulating, 6 * HOURS, 30 * MINUTES),
+    "cumulate(size='1 day', step='6 hours'": (oracle.cumulating, DAYS, 6 * HOURS),
+    "cumulate(size='1 month', step='1 day'": (oracle.cumulating, Months(1), DAYS),
+    "cumulate(size='1 year', step='3 months'": (oracle.cumulating, Months(12), Months(3)),
+}
+
+
+def zone_of(name: str) -> Any:
+    return timezone(8 * HOURS) if name == "+08:00" else ZoneInfo(name)
+
+
+def seeded() -> random.Random:
+    seed = int(os.environ.get("WINDOW_SEED") or random.SystemRandom().randint(0, 10**9))
+    print(f"seed {seed}")
+    return random.Random(seed)
+
+
+def append(project: DbtProject, table: str, rows: list[tuple]) -> None:
+    session = own_session(project.credentials()).session
+    session.createDataFrame(rows, session.table(table).schema).writeTo(table).append()
+
+
+QUICK_ZONES = ["America/New_York", "Australia/Lord_Howe"]
+
+
+@pytest.mark.parametrize(
+    "zones", [QUICK_ZONES, pytest.param(list(CHANGES), marks=pytest.mark.soak)], ids=["few", "all"]
+)
+def test_windows_lie_where_the_zones_calendar_has_them(make_project, zones) -> None:
+    rng = seeded()
+    models = {
+        f"models/grid_{place}.sql": " union all ".join(
+            f"select {number} as grid, id, window_start, window_end, window_date from ("
+            f"{{{{ {call}, rows=source('src', 'times'), time='at', zone='{zone}', "
+            f"where=\"zone = '{zone}'\") }}}})"
+            for number, call in enumerate(GRIDS)
+        )
+        for place, zone in enumerate(zones)
+    }
+    models["models/sources.yml"] = "sources: [{name: src, tables: [{name: times}]}]"
+    project = make_project(MACROS | models)
+    project.query("create namespace if not exists src")
+    project.query("create table src.times (id int, zone string, at timestamp) using iceberg")
+    times: dict[str, dict[int, datetime]] = {}
+    for zone in zones:
+        days, found = CHANGES[zone], set()
+        for day in days:
+            midnight = oracle.instant(datetime.fromisoformat(day), zone_of(zone))
+            for _ in range(25):
+                found.add(midnight + rng.randint(-90, 50 * 60) * MINUTES)
+                found.add(midnight + rng.randint(0, 10**11) * timedelta(microseconds=1))
+            found |= {midnight, midnight - timedelta(microseconds=1)}
+        times[zone] = dict(enumerate(sorted(found)))
+    rows = [(key, zone, at) for zone, held in times.items() for key, at in held.items()]
+    append(project, "src.times", rows)
+
+    project.run("run")
+
+    compared = 0
+    for place, (zone, held) in enumerate(times.items()):
+        within = zone_of(zone)
+        per_day: dict[Any, None] = {}
+        for at in held.values():
+            first = oracle.day_of(at, within)
+            per_day |= dict.fromkeys(first + n * DAYS for n in range(-8, 2))
+        days = sorted(per_day)
+        runs = [[day] for day in days[:1]]
+        for day in days[1:]:
+            runs[-1].append(day) if day - runs[-1][-1] == DAYS else runs.append([day])
+        got = Counter(
+            tuple(row.values()) for row in project.query(f"select * from dw.grid_{place}")
+        )
+        expected = Counter()
+        for number, (layout, size, *rest) in enumerate(GRIDS.values()):
+            laid = set()
+            for run in runs:
+                whole = [run[0].replace(day=1) + n * DAYS for n in range(-95, 130)]
+                long = isinstance(size, Months) or size > 8 * DAYS
+                laid |= set(layout(whole if long else run, within, size, *rest))
+            for key, at in held.items():
+                for start, end in laid:
+                    if start <= at < end:
+                        expected[number, key, start, end, oracle.day_of(start, within).date()] += 1
+        assert got == expected, (
+            f"{zone}: too many {sorted(got - expected)[:5]}, missing {sorted(expected - got)[:5]}"
+        )
+        compared += len(expected)
+    print(f"{compared} windows of rows compared, 0 differ")
+
+
+# ---- what runs make of late, changed and retracted rows ------------------------------------
+
+CONFIG = (
+    "config(materialized='incremental', incremental_strategy='replace_windows', "
+    "partition_by='window_date')"
+)
+COUNTED = """
+    {{{{ {config} }}}}
+    with
+
+    windowed as (
+        {{{{ {call} }}}}
+    )
+
+    select
+        world, {keys}window_start, window_end, window_date, count(*) as n,
+        count(distinct v) as values_seen, sum({sign}) as net
+    from windowed
+    group by world, {keys}window_start, window_end, window_date
+"""
+NEW_YORK, TEXT_BOUNDS = "zone='America/New_York'", "bounds={'latest': '2027-01-01'}"
+# model -> (macro's call, columns beside the world, what is summed)
+CALLS = {
+    "tumbled": (
+        "tumble(rows=ref('kept'), time='at', size='10 minutes', zone='UTC', where=\"v <> 'z'\")",
+        "", "1",
+    ),
+    "net": (
+        f"tumble(rows=ref('changes'), time='at', size='6 hours', {NEW_YORK})", "", "sign",
+    ),
+    "slid": (
+        f"slide(rows=source('src', 'held'), time='at', size='1 hour', slide='20 minutes', "
+        f"{NEW_YORK})", "", "1",
+    ),
+    "cumulated": (
+        f"cumulate(rows=source('src', 'log'), time='raw_at', size='1 day', step='6 hours', "
+        f"{NEW_YORK}, {TEXT_BOUNDS})", "", "1",
+    ),
+    "sessions": (
+        "session(rows=ref('kept'), time='at', key=['world', 'k'], gap='15 minutes')", "k, ", "1",
+    ),
+    "log_sessions": (
+        f"session(rows=source('src', 'log'), time='raw_at', key=['world', 'k'], "
+        f"gap='40 minutes', {NEW_YORK}, {TEXT_BOUNDS})", "k, ", "1",
+    ),
+}  # fmt: skip
+EVENTS = "world int, id bigint, k int, at timestamp, v string, position bigint, row_kind string"
+FILES = {
+    "models/sources.yml": "sources: [{name: src, tables: [{name: events}, {name: log}, "
+    "{name: held}]}]",
+    "models/kept.sql": """
+        {{ config(materialized='folded', unique_key=['world', 'id'],
+            fold={'sequence': 'position', 'row_kind': 'row_kind', 'tier_runs': 3}) }}
+        select * from {{ new_rows(source('src', 'events')) }}
+    """,
+    # each change as the row that it was before and the one that it is
+    "models/changes.sql": """
+        {{ config(materialized='view', meta={'row_wise': true}) }}
+        select *, if(row_kind in ('+I', '+U'), 1, -1) as sign from {{ source('src', 'events') }}
+    """,
+    "models/refused.sql": f"""
+        {{{{ config(materialized='incremental') }}}}
+        {{{{ window_rejects(rows=new_rows(source('src', 'log')), time='raw_at', {TEXT_BOUNDS}) }}}}
+    """,
+}
+QUICK_CALLS = ("cumulated", "sessions")
+BAD = {
+    None: "event time is null",
+    "yesterday": "event time can't be read",
+    "0001-01-01 00:00:00": "event time lies before 2000-01-01",
+    "2027-01-01T00:00:00Z": "event time lies behind 2027-01-01",
+    "9999-12-31 23:59:59": "event time lies behind 2027-01-01",
+}
+STARTS = [
+    datetime(2026, 3, 8, 4, tzinfo=UTC),  # New York skips an hour at 07:00
+    datetime(2026, 11, 1, 3, tzinfo=UTC),  # and has one twice from 05:00
+    datetime(2026, 5, 31, 20, tzinfo=UTC),
+]
+
+
+def files(names: Iterable[str]) -> dict[str, str]:
+    """The project with these of the models."""
+    models = {}
+    for name in names:
+        call, keys, sign = CALLS[name]
+        models[f"models/{name}.sql"] = COUNTED.format(
+            config=CONFIG, call=call, keys=keys, sign=sign
+        )
+    return MACROS | FILES | models
+
+
+class Histories:
+    """Random histories, side by side by their world."""
+
+    def __init__(
+        self, project: DbtProject, rng: random.Random, worlds: int, names: Iterable[str]
+    ) -> None:
+        self.project, self.rng, self.worlds, self.names = project, rng, worlds, names
+        self.position = 0
+        self.events: list[tuple] = []
+        self.log: list[tuple] = []
+        self.held: dict[tuple, tuple] = {}
+        self.late: list[tuple] = []
+        project.query("create namespace if not exists src")
+        for name, columns in {
+            "events": EVENTS,
+            "held": EVENTS,
+            "log": "world int, k int, raw_at string, v string",
+        }.items():
+            project.query(f"create or replace table src.{name} ({columns}) using iceberg")
+
+    def more(self, share: float) -> None:
+        rng = self.rng
+        events, log = [], []
+        for world in range(self.worlds):
+            if rng.random() >= share:
+                continue
+            for _ in range(rng.choice([0, 1, 2, 5])):
+                self.position += 1
+                at = STARTS[world % len(STARTS)] + rng.randint(0, 300) * MINUTES
+                k, v = rng.choice([None, 1, 1, 1, 2]), rng.choice(["x", "y", "z"])
+                known = at if rng.random() < 0.95 else None
+                kind = rng.choice(["+I", "+U", "+U", "-D"])
+                key = world * 100 + rng.randint(1, 8)
+                events.append((world, key, k, known, v, self.position, kind))
+                text = at.isoformat(sep=rng.choice([" ", "T"]))
+                bad = rng.random() < 0.1
+                log.append((world, k, rng.choice(list(BAD)) if bad else text, v))
+        rng.shuffle(events)
+        kept_back = events[: len(events) // 4]
+        come = events[len(events) // 4 :] + self.late
+        come += rng.sample(self.events, min(len(self.events), 3))  # told again
+        self.late = kept_back
+        for name, rows in {"events": come, "log": log}.items():
+            if rows:
+                append(self.project, f"src.{name}", rows)
+        self.events += come
+        self.log += log
+        self.merge(come)
+
+    def merge(self, come: list[tuple]) -> None:
+        """The same as a batch job would keep it: a table that is merged into."""
+        last = {one[:2]: one for one in come}
+        if not last:
+            return
+        session = own_session(self.project.credentials()).session
+        schema = session.table("src.held").schema
+        session.createDataFrame(list(last.values()), schema).createOrReplaceTempView("come")
+        self.project.query(
+            "merge into src.held using come on held.world = come.world and held.id = come.id "
+            "when matched and come.row_kind = '-D' then delete "
+            "when matched then update set * "
+            "when not matched and come.row_kind <> '-D' then insert *"
+        )
+        for key, one in last.items():
+            if one[-1] == "-D":
+                self.held.pop(key, None)
+            else:
+                self.held[key] = one
+
+    def kept(self) -> list[tuple]:
+        """The rows that the events leave."""
+        last: dict[tuple, tuple] = {}
+        for one in self.events:
+            if one[:2] not in last or one[5] > last[one[:2]][5]:
+                last[one[:2]] = one
+        return [one for one in last.values() if one[-1] in ("+I", "+U")]
+
+    def expected(self) -> dict[str, Counter]:
+        """(world, key.., window) of each row of each model -> rows, values, sum."""
+        new_york = ZoneInfo("America/New_York")
+        days = [
+            oracle.day_of(start, UTC) + n * DAYS for start in sorted(STARTS) for n in range(-1, 2)
+        ]
+        rows = {
+            "tumbled": [(o[0], o[3], o[4], 1) for o in self.kept() if o[4] != "z"],
+            "net": [(o[0], o[3], o[4], 1 if o[-1] in ("+I", "+U") else -1) for o in self.events],
+            "slid": [(o[0], o[3], o[4], 1) for o in self.held.values()],
+            "cumulated": [(o[0], when(o[2]), o[3], 1) for o in self.log],
+        }
+        laid = {
+            "tumbled": oracle.tumbling(days, UTC, 10 * MINUTES),
+            "net": parts(oracle.tumbling, days, new_york, 6 * HOURS),
+            "slid": parts(oracle.sliding, days, new_york, HOURS, 20 * MINUTES),
+            "cumulated": parts(oracle.cumulating, days, new_york, DAYS, 6 * HOURS),
+        }
+        found = {
+            name: tally(
+                ((world, *window), v, sign)
+                for world, at, v, sign in rows[name]
+                if at is not None
+                for window in laid[name]
+                if window[0] <= at < window[1]
+            )
+            for name in rows
+        }
+        of_log = [((o[0], o[1]), when(o[2]), o[3]) for o in self.log]
+        of_kept = [((o[0], o[2]), o[3], o[4]) for o in self.kept()]
+        for name, told, gap in (("sessions", of_kept, 15), ("log_sessions", of_log, 40)):
+            told = [one for one in told if one[1] is not None]
+            all_sessions = oracle.sessions([one[:2] for one in told], gap * MINUTES)
+            found[name] = tally(
+                ((*key, start, end), v, 1)
+                for key, at, v in told
+                for (of_key, start), (end, _) in all_sessions.items()
+                if of_key == key and start <= at <= end - gap * MINUTES
+            )
+        return found
+
+    def compare(self) -> int:
+        compared = 0
+        for name, expected in self.expected().items():
+            if name not in self.names:
+                continue
+            keys = CALLS[name][1]
+            rows = self.project.query(
+                f"select world, {keys}window_start, window_end, n, values_seen, net from dw.{name}"
+            )
+            got = {tuple(row.values())[:-3]: tuple(row.values())[-3:] for row in rows}
+            assert len(got) == len(rows), f"{name} has a window twice"
+            differ = sorted(
+                {one for one in got.keys() | expected.keys() if got.get(one) != expected.get(one)},
+                key=str,
+            )
+            assert not differ, f"{name}: " + "; ".join(
+                f"{one}: got {got.get(one)}, expected {expected.get(one)}" for one in differ[:5]
+            )
+            compared += len(got)
+        told = self.project.query(
+            "select raw_at, reject_reason, count(*) as n from dw.refused group by all"
+        )
+        refused = Counter(one[2] for one in self.log if when(one[2]) is None)
+        assert {(o["raw_at"], o["reject_reason"], o["n"]) for o in told} == {
+            (text, BAD[text], count) for text, count in refused.items()
+        }
+        return compared
+
+
+def when(text: str | None) -> datetime | None:
+    return None if text in BAD else datetime.fromisoformat(text)
+
+
+def parts(layout: Any, days: list[datetime], *rest: Any) -> list:
+    """The same of days that don't follow each other."""
+    found: set = set()
+    for day in days:
+        found |= set(layout([day - DAYS, day], *rest))
+    return sorted(found)
+
+
+def tally(rows: Any) -> dict[tuple, tuple[int, int, int]]:
+    counts: dict[tuple, tuple[int, set, int]] = {}
+    for key, v, sign in rows:
+        n, values, net = counts.get(key, (0, set(), 0))
+        counts[key] = (n + 1, values | {v}, net + sign)
+    return {key: (n, len(values), net) for key, (n, values, net) in counts.items()}
+
+
+def check_histories(
+    project: DbtProject, worlds: int, runs: int, names: Iterable[str] = tuple(CALLS)
+) -> None:
+    histories = Histories(project, rng := seeded(), worlds, names)
+    project.write(files(names))
+    compared = 0
+    for number in range(runs):
+        if number != 1:  # a run without anything new
+            histories.more(1.0 if number == 0 else rng.choice([0.03, 0.3, 0.8]))
+        outcome = project.run("run")
+        compared += histories.compare()
+        if number == 1:
+            messages = [outcome.results[name].message for name in names]
+            assert all("nothing new" in one for one in messages), messages
+    project.run("run", "--full-refresh")
+    compared += histories.compare()
+    print(f"{worlds} histories, {runs} runs, {compared} windows compared, 0 differ")
+
+
+def test_every_run_equals_the_windows_of_all_rows(make_project) -> None:
+    check_histories(make_project({}), worlds=30, runs=3, names=QUICK_CALLS)
+
+
+@pytest.mark.soak
+def test_500_histories_equal_the_windows_of_all_rows(make_project) -> None:
+    worlds = int(os.environ.get("WINDOW_WORLDS", "500"))
+    check_histories(make_project({}), worlds=worlds, runs=int(os.environ.get("WINDOW_RUNS", "8")))
+
+
+# ---- what is wrong, and what it costs ------------------------------------------------------
+
+MONTH = datetime(2026, 3, 1, tzinfo=UTC)
+DAY_BOUNDS = {"earliest": "2000-01-01", "latest": "2100-01-01"}
+# macro, its arguments over those that fit, what is said
+WRONG = [
+    ("tumble", {"size": "7 minutes"}, "a length below an hour must divide it, got '7 minutes'"),
+    ("tumble", {"size": "5 hours"}, "hours must be 1, 2, 3, 4, 6, 8 or 12"),
+    ("tumble", {"size": "5 moons"}, "got '5 moons'"),
+    ("tumble", {"size": "1 day", "zone": "Mars/Base"}, "got 'Mars/Base'"),
+    ("tumble", {"size": "1 day", "rows": 5}, "rows must be a relation"),
+    ("tumble", {"size": "1 day", "bounds": {"since": 1}}, "bounds must be a mapping of"),
+    ("tumble", {"size": "1 day", "bounds": DAY_BOUNDS | {"ahead": "1 day"}}, "need each other"),
+    ("tumble", {"size": "1 day", "bounds": DAY_BOUNDS | {"latest": "soon"}}, "got 'soon'"),
+    ("slide", {"size": "1 hour", "slide": "25 minutes"}, "size must be made of whole slides"),
+    ("slide", {"size": "1 month", "slide": "1 day"}, "size must be made of whole slides"),
+    ("cumulate", {"size": "1 week", "step": "1 hour"}, "one above a day of days or longer steps"),
+    ("session", {"key": "k", "gap": "-5 minutes"}, "gap must be above zero"),
+    ("session", {"key": [], "gap": "5 minutes"}, "key must name the columns"),
+]
+
+
+@pytest.mark.parametrize(("form", "arguments", "said"), WRONG)
+def test_each_mistake_has_its_sentence(form: str, arguments: dict, said: str) -> None:
+    given = {"form": form, "rows": "x", "time": "at", "bounds": DAY_BOUNDS} | arguments
+    with pytest.raises(WindowError, match=re.escape(said)) as told:
+        read_window(given)
+    assert f"Example: {form}(" in str(told.value)
+
+
+def test_a_late_row_reads_and_writes_its_own_windows(make_project) -> None:
+    """A month of 5-minute windows: of a few late rows a day's files are opened and written."""
+    counted = COUNTED.format(
+        config=CONFIG,
+        call="tumble(rows=source('src', 'facts'), time='at', size='5 minutes', zone='UTC')",
+        keys="",
+        sign="1",
+    )
+    project = make_project(
+        MACROS
+        | {
+            "models/sources.yml": "sources: [{name: src, tables: [{name: facts}]}]",
+            "models/counted.sql": counted,
+        }
+    )
+    project.query("create namespace if not exists src")
+    project.query(
+        "create table src.facts (world int, v int, at timestamp) using iceberg "
+        "partitioned by (days(at))"
+    )
+    project.query(
+        "insert into src.facts select 1, cast(id as int), "
+        f"timestamp_seconds({MONTH.timestamp():.0f} + id * 180) from range({30 * 480})"
+    )
+    project.run("run")
+    assert project.column("select count(*) from dw.counted") == [30 * 288]
+    project.query("insert into src.facts values (1, -1, timestamp '2026-03-07 10:02:00')")
+
+    project.run("run")
+
+    assert project.written_partitions("dw.counted") == {"window_date=2026-03-07"}
+    summary = project.summary("dw.counted")
+    assert (summary["deleted-records"], summary["added-records"]) == ("288", "288")
+    (compiled,) = (project.target / "run").rglob("counted.sql")
+    text = (project.target / "compiled").rglob("counted.sql")
+    assert "at between timestamp '2026-03-07 10:00:00' and" in next(text).read_text("utf-8")
+    assert "replace where window_date in (date '2026-03-07')" in compiled.read_text("utf-8")
+    got = project.query(
+        "select n from dw.counted where window_start = timestamp '2026-03-07 10:00'"
+    )
+    assert got == [{"n": 3}]

@@ -1,0 +1,121 @@
+"""Windows of event time in plain Python: the second opinion. It imports nothing of the project.
+
+Windows are laid out one by one over some days, as a calendar on the wall would show them; a time
+belongs to those that hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+Window = tuple[datetime, datetime]
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+MONDAY = datetime(1970, 1, 5)
+
+
+@dataclass(frozen=True)
+class Months:
+    """So many months."""
+
+    count: int
+
+
+Length = timedelta | Months
+
+
+def instant(clock: datetime, zone: tzinfo) -> datetime:
+    """The first instant at which the zone's clock shows it, or passes it by."""
+    return clock.replace(tzinfo=zone, fold=0).astimezone(UTC)
+
+
+def day_of(time: datetime, zone: tzinfo) -> datetime:
+    return time.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+
+
+def later(clock: datetime, length: Length, count: int = 1) -> datetime:
+    if isinstance(length, timedelta):
+        return clock + count * length
+    months = clock.year * 12 + clock.month - 1 + count * length.count
+    return clock.replace(year=months // 12, month=months % 12 + 1)
+
+
+def starts_of(day: datetime, length: Length, weeks: bool = False) -> datetime:
+    """Where the clock stood as the window began that holds a day's midnight."""
+    if isinstance(length, Months):
+        month = (day.month - 1) // length.count * length.count + 1
+        return day.replace(month=month, day=1)
+    anchor = MONDAY if weeks else datetime(1970, 1, 1)
+    return anchor + (day - anchor) // length * length
+
+
+def counted(days: Iterable[datetime], length: timedelta, zone: tzinfo) -> Iterator[Window]:
+    """Windows of up to an hour: each day from its midnight on."""
+    for day in days:
+        start, end = instant(day, zone), instant(day + DAY, zone)
+        while start < end:
+            yield start, min(start + length, end)
+            start += length
+
+
+def by_clock(
+    days: Sequence[datetime], length: Length, zone: tzinfo, weeks: bool = False
+) -> Iterator[tuple[datetime, datetime]]:
+    """Windows of more than an hour, as the clock shows their start and end."""
+    clock = starts_of(days[0], length, weeks)
+    while clock < days[-1] + DAY:
+        yield clock, later(clock, length)
+        clock = later(clock, length)
+
+
+def is_counted(length: Length) -> bool:
+    return isinstance(length, timedelta) and length <= HOUR
+
+
+def tumbling(
+    days: Sequence[datetime], zone: tzinfo, size: Length, weeks: bool = False
+) -> list[Window]:
+    if is_counted(size):
+        return list(counted(days, size, zone))
+    return [
+        (instant(start, zone), instant(end, zone))
+        for start, end in by_clock(days, size, zone, weeks)
+    ]
+
+
+def sliding(days: Sequence[datetime], zone: tzinfo, size: Length, slide: Length) -> list[Window]:
+    """Windows that begin on the days."""
+    if is_counted(slide):
+        return [(start, start + size) for start, _ in counted(days, slide, zone)]
+    parts = size.count // slide.count if isinstance(size, Months) else size // slide
+    return [
+        (instant(start, zone), instant(later(start, slide, parts), zone))
+        for start, _ in by_clock(days, slide, zone)
+    ]
+
+
+def cumulating(days: Sequence[datetime], zone: tzinfo, size: Length, step: Length) -> list[Window]:
+    found = []
+    for start, end in tumbling(days, zone, size):
+        if is_counted(step):
+            ends = {min(one, end) for _, one in counted(days, step, zone) if start < one}
+            ends = {one for one in ends if one <= end} | {end}
+        else:
+            ends = {one for _, one in tumbling([*days, days[-1] + 366 * DAY], zone, step)}
+            ends = {one for one in ends if start < one <= end}
+        found += [(start, one) for one in sorted(ends)]
+    return found
+
+
+def sessions(times: Iterable[tuple[Hashable, datetime]], gap: timedelta) -> dict:
+    """(key, session's start) -> (end, number of rows), of (key, time) of all rows."""
+    found: dict[tuple[Hashable, datetime], tuple[datetime, int]] = {}
+    current: dict[Hashable, datetime] = {}
+    for key, time in sorted(times, key=lambda one: one[1]):
+        start = current.get(key)
+        if start is None or time > found[key, start][0]:
+            start = current[key] = time
+            found[key, start] = (time + gap, 0)
+        found[key, start] = (time + gap, found[key, start][1] + 1)
+    return found
