@@ -207,6 +207,7 @@ JOINED = "macros/joins/repaired_join.sql"
 JOIN_HISTORIES = "tests/adapter/test_joins.py -m 'not soak' -k every_run"
 SESSION = "macros/windows/session.sql"
 WINDOW_HISTORIES = "tests/adapter/test_windows.py -m 'not soak' -k every_run"
+UNSEEN, COPIES = "macros/deduplication/unseen_rows.sql", "tests/adapter/test_key_filters.py -k kept"
 RUN_FAULTS = (
     Fault("as of a day is before it", TO_DATE, "('<=', level.last)", "('<', level.last)", LEVELS),
     Fault(
@@ -393,6 +394,20 @@ RUN_FAULTS = (
         "left anti join {{ touched.view }} as",
         "left anti join (select * from {{ touched.view }} limit 0) as",
         WINDOW_HISTORIES,
+    ),
+    Fault(
+        "the filter's word is taken",
+        UNSEEN,
+        "{%- set seen = adapter.kept_rows(model, 'seen', seen_sql) -%}",
+        "{%- set seen = suspects -%}",
+        COPIES,
+    ),
+    Fault(
+        "rows behind the filter are forgotten",
+        UNSEEN,
+        "{%- if filter.behind %}",
+        "{%- if false %}",
+        COPIES,
     ),
 )
 

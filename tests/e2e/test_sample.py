@@ -110,9 +110,9 @@ def test_the_details_of_orders_are_those_of_their_time(in_one_go: Warehouse) -> 
 
 def test_windows_of_placed_orders_are_those_of_the_servers_orders(in_one_go: Warehouse) -> None:
     """Per 5 minutes to days; no page views have landed: the day's traffic is null."""
-    details, _ = order_details(_sample_lines(), *HIGH_VALUE)
+    details, _ = order_details(sample_lines(), *HIGH_VALUE)
     told_at = {}
-    for line in _sample_lines():
+    for line in sample_lines():
         message = json.loads(line)
         if message.get("table") == "order_info" and "data" in message:
             told_at[message["data"]["order_id"]] = datetime.fromtimestamp(message["ts"], UTC)

@@ -155,6 +155,16 @@ def tumble(rows: Any, time: str, **_: Any) -> str:
 slide = cumulate = session = window_rejects = tumble
 
 
+def unseen_rows(rows: Any, key: Any, order_by: Any, **_: Any) -> str:
+    """Any query of the rows."""
+    return f"select * from {rows}"
+
+
+def key_filter(rows: Any, key: Any, expected_keys: int, false_positive_rate: float = 0.001) -> str:
+    """Any query of the rows."""
+    return f"select * from {rows}"
+
+
 def load_relation(relation: Any) -> Any:
     """There is none."""
     return None

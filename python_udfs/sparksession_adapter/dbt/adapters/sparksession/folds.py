@@ -36,6 +36,7 @@ FUNCTIONS = (
     "last_non_null_value",
     "listagg",
     "collect",
+    "bitmap_or",
 )
 RETRACTING = ("sum", "count", "last_value", "last_non_null_value")  # by themselves
 NETTED = ("max", "min", "collect")  # where they keep the net count of each value
@@ -585,6 +586,8 @@ class Fold(RunLayout):
             return [f"{where}: {one.function} takes a boolean"]
         if one.function == "listagg" and kind != "string":
             return [f"{where}: listagg takes a string"]
+        if one.function == "bitmap_or" and kind != "binary":
+            return [f"{where}: bitmap_or takes a binary, such as of bitmap_construct_agg"]
         if self.tombstone_time == name:
             return [f"{where}: tombstone_time can't be aggregated"]
         return []
@@ -801,7 +804,8 @@ class Fold(RunLayout):
         if one.function in ("sum", "count"):
             kind = "bigint" if one.function == "count" else self._sum_type(name)
             return {name: f"cast(sum({value}) as {kind})"}, {name: value}
-        return {name: f"{one.function}({value})"}, {name: value}
+        function = "bitmap_or_agg" if one.function == "bitmap_or" else one.function
+        return {name: f"{function}({value})"}, {name: value}
 
     def finished(self, rows: str) -> str:
         """Query of the rows that a reader sees, from state rows of which no two have one key.

@@ -47,6 +47,7 @@ from dbt.adapters.sparksession.inputs import (
     periods_predicate,
 )
 from dbt.adapters.sparksession.joins import JoinModels
+from dbt.adapters.sparksession.key_filters import KeyFilters
 from dbt.adapters.sparksession.maintenance import Maintenance
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
@@ -166,6 +167,7 @@ class SparkSessionAdapter(
     ChangeReads,
     JoinModels,
     WindowModels,
+    KeyFilters,
     ColumnRanges,
     Versions,
     Maintenance,
