@@ -341,12 +341,15 @@ class Histories:
         of_kept = [((o[0], o[2]), o[3], o[4]) for o in self.kept()]
         for name, told, gap in (("sessions", of_kept, 15), ("log_sessions", of_log, 40)):
             told = [one for one in told if one[1] is not None]
-            all_sessions = oracle.sessions([one[:2] for one in told], gap * MINUTES)
+            of_keys: dict[tuple, list[tuple]] = {}
+            laid_out = oracle.sessions([one[:2] for one in told], gap * MINUTES)
+            for (key, start), (end, _) in laid_out.items():
+                of_keys.setdefault(key, []).append((start, end))
             found[name] = tally(
                 ((*key, start, end), v, 1)
                 for key, at, v in told
-                for (of_key, start), (end, _) in all_sessions.items()
-                if of_key == key and start <= at <= end - gap * MINUTES
+                for start, end in of_keys[key]
+                if start <= at <= end - gap * MINUTES
             )
         return found
 
