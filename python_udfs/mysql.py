@@ -72,12 +72,19 @@ class Server:
         except Exception as exc:
             raise told(exc, "The server can't be reached") from None
         if self._connection is None:
-            raise ServerError("MYSQL_URL must look like jdbc:mysql://host:port/")
+            raise ServerError("The URL must look like jdbc:mysql://host:port/")
         self.execute(SESSION)
 
     def execute(self, sql: str) -> None:
         try:
             self._connection.createStatement().execute(sql)
+        except Exception as exc:
+            raise told(exc, "The server refused") from None
+
+    def change(self, sql: str) -> int:
+        """Run an insert, update or delete; the rows that the server says it touched."""
+        try:
+            return self._connection.createStatement().executeUpdate(sql)
         except Exception as exc:
             raise told(exc, "The server refused") from None
 
@@ -132,7 +139,7 @@ class Server:
 
 def told(exc: Exception, what: str) -> ServerError:
     """The server's own words; not the connection's settings."""
-    java = getattr(exc, "java_exception", None)
+    java = getattr(exc, "java_exception", None) or getattr(exc, "_origin", None)
     while java is not None and java.getCause() is not None:
         java = java.getCause()
     return ServerError(f"{what}: {java.getMessage() if java is not None else exc}")

@@ -1,7 +1,7 @@
 {#
-    Runs at the end of every command that writes: publishes a version where everything passed, and
-    lets others write. With a `problem` it fails and says it; by then everything is saved, but not
-    published.
+    Runs at the end of every command that writes: publishes a version where everything passed, lets
+    the stores that PUBLISH_TARGETS names hold the newest one, and lets others write. With a
+    `problem` it fails and says it; by then everything is saved, but not published.
 #}
 {% macro end_run(results, problem=none) %}
     {% if not execute or flags.WHICH not in writing_commands() %}
@@ -11,6 +11,11 @@
         {% do _tell_version(
             adapter.publish(results, context, var('hold_back', false))
         ) %}
+        {% set stores = adapter.publish_after_build(context) %}
+        {% for line in stores.lines %}
+            {% do print(line) %}
+        {% endfor %}
+        {% set problem = stores.problem %}
     {% endif %}
     {% do adapter.give_back_lease(results) %}
     {% if problem %}

@@ -117,41 +117,58 @@ class MysqlServer:
 
     def __init__(self, folder: Path, server: Path, client: Path) -> None:
         [self.port] = free_ports(1)
-        self._folder = folder
+        self._folder, self._server = folder, server
         for name in ("tmp", "binlog"):
             (folder / name).mkdir()
-        # the package keeps it writable for nobody but its owner
-        shutil.copytree(server / "data" / "mysql", folder / "data")
-        (folder / "data" / "auto.cnf").unlink(missing_ok=True)
+        self._make_data()
         users = folder / "users.sql"
         users.write_text(
             f"grant all on *.* to '{USER}'@'127.0.0.1' identified by '{PASSWORD}' "
             "with grant option;\n"
         )
-        with (folder / "mysqld.log").open("w") as printed:
+        self._printed = (folder / "client.log").open("w")
+        self._gateway, _ = start_jvm(str(client), ["-Xmx128m"], self._printed)
+        self.start()
+
+    def start(self) -> None:
+        """Start the server; after `kill` on the data and the port that it had."""
+        folder = self._folder
+        with (folder / "mysqld.log").open("a") as printed:
             self._process = subprocess.Popen(
                 [
-                    server / "mysqld",
-                    *OPTIONS.split(),
+                    *self._command(),
                     *(["--user=root"] if os.getuid() == 0 else []),  # else it refuses to
-                    f"--basedir={server}",
-                    f"--lc-messages-dir={server / 'share'}",
                     f"--datadir={folder / 'data'}",
                     f"--tmpdir={folder / 'tmp'}",
                     f"--socket={folder / 'sock'}",
                     f"--log-bin={folder / 'binlog' / 'bin'}",
                     f"--port={self.port}",
-                    f"--init-file={users}",
+                    f"--init-file={folder / 'users.sql'}",
                 ],
-                env={**os.environ, "LD_LIBRARY_PATH": str(server)},
+                env={**os.environ, "LD_LIBRARY_PATH": str(self._libraries())},
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
             )
-        self._printed = (folder / "client.log").open("w")
-        self._gateway, _ = start_jvm(str(client), ["-Xmx128m"], self._printed)
-        self._clients: list[MysqlClient] = []
         self._wait()
+
+    def kill(self) -> None:
+        """End the server as kill -9 does."""
+        self._process.kill()
+        self._process.wait()
+
+    def _make_data(self) -> None:
+        # the package keeps it writable for nobody but its owner
+        shutil.copytree(self._server / "data" / "mysql", self._folder / "data")
+        (self._folder / "data" / "auto.cnf").unlink(missing_ok=True)
+
+    def _command(self) -> list[str | Path]:
+        share = self._server / "share"
+        own = [f"--basedir={self._server}", f"--lc-messages-dir={share}"]
+        return [self._server / "mysqld", *OPTIONS.split(), *own]
+
+    def _libraries(self) -> Path:
+        return self._server
 
     def _wait(self) -> None:
         deadline = time.monotonic() + START_SECONDS
@@ -208,6 +225,40 @@ class MysqlServer:
             self._process.wait()
         self._gateway.shutdown()
         self._printed.close()
+
+
+def mariadb_folder() -> Path | None:
+    """Folder of a MariaDB server (`sbin`, `bin`, `share`, `lib`): mariadb/usr in CDC_LAB, else
+    the system's own."""
+    installed = Path("/usr")
+    found = lab_folder("mariadb", "usr", holds="sbin/mariadbd")
+    return found or (installed if (installed / "sbin" / "mariadbd").is_file() else None)
+
+
+class MariadbServer(MysqlServer):
+    """The same of MariaDB; `server`: see `mariadb_folder`."""
+
+    def _make_data(self) -> None:
+        subprocess.run(
+            [
+                self._server / "bin" / "mariadb-install-db",
+                "--no-defaults",
+                f"--basedir={self._server}",
+                f"--datadir={self._folder / 'data'}",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+            ],
+            env={**os.environ, "LD_LIBRARY_PATH": str(self._libraries())},
+            capture_output=True,
+            check=True,
+        )
+
+    def _command(self) -> list[str | Path]:
+        options = [one for one in OPTIONS.split() if "defaults-for" not in one]
+        return [self._server / "sbin" / "mariadbd", *options, f"--basedir={self._server}"]
+
+    def _libraries(self) -> Path:
+        return next((self._server / "lib").glob("*-linux-gnu"), self._server)
 
 
 def rows_of(client: MysqlClient, table: str, kinds: dict[str, str]) -> list[dict[str, Any]]:

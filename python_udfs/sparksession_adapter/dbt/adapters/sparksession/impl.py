@@ -50,6 +50,7 @@ from dbt.adapters.sparksession.joins import JoinModels
 from dbt.adapters.sparksession.key_filters import KeyFilters
 from dbt.adapters.sparksession.maintenance import Maintenance
 from dbt.adapters.sparksession.progress import Progress
+from dbt.adapters.sparksession.publications import Publications
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
 from dbt.adapters.sparksession.ranges import ColumnRanges
 from dbt.adapters.sparksession.session import own_session
@@ -171,6 +172,7 @@ class SparkSessionAdapter(
     ColumnRanges,
     Versions,
     Maintenance,
+    Publications,
     SparkAdapter,
 ):
     Relation = SparkSessionRelation

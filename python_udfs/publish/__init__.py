@@ -1,0 +1,68 @@
+"""Stores outside that published versions go to.
+
+    PUBLISH_TARGETS            <name>=<kind>, comma separated; kinds: see KINDS. Without it nothing
+                               is published
+    PUBLISH_<NAME>_URL         where the target is; what it looks like its module says
+    PUBLISH_<NAME>_USER, PUBLISH_<NAME>_PASSWORD, PUBLISH_<NAME>_OPTIONS   as its module says
+
+They are read here alone, so that no dbt file, log or compiled text has them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.sparksession.publications import PublishError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KINDS = ("mysql",)
+ENTRY = re.compile(r"([a-z][a-z0-9_]*)=([a-z]+)")
+
+
+def targets() -> dict[str, str]:
+    """Name -> kind of the targets that PUBLISH_TARGETS names.
+
+    Raises:
+        PublishError: it says something else.
+    """
+    given = [one.strip() for one in os.environ.get("PUBLISH_TARGETS", "").split(",") if one.strip()]
+    found = {}
+    for entry in given:
+        match = ENTRY.fullmatch(entry)
+        if match is None or match[2] not in KINDS:
+            raise PublishError(
+                f"PUBLISH_TARGETS must be <name>=<kind>, comma separated, with a kind of "
+                f"{', '.join(KINDS)}; got {entry!r}. Example: PUBLISH_TARGETS=serving=mysql"
+            )
+        found[match[1]] = match[2]
+    return found
+
+
+def setting(target: str, name: str, default: str | None = None) -> str:
+    """The environment variable PUBLISH_<TARGET>_<NAME>.
+
+    Raises:
+        PublishError: it isn't set and has no default.
+    """
+    variable = f"PUBLISH_{target.upper()}_{name}"
+    value = os.environ.get(variable) or default
+    if value is None:
+        raise PublishError(f"{variable} isn't set")
+    return value
+
+
+def open_store(session: SparkSession, target: str) -> Any:
+    """The target, open; see Store of the adapter's publications.py.
+
+    Raises:
+        PublishError: it can't be reached, or refuses.
+    """
+    if not hasattr(session, "_jsparkSession"):
+        raise PublishError("it is published to by a Spark in this process; unset SPARK_REMOTE")
+    module = importlib.import_module(f"{__name__}.{targets()[target]}")
+    return module.open_store(session, target)

@@ -1,0 +1,113 @@
+"""What exposures and the environment say of publishing, and how it is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dbt.adapters.sparksession.publications import (
+    Held,
+    PublishError,
+    key_text,
+    publication_of,
+    row_key,
+)
+from dbt_common.exceptions import CompilationError
+
+from python_udfs.publish import mysql, targets
+
+NODES = {
+    "model.p.days": {
+        "name": "days",
+        "resource_type": "model",
+        "config": {"unique_key": ["day", "user_id"]},
+    },
+    "model.p.total": {"name": "total", "resource_type": "model", "config": {}},
+}
+
+
+def exposure(publish: Any, *models: str) -> dict[str, Any]:
+    return {
+        "name": "shown",
+        "config": {"meta": {"publish": publish}},
+        "depends_on": {"nodes": list(models or ("model.p.days",))},
+    }
+
+
+def test_a_publication_takes_name_and_key_from_its_model() -> None:
+    found = publication_of(exposure({"target": "serving"}), NODES)
+    assert found is not None
+    assert (found.table, found.key, found.mode) == ("days", ("day", "user_id"), "")
+    assert publication_of(exposure(None), NODES) is None
+
+
+@pytest.mark.parametrize(
+    ("publish", "models", "said"),
+    [
+        ("serving", (), "publish must be a mapping, got 'serving'"),
+        ({"target": "Serving!"}, (), "target must be a lower case name, got 'Serving!'"),
+        ({"target": "a", "tabel": "x"}, (), "unknown key tabel"),
+        ({"target": "a"}, ("model.p.total",), "it needs the key"),
+        ({"target": "a"}, ("model.p.days", "model.p.total"), "depend on one model, got 2"),
+        ({"target": "a", "types": ["x"]}, (), "types must be a mapping"),
+    ],
+)
+def test_what_is_wrong_with_a_publication_is_said(
+    publish: Any, models: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(CompilationError, match="exposure shown: ") as caught:
+        publication_of(exposure(publish, *models), NODES)
+    assert said in str(caught.value)
+
+
+def test_targets_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PUBLISH_TARGETS", raising=False)
+    assert targets() == {}
+    monkeypatch.setenv("PUBLISH_TARGETS", "serving=mysql, shop=mysql")
+    assert targets() == {"serving": "mysql", "shop": "mysql"}
+    monkeypatch.setenv("PUBLISH_TARGETS", "serving=oracle")
+    with pytest.raises(PublishError, match="a kind of mysql; got 'serving=or"):
+        targets()
+
+
+def test_keys_have_types_whose_texts_are_exact() -> None:
+    assert key_text("at", "timestamp") == "cast(unix_micros(`at`) as string)"
+    assert key_text("x", "double") is None
+    with pytest.raises(ValueError, match=r"columns of a key: x \(double\)"):
+        row_key(["x"], {"x": "double"})
+    with pytest.raises(ValueError, match="no column y"):
+        row_key(["y"], {"x": "int"})
+
+
+def test_a_version_that_was_begun_and_not_finished_is_half() -> None:
+    assert Held(1, "a", 2, "b").is_half
+    assert not Held(2, "b", 2, "b").is_half
+    assert not Held(2, "b").is_half
+
+
+def test_types_of_the_stores() -> None:
+    kinds = {"id": "decimal(20,0)", "name": "string", "paid": "boolean", "at": "timestamp"}
+    assert mysql.column_types(kinds, {"id": "bigint unsigned", "name": "varchar(30)"}) == {
+        "id": "bigint unsigned",
+        "name": "varchar(30)",
+        "paid": "tinyint",
+        "at": "datetime(6)",
+    }
+    for store in (mysql,):
+        with pytest.raises(PublishError) as caught:
+            store.column_types({"x": "interval day"}, {"y": "text; drop table x"})
+        said = str(caught.value)
+        assert "types names y, which the rows lack" in said
+        assert "has no type for column x (interval day)" in said
+
+
+def test_differences_of_a_table_are_named() -> None:
+    wanted = {"id": "bigint", "name": "varchar(30)"}
+    same = {"row_key": "binary(32)", "id": "bigint(20)", "name": "varchar(30)"}
+    assert mysql.differences(wanted, same) == []
+    assert mysql.differences(wanted, {"id": "int(11)", "more": "int"}) == [
+        "column row_key is missing",
+        "column name is missing",
+        "column more is not the model's",
+        "column id is int(11), not bigint",
+    ]
