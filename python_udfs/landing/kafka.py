@@ -181,7 +181,7 @@ def broker_topics(session: SparkSession, source: KafkaSource) -> dict[str, Broke
             raise
         raise ConnectionError(
             f"Kafka at {source.servers} did not tell its offsets within {timeout / 1000:g} s: "
-            f"{_reason(exc.java_exception, options)}. Check KAFKA_SERVERS, and in {OPTIONS} "
+            f"{reason_of(exc.java_exception, options)}. Check KAFKA_SERVERS, and in {OPTIONS} "
             "what the broker asks for (security.protocol, sasl.*, ssl.*)."
         ) from None
     finally:
@@ -221,7 +221,7 @@ def _fitting(source: KafkaSource, there: set[str]) -> list[str]:
     return sorted(names)
 
 
-def _reason(error: Any, options: dict[str, str]) -> str:
+def reason_of(error: Any, options: dict[str, str]) -> str:
     """The innermost cause of a Java error in its own words, without any part of a secret."""
     while error.getCause() is not None:
         error = error.getCause()

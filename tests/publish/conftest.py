@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.child import Child, child_process
+from tests.support.kafka_broker import KafkaBroker, kafka_lib
 from tests.support.mysql_server import (
     MariadbServer,
     MysqlServer,
@@ -33,6 +34,16 @@ def mysql(
             f"no {request.param} server, or CDC_LAB names no folder with mysql-connector/lib"
         )
     started = make(tmp_path_factory.mktemp(request.param), folder, client)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    lib = kafka_lib()
+    if lib is None:
+        pytest.skip("CDC_LAB names no folder that holds a Kafka broker's jars in kafka/lib")
+    started = KafkaBroker(tmp_path_factory.mktemp("broker"), lib)
     yield started
     started.stop()
 

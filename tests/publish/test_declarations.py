@@ -63,10 +63,10 @@ def test_what_is_wrong_with_a_publication_is_said(
 def test_targets_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PUBLISH_TARGETS", raising=False)
     assert targets() == {}
-    monkeypatch.setenv("PUBLISH_TARGETS", "serving=mysql, shop=mysql")
-    assert targets() == {"serving": "mysql", "shop": "mysql"}
+    monkeypatch.setenv("PUBLISH_TARGETS", "serving=mysql, stream=kafka")
+    assert targets() == {"serving": "mysql", "stream": "kafka"}
     monkeypatch.setenv("PUBLISH_TARGETS", "serving=oracle")
-    with pytest.raises(PublishError, match="a kind of mysql; got 'serving=or"):
+    with pytest.raises(PublishError, match="a kind of mysql, kafka; got 'serving=or"):
         targets()
 
 

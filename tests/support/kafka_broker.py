@@ -188,6 +188,31 @@ class KafkaBroker:
             producer.commitTransaction() if transaction else producer.abortTransaction()
         producer.close()
 
+    def read(self, topic: str, partitions: int) -> list[tuple[int, int, Message, dict[str, bytes]]]:
+        """(partition, offset, message, headers) of all messages, each partition in its order."""
+        reader = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        options = {
+            "bootstrap.servers": self.servers,
+            "key.deserializer": reader,
+            "value.deserializer": reader,
+        }
+        consumer = self.kafka.clients.consumer.KafkaConsumer(options)
+        places = [self.kafka.common.TopicPartition(topic, one) for one in range(partitions)]
+        consumer.assign(places)
+        consumer.seekToBeginning(places)
+        ends, found = self.ends(topic, partitions), []
+        while any(consumer.position(place) < end for place, end in zip(places, ends, strict=True)):
+            records = consumer.poll(self._jvm.java.time.Duration.ofMillis(500)).iterator()
+            while records.hasNext():
+                record = records.next()
+                key, value = (
+                    None if one is None else bytes(one) for one in (record.key(), record.value())
+                )
+                headers = {one.key(): bytes(one.value()) for one in record.headers().toArray()}
+                found.append((record.partition(), record.offset(), (key, value), headers))
+        consumer.close()
+        return found
+
     def _short(self, value: int) -> Any:
         return self._jvm.java.lang.Short.valueOf(str(value))
 
