@@ -14,7 +14,7 @@ from dbt.adapters.sparksession.publications import (
 )
 from dbt_common.exceptions import CompilationError
 
-from python_udfs.publish import mysql, targets
+from python_udfs.publish import clickhouse, mysql, targets
 
 NODES = {
     "model.p.days": {
@@ -66,7 +66,7 @@ def test_targets_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PUBLISH_TARGETS", "serving=mysql, stream=kafka")
     assert targets() == {"serving": "mysql", "stream": "kafka"}
     monkeypatch.setenv("PUBLISH_TARGETS", "serving=oracle")
-    with pytest.raises(PublishError, match="a kind of mysql, kafka; got 'serving=or"):
+    with pytest.raises(PublishError, match="a kind of mysql, kafka, clickhouse; got 'serving=or"):
         targets()
 
 
@@ -93,7 +93,13 @@ def test_types_of_the_stores() -> None:
         "paid": "tinyint",
         "at": "datetime(6)",
     }
-    for store in (mysql,):
+    assert clickhouse.column_types(kinds, {"id": "UInt64"}) == {
+        "id": "Nullable(UInt64)",
+        "name": "Nullable(String)",
+        "paid": "Nullable(Bool)",
+        "at": "Nullable(DateTime64(6, 'UTC'))",
+    }
+    for store in (mysql, clickhouse):
         with pytest.raises(PublishError) as caught:
             store.column_types({"x": "interval day"}, {"y": "text; drop table x"})
         said = str(caught.value)
