@@ -182,12 +182,13 @@ def test_a_store_that_is_another_or_refuses_says_so_in_one_sentence(
     assert set(serving.versions().values()) == {1}
     serving.client.execute("drop table entries")
     assert "table user_status differs from the model: column n is int" in problem()
-    serving.client.execute("alter table user_status modify n bigint null, add unique key u (n)")
+    serving.client.execute(
+        "alter table user_status modify n bigint null, add unique key u (row_key, n)"
+    )
     assert "it has a unique key u" in problem()
     serving.client.execute("alter table user_status drop key u")
 
-    # a value that its column can't hold
-    serving.client.execute("alter table user_status modify n bigint null")
+    # servers that can't be reached, and users who may not
     assert "can't be reached" in problem(PUBLISH_SERVING_URL="jdbc:mysql://127.0.0.1:1/serving")
     assert "Access denied" in problem(PUBLISH_SERVING_PASSWORD="not-the-password")
     assert "PUBLISH_SERVING_URL must look like" in problem(PUBLISH_SERVING_URL="serving")
