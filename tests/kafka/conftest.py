@@ -14,18 +14,13 @@ import pytest
 from dbt.adapters.sparksession.session import application
 
 from tests.support.dbt_project import Outcome, event_log
-from tests.support.kafka_broker import KafkaBroker, kafka_lib
+from tests.support.kafka_broker import KafkaBroker, running_broker
 from tests.support.warehouse import Warehouse
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    lib = kafka_lib()
-    if lib is None:
-        pytest.skip("CDC_LAB names no folder that holds a Kafka broker's jars in kafka/lib")
-    started = KafkaBroker(tmp_path_factory.mktemp("broker"), lib)
-    yield started
-    started.stop()
+    yield from running_broker(tmp_path_factory)
 
 
 class ChildWarehouse:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.child import Child, child_process
-from tests.support.kafka_broker import KafkaBroker, kafka_lib
+from tests.support.kafka_broker import KafkaBroker, running_broker
 from tests.support.mysql_server import (
     MariadbServer,
     MysqlServer,
@@ -40,12 +40,7 @@ def mysql(
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    lib = kafka_lib()
-    if lib is None:
-        pytest.skip("CDC_LAB names no folder that holds a Kafka broker's jars in kafka/lib")
-    started = KafkaBroker(tmp_path_factory.mktemp("broker"), lib)
-    yield started
-    started.stop()
+    yield from running_broker(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

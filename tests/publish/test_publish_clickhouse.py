@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import random
 import re
 import subprocess
@@ -18,6 +17,8 @@ import pytest
 from tests.support.child import Child, ChildProject
 from tests.support.dbt_project import DbtProject
 from tests.support.published import (
+    KILLS,
+    SEED,
     Source,
     build_without_publishing,
     expected,
@@ -27,8 +28,6 @@ from tests.support.published import (
     tables,
 )
 
-SEED = int(os.environ.get("PUBLISH_SEED", random.randrange(10**6)))
-KILLS = int(os.environ.get("PUBLISH_KILLS", "2"))
 # one process at a time may have the folder, so it is asked by one that ends
 ASK = """
 import json, sys

@@ -16,6 +16,8 @@ from tests.support.child import Child, ChildProject
 from tests.support.dbt_project import DbtProject
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.published import (
+    KILLS,
+    SEED,
     Source,
     build_without_publishing,
     expected,
@@ -25,8 +27,6 @@ from tests.support.published import (
     tables,
 )
 
-SEED = int(os.environ.get("PUBLISH_SEED", random.randrange(10**6)))
-KILLS = int(os.environ.get("PUBLISH_KILLS", "2"))
 VERSIONS = "published_version"
 numbers = itertools.count(1)
 Rows = dict[bytes, tuple]

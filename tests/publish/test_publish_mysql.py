@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import threading
 import time
@@ -23,6 +22,8 @@ from tests.support.mysql_server import (
     mysql_client,
 )
 from tests.support.published import (
+    KILLS,
+    SEED,
     Source,
     build_without_publishing,
     expected,
@@ -32,8 +33,6 @@ from tests.support.published import (
     tables,
 )
 
-SEED = int(os.environ.get("PUBLISH_SEED", random.randrange(10**6)))
-KILLS = int(os.environ.get("PUBLISH_KILLS", "2"))
 numbers = itertools.count(1)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from py4j.java_gateway import JavaMember
 from py4j.protocol import STATIC_PREFIX, Py4JError
 
@@ -224,3 +225,13 @@ def login(password: str = PASSWORD) -> dict[str, str]:
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": f'{LOGIN} username="reader" password="{password}";',
     }
+
+
+def running_broker(folders: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker, for a fixture: it is stopped at the end."""
+    lib = kafka_lib()
+    if lib is None:
+        pytest.skip("CDC_LAB names no folder that holds a Kafka broker's jars in kafka/lib")
+    started = KafkaBroker(folders.mktemp("broker"), lib)
+    yield started
+    started.stop()

@@ -18,6 +18,8 @@ from tests.support.child import ChildProject
 from tests.support.dbt_project import REPO, DbtProject
 from tests.support.small_warehouse import PROJECT
 
+SEED = int(os.environ.get("PUBLISH_SEED", random.randrange(10**6)))
+KILLS = int(os.environ.get("PUBLISH_KILLS", "2"))
 EXPOSURE = """
           - name: {name}
             type: application
