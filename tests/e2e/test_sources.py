@@ -31,8 +31,8 @@ def test_the_counts_through_canal_with_a_gap_that_a_batch_fills(tmp_path: Path) 
     # more than what was missing: the rest is known by its place in the topic
     warehouse.land_lines(lines[7_000:20_000], 7_000, topic="canal", batch="again")
     both = CANAL | {"batches": ["live", "again"]}
-    warehouse.run("run", "--select", "ods_binlog", vars=CANAL)
-    batches = "select distinct batch_id from dw.ods_binlog"
+    warehouse.run("run", "--select", "+ods_shop__order_info", vars=CANAL)
+    batches = "select distinct batch_id from dw.ods_shop__order_info"
     assert warehouse.column(batches) == ["live"], "the batch is read only when it is named"
     views = [f"+{name}" for name in latest.VIEWS.values()]
     warehouse.run("run", "--select", "+dws_trade__user_status_td", *views, vars=both)
