@@ -38,6 +38,7 @@ SMALL_SPARK = {
 NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
 # their manifest.json and run_results.json take a quarter of a small run
 COMMANDS_WITH_ARTIFACTS = ("build", "run", "seed", "snapshot", "test")
+_parsed_before: dict[str, bytes] = {}  # vars -> dbt's own file
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class DbtProject:
         """
         printed = io.StringIO()
         without = ["--no-write-json"] if args[0] in COMMANDS_WITH_ARTIFACTS else []
-        with self._environment(), contextlib.redirect_stdout(printed):
+        with self._environment(), self._parsed(vars), contextlib.redirect_stdout(printed):
             done = dbtRunner().invoke([*args, *self._options(vars), *without])
         outcome = Outcome(
             ok=done.success,
@@ -224,6 +225,18 @@ class DbtProject:
     def _options(self, vars: dict[str, Any] | None) -> list[str]:
         options = ["--project-dir", str(self.root), "--profiles-dir", str(self.profiles)]
         return [*options, "--no-use-colors", *(["--vars", yaml.safe_dump(vars)] if vars else [])]
+
+    @contextlib.contextmanager
+    def _parsed(self, vars: dict[str, Any] | None) -> Iterator[None]:
+        """Within it dbt finds what it parsed of the repository with these vars, for whatever
+        warehouse: it parses anew what changed since, not all."""
+        parsed, key = self.target / "partial_parse.msgpack", yaml.safe_dump(vars)
+        if self.root == REPO and key in _parsed_before:
+            self.target.mkdir(parents=True, exist_ok=True)
+            parsed.write_bytes(_parsed_before[key])
+        yield
+        if self.root == REPO and parsed.is_file():
+            _parsed_before[key] = parsed.read_bytes()
 
     @contextlib.contextmanager
     def _environment(self) -> Iterator[None]:

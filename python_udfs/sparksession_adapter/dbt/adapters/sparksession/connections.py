@@ -67,7 +67,8 @@ class SparkSessionCredentials(SparkCredentials):
         return self.warehouse
 
     def _connection_keys(self) -> tuple[str, ...]:
-        return ("schema", "catalog", "warehouse")
+        # where one of these changes dbt parses the whole project anew: the folder changes nothing
+        return ("schema", "catalog")
 
     def path(self, name: str) -> str:
         """`name` as an absolute path; a relative one counts from the project's folder."""
