@@ -38,7 +38,7 @@ SMALL_SPARK = {
 NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
 # their manifest.json and run_results.json take a quarter of a small run
 COMMANDS_WITH_ARTIFACTS = ("build", "run", "seed", "snapshot", "test")
-_parsed_before: dict[str, bytes] = {}  # vars -> dbt's own file
+_parsed_before: dict[tuple[str, str], bytes] = {}  # settings and vars -> dbt's own file
 
 
 @dataclass(frozen=True)
@@ -228,14 +228,16 @@ class DbtProject:
 
     @contextlib.contextmanager
     def _parsed(self, vars: dict[str, Any] | None) -> Iterator[None]:
-        """Within it dbt finds what it parsed of the repository with these vars, for whatever
-        warehouse: it parses anew what changed since, not all."""
-        parsed, key = self.target / "partial_parse.msgpack", yaml.safe_dump(vars)
-        if self.root == REPO and key in _parsed_before:
+        """Within it dbt finds what it parsed before of a project like this, in whatever folder:
+        it parses anew what is another there, not the macros of its own packages as well."""
+        parsed = self.target / "partial_parse.msgpack"
+        settings = (self.root / "dbt_project.yml").read_text(encoding="utf-8")
+        key = settings, yaml.safe_dump(vars)
+        if key in _parsed_before:
             self.target.mkdir(parents=True, exist_ok=True)
             parsed.write_bytes(_parsed_before[key])
         yield
-        if self.root == REPO and parsed.is_file():
+        if parsed.is_file():
             _parsed_before[key] = parsed.read_bytes()
 
     @contextlib.contextmanager
