@@ -396,6 +396,13 @@ RUN_FAULTS = (
         WINDOW_HISTORIES,
     ),
     Fault(
+        "a change of nothing that is told is told",
+        "macros/streams/upsert_stream.sql",
+        "not (old_row <=> new_row)",
+        "true",
+        "tests/adapter/test_streams.py -m 'not soak' -k told_once",
+    ),
+    Fault(
         "the filter's word is taken",
         UNSEEN,
         "{%- set seen = adapter.kept_rows(model, 'seen', seen_sql) -%}",

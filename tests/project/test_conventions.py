@@ -37,7 +37,7 @@ MAY_READ = {
 }
 READERS = "as_read_by|pinned|new_rows|new_changes|runs_of|changed_partitions|closed_periods"
 # macros that read what they are given themselves
-READING = "tumble|slide|cumulate|session|window_rejects|key_filter"
+READING = "tumble|slide|cumulate|session|window_rejects|upsert_stream|append_stream|key_filter"
 
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:work/|root/|home/\w+/|tmp/bash)")
 REGISTRY = re.compile(

@@ -155,6 +155,14 @@ def tumble(rows: Any, time: str, **_: Any) -> str:
 slide = cumulate = session = window_rejects = tumble
 
 
+def upsert_stream(rows: Any, key: Any, columns: Any, sequence: Any = None) -> str:
+    """Any query of the rows."""
+    return f"select * from {rows}"
+
+
+append_stream = upsert_stream
+
+
 def unseen_rows(rows: Any, key: Any, order_by: Any, **_: Any) -> str:
     """Any query of the rows."""
     return f"select * from {rows}"

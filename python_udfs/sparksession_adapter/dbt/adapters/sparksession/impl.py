@@ -55,6 +55,7 @@ from dbt.adapters.sparksession.python_models import SessionJobHelper, result_vie
 from dbt.adapters.sparksession.ranges import ColumnRanges
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, History, Snapshot
+from dbt.adapters.sparksession.streams import StreamModels
 from dbt.adapters.sparksession.transforms import Transform
 from dbt.adapters.sparksession.versions import Versions
 from dbt.adapters.sparksession.windows import WindowModels
@@ -168,6 +169,7 @@ class SparkSessionAdapter(
     ChangeReads,
     JoinModels,
     WindowModels,
+    StreamModels,
     KeyFilters,
     ColumnRanges,
     Versions,

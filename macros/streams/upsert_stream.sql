@@ -1,0 +1,177 @@
+{#
+    What changed in a relation, for a consumer that upserts by key: the row that a key has now, or a
+    tombstone (row_kind -D, all but the key null) once it has none. A -U is told by the +U that
+    follows it; a row that changed its key by a tombstone of the old one.
+
+        changes    +I 1 a   -U 1 a   +U 1 b   -U 2 c   +U 3 c   -D 4 d
+        stream                       +U 1 b   -D 2     +I 3 c   -D 4
+
+    Two lines are a model:
+
+        {{ config(materialized='incremental', incremental_strategy='append') }}
+        {{ upsert_stream(rows=ref('x'), key='user_id', columns=['order_count']) }}
+
+    The relation is a state, each key once (a table, a folded model): each run adds what its keys
+    came to since the last one, each once, and nothing where no named column changed. change_number
+    grows with every commit. So the rows of the highest change_number of each key are the relation,
+    in any order and if they come twice.
+
+    Or it is a stream of retract rows, of which `sequence` names the columns that order the changes
+    of a key: the last change counts, one that comes late behind it or again is left out. Then the
+    rows of the highest sequence are the state.
+
+    Where the changes can't be told any more, since a snapshot is gone, the relation is compared
+    with what the stream said last. A full refresh begins a new stream, without tombstones of keys
+    that are gone.
+
+    Cost of a run: what changed; of a stream of retract rows also the model's own rows of these
+    keys, by ranges of the key.
+#}
+{% macro upsert_stream(rows, key, columns, sequence=none) -%}
+    {{- _streamed({
+        'form': 'upsert_stream',
+        'rows': rows,
+        'key': key,
+        'columns': columns,
+        'sequence': sequence,
+    }) -}}
+{%- endmacro %}
+
+{% macro _streamed(given) -%}
+    {%- if execute -%}
+        {%- set stream = adapter.declared_stream(model, given, graph) -%}
+        {%- set adds = not given.rows.is_cte and is_incremental() -%}
+        {%- set number = adapter.announce_changes(model) -%}
+        {%- set all_rows = pinned(given.rows) -%}
+        {%- set changes = new_changes(given.rows, by=stream.key | list) -%}
+        {%- if stream.sequence -%}
+            {{- _ordered_changes(stream, changes, number, adds) -}}
+        {%- else -%}
+            {%- if adds and adapter.reads_whole(model) -%}
+                {%- set changes = _changes_since_told(stream, all_rows) -%}
+            {%- endif -%}
+            {{- _net_changes_of_keys(stream, changes, number) -}}
+        {%- endif -%}
+    {%- endif -%}
+{%- endmacro %}
+
+{# Of each key what it was before its changes and what it is after them, where these differ. #}
+{% macro _net_changes_of_keys(stream, changes, number) -%}
+    {%- set image = 'struct(' ~ stream.told | join(', ') ~ ')' -%}
+    select
+        {%- for name in stream.told %}
+        {{ name if name in stream.key else 'new_row.' ~ name ~ ' as ' ~ name }},
+        {%- endfor %}
+        case
+            when new_row is null then '-D'
+            when old_row is null then '+I'
+            else '+U'
+        end as row_kind,
+        {{ number }}L as change_number
+    from (
+        select
+            {{ stream.key | join(', ') }},
+            max({{ image }}) filter (where row_kind in ('-U', '-D')) as old_row,
+            max({{ image }}) filter (where row_kind in ('+I', '+U')) as new_row
+        from {{ changes }} as changes
+        group by {{ stream.key | join(', ') }}
+    ) as changed_keys
+    where
+        not (old_row <=> new_row)
+        {%- if not stream.keeps_removed %}
+        and new_row is not null
+        {%- endif %}
+{%- endmacro %}
+
+{# All rows as they are, against what the stream said last of each key. #}
+{% macro _changes_since_told(stream, all_rows) -%}
+    (
+        select {{ stream.told | join(', ') }}, '+I' as row_kind
+        from {{ all_rows }}
+        union all
+        select last_row.*
+        from (
+            select
+                max_by(
+                    struct({{ stream.told | join(', ') }}, '-U' as row_kind), change_number
+                ) as last_row,
+                max_by(row_kind, change_number) as last_kind
+            from {{ this }}
+            group by {{ stream.key | join(', ') }}
+        ) as last_told
+        where last_kind <> '-D'
+    )
+{%- endmacro %}
+
+{# Of a stream of retract rows those that tell something that the model hasn't told yet. #}
+{% macro _ordered_changes(stream, changes, number, adds) -%}
+    {%- set keeps = (
+        adds and adapter.writes(flags) and not adapter.nothing_new(model, graph)
+    ) -%}
+    {%- set by = stream.key | join(', ') -%}
+    {%- if not stream.keeps_removed -%}
+        {%- set by = (stream.key + stream.sequence) | unique | join(', ') -%}
+    {%- endif -%}
+    {%- set place = 'struct(' ~ stream.sequence | join(', ') ~ ')' -%}
+    {%- set last -%}
+        (
+            select last_change.*
+            from (
+                select
+                    max_by(
+                        struct({{ stream.told | join(', ') }}, row_kind),
+                        struct(
+                            {{ place }} as place,
+                            row_kind in ('+I', '+U') as is_kept,
+                            struct({{ stream.told | join(', ') }}, row_kind) as image
+                        )
+                    ) as last_change
+                from {{ changes }} as changes
+                {%- if not stream.keeps_removed %}
+                where row_kind in ('+I', '+U')
+                {%- endif %}
+                group by {{ by }}
+            ) as last_changes
+        )
+    {%- endset -%}
+    {%- set near = 'true' -%}
+    {%- if keeps -%}
+        {%- set last = adapter.kept_rows(model, 'last_changes', 'select * from ' ~ last) -%}
+        {%- set near = adapter.within_ranges(last, stream.near_keys).condition -%}
+    {%- endif -%}
+    select
+        {%- for name in stream.told %}
+        {% if name in stream.values and stream.keeps_removed -%}
+            if(told.row_kind in ('+I', '+U'), told.{{ name }}, null) as {{ name }},
+        {%- else -%}
+            told.{{ name }},
+        {%- endif -%}
+        {%- endfor %}
+        if(told.row_kind in ('+I', '+U'), told.row_kind, '-D') as row_kind,
+        {{ number }}L as change_number
+    from {{ last }} as told
+    {%- if adds %}
+    left anti join (
+        select {{ (stream.key + stream.sequence) | unique | join(', ') }}
+        from {{ this }}
+        where {{ near }}
+    ) as held
+        on
+            {%- for name in stream.key %}
+            {{ 'and ' if not loop.first }}held.{{ name }} <=> told.{{ name }}
+            {%- endfor %}
+            {%- if stream.keeps_removed %}
+            and {{ _place_of('held', stream) }} >= {{ _place_of('told', stream) }}
+            {%- else %}
+            and {{ _place_of('held', stream) }} <=> {{ _place_of('told', stream) }}
+            {%- endif %}
+    {%- endif %}
+{%- endmacro %}
+
+{% macro _place_of(rows, stream) -%}
+    struct(
+        {%- for name in stream.sequence -%}
+            {{ rows }}.{{ name }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
+    )
+{%- endmacro %}
