@@ -26,8 +26,16 @@ def loaded(session: Any, catalog: str, table: str) -> Any:
         return None
     jvm, spark = session._jvm, session._jsparkSession
     # a catalog is opened by the settings of the thread's session, which may be another one
-    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark)
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, f"{catalog}.{table}")
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark)
+    try:
+        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, f"{catalog}.{table}")
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def metadata(session: Any, table: Any) -> dict[str, Any]:
