@@ -85,26 +85,36 @@ def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(
     assert orphans(project) == set()
 
 
+def build_12_land_30(project: DbtProject) -> None:
+    """A version of ids 0 to 11, and ids up to 29 that no build has taken yet."""
+    make_raw(project)
+    project.query("insert into dw.raw select id from range(12)")
+    project.run("build")
+    project.query("insert into dw.raw select id from range(12, 30)")
+
+
+def one_rerun_is_the_recovery(project: DbtProject) -> None:
+    """After a run that failed: readers saw nothing of it, and the next run takes all."""
+    is_right(project, 12, "published")
+    project.run("build")
+    is_right(project, 30, "dw")
+    is_right(project, 30, "published")
+    assert orphans(project) == set()
+
+
 def test_a_run_without_memory_leaves_nothing_behind(
     make_project: Callable[..., DbtProject],
 ) -> None:
     hungry = "(select size(collect_list(repeat(id, 100000))) from range(100000)) > 0"
     rows = FILES["models/rows.sql"].rstrip() + f" {{% if var('hungry', false) %}} where {hungry}"
     project = make_project(FILES | {"models/rows.sql": rows + " {% endif %}"})
-    make_raw(project)
-    project.query("insert into dw.raw select id from range(12)")
-    project.run("build")
-    project.query("insert into dw.raw select id from range(12, 30)")
+    build_12_land_30(project)
 
     done = project.subprocess("build", vars={"hungry": True})
 
     assert done.returncode != 0
     assert "OutOfMemoryError" in done.stdout + done.stderr + spark_log(project)
-    is_right(project, 12, "published")
-    project.run("build")
-    is_right(project, 30, "dw")
-    is_right(project, 30, "published")
-    assert orphans(project) == set()
+    one_rerun_is_the_recovery(project)
 
 
 # root may write what is read-only: the run gets no such power
@@ -121,16 +131,12 @@ def test_a_catalog_that_is_read_only_fails_the_run_and_readers_go_on(
     make_project: Callable[..., DbtProject],
 ) -> None:
     project = make_project(FILES)
-    make_raw(project)
-    project.query("insert into dw.raw select id from range(12)")
-    project.run("build")
-    project.query("insert into dw.raw select id from range(12, 30)")
+    build_12_land_30(project)
     catalog = project.warehouse / "catalog.db"
     catalog.chmod(0o444)
     project.warehouse.chmod(0o555)
-    dbt = [str(Path(sys.executable).parent / "dbt"), "build", *project._options(None)]
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_POWER, *dbt],
+        [sys.executable, "-c", WITHOUT_POWER, *project.command("build")],
         env=os.environ | project.env,
         capture_output=True,
         text=True,
@@ -140,11 +146,7 @@ def test_a_catalog_that_is_read_only_fails_the_run_and_readers_go_on(
 
     assert done.returncode != 0
     assert f"The catalog of the warehouse {project.warehouse} can't be written" in done.stdout
-    is_right(project, 12, "published")
-    project.run("build")
-    is_right(project, 30, "dw")
-    is_right(project, 30, "published")
-    assert orphans(project) == set()
+    one_rerun_is_the_recovery(project)
 
 
 def spark_log(project: DbtProject) -> str:
@@ -155,12 +157,9 @@ def test_a_clock_that_was_a_day_ahead_keeps_no_table_from_being_written(
     make_project: Callable[..., DbtProject],
 ) -> None:
     project = make_project(FILES)
-    make_raw(project)
-    project.query("insert into dw.raw select id from range(12)")
-    project.run("build")
+    build_12_land_30(project)
     for table in ("rows", "days", "latest__runs", "meta_version", "meta_lease"):
         put_ahead(project, f"dw.{table}")
-    project.query("insert into dw.raw select id from range(12, 30)")
 
     outcome = project.run("build")
 

@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -77,10 +76,9 @@ class Reader(threading.Thread):
 
 def start(project: DbtProject, log: Path, *args: str) -> subprocess.Popen:
     """A `dbt build` as a process group of its own."""
-    command = [str(Path(sys.executable).parent / "dbt"), "build", *args, *project._options(None)]
     with log.open("wb") as file:
         return subprocess.Popen(
-            command,
+            project.command("build", *args),
             env={**os.environ, **project.env, "PYTHONUNBUFFERED": "1"},
             stdout=file,
             stderr=subprocess.STDOUT,

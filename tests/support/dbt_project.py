@@ -180,6 +180,10 @@ class DbtProject:
         found = self.summary(table)
         return {key.removeprefix(prefix) for key in found if key.startswith(prefix)}
 
+    def command(self, *args: str, vars: dict[str, Any] | None = None) -> list[str]:
+        """The command line of a dbt that runs as a process of its own."""
+        return [str(Path(sys.executable).parent / "dbt"), *args, *self._options(vars)]
+
     def subprocess(
         self,
         *args: str,
@@ -197,7 +201,7 @@ class DbtProject:
         """
         given = {**os.environ, **self.env, **(env or {})}
         return subprocess.run(
-            [str(Path(sys.executable).parent / "dbt"), *args, *self._options(vars)],
+            self.command(*args, vars=vars),
             env={key: value for key, value in given.items() if value is not None},
             cwd=cwd,
             capture_output=True,

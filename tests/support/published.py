@@ -7,9 +7,7 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from dbt.adapters.sparksession.connections import literal
@@ -197,10 +195,9 @@ def expected(project: DbtProject) -> dict[str, list[tuple]]:
 
 def publishing(project: DbtProject) -> subprocess.Popen:
     """dbt as a process group of its own, which publishes the newest version."""
-    command = [str(Path(sys.executable).parent / "dbt"), "run-operation", "publish_to"]
     path = os.pathsep.join([str(REPO), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
-        [*command, *project._options(None)],
+        project.command("run-operation", "publish_to"),
         env={**os.environ, **project.env, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dbt.adapters.sparksession.versions import FEW_METADATA_FILES
+
 from tests.support.dbt_project import DbtProject
 
 PROJECT = """
@@ -50,8 +52,4 @@ FILES = {
 def make_raw(project: DbtProject) -> None:
     """Make the table of ids that come in, empty, with few metadata files as the models' own."""
     project.query("create namespace if not exists dw")
-    project.query(
-        "create table dw.raw (id bigint) using iceberg tblproperties ("
-        "'write.metadata.delete-after-commit.enabled' = 'true', "
-        "'write.metadata.previous-versions-max' = '20')"
-    )
+    project.query(f"create table dw.raw (id bigint) using iceberg {FEW_METADATA_FILES}")

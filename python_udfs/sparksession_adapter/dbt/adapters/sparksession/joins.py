@@ -10,6 +10,7 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.changes import ROW_KIND, changed_keys
+from dbt.adapters.sparksession.declarations import DeclarationError
 from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
 from dbt.adapters.sparksession.folds import WHOLE_NUMBERS, Fold, names_in
 from dbt.adapters.sparksession.ranges import TIMES, values_of
@@ -31,16 +32,11 @@ EXAMPLE = (
 )
 
 
-class JoinConfigError(ValueError):
-    """What a join macro was told; the text lists every problem of it."""
+class JoinConfigError(DeclarationError):
+    """What a join macro was told."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
-        problems = list(dict.fromkeys(problems))
-        if len(problems) == 1:
-            text = f" {problems[0]}."
-        else:
-            text = "".join(f"\n  - {one}" for one in problems)
-        super().__init__(f"{name}:{text}\nExample: {EXAMPLE}")
+        super().__init__(name, problems, EXAMPLE)
 
 
 def interval_sql(text: str) -> str:

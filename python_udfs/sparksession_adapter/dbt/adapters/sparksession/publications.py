@@ -21,7 +21,7 @@ from dbt.adapters.sparksession.connections import is_absent, literal, quoted
 from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
 from dbt.adapters.sparksession.lease import utc_now
 from dbt.adapters.sparksession.session import message_of
-from dbt.adapters.sparksession.versions import Version
+from dbt.adapters.sparksession.versions import FEW_METADATA_FILES, Version
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
@@ -469,9 +469,7 @@ class Publications(metaclass=AdapterMeta):
             rows = []
             columns = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS.items())
             session.sql(
-                f"create table if not exists {table} ({columns}) using iceberg "
-                "tblproperties ('write.metadata.delete-after-commit.enabled' = 'true', "
-                "'write.metadata.previous-versions-max' = '20')"
+                f"create table if not exists {table} ({columns}) using iceberg {FEW_METADATA_FILES}"
             )
         known = {one.table_name: one.version for one in rows}
         done: dict[str, list[Taken]] = {}

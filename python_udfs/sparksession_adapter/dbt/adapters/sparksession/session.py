@@ -17,6 +17,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from dbt.adapters.sparksession.iceberg import is_remote
 from dbt_common.exceptions import DbtRuntimeError
 
 if TYPE_CHECKING:
@@ -244,8 +245,7 @@ class OwnSession:
 
     def __init__(self, credentials: Any) -> None:
         app = application(credentials)
-        remote = not hasattr(app, "_jsparkSession")
-        if remote:
+        if is_remote(app):
             self.session = app.builder.remote(os.environ["SPARK_REMOTE"]).create()
         else:
             self.session = app.newSession()
@@ -267,7 +267,7 @@ class OwnSession:
         for key, value in self.settings.items():
             if now.get(key) != value:
                 self.session.conf.set(key, value)
-        if hasattr(self.session, "_jsparkSession"):
+        if not is_remote(self.session):
             catalog = self.session._jsparkSession.sessionState().catalog()
             views = catalog.listLocalTempViews("*")
             for index in range(views.size()):

@@ -8,6 +8,7 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.changes import ROW_KIND
+from dbt.adapters.sparksession.declarations import DeclarationError
 from dbt.adapters.sparksession.folds import names_in
 from dbt.adapters.sparksession.ranges import values_of
 from dbt_common.exceptions import CompilationError
@@ -17,16 +18,12 @@ NUMBER_PROPERTY = "stream.change_number"
 OWN_NAMES = (ROW_KIND, NUMBER)
 
 
-class StreamError(ValueError):
-    """What a stream macro was told; the text lists every problem of it."""
+class StreamError(DeclarationError):
+    """What a stream macro was told."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
-        problems = list(dict.fromkeys(problems))
-        lines = "".join(f"\n  - {one}" for one in problems)
-        text = f" {problems[0]}." if len(problems) == 1 else lines
-        super().__init__(
-            f"{name}:{text}\nExample: {name}(rows=ref('x'), key='order_id', columns=['amount'])"
-        )
+        example = f"{name}(rows=ref('x'), key='order_id', columns=['amount'])"
+        super().__init__(name, problems, example)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,10 @@ VERSION_TABLE, LEASE_TABLE = "meta_version", "meta_lease"
 CANDIDATE_TABLE, CANDIDATE = "meta_candidate", "candidate"  # a build that was held back
 THREADS = 4  # that ask and write views at a run's end
 ALL_VIEWS_EVERY = 20  # versions
+FEW_METADATA_FILES = (
+    "tblproperties ('write.metadata.delete-after-commit.enabled' = 'true', "
+    "'write.metadata.previous-versions-max' = '20')"
+)
 PUBLISHED_KINDS = ("model", "seed", "snapshot")
 FINE = ("success", "pass", "warn", "no-op")
 COLUMNS = {
@@ -472,9 +476,7 @@ class Versions(metaclass=AdapterMeta):
         session = self._session()
         schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         session.sql(
-            f"create table if not exists {table} ({schema}) using iceberg "
-            "tblproperties ('write.metadata.delete-after-commit.enabled' = 'true', "
-            "'write.metadata.previous-versions-max' = '20')"
+            f"create table if not exists {table} ({schema}) using iceberg {FEW_METADATA_FILES}"
         )
         # a time without zone would be taken as this process's
         row = replace(version, published_at=version.published_at.replace(tzinfo=UTC))

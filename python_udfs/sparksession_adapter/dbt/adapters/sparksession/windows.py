@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.changes import ROW_KIND
 from dbt.adapters.sparksession.connections import literal
+from dbt.adapters.sparksession.declarations import DeclarationError
 from dbt.adapters.sparksession.folds import names_in, quoted
 from dbt.adapters.sparksession.joins import interval_sql
 from dbt.adapters.sparksession.ranges import TIMES, values_of
@@ -40,14 +41,11 @@ EXAMPLES = {
 }
 
 
-class WindowError(ValueError):
-    """What a window macro was told; the text lists every problem of it."""
+class WindowError(DeclarationError):
+    """What a window macro was told."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
-        problems = list(dict.fromkeys(problems))
-        lines = "".join(f"\n  - {one}" for one in problems)
-        text = f" {problems[0]}." if len(problems) == 1 else lines
-        super().__init__(f"{name}:{text}\nExample: {EXAMPLES[name]}")
+        super().__init__(name, problems, EXAMPLES[name])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,23 @@
+"""What is wrong with what a model or a macro declares, told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class DeclarationError(ValueError):
+    """What was declared; the text lists every problem of it, each once.
+
+    Args:
+        name: of the model or macro.
+        problems: at least one.
+        example: how it is written.
+    """
+
+    def __init__(self, name: str, problems: Iterable[str], example: str) -> None:
+        problems = list(dict.fromkeys(problems))
+        if len(problems) == 1:
+            text = f" {problems[0]}."
+        else:
+            text = "".join(f"\n  - {one}" for one in problems)
+        super().__init__(f"{name}:{text}\nExample: {example}")
