@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from dbt.adapters.sparksession.maintenance import expired_snapshots
+from dbt.adapters.sparksession.maintenance import expired_snapshots, key_of, keys_by_test
 from dbt.adapters.sparksession.snapshots import History, Snapshot
 
 
@@ -64,3 +64,28 @@ def test_whatever_happens_records_stay_readable() -> None:
             assert left.recorded(key) == one.recorded(key)
         for first in read:
             assert left.between(first, one.head) == one.between(first, one.head)
+
+
+def test_rows_are_told_apart_by_what_the_node_or_its_tests_say() -> None:
+    def tested(name: str, where: str | None = None, **kwargs: object) -> dict:
+        return {
+            "test_metadata": {"name": name, "kwargs": kwargs},
+            "attached_node": "model.counts",
+            "config": {"where": where},
+        }
+
+    counts = {"resource_type": "model", "config": {}}
+    nodes = [
+        counts,
+        tested("not_null", column_name="n"),
+        tested("unique", where="n > 0", column_name="n"),
+        tested("unique_combination", columns=["day", "user"]),
+        tested("unique", column_name="id"),
+    ]
+    keys = keys_by_test(nodes)
+    assert keys == {"model.counts": ["day", "user"]}
+    assert key_of(counts, ["day", "user", "n"], keys["model.counts"]) == ["day", "user"]
+    assert key_of(counts, ["day", "n"], keys["model.counts"]) == []
+    merged = counts | {"config": {"unique_key": "id"}}
+    assert key_of(merged, ["id", "day", "user"], keys["model.counts"]) == ["id"]
+    assert key_of(None, ["id"]) == []

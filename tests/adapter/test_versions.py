@@ -290,7 +290,7 @@ def test_no_reader_sees_two_versions_at_once(make: Callable[..., DbtProject]) ->
     readers = [threading.Thread(target=read) for _ in range(3)]
     for one in readers:
         one.start()
-    for end in range(4, 8):
+    for end in range(4, 6):
         land(project, end - 1, end)
         assert "Published as version" in project.run("build").log
     builds_end.set()
@@ -300,4 +300,4 @@ def test_no_reader_sees_two_versions_at_once(make: Callable[..., DbtProject]) ->
     print(f"\n{len(seen)} versions were seen, {len(again)} reads were told to read again")
     assert errors == again
     assert {len(set(one)) for one in seen} == {1}, seen
-    assert len(seen) > 2
+    assert len(seen) > 1

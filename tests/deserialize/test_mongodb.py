@@ -924,11 +924,12 @@ class Collection:
 @pytest.mark.parametrize("full_document", ["lookup", "required"])
 def test_the_latest_documents_of_random_histories(spark, debezium_s, full_document):
     declaration = declared(FOLD_COLUMNS, full_document=full_document, **FOLD_META)
-    for seed in range(5):
+    for _ in range(2):
+        seed = random.SystemRandom().randrange(10**6)
         print(f"seed {seed}")
         rng = random.Random(seed)
         collection = Collection(rng, debezium_s, exact=full_document == "required")
-        for _ in range(rng.choice([3, 60, 250])):
+        for _ in range(rng.choice([3, 60, 120])):
             collection.change()
         sent = [*collection.log, *rng.sample(collection.log, len(collection.log) // 3)]
         rng.shuffle(sent)

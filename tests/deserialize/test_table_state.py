@@ -179,7 +179,7 @@ def test_truncates_and_swaps_through_canal(spark: SparkSession, seed: int) -> No
     server = Server(seed, "canal")
     server.run(70)
     model = Model(spark, "canal", ["id"])
-    deliver(model, list(enumerate(server.lines)), random.Random(seed), parts=3)
+    deliver(model, list(enumerate(server.lines)), random.Random(seed), parts=2)
 
     assert as_texts(model.held()) == of_server(server)
     assert sum(of_server(server).values()) == len(model.latest())
@@ -188,7 +188,7 @@ def test_truncates_and_swaps_through_canal(spark: SparkSession, seed: int) -> No
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize("seed", seeds(0))
 def test_a_table_without_key_through_canal(spark: SparkSession, seed: int) -> None:
     print(f"seed {seed}")
     server = Server(seed, "canal", keyless=True)
@@ -220,7 +220,7 @@ def test_full_loads_in_mid_stream_through_maxwell(spark: SparkSession, seed: int
             place = max(0, place + rng.choice((-15, 0, 0, 15)))
             stream[place:place] = messages
     model = Model(spark, "maxwell", ["id"])
-    deliver(model, list(enumerate(stream)), rng, parts=3)
+    deliver(model, list(enumerate(stream)), rng, parts=2)
 
     assert as_texts(model.held()) == of_server(server)
     assert set(model.latest().values()) == set(model.held())

@@ -89,7 +89,7 @@ def _check(folder: Path, seeds: range, apart: bool) -> None:
 
 
 def test_days_imported_again_with_corrections_equal_the_oracle(tmp_path: Path) -> None:
-    _check(tmp_path, range(6), apart=False)
+    _check(tmp_path, range(3), apart=False)
 
 
 @pytest.mark.soak

@@ -18,7 +18,9 @@ from tests.support.warehouse import Warehouse, differing
 from tests.support.window_oracle import grouped, is_possible, there
 
 ZONE = timezone(timedelta(hours=8))  # the business zone
+MODELS = ("+dws_traffic__page_view_5m", "+dws_traffic__session_1d")
 SETS = {"all": (), "platform": ("platform",), "page": ("page",)}
+GAP = timedelta(minutes=30)  # the var session_gap_minutes
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 WINDOWS = """
     select
@@ -27,6 +29,14 @@ WINDOWS = """
         theta_sketch_estimate(user_sketch) as users
     from dw.dws_traffic__page_view_5m
 """
+
+SESSIONS = """
+    select
+        visitor_id, window_start, window_end, user_id, platform, landing_page, exit_page,
+        page_view_count, window_date
+    from dw.dwd_traffic__visitor_session
+"""
+SESSION_DAYS = "select cut_date, dimension_set, platform, session_count, bounce_count"
 
 
 def instant(told: Any) -> datetime | None:
@@ -79,9 +89,58 @@ def expected(views: list[dict[str, Any]]) -> dict[tuple, tuple]:
 OF = ("visitor_id", "user_id")
 
 
+def sessions(views: list[dict[str, Any]]) -> dict[tuple, tuple]:
+    """(visitor, begin) -> the rest of a row of SESSIONS."""
+    found: dict[tuple, list[dict[str, Any]]] = {}
+    open_ones: dict[Any, list[dict[str, Any]]] = {}
+    for view in sorted(views, key=lambda one: (one["at"], one["event_id"])):
+        visitor = view["visitor_id"]
+        some = open_ones.get(visitor)
+        if some is None or view["at"] - some[-1]["at"] > GAP:
+            some = open_ones[visitor] = found[visitor, view["at"]] = []
+        some.append(view)
+    rows = {}
+    for (visitor, start), some in found.items():
+        users = [one["user_id"] for one in some if one["user_id"] is not None]
+        rows[visitor, start] = (
+            some[-1]["at"] + GAP,
+            users[-1] if users else None,
+            some[0]["platform"],
+            some[0]["page"],
+            some[-1]["page"],
+            len(some),
+            start.astimezone(ZONE).date(),
+        )
+    return rows
+
+
+def session_days(rows: dict[tuple, tuple]) -> dict[tuple, tuple[int, int]]:
+    """(day, dimension_set, platform) -> sessions, and those of a single view."""
+    found: dict[tuple, tuple[int, int]] = {}
+    for _, _, platform, _, _, views, day in rows.values():
+        for key in ((day, "all", None), (day, "platform", platform)):
+            count, bounces = found.get(key, (0, 0))
+            found[key] = (count + 1, bounces + (views == 1))
+    return found
+
+
+def compare_sessions(warehouse: Warehouse, views: list[dict[str, Any]]) -> int:
+    wanted = sessions(views)
+    rows = [tuple(row.values()) for row in warehouse.query(SESSIONS)]
+    got = {row[:2]: row[2:] for row in rows}
+    assert len(got) == len(rows)
+    assert differing(wanted, got) == []
+    days = [
+        tuple(row.values())
+        for row in warehouse.query(f"{SESSION_DAYS} from dw.dws_traffic__session_1d")
+    ]
+    assert differing(session_days(wanted), {row[:3]: row[3:] for row in days}) == []
+    return len(got)
+
+
 def check(folder: Path, seed: int, sessions: int, builds: int) -> None:
     rng = random.Random(seed)
-    log = encoded(Collector(seed, visitors=40).run(sessions, days=3, bad=0.03))
+    log = encoded(Collector(seed, visitors=40).run(sessions, days=3, bad=0.1))
     places = [min(int(rng.triangular(0, builds, builds * at / len(log))), builds - 1)
               for at in range(len(log))]  # fmt: skip
     warehouse, landed, compared = Warehouse(folder), [], 0
@@ -91,7 +150,7 @@ def check(folder: Path, seed: int, sessions: int, builds: int) -> None:
         rng.shuffle(part)
         warehouse.land_lines(part, len(landed), topic=TOPIC)
         landed += part
-        warehouse.run("run", "--select", "+dws_traffic__page_view_5m", vars={"reject_threshold": 1})
+        warehouse.run("run", "--select", *MODELS, vars={"reject_threshold": 1})
 
         views, unread, impossible = page_views(landed)
         rows = [tuple(row.values()) for row in warehouse.query(WINDOWS)]
@@ -103,8 +162,8 @@ def check(folder: Path, seed: int, sessions: int, builds: int) -> None:
             "(select count(reject_reason) from dw.dwd_traffic__page_view) as impossible"
         )
         assert asked == [{"unread": unread, "impossible": impossible}]
-        compared += len(got)
-    print(f"seed {seed}: {len(landed)} events, {len(views)} views, {compared} windows compared")
+        compared += len(got) + compare_sessions(warehouse, views)
+    print(f"seed {seed}: {len(landed)} events, {len(views)} views, {compared} rows compared")
     assert unread
     assert impossible
 

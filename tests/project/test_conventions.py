@@ -20,7 +20,7 @@ from tests.support.dbt_project import REPO, DbtProject
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
 # what is told of an entity, or what it is joined to
-DETAILS = "changelog|class|clean|coupon|customer|detail|event|latest|price|view|wide"
+DETAILS = "changelog|class|clean|coupon|customer|detail|event|latest|price|session|view|wide"
 # layer -> what its models are called; group `folder`: the folder that the model lies in
 NAMES = {
     "ods": rf"ods_binlog|ods_(?P<folder>[a-z0-9]+)__{WORD}",

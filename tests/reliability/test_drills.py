@@ -102,6 +102,7 @@ def one_rerun_is_the_recovery(project: DbtProject) -> None:
     assert orphans(project) == set()
 
 
+@pytest.mark.soak
 def test_a_run_without_memory_leaves_nothing_behind(
     make_project: Callable[..., DbtProject],
 ) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -60,8 +61,15 @@ def _file_name(location: str) -> str:
     return location.rpartition("/")[2]
 
 
-def key_of(node: Mapping[str, Any] | None, columns: Iterable[str]) -> list[str]:
-    """Columns that tell the rows of a node apart; none where it doesn't say."""
+def key_of(
+    node: Mapping[str, Any] | None, columns: Iterable[str], tested: Sequence[str] = ()
+) -> list[str]:
+    """Columns that tell the rows of a node apart; none where it doesn't say.
+
+    Args:
+        columns: of its rows.
+        tested: columns that a test says are unique together; see keys_by_test.
+    """
     columns = list(columns)
     given = node["config"].get("unique_key") if node is not None else None
     keys = [given] if isinstance(given, str) else list(given or [])
@@ -69,7 +77,22 @@ def key_of(node: Mapping[str, Any] | None, columns: Iterable[str]) -> list[str]:
         keys = ["dbt_scd_id"]
     if not keys and "unique_key" in columns:
         keys = ["unique_key"]
+    keys = keys or list(tested)
     return keys if set(keys) <= set(columns) else []
+
+
+def keys_by_test(nodes: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Node id -> columns that one of its tests, `unique_combination` or `unique`, says are unique
+    in all of its rows."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        test = node.get("test_metadata") or {}
+        if test.get("name") not in ("unique_combination", "unique") or node["config"].get("where"):
+            continue
+        given = test["kwargs"].get("columns") or [test["kwargs"].get("column_name")]
+        if node.get("attached_node") and all(isinstance(one, str) for one in given):
+            found.setdefault(node["attached_node"], list(given))
+    return found
 
 
 def row_text(columns: Iterable[str]) -> str:
@@ -178,7 +201,7 @@ class Maintenance(metaclass=AdapterMeta):
             rows: how many rows of each are shown.
         """
         old, new = self.known_version(first), self.known_version(last)
-        nodes = self._nodes_by_name(context)
+        keys = self._keys_by_name(context)
         lines = [f"version {old.version} -> version {new.version}"]
         for name in differing(old.marks, new.marks):
             if select is not None and name.rpartition(".")[2] != select.rpartition(".")[2]:
@@ -187,7 +210,7 @@ class Maintenance(metaclass=AdapterMeta):
                 lines.append(f"  {name}: {'new' if name in new.texts else 'gone'}")
                 continue
             lines += self._difference(
-                name, old.texts[name], new.texts[name], nodes.get(name), int(rows)
+                name, old.texts[name], new.texts[name], keys.get(name), int(rows)
             )
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
 
@@ -196,19 +219,20 @@ class Maintenance(metaclass=AdapterMeta):
         name: str,
         old: str,
         new: str,
-        node: Mapping[str, Any] | None,
+        keys: Callable[[list[str]], list[str]] | None,
         rows: int,
         kept: dict[str, dict[str, int]] | None = None,
     ) -> list[str]:
         """Lines that tell what one query of a relation says otherwise than another.
 
         Args:
+            keys: of its columns those that tell its rows apart.
             kept: relation -> counts by kind, to be added to.
         """
         session = self._session()
         before, after = (session.sql(one).columns for one in (old, new))
         both = [one for one in after if one in before]
-        sql = compared(old, new, both, key_of(node, both))
+        sql = compared(old, new, both, keys(both) if keys else key_of(None, both))
         counts = {
             one.kind: one.n
             for one in session.sql(
@@ -231,20 +255,27 @@ class Maintenance(metaclass=AdapterMeta):
                 lines.append(f"    + {one.row}")
         return lines
 
-    def _nodes_by_name(self, context: dict) -> dict[str, Mapping[str, Any]]:
-        nodes = context["graph"]["nodes"].values()
-        return {self._relation_of_node(one).render(): one for one in nodes}
+    def _keys_by_name(self, context: dict) -> dict[str, Callable[[list[str]], list[str]]]:
+        """Relation -> what tells of its columns those by which its rows are told apart."""
+        nodes = context["graph"]["nodes"]
+        tested = keys_by_test(nodes.values())
+        return {
+            self._relation_of_node(node).render(): partial(
+                key_of, node, tested=tested.get(unique_id, ())
+            )
+            for unique_id, node in nodes.items()
+        }
 
     def compare_candidate(self, old: Version, new: Version, context: dict) -> list[str]:
         """Compare the build that is held back (`new`) with the newest version, row by row; lines
         that tell it. What each table and view came to is kept in meta_quality."""
-        nodes = self._nodes_by_name(context)
+        keys = self._keys_by_name(context)
         lines = [f"Held back: what the candidate says otherwise than version {old.version}"]
         kept: dict[str, dict[str, int]] = {}
         for name in new.changed:
             if name in old.texts and name in new.texts:
                 texts = old.texts[name], new.texts[name]
-                lines += self._difference(name, *texts, nodes.get(name), SAMPLE_ROWS, kept)
+                lines += self._difference(name, *texts, keys.get(name), SAMPLE_ROWS, kept)
         for table, snapshot in sorted(new.snapshots.items()):
             before = old.snapshots.get(table)
             commits = self.history(table).between(before, snapshot) if before != snapshot else []
