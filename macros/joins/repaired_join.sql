@@ -59,10 +59,29 @@
         {%- if adapter.joins_anew(model, adds) -%}
             {%- do _warn_of_skew(join, left, right) -%}
             {{- _pairs(join, left, right, number) -}}
+        {%- elif adapter.writes(flags) and adapter.nothing_changed(model)
+            and not join.columns | reject('in', _columns_of(this)) | list -%}
+            {{- _no_pairs(join, number) -}}
         {%- else -%}
             {{- _changed_pairs(join, [left, new_left], [right, new_right], number) -}}
         {%- endif -%}
     {%- endif -%}
+{%- endmacro %}
+
+{# What a run writes whose inputs have no other rows: nothing, but it takes note of their commits. #}
+{% macro _no_pairs(join, number) -%}
+    select
+        {%- for name in join.columns %}
+        {{ name }},
+        {%- endfor %}
+        '+I' as row_kind,
+        {{ number }}L as run_number
+    from {{ this }}
+    where false
+{%- endmacro %}
+
+{% macro _columns_of(relation) -%}
+    {%- do return(adapter.get_columns_in_relation(relation) | map(attribute='name') | list) -%}
 {%- endmacro %}
 
 {# The query of all pairs; with a number it tells them as those of a run. #}
@@ -110,7 +129,7 @@
     {%- if keeps and join.left.key != join.left.key_names -%}
         {%- set near_pairs = _near(keeps, touched, join.wanted_pairs) -%}
     {%- endif -%}
-    {%- set stored = adapter.get_columns_in_relation(this) | map(attribute='name') | list -%}
+    {%- set stored = _columns_of(this) -%}
     {%- set left_rows -%}
         (
             select held.*

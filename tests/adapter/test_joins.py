@@ -451,3 +451,15 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
     text = compiled.read_text(encoding="utf-8")
     assert "1L as run_number" in text
     assert "inner join src.others as right_row" in text
+
+    # a commit that brings no row is taken note of, and costs no look at either side
+    project.query("insert into src.facts select * from src.facts where false")
+    pairs = project.column("select count(*) from dw.fine")
+    ran = project.run("run", "--select", "fine").raw.results[0].node.compiled_code
+    assert "where false" in ran
+    (head,) = project.column("select snapshot_id from src.facts.refs where name = 'main'")
+    assert project.summary("dw.fine__runs")["dbt.input.src.facts"] == str(head)
+    assert project.column("select count(*) from dw.fine") == pairs
+    project.query(f"insert into src.facts values (99, 1, null, '{odd}')")
+    project.run("run", "--select", "fine")
+    assert project.column("select count(*) from dw.fine") == [pairs[0] + 10]

@@ -197,6 +197,56 @@ def test_a_version_is_gone_back_to(make: Callable[..., DbtProject], columns_chan
     assert "There is no version 9" in f"{lost.exception}{lost.log}"
 
 
+def code_of(project: DbtProject, table: str, version: int) -> str:
+    """What made a table's commit that a version names."""
+    return project.column(
+        "select s.summary['dbt.code'] from dw.meta_version v "
+        f"join dw.{table}.snapshots s on s.snapshot_id = v.snapshots['dw.{table}'] "
+        f"where v.version = {version}"
+    )[0]
+
+
+def test_an_old_version_is_read_as_it_was_while_models_change(
+    make: Callable[..., DbtProject],
+) -> None:
+    """A column more, other SQL, a full refresh: who reads version 1 sees none of it."""
+    b = B.replace("incremental'", "incremental', on_schema_change='append_new_columns'")
+    project = make(b=b)
+    project.run("build")
+    asked = ("show", "--inline", "select * from {{ ref('b') }} order by id", "--output", "json")
+    before = project.run(*asked, vars={"as_of_version": 1}).raw.results[0].agate_table
+    land(project, 3, 4)
+    changed = b.replace("upper(name) as name", "lower(name) as name, id * 2 as twice")
+    project.write({"models/b.sql": changed})
+    assert "Published as version 2" in project.run("build").log
+    project.write({"models/b.sql": changed.replace("id * 2", "id * 3")})
+    assert "Published as version 3" in project.run("build", "--full-refresh", "-s", "b").log
+
+    seen = {
+        version: [
+            tuple(row)
+            for row in project.run(*asked, vars={"as_of_version": version})
+            .raw.results[0]
+            .agate_table.rows
+        ]
+        for version in (1, 2, 3)
+    }
+    old = [(0, "A0"), (1, "A1"), (2, "A2")]
+    assert seen[1] == old == [tuple(row) for row in before.rows]
+    assert seen[2] == [(*row, None) for row in old] + [(3, "a3", 6)]
+    assert seen[3] == [(id, f"a{id}", 3 * id) for id in range(4)]
+    now = project.query("select * from published.b order by id")
+    assert [tuple(row.values()) for row in now] == seen[3]
+    told = project.run(
+        "run-operation", "diff_versions", "--args", "{first: 1, last: 3, select: b}"
+    ).log
+    assert "new columns: twice" in told
+    codes = [code_of(project, "b", version) for version in (1, 2, 3)]
+    assert len(set(codes)) == 3
+    # a is what it was: its commits say the code that made them
+    assert code_of(project, "a", 1) == code_of(project, "a", 2) == code_of(project, "a", 3)
+
+
 def test_what_no_version_names_expires_and_all_else_stays(
     make: Callable[..., DbtProject],
 ) -> None:

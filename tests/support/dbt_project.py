@@ -29,10 +29,10 @@ REPO = Path(__file__).parents[2]
 # room for Spark's classes: else whole collections at the start, and many small ones after it
 SMALL_SPARK = {
     "SPARK_MASTER": "local[1]",
-    "SPARK_DRIVER_MEMORY": "1g",
+    "SPARK_DRIVER_MEMORY": "2g",
     "SPARK_SHUFFLE_PARTITIONS": "2",
     "SPARK_SUBMIT_OPTS": (
-        f"{QUICK_COMPILER} -XX:+UseSerialGC -Xms1g -Xmn450m -XX:MetaspaceSize=512m"
+        f"{QUICK_COMPILER} -XX:+UseSerialGC -Xms2g -Xmn1200m -XX:MetaspaceSize=512m"
     ),
 }
 NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes

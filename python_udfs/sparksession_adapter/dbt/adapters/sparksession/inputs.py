@@ -48,6 +48,13 @@ class Read:
             return True
         return bool(self.commits) and all(one.operation == "replace" for one in self.commits)
 
+    @property
+    def changes_nothing(self) -> bool:
+        """The same, where commits say only what their writer had read: of these the model has to
+        take note, or nobody could ever expire them."""
+        known = self.commits is not None and not any(one.changes_rows for one in self.commits)
+        return self.same_rows or known
+
 
 @dataclass
 class ModelInputs:

@@ -448,6 +448,13 @@ class JoinModels(metaclass=AdapterMeta):
         return inputs.anew or inputs.reads_whole or not incremental
 
     @available
+    def nothing_changed(self, model: dict) -> bool:
+        """Whether no input has other rows than when the model last read it. Ask after
+        new_changes(..)."""
+        reads = self.inputs.of(model["unique_id"]).reads.values()
+        return bool(reads) and all(read.changes_nothing for read in reads)
+
+    @available
     def candidate_keys(self, model: dict, join: Join, condition: str, graph: dict) -> str | None:
         """SQL text for a `from`: keys of the left rows that may fulfil a condition on its columns.
 

@@ -35,10 +35,13 @@ class Snapshot:
 
         Such a read passes an overwrite's rows over without a word, the added ones too.
         """
-        if self.operation in ADDING_OR_NEUTRAL:
-            return True
+        return self.operation in ADDING_OR_NEUTRAL or not self.changes_rows
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether the table may have other rows after this commit."""
         touched = ("added-records", "deleted-records", "added-delete-files", "removed-delete-files")
-        return not any(self.count(key) for key in touched)
+        return self.operation != "replace" and any(self.count(key) for key in touched)
 
     def partitions(self) -> set[str] | None:
         """Changed partitions as Iceberg writes them (`cut_date=2026-03-01`).
