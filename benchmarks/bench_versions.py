@@ -5,29 +5,88 @@
 Two warehouses are built from the same generated log, turn by turn in one warm process: one with the
 var publish_versions, one without. Of each there is a first build and a second one of as many new
 rows; the ratio and the difference count for a build's models, seeds and snapshots, by the clock and
-by the processor's time. What every commit says of its run, code and inputs is part of both: it is
-written with the data.
+by the processor's time.
+
+That inputs are pinned and commits say run, code and inputs can't be left out of a build. For that
+the seconds count that the models spend in the adapter's functions which look up commits, pin
+inputs, find what is new in them, and give commits their properties, held against all seconds of the
+same models: `pins`, of the builds that publish.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import shutil
 import statistics
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks.common import ROOT, SCRATCH, processor_seconds_of
 from benchmarks.generate_maxwell import generate
 
 FOLDER = SCRATCH / "versions"
 COMMAND = ("build", "--exclude-resource-type", "unit_test", "test")
-ROUNDS = 2
+KINDS = ("model", "seed", "snapshot")
+PINNING = (
+    "history",
+    "pinned",
+    "new_rows",
+    "new_changes",
+    "changed_partitions",
+    "closed_periods",
+    "pre_model_hook",
+    "record_inputs",
+    "commit_report",
+)
 
 
-def build(warehouse: Path, landing: Path, publish: bool) -> tuple[float, float, int]:
-    """Seconds and processor seconds of one build, and how many models, seeds and snapshots it had.
+class Spent:
+    """Seconds that all threads spend in some methods of a class; in calls within a call once.
+
+    Python models reach their inputs through the same methods.
+    """
+
+    def __init__(self, kind: type, names: tuple[str, ...]) -> None:
+        self.seconds = 0.0
+        self._lock, self._thread = threading.Lock(), threading.local()
+        for name in names:
+            setattr(kind, name, self._timed(getattr(kind, name)))
+
+    def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if getattr(self._thread, "inside", False):
+                return method(*args, **kwargs)
+            self._thread.inside = True
+            start = time.perf_counter()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self._thread.inside = False
+                with self._lock:
+                    self.seconds += time.perf_counter() - start
+
+        return timed
+
+
+@functools.cache
+def pinning() -> Spent:
+    from dbt.adapters.sparksession.impl import SparkSessionAdapter
+
+    return Spent(SparkSessionAdapter, PINNING)
+
+
+def build(warehouse: Path, landing: Path, publish: bool) -> tuple[float, float, float, float, int]:
+    """One build.
+
+    Returns:
+        Its seconds, its processor seconds, the seconds of all its models, seeds and snapshots, of
+        these those spent with pins and properties, and how many they are.
 
     Raises:
         SystemExit: the build failed.
@@ -41,6 +100,7 @@ def build(warehouse: Path, landing: Path, publish: bool) -> tuple[float, float, 
         "DBT_PROFILES_DIR": str(ROOT / "profiles"),
     }
     start, worked = time.perf_counter(), processor_seconds_of(os.getpid())
+    pins = pinning().seconds
     done = dbtRunner().invoke(
         ["--quiet", *COMMAND, "--vars", f"publish_versions: {str(publish).lower()}"]
     )
@@ -48,8 +108,9 @@ def build(warehouse: Path, landing: Path, publish: bool) -> tuple[float, float, 
     worked = processor_seconds_of(os.getpid()) - worked
     if not done.success:
         raise SystemExit(f"bench: the build in {warehouse} failed: {done.exception or done.result}")
-    kinds = ("model", "seed", "snapshot")
-    return seconds, worked, sum(str(one.node.resource_type) in kinds for one in done.result.results)
+    nodes = [one for one in done.result.results if str(one.node.resource_type) in KINDS]
+    of_nodes = sum(one.execution_time for one in nodes)
+    return seconds, worked, of_nodes, pinning().seconds - pins, len(nodes)
 
 
 def land(written: Path, landing: Path, half: int) -> None:
@@ -63,14 +124,14 @@ def land(written: Path, landing: Path, half: int) -> None:
             os.link(file, target / file.name)
 
 
-def measure(rows: int) -> None:
+def measure(rows: int, rounds: int) -> None:
     """Print what builds of `rows` changes take with and without publishing."""
     seconds: dict[tuple[str, bool], list[list[float]]] = {}
     nodes = 0
     written = FOLDER / "written"
     shutil.rmtree(written, ignore_errors=True)
     generate(written, rows=2 * rows, days=2)
-    for number in range(ROUNDS):
+    for number in range(rounds):
         folder = FOLDER / f"{rows}_{number}"
         shutil.rmtree(folder, ignore_errors=True)
         for place, step in enumerate(("first", "second")):
@@ -91,11 +152,20 @@ def measure(rows: int) -> None:
                 f"{with_it / without:8.2f} {1000 * (with_it - without) / nodes:8.0f}",
                 flush=True,
             )
+        of_nodes, pins = (
+            statistics.median(took[place] for took in seconds[step, True]) for place in (2, 3)
+        )
+        print(
+            f"{rows:>12,} {step:<8} {'pins':<10} {of_nodes - pins:8.1f} {of_nodes:8.1f} "
+            f"{of_nodes / (of_nodes - pins):8.2f} {1000 * pins / nodes:8.0f}",
+            flush=True,
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 1_000_000])
+    parser.add_argument("--rounds", type=int, default=2)
     arguments = parser.parse_args()
     warm = FOLDER / "warm"
     shutil.rmtree(warm, ignore_errors=True)
@@ -105,7 +175,7 @@ def main() -> None:
     columns = " ".join(f"{one:>8}" for one in heads)
     print(f"{'changes':>12} {'build':<8} {'seconds of':<10} {columns}")
     for rows in arguments.rows:
-        measure(rows)
+        measure(rows, arguments.rounds)
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 

@@ -68,7 +68,7 @@
     {%- endif -%}
 {%- endmacro %}
 
-{# What a run writes whose inputs have no other rows: nothing, but it takes note of their commits. #}
+{# A run whose inputs have no other rows writes nothing, but takes note of their commits. #}
 {% macro _no_pairs(join, number) -%}
     select
         {%- for name in join.columns %}
