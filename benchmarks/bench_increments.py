@@ -16,7 +16,6 @@ import random
 import shutil
 import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from benchmarks.common import SCRATCH, run_dbt, session
@@ -116,7 +115,7 @@ def main() -> None:
     if contents() != left:
         sys.exit(f"bench: made anew the models hold {contents()}, the runs left {left}")
     print("\nMade anew the models hold the same rows as the runs left.")
-    shutil.rmtree(Path(SCRATCH), ignore_errors=True)
+    shutil.rmtree(SCRATCH, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.support.warehouse import SAMPLE, Warehouse
+from tests.support.warehouse import Warehouse, sample_lines
 
 SEED = 20260521
 CORRUPTED = {"maxwell": 0.0, "maxwell_a": 0.001, "maxwell_b": 0.05, "maxwell_c": 0.5}
@@ -62,9 +61,7 @@ def expected(lines: list[tuple[bytes, bool]]) -> Counter:
 
 def deliveries() -> dict[str, list[tuple[bytes, bool]]]:
     """Topic -> its lines: each has a stretch of the sample of its own, a tenth of it twice."""
-    lines: list[bytes] = []
-    for path in sorted(SAMPLE.glob("*.jsonl.gz")):
-        lines += gzip.decompress(path.read_bytes()).split(b"\n")[:-1]
+    lines = sample_lines()
     rng = random.Random(SEED)
     found = {}
     # the swap of the prices lies in the last stretch

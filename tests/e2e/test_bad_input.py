@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import shutil
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.dbt_project import REPO
-from tests.support.warehouse import SAMPLE, Warehouse, differing, sample_days, truth
+from tests.support.warehouse import SAMPLE, Warehouse, differing, lines_of, sample_days, truth
 
 BAD_LINES = [
     b"this is no JSON",
@@ -33,7 +32,7 @@ BAD_LINES = [
 
 def _first_day() -> list[bytes]:
     path = sample_days()[0][1][0]
-    return gzip.decompress(path.read_bytes()).split(b"\n")[:-1]
+    return lines_of(path)
 
 
 def test_bad_messages_are_kept_with_their_reason_and_the_rest_is_built(tmp_path: Path) -> None:

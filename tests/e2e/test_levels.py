@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import histories, oracle
-from tests.support.warehouse import Counts, Warehouse, differing
+from tests.support.warehouse import Counts, Warehouse, counts_of, differing
 
 # the days are dates of the test's own
 AS_OF = """
@@ -98,8 +98,8 @@ class Levels:
         """Totals as of the end of each of some days."""
         asked = AS_OF.format(days=[str(day) for day in days])
         compiled = self.warehouse.run("compile", "--inline", asked)
-        sql = f"({compiled.raw.results[0].node.compiled_code})"
-        return {day: self.warehouse.td(f"{sql} where as_of = date '{day}'") for day in days}
+        rows = self.warehouse.query(compiled.raw.results[0].node.compiled_code)
+        return {day: counts_of(row for row in rows if row["as_of"] == day) for day in days}
 
 
 def _check(folder: Path, seeds: range, batches: int) -> None:

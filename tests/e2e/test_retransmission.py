@@ -9,9 +9,8 @@ from urllib.parse import unquote_plus
 
 import pytest
 
-from tests.e2e.test_sample import sample_lines
 from tests.support import histories, oracle
-from tests.support.warehouse import Warehouse, differing, sample_days, truth
+from tests.support.warehouse import Warehouse, differing, sample_days, sample_lines, truth
 
 MODELS = ("--select", "+dws_trade__user_status_td", "--exclude-resource-type", "unit_test")
 DAYS, TOTALS = "dws_trade__user_status_1d", "dws_trade__user_status_td"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import itertools
 import json
 import random
@@ -18,7 +17,16 @@ from tests.support import latest, window_oracle
 from tests.support.cleaning_oracle import clean_row
 from tests.support.dbt_project import REPO
 from tests.support.details import order_details
-from tests.support.warehouse import SAMPLE, Warehouse, differing, sample_days, summed, truth
+from tests.support.warehouse import (
+    SAMPLE,
+    Warehouse,
+    differing,
+    lines_of,
+    sample_days,
+    sample_lines,
+    summed,
+    truth,
+)
 
 HIGH_VALUE = (2, 3)  # the vars high_value_orders and high_value_days
 ORDER_SETS = {
@@ -316,17 +324,6 @@ def _cleaning_of(model: str) -> tuple[dict[str, dict], dict[str, dict[str, str]]
             words = {line[given["from"]]: line[given["to"]] for line in csv.DictReader(file)}
         dictionaries[given["seed"]] = words
     return rules, dictionaries
-
-
-def sample_lines() -> list[bytes]:
-    lines: list[bytes] = []
-    for path in sorted(SAMPLE.glob("*.jsonl.gz")):
-        lines += lines_of(path)
-    return lines
-
-
-def lines_of(file: Path) -> list[bytes]:
-    return gzip.decompress(file.read_bytes()).split(b"\n")[:-1]
 
 
 def _deliver_in_random_files(warehouse: Warehouse, seed: int, parts: int) -> None:

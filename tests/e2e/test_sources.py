@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import shutil
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from tests.support import latest
 from tests.support.dbt_project import REPO, DbtProject
-from tests.support.warehouse import SAMPLE, TRUTH, Warehouse, differing, summed, truth
+from tests.support.warehouse import SAMPLE, TRUTH, Warehouse, differing, lines_of, summed, truth
 
 CANAL = {"shop_topics": "canal*", "shop_format": "canal"}
 NOT_COPIED = shutil.ignore_patterns(
@@ -20,7 +19,7 @@ NOT_COPIED = shutil.ignore_patterns(
 
 
 def canal_lines() -> list[bytes]:
-    return gzip.decompress((TRUTH.parent / "canal.jsonl.gz").read_bytes()).split(b"\n")[:-1]
+    return lines_of(TRUTH.parent / "canal.jsonl.gz")
 
 
 @pytest.mark.parametrize(

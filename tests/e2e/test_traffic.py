@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.generate_traffic import TOPIC, Collector, encoded, lines, write
+from tests.support import event_window_oracle
 from tests.support.dbt_project import REPO
 from tests.support.warehouse import Warehouse, differing
 from tests.support.window_oracle import grouped, is_possible, there
@@ -91,24 +92,25 @@ OF = ("visitor_id", "user_id")
 
 def sessions(views: list[dict[str, Any]]) -> dict[tuple, tuple]:
     """(visitor, begin) -> the rest of a row of SESSIONS."""
-    found: dict[tuple, list[dict[str, Any]]] = {}
-    open_ones: dict[Any, list[dict[str, Any]]] = {}
+    laid = event_window_oracle.sessions(((one["visitor_id"], one["at"]) for one in views), GAP)
+    found: dict[tuple, list[dict[str, Any]]] = {key: [] for key in laid}
+    current: dict[Any, tuple] = {}
     for view in sorted(views, key=lambda one: (one["at"], one["event_id"])):
-        visitor = view["visitor_id"]
-        some = open_ones.get(visitor)
-        if some is None or view["at"] - some[-1]["at"] > GAP:
-            some = open_ones[visitor] = found[visitor, view["at"]] = []
-        some.append(view)
+        key = view["visitor_id"], view["at"]
+        if key in laid:
+            current[view["visitor_id"]] = key
+        found[current[view["visitor_id"]]].append(view)
     rows = {}
     for (visitor, start), some in found.items():
+        end, count = laid[visitor, start]
         users = [one["user_id"] for one in some if one["user_id"] is not None]
         rows[visitor, start] = (
-            some[-1]["at"] + GAP,
+            end,
             users[-1] if users else None,
             some[0]["platform"],
             some[0]["page"],
             some[-1]["page"],
-            len(some),
+            count,
             start.astimezone(ZONE).date(),
         )
     return rows

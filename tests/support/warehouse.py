@@ -84,10 +84,7 @@ class Warehouse(DbtProject):
     def td(self, source: str = "dw.dws_trade__user_status_td") -> Counts:
         """(user_id, biz_status) -> (order_count, amount_sum) of the to-date counts, or of a query
         like them."""
-        return {
-            (_whole(row["user_id"]), row["biz_status"]): (row["order_count"], row["amount_sum"])
-            for row in self.query(f"select * from {source}")
-        }
+        return counts_of(self.query(f"select * from {source}"))
 
     def daily(
         self, level: str = "1d", column: str = "cut_date"
@@ -134,6 +131,14 @@ class Warehouse(DbtProject):
         )
 
 
+def counts_of(rows: Iterable[dict[str, Any]]) -> Counts:
+    """Rows of to-date counts as Counts."""
+    return {
+        (_whole(row["user_id"]), row["biz_status"]): (row["order_count"], row["amount_sum"])
+        for row in rows
+    }
+
+
 def truth(tag: str) -> Counts:
     """MySQL's own counts at a day's end (`day0` .. `day6`) or `final`."""
     counts: Counts = {}
@@ -159,6 +164,16 @@ def sample_days() -> list[tuple[str, list[Path]]]:
         place = next(i for i, end in enumerate(ends) if (name, int(number)) < end)
         found[place][1].append(path)
     return found
+
+
+def lines_of(file: Path) -> list[bytes]:
+    """Lines of a gzip file, without newlines."""
+    return gzip.decompress(file.read_bytes()).split(b"\n")[:-1]
+
+
+def sample_lines() -> list[bytes]:
+    """Lines of the sample, in its order."""
+    return [line for path in sorted(SAMPLE.glob("*.jsonl.gz")) for line in lines_of(path)]
 
 
 def differing(expected: dict, got: dict) -> list[tuple[Any, Any, Any]]:

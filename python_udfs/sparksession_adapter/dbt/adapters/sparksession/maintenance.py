@@ -95,6 +95,9 @@ def keys_by_test(nodes: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
+UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
+
+
 def row_text(columns: Iterable[str]) -> str:
     """SQL of a row's columns as one text that is the same for the same values."""
     names = ", ".join(quoted(one) for one in columns)
@@ -210,7 +213,7 @@ class Maintenance(metaclass=AdapterMeta):
                 lines.append(f"  {name}: {'new' if name in new.texts else 'gone'}")
                 continue
             lines += self._difference(
-                name, old.texts[name], new.texts[name], keys.get(name), int(rows)
+                name, old.texts[name], new.texts[name], keys.get(name, UNKNOWN), int(rows)
             )
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
 
@@ -219,7 +222,7 @@ class Maintenance(metaclass=AdapterMeta):
         name: str,
         old: str,
         new: str,
-        keys: Callable[[list[str]], list[str]] | None,
+        keys: Callable[[list[str]], list[str]],
         rows: int,
         kept: dict[str, dict[str, int]] | None = None,
     ) -> list[str]:
@@ -232,7 +235,7 @@ class Maintenance(metaclass=AdapterMeta):
         session = self._session()
         before, after = (session.sql(one).columns for one in (old, new))
         both = [one for one in after if one in before]
-        sql = compared(old, new, both, keys(both) if keys else key_of(None, both))
+        sql = compared(old, new, both, keys(both))
         counts = {
             one.kind: one.n
             for one in session.sql(
@@ -275,7 +278,7 @@ class Maintenance(metaclass=AdapterMeta):
         for name in new.changed:
             if name in old.texts and name in new.texts:
                 texts = old.texts[name], new.texts[name]
-                lines += self._difference(name, *texts, keys.get(name), SAMPLE_ROWS, kept)
+                lines += self._difference(name, *texts, keys.get(name, UNKNOWN), SAMPLE_ROWS, kept)
         for table, snapshot in sorted(new.snapshots.items()):
             before = old.snapshots.get(table)
             commits = self.history(table).between(before, snapshot) if before != snapshot else []
