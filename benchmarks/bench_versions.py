@@ -1,30 +1,33 @@
-"""What publishing a version costs, beside the same build that publishes nothing, in one run.
+"""What pins, properties of commits and publishing cost, beside the same build without them.
 
     python -m benchmarks.bench_versions --rows 20000 1000000
 
-Two warehouses are built from the same generated log, turn by turn in one warm process: one with the
-var publish_versions, one without. Of each there is a first build and a second one of as many new
-rows; the ratio and the difference count for a build's models, seeds and snapshots, by the clock and
-by the processor's time.
+Two warehouses are built from the same generated log, turn by turn in one warm process: one as ever,
+one that publishes no version and reads its tables by their names alone, not as of a snapshot. Of
+each there is a first build and a second one of as many new rows; the ratio and the difference count
+for a build's models, seeds and snapshots, by the clock and by the processor's time.
 
-That inputs are pinned and commits say run, code and inputs can't be left out of a build. For that
-the seconds count that the models spend in the adapter's functions which look up commits, pin
-inputs, find what is new in them, and give commits their properties, held against all seconds of the
-same models: `pins`, of the builds that publish.
+That commits are looked up and say run, code and inputs can't be left out of a build: what is new is
+found by it. For that the seconds count that the models' threads spend in the adapter's functions
+which do so, held against all seconds of the same models: `pins`, of the builds that publish. Spark
+jobs that find changed rows are no part of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import os
+import re
 import shutil
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from benchmarks.common import ROOT, SCRATCH, processor_seconds_of
 from benchmarks.generate_maxwell import generate
@@ -32,17 +35,17 @@ from benchmarks.generate_maxwell import generate
 FOLDER = SCRATCH / "versions"
 COMMAND = ("build", "--exclude-resource-type", "unit_test", "test")
 KINDS = ("model", "seed", "snapshot")
+FAILED = ("error", "fail")
+STEPS = ("first", "second")
 PINNING = (
     "history",
     "pinned",
     "new_rows",
-    "new_changes",
     "changed_partitions",
-    "closed_periods",
     "pre_model_hook",
     "record_inputs",
-    "commit_report",
 )
+AS_OF = re.compile(r" version as of \d+$")
 
 
 class Spent:
@@ -81,8 +84,25 @@ def pinning() -> Spent:
     return Spent(SparkSessionAdapter, PINNING)
 
 
+@contextlib.contextmanager
+def plain_names() -> Iterator[None]:
+    """Let models read their inputs by name; nobody else writes here meanwhile."""
+    from dbt.adapters.sparksession.impl import SparkSessionAdapter
+
+    read = SparkSessionAdapter._read_table
+
+    def read_by_name(*args: Any, **kwargs: Any) -> str:
+        return AS_OF.sub("", read(*args, **kwargs))
+
+    with mock.patch.object(SparkSessionAdapter, "_read_table", read_by_name):
+        yield
+
+
 def build(warehouse: Path, landing: Path, publish: bool) -> tuple[float, float, float, float, int]:
     """One build.
+
+    Args:
+        publish: whether it publishes a version and reads its inputs as of their pinned snapshots.
 
     Returns:
         Its seconds, its processor seconds, the seconds of all its models, seeds and snapshots, of
@@ -101,13 +121,16 @@ def build(warehouse: Path, landing: Path, publish: bool) -> tuple[float, float, 
     }
     start, worked = time.perf_counter(), processor_seconds_of(os.getpid())
     pins = pinning().seconds
-    done = dbtRunner().invoke(
-        ["--quiet", *COMMAND, "--vars", f"publish_versions: {str(publish).lower()}"]
-    )
+    with contextlib.nullcontext() if publish else plain_names():
+        done = dbtRunner().invoke(
+            ["--quiet", *COMMAND, "--vars", f"publish_versions: {str(publish).lower()}"]
+        )
     seconds = time.perf_counter() - start
     worked = processor_seconds_of(os.getpid()) - worked
     if not done.success:
-        raise SystemExit(f"bench: the build in {warehouse} failed: {done.exception or done.result}")
+        failed = [one for one in getattr(done.result, "results", ()) if one.status in FAILED]
+        told = done.exception or "; ".join(f"{one.node.name}: {one.message}" for one in failed)
+        raise SystemExit(f"bench: the build in {warehouse} failed: {told}")
     nodes = [one for one in done.result.results if str(one.node.resource_type) in KINDS]
     of_nodes = sum(one.execution_time for one in nodes)
     return seconds, worked, of_nodes, pinning().seconds - pins, len(nodes)
@@ -124,8 +147,8 @@ def land(written: Path, landing: Path, half: int) -> None:
             os.link(file, target / file.name)
 
 
-def measure(rows: int, rounds: int) -> None:
-    """Print what builds of `rows` changes take with and without publishing."""
+def measure(rows: int, rounds: int, steps: Sequence[str]) -> None:
+    """Print what builds of `rows` changes take with and without pins and publishing."""
     seconds: dict[tuple[str, bool], list[list[float]]] = {}
     nodes = 0
     written = FOLDER / "written"
@@ -134,14 +157,14 @@ def measure(rows: int, rounds: int) -> None:
     for number in range(rounds):
         folder = FOLDER / f"{rows}_{number}"
         shutil.rmtree(folder, ignore_errors=True)
-        for place, step in enumerate(("first", "second")):
+        for place, step in enumerate(steps):
             land(written, folder / "landing", place)
             for publish in (True, False) if number % 2 else (False, True):
                 warehouse = folder / str(publish) / "warehouse"
                 *took, nodes = build(warehouse, folder / "landing", publish)
                 seconds.setdefault((step, publish), []).append(took)
         shutil.rmtree(folder)
-    for step in ("first", "second"):
+    for step in steps:
         for place, kind in enumerate(("clock", "processor")):
             with_it, without = (
                 statistics.median(took[place] for took in seconds[step, one])
@@ -166,6 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 1_000_000])
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--first-only", action="store_true", help="leave the second builds out")
     arguments = parser.parse_args()
     warm = FOLDER / "warm"
     shutil.rmtree(warm, ignore_errors=True)
@@ -175,7 +199,7 @@ def main() -> None:
     columns = " ".join(f"{one:>8}" for one in heads)
     print(f"{'changes':>12} {'build':<8} {'seconds of':<10} {columns}")
     for rows in arguments.rows:
-        measure(rows, arguments.rounds)
+        measure(rows, arguments.rounds, STEPS[:1] if arguments.first_only else STEPS)
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 

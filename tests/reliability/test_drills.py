@@ -177,9 +177,9 @@ def put_ahead(project: DbtProject, table: str) -> None:
     session = own_session(project.credentials()).session
     operations = loaded(session, project.credentials().catalog, table).operations()
     parser = session._jvm.org.apache.iceberg.TableMetadataParser
-    text = parser.toJson(operations.current())
-    told = json.loads(text)
-    times = [str(told["last-updated-ms"]), *(str(one["timestamp-ms"]) for one in told["snapshots"])]
-    for time_ms in set(times):
-        text = text.replace(time_ms, str(int(time_ms) + DAY_MS))
-    operations.commit(operations.current(), parser.fromJson(text))
+    told = json.loads(parser.toJson(operations.current()))
+    told["last-updated-ms"] += DAY_MS
+    for name in ("snapshots", "snapshot-log", "metadata-log"):
+        for entry in told.get(name, []):
+            entry["timestamp-ms"] += DAY_MS
+    operations.commit(operations.current(), parser.fromJson(json.dumps(told)))

@@ -605,7 +605,8 @@ class SparkSessionAdapter(
         if node.resource_type == "test":  # it writes nothing and leaves nothing behind
             return None, Progress(own.session, node.name), inputs
         table = stored_table(node.schema, node.alias, config.get("materialized"))
-        self.let_write(table)
+        if config.get("materialized") != "view":
+            self.let_write(table)
         own.reset(but=inputs.kept)
         conf = own.session.conf
         checksum = getattr(getattr(node, "checksum", None), "checksum", "")

@@ -235,6 +235,15 @@ def application(credentials: Any) -> SparkSession:
         return _application
 
 
+def _settings_of(session: SparkSession) -> dict[str, str]:
+    """All settings of a session, by name."""
+    if is_remote(session):
+        return dict(session.conf.getAll)
+    # pyspark asks Java for each key and each value; as one text it takes a fifth of the time
+    writer = session._jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    return json.loads(writer.writeValueAsString(session.conf._jconf.getAllAsJava()))
+
+
 class OwnSession:
     """One thread's session: settings, snapshot properties and temporary views apart from others'.
 
@@ -253,7 +262,7 @@ class OwnSession:
             of_catalog = key.startswith("spark.sql.catalog.")
             if of_catalog or (key.startswith("spark.sql.") and self.session.conf.isModifiable(key)):
                 self.session.conf.set(key, value)
-        self.settings = dict(self.session.conf.getAll)
+        self.settings = _settings_of(self.session)
 
     def reset(self, but: Container[str] = ()) -> None:
         """Undo what the last node left behind: changed settings and temporary views.
@@ -261,7 +270,7 @@ class OwnSession:
         Args:
             but: names of views that stay.
         """
-        now = dict(self.session.conf.getAll)
+        now = _settings_of(self.session)
         for key in now.keys() - self.settings.keys():
             self.session.conf.unset(key)
         for key, value in self.settings.items():
