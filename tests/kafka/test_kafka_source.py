@@ -162,7 +162,7 @@ def test_a_broker_that_asks_for_a_password_gets_it_and_nobody_else(
     assert "SaslAuthenticationException" in wrong and broker.sasl_servers in wrong
     assert "not-the-word" not in wrong
 
-    warehouse.build(kafka_options=json.dumps(login()))
+    warehouse.build("--write-json", kafka_options=json.dumps(login()))
 
     assert held(warehouse) == {("guarded", 0, 0): (None, lines[0])}
     events = [path for path in event_folder.rglob("*") if path.is_file()]

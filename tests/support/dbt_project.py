@@ -121,8 +121,9 @@ class DbtProject:
         vars: dict[str, Any] | None = None,
         expect_ok: bool | None = True,
     ) -> Outcome:
-        """Run dbt in this process; only `docs` leaves a manifest and results in the target folder,
-        whose writing takes others a quarter of their time.
+        """Run dbt in this process; only `docs`, and what asks for it by --write-json, leaves a
+        manifest and results in the target folder, whose writing takes a quarter of a command's
+        time.
 
         Args:
             args: the command as on the command line, e.g. "run", "--select", "orders".
@@ -133,7 +134,8 @@ class DbtProject:
             AssertionError: it ended otherwise; the message is dbt's log.
         """
         printed = io.StringIO()
-        without = ["--no-write-json"] if args[0] != "docs" else []
+        writes = args[0] == "docs" or "--write-json" in args
+        without = [] if writes else ["--no-write-json"]
         with self._environment(), self._parsed(vars), contextlib.redirect_stdout(printed):
             done = dbtRunner().invoke([*args, *self._options(vars), *without])
         outcome = Outcome(
