@@ -17,7 +17,7 @@ from dbt.adapters.sparksession.inputs import (
     partition_predicate,
 )
 from dbt.adapters.sparksession.session import find_java, java_major, message_of
-from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt.adapters.sparksession.snapshots import History, KeptHistories, Snapshot
 from dbt_common.exceptions import DbtRuntimeError
 
 # ---- Java ------------------------------------------------------------------------------------
@@ -298,3 +298,17 @@ def test_table_is_pinned_once_until_the_run_builds_it():
 )
 def test_values_become_literals(value, text):
     assert literal(value) == text
+
+
+def test_a_metadata_file_is_read_once_as_long_as_others_do_not_push_it_out():
+    kept, read = KeptHistories(count=2), []
+
+    def history(location: str) -> History:
+        def tells() -> dict:
+            read.append(location)
+            return {"refs": {"main": {"snapshot-id": len(location)}}}
+
+        return kept.of(location, tells)
+
+    assert [history(one).head for one in ("a", "bb", "a", "ccc", "a", "bb")] == [1, 2, 1, 3, 1, 2]
+    assert read == ["a", "bb", "ccc", "bb"]

@@ -54,7 +54,12 @@ from dbt.adapters.sparksession.publications import Publications
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
 from dbt.adapters.sparksession.ranges import ColumnRanges
 from dbt.adapters.sparksession.session import own_session
-from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, History, Snapshot
+from dbt.adapters.sparksession.snapshots import (
+    MODEL_PROPERTY,
+    History,
+    Snapshot,
+    kept_histories,
+)
 from dbt.adapters.sparksession.streams import StreamModels
 from dbt.adapters.sparksession.transforms import Transform
 from dbt.adapters.sparksession.versions import Versions
@@ -270,7 +275,9 @@ class SparkSessionAdapter(
         session = self._session()
         try:
             if not is_remote(session):
-                return History.of_metadata(metadata(session, self._loaded(table)))
+                found = self._loaded(table)
+                location = found.operations().current().metadataFileLocation()
+                return kept_histories.of(location, lambda: metadata(session, found))
             rows = session.sql(
                 "select snapshots.snapshot_id, snapshots.parent_id, snapshots.operation, "
                 f"snapshots.summary, (select max(snapshot_id) from {table}.refs "

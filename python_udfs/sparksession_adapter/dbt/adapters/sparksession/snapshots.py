@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 ADDING_OR_NEUTRAL = ("append", "replace")  # `replace` is a compaction: same rows, other files
 PARTITION_KEY = "partitions."
+HISTORIES_KEPT = 128  # a run asks for each table's several times, and they grow with its commits
 MODEL_PROPERTY = "dbt.model"
 
 
@@ -114,3 +117,28 @@ class History:
             if key in snapshot.summary and (model is None or by == model):
                 return snapshot.summary[key]
         return None
+
+
+class KeptHistories:
+    """Histories by the metadata files that they were read from, which never change; those asked for
+    last are kept. Threads share it."""
+
+    def __init__(self, count: int = HISTORIES_KEPT) -> None:
+        self._count, self._lock = count, threading.Lock()
+        self._kept: OrderedDict[str, History] = OrderedDict()
+
+    def of(self, location: str, read: Callable[[], Mapping[str, Any]]) -> History:
+        """The history in the metadata file at `location`; `read` gives what it says, where it isn't
+        kept."""
+        with self._lock:
+            known = self._kept.get(location)
+        known = known or History.of_metadata(read())
+        with self._lock:
+            self._kept[location] = known
+            self._kept.move_to_end(location)
+            if len(self._kept) > self._count:
+                self._kept.popitem(last=False)
+        return known
+
+
+kept_histories = KeptHistories()
