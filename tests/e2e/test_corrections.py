@@ -62,7 +62,8 @@ class Corrected:
 
 
 def _check(folder: Path, seeds: range, apart: bool) -> None:
-    """Build after each delivery; unless `apart`, the first two come together."""
+    """Build after each delivery; unless `apart`, the first two come together, and no build follows
+    that has nothing to do."""
     corrected = Corrected(folder, seeds)
     first, second = histories.pack(seeds, batches=2, gaps=True)
     corrected.land_live(first)
@@ -80,9 +81,10 @@ def _check(folder: Path, seeds: range, apart: bool) -> None:
     assert 0 < len(corrected.corrected_days()) < days[0]
 
     tables = corrected.warehouse.contents(without=MESSAGE)
-    again = corrected.build_and_compare()
-    message = again.results["ods_shop__order_info"].message
-    assert message.startswith("nothing new"), message
+    if apart:
+        again = corrected.build_and_compare()
+        message = again.results["ods_shop__order_info"].message
+        assert message.startswith("nothing new"), message
     corrected.build_and_compare("--full-refresh")
     assert corrected.warehouse.contents(without=MESSAGE) == tables
     print(f"{len(seeds)} histories, {corrected.compared} rows compared, 0 differ")
