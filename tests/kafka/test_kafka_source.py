@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from tests.kafka.conftest import ChildWarehouse
 from tests.support.dbt_project import REPO
 from tests.support.kafka_broker import PASSWORD, KafkaBroker, Message, login
-from tests.support.warehouse import SAMPLE
+from tests.support.warehouse import SAMPLE, lines_of
 
 Place = tuple[str, int, int]  # topic, partition, offset
 
@@ -19,7 +18,7 @@ Place = tuple[str, int, int]  # topic, partition, offset
 @pytest.fixture(scope="module")
 def lines() -> list[bytes]:
     """Messages as Maxwell wrote them."""
-    return gzip.decompress(sorted(SAMPLE.iterdir())[0].read_bytes()).split(b"\n")[:200]
+    return lines_of(sorted(SAMPLE.iterdir())[0])[:200]
 
 
 def held(warehouse: ChildWarehouse) -> dict[Place, Message]:

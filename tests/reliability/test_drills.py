@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dbt.adapters.sparksession.iceberg import loaded
+from dbt.adapters.sparksession.iceberg import loaded, metadata
 from dbt.adapters.sparksession.session import own_session
 
 from tests.reliability.test_kills import is_right, orphans, start, wait_for
@@ -175,11 +175,12 @@ def test_a_clock_that_was_a_day_ahead_keeps_no_table_from_being_written(
 def put_ahead(project: DbtProject, table: str) -> None:
     """Date a table's commits as a clock would have that was a day ahead."""
     session = own_session(project.credentials()).session
-    operations = loaded(session, project.credentials().catalog, table).operations()
-    parser = session._jvm.org.apache.iceberg.TableMetadataParser
-    told = json.loads(parser.toJson(operations.current()))
+    found = loaded(session, project.credentials().catalog, table)
+    told = metadata(session, found)
     told["last-updated-ms"] += DAY_MS
     for name in ("snapshots", "snapshot-log", "metadata-log"):
         for entry in told.get(name, []):
             entry["timestamp-ms"] += DAY_MS
+    operations = found.operations()
+    parser = session._jvm.org.apache.iceberg.TableMetadataParser
     operations.commit(operations.current(), parser.fromJson(json.dumps(told)))
