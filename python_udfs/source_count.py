@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from python_udfs.jdbc import ServerError
 from python_udfs.mysql import (
     COMMIT_SECONDS,
     Server,
-    ServerError,
     is_lock_wanted,
     quoted,
     settings,

@@ -36,17 +36,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from python_udfs.jdbc import ServerError, told
 from python_udfs.mysql import (
     COMMIT_SECONDS,
     DRIVER,
     SESSION,
     Server,
-    ServerError,
     is_lock_wanted,
     literal,
     quoted,
     settings,
-    told,
 )
 
 if TYPE_CHECKING:

@@ -4,36 +4,33 @@
     PUBLISH_<NAME>_USER, PUBLISH_<NAME>_PASSWORD   who may create, drop, select, insert, update and
                                delete there
 
-Spark writes a part's rows into a staging table that nobody reads. Then one transaction takes the
-rows of all parts into their tables and writes down the version that each of them holds
-(published_version): a reader's statement sees all tables as of one version, whenever the
-publication is killed. A RENAME would swap whole tables, but commits by itself, so the version
-could not be written with it.
-
-A table's primary key is row_key, a hash of the key's values: null equals null, and texts are
-compared by their bytes whatever their collation. The key's own columns have an index, by_key.
+How a version gets in: see transactional.py. A RENAME would swap whole tables, but commits by
+itself, so the version could not be written with it. Beside the primary key, row_key, a table has
+an index by the key's own columns, by_key.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Held, Part, PublishError, Taken
+from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Part, PublishError
 
-from python_udfs.mysql import DRIVER, Server, ServerError, literal, quoted, told
-from python_udfs.publish import setting
+from python_udfs.mysql import Server, literal, quoted
+from python_udfs.publish import setting, transactional
+from python_udfs.publish.transactional import (
+    LOCK_SECONDS,
+    STAGING,
+    VERSION_TABLE,
+    TransactionalStore,
+    as_json,
+    is_nested,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-VERSION_TABLE = "published_version"
-STAGING = "staging__"
-LOCK_SECONDS = 60  # that a publication waits for another one to end, or for one that was killed
-WRITERS = 4  # connections that fill a staging table
 INDEXED_TEXT = 64  # characters
 SPARK_TYPES = {
     "boolean": "tinyint",
@@ -75,38 +72,18 @@ def mysql_type(kind: str) -> str | None:
     decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
     if decimal:
         return kind if int(decimal[2]) <= 30 else None
-    if kind.startswith(("array", "struct", "map")):
-        return "longtext"
-    if kind.startswith(("varchar", "char")):
+    if is_nested(kind) or kind.startswith(("varchar", "char")):
         return "longtext"
     return SPARK_TYPES.get(kind)
 
 
 def column_types(kinds: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Column -> MySQL's type.
+    """Column -> MySQL's type; see transactional.column_types."""
 
-    Args:
-        kinds: column -> Spark's type.
-        given: column -> MySQL's type, where an exposure says it.
+    def problem(wanted: str, kind: str) -> str | None:
+        return None if TYPE.fullmatch(wanted) else "is no type that is known here"
 
-    Raises:
-        PublishError: columns without one.
-    """
-    problems = [f"types names {one}, which the rows lack" for one in given if one not in kinds]
-    problems += [
-        f"{kind!r} of column {one} is no type that is known here"
-        for one, kind in given.items()
-        if TYPE.fullmatch(str(kind).lower()) is None
-    ]
-    types = {one: str(given.get(one) or mysql_type(kind)) for one, kind in kinds.items()}
-    problems += [
-        f"MySQL has no type for column {one} ({kinds[one]})"
-        for one, kind in types.items()
-        if kind == "None"
-    ]
-    if problems:
-        raise PublishError("; ".join(problems))
-    return {one: kind.lower() for one, kind in types.items()}
+    return transactional.column_types("MySQL", kinds, given, mysql_type, problem)
 
 
 def plain_type(kind: str) -> str:
@@ -127,13 +104,7 @@ def differences(types: Mapping[str, str], found: Mapping[str, str]) -> list[str]
         types, found: column -> MySQL's type, as it should be and as it is.
     """
     wanted = {ROW_KEY: "binary(32)"} | dict(types)
-    lines = [f"column {one} is missing" for one in wanted if one not in found]
-    lines += [f"column {one} is not the model's" for one in found if one not in wanted]
-    return lines + [
-        f"column {one} is {found[one]}, not {kind}"
-        for one, kind in wanted.items()
-        if one in found and plain_type(found[one]) != plain_type(kind)
-    ]
+    return transactional.differences(wanted, found, plain_type)
 
 
 def create_table(name: str, types: Mapping[str, str], key: Sequence[str], extra: str = "") -> str:
@@ -169,9 +140,8 @@ def written(name: str, kind: str) -> Column:
     column = F.col(quoted(name))
     if kind.startswith(("timestamp", "date")):
         return column.cast("string").alias(name)
-    if kind.startswith(("array", "struct", "map")):
-        options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS"}
-        return F.to_json(column, options).alias(name)
+    if is_nested(kind):
+        return as_json(column).alias(name)
     if kind == "boolean":
         return column.cast("tinyint").alias(name)
     return column.alias(name)
@@ -196,100 +166,51 @@ def open_store(session: SparkSession, target: str) -> MysqlStore:
     return MysqlStore(session, options)
 
 
-class MysqlStore:
-    """One database of a server, with a connection that nobody else publishes beside.
+class MysqlStore(TransactionalStore):
+    make = Server
 
-    Raises:
-        PublishError: the server can't be reached or refuses.
-    """
-
-    together = True
-
-    def __init__(self, session: SparkSession, options: dict[str, str]) -> None:
-        self._session, self._options = session, options
-        try:
-            self._server = Server(session, options)
-            (locked,) = self._query(
-                f"select get_lock(concat('publish.', left(sha1(database()), 40)), {LOCK_SECONDS})"
-            )[0]
-        except TypeError:
-            raise PublishError(
-                "the jar of its JDBC driver isn't there, MYSQL_JARS names it"
-            ) from None
-        except ServerError as exc:
-            raise PublishError(_sentence(exc)) from None
-        if locked != "1":
-            raise PublishError("another publication to it is going on")
-        self._held: dict[str, Held] = {}
-
-    def close(self) -> None:
-        self._server.close()
-
-    def held(self, tables: Sequence[str]) -> dict[str, Held]:
-        """Table -> what it holds, of those that have been published to."""
-        if not self._columns(VERSION_TABLE):
-            return {}
-        # a table that somebody dropped has to be published as a whole
-        there = {one for one in tables if self._columns(one)}
-        names = ", ".join(literal(one) for one in there) or "''"
+    def _lock(self) -> bool:
         rows = self._query(
-            f"select table_name, version, mark from {VERSION_TABLE} where table_name in ({names})"
+            f"select get_lock(concat('publish.', left(sha1(database()), 40)), {LOCK_SECONDS})"
         )
-        self._held = {table: Held(int(version), mark) for table, version, mark in rows}
-        return self._held
+        return rows == [("1",)]
 
-    def take(self, parts: Sequence[Part]) -> list[Taken]:
-        """Let all parts' tables hold their versions, in one transaction."""
-        if not self._columns(VERSION_TABLE):
-            self._execute(CREATE_VERSIONS)
-        for (old,) in self._query(
+    def _name(self, table: str) -> str:
+        return quoted(table)
+
+    def _literal(self, text: str) -> str:
+        return literal(text)
+
+    def _columns(self, table: str) -> dict[str, str]:
+        rows = self._query(
+            "select column_name, column_type from information_schema.columns "
+            f"where table_schema = database() and table_name = {literal(table)} "
+            "order by ordinal_position"
+        )
+        return {str(name): str(kind) for name, kind in rows}
+
+    def _staging_tables(self) -> list[str]:
+        rows = self._query(
             "select table_name from information_schema.tables where table_schema = database() "
             f"and left(table_name, {len(STAGING)}) = '{STAGING}'"
-        ):
-            self._execute(f"drop table {quoted(str(old))}")
-        staged: dict[str, str] = {}
-        try:
-            for part in parts:
-                if part.rows is not None:
-                    staged[part.publication.table] = self._stage(part)
-        except PublishError:
-            self._drop(staged.values())
-            raise
-        # a drop commits: behind a transaction that failed it would make half of it last
-        taken = self._commit(parts, staged)
-        self._drop(staged.values())
-        return taken
+        )
+        return [str(name) for (name,) in rows]
 
-    def _stage(self, part: Part) -> str:
-        """Write a part's rows into a table of their own; its name."""
-        publication = part.publication
-        types = column_types(part.kinds, publication.types)
-        self._make_or_check(publication.table, types, publication.key)
-        name = f"{STAGING}{secrets.token_hex(8)}"
-        self._execute(create_table(name, types, (), f",\n    {SIGN} tinyint not null"))
-        columns = [written(one, kind) for one, kind in part.kinds.items()]
-        frame = part.rows.select(ROW_KEY, SIGN, *columns)
-        options = self._options | {"driver": DRIVER, "dbtable": quoted(name)}
-        options |= {"numPartitions": str(WRITERS), "batchsize": "5000"}
-        try:
-            frame.write.format("jdbc").mode("append").options(**options).save()
-        except Exception as exc:
-            self._drop([name])
-            raise PublishError(_write_problem(exc, part)) from None
-        return name
+    def _types(self, part: Part) -> dict[str, str]:
+        return column_types(part.kinds, part.publication.types)
 
-    def _make_or_check(self, table: str, types: Mapping[str, str], key: Sequence[str]) -> None:
-        """Make a table, or see that it is as it would be made.
+    def _create_versions(self) -> str:
+        return CREATE_VERSIONS
 
-        Raises:
-            PublishError: it is another one.
-        """
-        found = self._columns(table)
-        if not found:
-            # else one that somebody dropped would count as what it held, were this to stop here
-            self._execute(f"delete from {VERSION_TABLE} where table_name = {literal(table)}")
-            self._execute(create_table(table, types, key))
-            return
+    def _create(self, table: str, types: Mapping[str, str], key: Sequence[str]) -> list[str]:
+        return [create_table(table, types, key)]
+
+    def _create_staging(self, name: str, types: Mapping[str, str]) -> str:
+        return create_table(name, types, (), f",\n    {SIGN} tinyint not null")
+
+    def _differences(
+        self, table: str, types: Mapping[str, str], found: Mapping[str, str]
+    ) -> list[str]:
         problems = differences(types, found)
         (engine,) = self._query(
             "select coalesce(engine, table_type) from information_schema.tables "
@@ -304,107 +225,37 @@ class MysqlStore:
         )
         if ("PRIMARY", ROW_KEY) not in keys and ROW_KEY in found:
             problems.append(f"its primary key is not {ROW_KEY}")
-        problems += [f"it has a unique key {one}" for one, _ in keys if one != "PRIMARY"]
-        if problems:
-            raise PublishError(
-                f"table {table} differs from the model: {', '.join(problems)}"
-                " (alter it, or drop it and publish again)"
-            )
+        return problems + [f"it has a unique key {one}" for one, _ in keys if one != "PRIMARY"]
 
-    def _commit(self, parts: Sequence[Part], staged: Mapping[str, str]) -> list[Taken]:
-        self._execute("start transaction")
-        names = ", ".join(literal(one.publication.table) for one in parts)
-        rows = self._query(
-            f"select table_name, version, mark from {VERSION_TABLE} "
-            f"where table_name in ({names}) for update"
+    def _written(self, part: Part, types: Mapping[str, str]) -> list[Column]:
+        return [written(one, kind) for one, kind in part.kinds.items()]
+
+    def _refusal(self, said: str, part: Part) -> str:
+        if re.match(r"Duplicate entry .* for key", said):
+            return part.key_is_none()
+        return f"rows of table {part.publication.table} were refused: {said}"
+
+    def _remove(self, part: Part, staged: str) -> str:
+        join, gone = ("inner", f"staged.{SIGN} = -1")
+        if part.whole:
+            join, gone = ("left", f"staged.{ROW_KEY} is null")
+        return (
+            f"delete held from {quoted(part.publication.table)} as held "
+            f"{join} join {staged} as staged on staged.{ROW_KEY} = held.{ROW_KEY} where {gone}"
         )
-        now = {table: Held(int(version), mark) for table, version, mark in rows}
-        if any(
-            part.publication.table in self._held
-            and now.get(part.publication.table) != self._held[part.publication.table]
-            for part in parts
-        ):
-            raise PublishError(f"{VERSION_TABLE} was changed by somebody else meanwhile")
-        taken = [self._apply(part, staged.get(part.publication.table)) for part in parts]
-        for part in parts:
-            self._execute(
-                f"replace into {VERSION_TABLE} (table_name, version, mark, published_at) values "
-                f"({literal(part.publication.table)}, {part.version}, {literal(part.mark)}, "
-                "utc_timestamp(6))"
-            )
-        self._execute("commit")
-        return taken
 
-    def _apply(self, part: Part, staging: str | None) -> Taken:
-        if staging is None:
-            return Taken(part, 0, 0)
-        table, staged = quoted(part.publication.table), quoted(staging)
+    def _put(self, part: Part, staged: str) -> str:
         columns = [quoted(one) for one in part.kinds]
         names = ", ".join([ROW_KEY, *columns])
-        join, gone = (
-            ("left", "staged.row_key is null")
-            if part.whole
-            else (
-                "inner",
-                f"staged.{SIGN} = -1",
-            )
-        )
-        removed = self._change(
-            f"delete held from {table} as held {join} join {staged} as staged "
-            f"on staged.{ROW_KEY} = held.{ROW_KEY} where {gone}"
-        )
         news = ", ".join(f"{one} = values({one})" for one in columns)
-        self._change(
-            f"insert into {table} ({names}) select {names} from {staged} where {SIGN} = 1 "
-            f"on duplicate key update {news}"
+        return (
+            f"insert into {quoted(part.publication.table)} ({names}) "
+            f"select {names} from {staged} where {SIGN} = 1 on duplicate key update {news}"
         )
-        (count,) = self._query(f"select count(*) from {staged} where {SIGN} = 1")[0]
-        return Taken(part, int(count or 0), removed)
 
-    def _columns(self, table: str) -> dict[str, str]:
-        """Column -> type of a table; none where there is no table."""
-        rows = self._query(
-            "select column_name, column_type from information_schema.columns "
-            f"where table_schema = database() and table_name = {literal(table)} "
-            "order by ordinal_position"
+    def _say(self, part: Part) -> str:
+        return (
+            f"replace into {VERSION_TABLE} (table_name, version, mark, published_at) values "
+            f"({literal(part.publication.table)}, {part.version}, {literal(part.mark)}, "
+            "utc_timestamp(6))"
         )
-        return {str(name): str(kind) for name, kind in rows}
-
-    def _drop(self, staging: Iterable[str]) -> None:
-        """Drop staging tables; where that fails the next publication does it."""
-        for name in staging:
-            with suppress(ServerError):
-                self._server.execute(f"drop table if exists {quoted(name)}")
-
-    def _execute(self, sql: str) -> None:
-        try:
-            self._server.execute(sql)
-        except ServerError as exc:
-            raise PublishError(_sentence(exc)) from None
-
-    def _change(self, sql: str) -> int:
-        try:
-            return self._server.change(sql)
-        except ServerError as exc:
-            raise PublishError(_sentence(exc)) from None
-
-    def _query(self, sql: str) -> list[tuple[str | None, ...]]:
-        try:
-            return self._server.query(sql)
-        except ServerError as exc:
-            raise PublishError(_sentence(exc)) from None
-
-
-def _sentence(exc: ServerError) -> str:
-    text = " ".join(str(exc).split())
-    return text[:1].lower() + text[1:]
-
-
-def _write_problem(exc: Exception, part: Part) -> str:
-    """Why the rows of a part could not be written, without a row's values but what the server
-    itself says."""
-    said = str(told(exc, "")).removeprefix(": ").split("\n")[0]
-    duplicate = re.match(r"Duplicate entry .* for key", said)
-    if duplicate:
-        return part.key_is_none()
-    return f"rows of table {part.publication.table} were refused: {said}"

@@ -26,12 +26,12 @@ from tests.support.dbt_project import REPO
 from tests.support.mysql_server import (
     PASSWORD,
     MysqlClient,
-    MysqlError,
     MysqlServer,
     mysql_client,
     mysql_folder,
     rows_of,
 )
+from tests.support.sql_client import SqlError
 from tests.support.warehouse import Warehouse, differing
 
 ZONE = "+08:00"
@@ -147,7 +147,7 @@ def test_every_row_of_an_order_table_lands_once_with_its_values(
             kind, sql = next(play)
             try:
                 client.execute(sql)
-            except MysqlError as exc:
+            except SqlError as exc:
                 assert exc.number in (1062, 1264, 1690), (kind, exc)
         client.execute("commit")
     warehouse = Warehouse(tmp_path)

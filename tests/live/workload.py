@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.support.histories import BIZ_STATUSES, MAX_AMOUNT, MAX_UNSIGNED, TEXTS, USERS, ZERO_TIME
-from tests.support.mysql_server import MysqlClient, MysqlError
+from tests.support.mysql_server import MysqlClient
+from tests.support.sql_client import SqlError
 
 TABLE = "shop.order_info"
 # writer -> first and last key. Neighbours above 2^53 are in it, which a double would merge
@@ -261,7 +262,7 @@ class Writer:
         """Stop it behind a whole transaction.
 
         Raises:
-            MysqlError: a statement was refused that should not have been.
+            SqlError: a statement was refused that should not have been.
         """
         self._stop.set()
         self._thread.join()
@@ -282,7 +283,7 @@ class Writer:
                 return
             try:
                 changed = self.client.execute(sql)
-            except MysqlError as exc:
+            except SqlError as exc:
                 if exc.number not in EXPECTED_ERRORS:
                     raise
                 self.refused += 1

@@ -115,7 +115,7 @@ def project(
         "publish_analytics_url": f"chdb:{analytics.folder}/serving",
         "publish_analytics_folder": str(tmp_path / "files"),
     }
-    return ChildProject(make_project(files("analytics", types={}), **env), child)
+    return ChildProject(make_project(files("analytics", "clickhouse"), **env), child)
 
 
 def test_each_version_is_there_row_by_row(project: ChildProject, analytics: Analytics) -> None:

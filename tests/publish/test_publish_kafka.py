@@ -88,7 +88,7 @@ def make(
             "publish_stream_url": broker.servers,
             "publish_stream_partitions": "2",
         }
-        project = make_project(files("stream", mode="upsert") | publish, **env)
+        project = make_project(files("stream", "kafka", mode="upsert") | publish, **env)
         error = child.start(project)
         if error and "KAFKA_JARS" not in os.environ:
             pytest.skip(f"Kafka's jars could not be had; KAFKA_JARS may name them. {error[:300]}")
@@ -166,7 +166,7 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
 def test_an_append_stream_is_told_apart_by_version_and_key(
     make: Callable[..., ChildProject], broker: KafkaBroker
 ) -> None:
-    project = make(**files("stream", mode="append"))
+    project = make(**files("stream", "kafka", mode="append"))
     source = Source(project, SEED)
     source.change(20)
     project.run("build")

@@ -12,10 +12,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-
 from tests.support.histories import ZONE
 from tests.support.jvm import free_ports, lab_folder, start_jvm
+from tests.support.sql_client import SqlClient, SqlError
 
 OPTIONS = """
 --no-defaults
@@ -48,41 +47,8 @@ def mysql_client() -> Path | None:
     return next(lib.glob("mysql-connector-j-*.jar")) if lib else None
 
 
-class MysqlError(Exception):
-    """The server refused a statement.
-
-    Attributes:
-        number: the server's error number, e.g. 1062 for a key that is there.
-    """
-
-    def __init__(self, number: int, text: str) -> None:
-        super().__init__(f"{number}: {text}")
-        self.number = number
-
-
-class MysqlClient:
-    """One connection. A statement is committed at once unless `begin` was said."""
-
-    def __init__(self, java_connection: Any) -> None:
-        self._connection = java_connection
-        self._statement = java_connection.createStatement()
-
-    def execute(self, sql: str) -> int:
-        """Run a statement; the number of rows that it changed."""
-        try:
-            return self._statement.executeUpdate(sql)
-        except Py4JJavaError as exc:
-            error = exc.java_exception
-            raise MysqlError(error.getErrorCode(), error.getMessage()) from None
-
-    def query(self, sql: str) -> list[tuple[str | None, ...]]:
-        """The rows of a select, each value as text."""
-        found = self._statement.executeQuery(sql)
-        columns = range(1, found.getMetaData().getColumnCount() + 1)
-        rows = []
-        while found.next():
-            rows.append(tuple(found.getString(one) for one in columns))
-        return rows
+class MysqlClient(SqlClient):
+    """One connection to MySQL."""
 
     def table(self, columns: Iterable[str], rest: str) -> list[dict[str, bytes | None]]:
         """Rows of `select <columns> <rest>`, exactly: name -> the value's text as bytes.
@@ -98,9 +64,6 @@ class MysqlClient:
             }
             for (text,) in self.query(f"select concat_ws(',', {parts}) {rest}")
         ]
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 class MysqlServer:
@@ -176,7 +139,7 @@ class MysqlServer:
             try:
                 self.connect().close()
                 return
-            except MysqlError as exc:
+            except SqlError as exc:
                 if self._process.poll() is None and time.monotonic() < deadline:
                     time.sleep(0.2)
                     continue
@@ -201,17 +164,8 @@ class MysqlServer:
     def connect(self) -> MysqlClient:
         """A new connection, which one thread may use."""
         # rows that an update left as they were don't count as changed
-        options = {"user": USER, "password": PASSWORD, "useSSL": "false", "useAffectedRows": "true"}
-        properties = self._gateway.jvm.java.util.Properties()
-        for name, value in options.items():
-            properties.setProperty(name, value)
-        try:
-            made = self._gateway.jvm.java.sql.DriverManager.getConnection(self.url, properties)
-        except Py4JJavaError as exc:
-            raise MysqlError(
-                exc.java_exception.getErrorCode(), exc.java_exception.getMessage()
-            ) from None
-        client = MysqlClient(made)
+        options = {"useSSL": "false", "useAffectedRows": "true"}
+        client = MysqlClient(self._gateway, self.url, user=USER, password=PASSWORD, **options)
         client.execute("set names utf8mb4")
         return client
 

@@ -79,7 +79,10 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "by_status": {
         "table": "user_status",
         "key": ["day", "user_id", "status"],
-        "types": {"user_id": "bigint unsigned", "status": "varchar(40)"},
+        "types": {
+            "mysql": {"user_id": "bigint unsigned", "status": "varchar(40)"},
+            "postgres": {"status": "varchar(40)"},
+        },
     },
     "entries": {"key": ["id"]},
     "latest": {},
@@ -99,17 +102,16 @@ STATUSES = [
 USERS = [None, 1, 2, 3, 2**63, 2**64 - 1]
 
 
-def files(target: str, **more: Any) -> dict[str, str]:
+def files(target: str, kind: str, **more: Any) -> dict[str, str]:
     """The project's files, which publish all models to a target.
 
     Args:
-        more: keys of each exposure's `publish`, taken instead of those that only MySQL knows.
+        kind: of the target.
+        more: further keys of each exposure's `publish`.
     """
     exposures = "        exposures:"
     for model, own in PUBLISHED.items():
-        publish = {"target": target, **own}
-        if more:
-            publish = {key: value for key, value in publish.items() if key != "types"} | more
+        publish = {"target": target, **own, "types": own.get("types", {}).get(kind, {}), **more}
         exposures += EXPOSURE.format(
             name=f"{model}_in_{target}", model=model, publish=json.dumps(publish)
         )

@@ -1,0 +1,110 @@
+"""A database server as the project asks it by JDBC, beside Spark's own connections."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class ServerError(Exception):
+    """Why the server can't be read, in words for the user."""
+
+
+class Server:
+    """One connection. A make of servers says in its class:
+
+    Attributes:
+        driver: class of its JDBC driver.
+        jars: the environment variable that names the driver's jar.
+        example: what its URL looks like.
+        begin: statements that are sent at the start of each session.
+
+    Raises:
+        ServerError: the server can't be reached or refuses, or Spark has no jar with the driver.
+    """
+
+    driver: str
+    jars: str
+    example: str
+    begin: tuple[str, ...] = ()
+
+    def __init__(self, session: SparkSession, options: dict[str, str]) -> None:
+        self._session = session
+        jvm = session._jvm
+        properties = jvm.java.util.Properties()
+        for name, value in options.items():
+            properties.setProperty(name, value)
+        try:
+            driver = reduce(getattr, self.driver.split("."), jvm)()
+        except TypeError:  # a name that is no class counts as a package, which nobody calls
+            raise ServerError(
+                f"The jar of its JDBC driver isn't there, {self.jars} names it"
+            ) from None
+        try:
+            self._connection = driver.connect(options["url"], properties)
+        except Exception as exc:
+            raise told(exc, "The server can't be reached") from None
+        if self._connection is None:
+            raise ServerError(f"The URL must look like {self.example}")
+        for sql in self.begin:
+            self.execute(sql)
+
+    def execute(self, sql: str) -> None:
+        try:
+            self._connection.createStatement().execute(sql)
+        except Exception as exc:
+            raise told(exc, "The server refused") from None
+
+    def change(self, sql: str) -> int:
+        """Run an insert, update or delete; the rows that the server says it touched."""
+        try:
+            return self._connection.createStatement().executeUpdate(sql)
+        except Exception as exc:
+            raise told(exc, "The server refused") from None
+
+    def query(self, sql: str) -> list[tuple[str | None, ...]]:
+        """Rows of a select as texts."""
+        try:
+            found = self._connection.createStatement().executeQuery(sql)
+            columns = range(1, found.getMetaData().getColumnCount() + 1)
+            rows = []
+            while found.next():
+                rows.append(tuple(found.getString(one) for one in columns))
+        except Exception as exc:
+            raise told(exc, "The server refused") from None
+        return rows
+
+    def frame(self, sql: str, names: list[str]) -> DataFrame:
+        """Rows of a select of texts as a DataFrame, by way of this connection.
+
+        They pass through the driver's memory, but not through Python.
+        """
+        from pyspark.sql import DataFrame
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        jvm = self._session._jvm
+        schema = StructType([StructField(name, StringType()) for name in names])
+        java_schema = self._session._jsparkSession.parseDataType(schema.json())
+        try:
+            found = self._connection.createStatement().executeQuery(sql)
+            utils = jvm.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
+            rows = utils.resultSetToRows(found, java_schema)
+            listed = jvm.scala.jdk.javaapi.CollectionConverters.asJava(rows.toList())
+        except Exception as exc:
+            raise told(exc, "The server refused") from None
+        made = self._session._jsparkSession.createDataFrame(listed, java_schema)
+        return DataFrame(made, self._session)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def told(exc: Exception, what: str) -> ServerError:
+    """The server's own words; not the connection's settings."""
+    java = getattr(exc, "java_exception", None) or getattr(exc, "_origin", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    return ServerError(f"{what}: {java.getMessage() if java is not None else exc}")
