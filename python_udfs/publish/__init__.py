@@ -20,7 +20,7 @@ from dbt.adapters.sparksession.publications import PublishError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-KINDS = ("mysql", "kafka", "clickhouse")
+KINDS = ("mysql", "postgres", "kafka", "clickhouse")
 ENTRY = re.compile(r"([a-z][a-z0-9_]*)=([a-z]+)")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.child import Child, child_process
+from tests.support.dbt_project import DbtProject
 from tests.support.kafka_broker import KafkaBroker, running_broker
 from tests.support.mysql_server import (
     MariadbServer,
@@ -16,6 +18,9 @@ from tests.support.mysql_server import (
     mysql_client,
     mysql_folder,
 )
+from tests.support.postgres_server import PostgresServer, postgres_folder
+
+pytest.register_assert_rewrite("tests.publish.transactional")
 
 
 @pytest.fixture(scope="session", params=["mysql", pytest.param("mariadb", marks=pytest.mark.live)])
@@ -47,3 +52,25 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 def child() -> Iterator[Child]:
     with child_process() as one:
         yield one
+
+
+@pytest.fixture(scope="module")
+def postgres(
+    make_project: Callable[..., DbtProject], child: Child, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PostgresServer]:
+    """A server; the tests' own connections use the driver that the child's Spark has."""
+    programs = postgres_folder()
+    if programs is None:
+        pytest.skip("no PostgreSQL server: neither initdb on the PATH nor Debian's packages")
+    any_project = make_project({}, publish_targets="serving=postgres")
+    error = child.start(any_project)
+    if error and "POSTGRES_JARS" not in os.environ:
+        pytest.skip(
+            f"PostgreSQL's driver could not be had; POSTGRES_JARS may name it. {error[:300]}"
+        )
+    assert not error
+    (jars,) = child.query(any_project, "set spark.jars")
+    driver = ":".join(one.removeprefix("file://") for one in jars["value"].split(","))
+    started = PostgresServer(programs, tmp_path_factory.mktemp("postgres"), driver)
+    yield started
+    started.stop()

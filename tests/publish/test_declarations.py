@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from dbt.adapters.sparksession.publications import (
@@ -14,7 +15,8 @@ from dbt.adapters.sparksession.publications import (
 )
 from dbt_common.exceptions import CompilationError
 
-from python_udfs.publish import clickhouse, mysql, targets
+from python_udfs.jdbc import ServerError
+from python_udfs.publish import clickhouse, mysql, postgres, targets
 
 NODES = {
     "model.p.days": {
@@ -66,7 +68,7 @@ def test_targets_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PUBLISH_TARGETS", "serving=mysql, stream=kafka")
     assert targets() == {"serving": "mysql", "stream": "kafka"}
     monkeypatch.setenv("PUBLISH_TARGETS", "serving=oracle")
-    with pytest.raises(PublishError, match="a kind of mysql, kafka, clickhouse; got 'serving=or"):
+    with pytest.raises(PublishError, match="a kind of mysql, postgres, kafka, clickhouse; got"):
         targets()
 
 
@@ -99,12 +101,74 @@ def test_types_of_the_stores() -> None:
         "paid": "Nullable(Bool)",
         "at": "Nullable(DateTime64(6, 'UTC'))",
     }
-    for store in (mysql, clickhouse):
+    given = {"id": "bigint", "name": "character varying(30)", "at": "timestamp"}
+    assert postgres.column_types(kinds, given) == {
+        "id": "bigint",
+        "name": "varchar(30)",
+        "paid": "boolean",
+        "at": "timestamp",
+    }
+    assert set(postgres.column_types(kinds, {}).values()) == {
+        "numeric(20,0)",
+        "text",
+        "boolean",
+        "timestamptz",
+    }
+    for store in (mysql, postgres, clickhouse):
         with pytest.raises(PublishError) as caught:
             store.column_types({"x": "interval day"}, {"y": "text; drop table x"})
         said = str(caught.value)
         assert "types names y, which the rows lack" in said
         assert "has no type for column x (interval day)" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        (
+            "decimal(12,2)",
+            "numeric(14,1)",
+            "of column x would round a decimal(12,2)",
+        ),
+        ("decimal(12,2)", "bigint", "is no type that holds any decimal(12,2)"),
+        ("double", "real", "is no type that holds any double"),
+        ("string", "char(3)", "is no type that holds any string"),
+        ("string", "bytea", "is no type that holds any string"),
+        ("string", "text default 'x'", "is no type that holds any string"),
+        ("timestamp", "timestamp(3)", "is no type that holds any timestamp"),
+    ],
+)
+def test_types_in_which_postgres_would_change_values_are_refused(
+    kind: str, given: str, said: str
+) -> None:
+    with pytest.raises(PublishError) as caught:
+        postgres.column_types({"x": kind}, {"x": given})
+    assert said in str(caught.value)
+
+
+def test_names_that_postgres_would_cut_are_refused() -> None:
+    postgres.check_names(["x" * 63])
+    with pytest.raises(PublishError, match="at most 63 bytes, these have more: é"):
+        postgres.check_names(["id", "é" * 32])
+    assert postgres.quoted('a "b') == '"a ""b"'
+    assert postgres.literal("it's \\") == "E'it''s \\\\'"
+
+
+def test_postgres_has_an_index_by_the_short_columns_of_a_key() -> None:
+    types = {"day": "date", "status": "varchar(30)", "note": "text", "about": "json"}
+    assert postgres.index_by(["note", "status", "day"], types) == '("status", "day")'
+    assert postgres.index_by(["about", "note"], types) == 'using hash ("note")'
+    assert postgres.index_by(["about"], types) is None
+
+
+@pytest.mark.parametrize(("store", "jars"), [(mysql, "MYSQL_JARS"), (postgres, "POSTGRES_JARS")])
+def test_a_driver_that_is_not_there_is_told(store: Any, jars: str) -> None:
+    session = MagicMock()
+    missing = TypeError("'JavaPackage' object is not callable")
+    session._jvm.org.postgresql.Driver.side_effect = missing
+    session._jvm.com.mysql.cj.jdbc.Driver.side_effect = missing
+    with pytest.raises(ServerError, match=f"its JDBC driver isn't there, {jars} names it"):
+        store.Server(session, {"url": "jdbc:x://y/z"})
 
 
 def test_differences_of_a_table_are_named() -> None:
@@ -116,4 +180,15 @@ def test_differences_of_a_table_are_named() -> None:
         "column name is missing",
         "column more is not the model's",
         "column id is int(11), not bigint",
+    ]
+    same = {
+        "row_key": "bytea",
+        "id": "numeric(20,0)",
+        "name": "character varying(30)",
+        "at": "timestamp with time zone",
+    }
+    types = {"id": "numeric(20,0)", "name": "varchar(30)", "at": "timestamptz"}
+    assert postgres.differences(types, same) == []
+    assert postgres.differences({"id": "bigint"}, {"row_key": "bytea", "id": "integer"}) == [
+        "column id is integer, not bigint"
     ]
