@@ -2,8 +2,8 @@
 
     PUBLISH_<NAME>_URL         jdbc:postgresql://host:port/database, perhaps with
                                ?currentSchema=schema
-    PUBLISH_<NAME>_USER, PUBLISH_<NAME>_PASSWORD   who may create tables in the schema, and owns
-                               those that are published
+    PUBLISH_<NAME>_USER, PUBLISH_<NAME>_PASSWORD   who may create tables in the schema, and
+                               select, insert, update and delete in them
 
 How a version gets in: see transactional.py. The tables are those of one schema, the first of the
 user's search path. Staging tables are unlogged: a server that crashes empties them, and its end

@@ -56,3 +56,11 @@ def test_other_jars_may_be_named(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DbtRuntimeError, match=r"names .*none\.jar, but there is no such file"):
         jars(KAFKA_SERVERS="h:1", KAFKA_JARS=f"{tmp_path}/none.jar")
+
+
+def test_a_driver_comes_with_a_target_of_its_kind() -> None:
+    plain = jars()[0]
+    assert jars(PUBLISH_TARGETS="a=clickhouse")[0] == plain
+    [postgres] = jars(PUBLISH_TARGETS="a=clickhouse, b=postgres")[0][len(plain) :]
+    assert postgres.startswith("org.postgresql:postgresql:42.7.")
+    assert jars(PUBLISH_TARGETS="b=postgres", POSTGRES_JARS="x:y:1")[0] == [*plain, "x:y:1"]
