@@ -28,6 +28,7 @@ LONGEST = (
     "e2e/test_corrections.py",
     "e2e/test_chain.py",
     "adapter/test_joins.py",
+    "publish/test_publish_postgres.py",
     "reliability/test_kills.py",
     "adapter/test_versions.py",
     "e2e/test_accounting.py",
