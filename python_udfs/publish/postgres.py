@@ -271,7 +271,7 @@ class PostgresStore(TransactionalStore):
             "where nspname = current_schema()"
         )
         if not found:
-            raise PublishError("the schema that its URL names isn't there, or its user may not")
+            raise PublishError("the schema that its URL names isn't there, or not for its user")
         self._schema, number = map(str, found[0])
         # a publication that was killed in a long statement holds its lock until the server looks
         # for it, which servers before 14 and some systems' don't
