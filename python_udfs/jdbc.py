@@ -105,6 +105,7 @@ class Server:
 def told(exc: Exception, what: str) -> ServerError:
     """The server's own words; not the connection's settings."""
     java = getattr(exc, "java_exception", None) or getattr(exc, "_origin", None)
-    while java is not None and java.getCause() is not None:
-        java = java.getCause()
-    return ServerError(f"{what}: {java.getMessage() if java is not None else exc}")
+    said = str(exc) if java is None else "it said nothing"
+    while java is not None:  # the innermost cause that says something
+        said, java = java.getMessage() or said, java.getCause()
+    return ServerError(f"{what}: {said}")

@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.publications import (
 )
 from dbt_common.exceptions import CompilationError
 
-from python_udfs.jdbc import ServerError
+from python_udfs.jdbc import ServerError, told
 from python_udfs.publish import clickhouse, mysql, postgres, targets
 
 NODES = {
@@ -169,6 +169,16 @@ def test_a_driver_that_is_not_there_is_told(store: Any, jars: str) -> None:
     session._jvm.com.mysql.cj.jdbc.Driver.side_effect = missing
     with pytest.raises(ServerError, match=f"its JDBC driver isn't there, {jars} names it"):
         store.Server(session, {"url": "jdbc:x://y/z"})
+
+
+def test_the_innermost_cause_that_says_something_is_told() -> None:
+    end, error = MagicMock(), Exception("a stack")
+    end.getMessage.return_value = end.getCause.return_value = None
+    error.java_exception = MagicMock()
+    error.java_exception.getMessage.return_value = "An I/O error occurred."
+    error.java_exception.getCause.return_value = end
+    assert str(told(error, "The server refused")) == "The server refused: An I/O error occurred."
+    assert str(told(Exception("a"), "The server refused")) == "The server refused: a"
 
 
 def test_differences_of_a_table_are_named() -> None:
