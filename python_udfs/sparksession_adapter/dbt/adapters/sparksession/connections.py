@@ -125,6 +125,9 @@ class SparkSessionCredentials(SparkCredentials):
             "spark.sql.debug.maxToStringFields": "2000",
             # each query's plan is written out for a UI; this is the form that costs least
             "spark.sql.ui.explainMode": "simple",
+            # compiled code of queries that is kept; with its usual 100 each run of 60 models and
+            # their tests compiles all of it anew
+            "spark.sql.codegen.cache.maxEntries": "1000",
             "spark.sql.sources.partitionOverwriteMode": "dynamic",
         }
         if lake not in given:
