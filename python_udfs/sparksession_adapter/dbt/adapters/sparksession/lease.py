@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import logging
 import os
 import platform
@@ -10,11 +11,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dbt.adapters.sparksession.connections import is_absent, literal
+from dbt.adapters.sparksession.iceberg import loaded
 from dbt_common.exceptions import DbtRuntimeError
 
 HEARTBEAT_SECONDS = 30.0
@@ -22,6 +24,7 @@ STALE_AFTER = timedelta(minutes=5)  # a heartbeat of another host that is older 
 ENGINE_ENDS_SECONDS = 60
 HEARTBEAT = "lease.heartbeat"
 READ_ONLY = "SQLITE_READONLY"
+SUMMARY = "lease"  # property of a commit's summary: the row as JSON, read without a Spark job
 COLUMNS = {
     "generation": "bigint",
     "run_id": "string",
@@ -237,30 +240,44 @@ class Lease:
 
     def _row(self) -> Holder | None:
         """What the table says; None where there is no table."""
+        state = self._state()
+        return state[1] if state else None
+
+    def _state(self) -> tuple[int, Holder] | None:
+        """The table's newest commit and what it says; None where there is no table."""
+        session = self._session()
         try:
-            rows = self._session().sql(f"select {', '.join(COLUMNS)} from {self.table}").collect()
+            table = loaded(session, session.conf.get("spark.sql.defaultCatalog"), self.table)
+            if table is None:  # a remote session
+                newest = f"select snapshot_id from {self.table}.refs where name = 'main'"
+                commit, told = session.sql(newest).first()[0], None
+            else:
+                snapshot = table.currentSnapshot()
+                commit, told = snapshot.snapshotId(), snapshot.summary().get(SUMMARY)
+            if told is not None:
+                return commit, _holder_of(json.loads(told))
+            # somebody changed the row by other means
+            columns = ", ".join(f"cast({name} as string) as {name}" for name in COLUMNS)
+            (row,) = session.sql(
+                f"select {columns} from {self.table} version as of {commit}"
+            ).collect()
+            return commit, _holder_of(row.asDict())
         except Exception as exc:
             if is_absent(exc):
                 return None
             raise
-        return Holder(**rows[0].asDict())
 
     def _made(self) -> Holder:
         """The row after the table was made, by this run or by another one at the same time."""
-        schema = self.table.partition(".")[0]
-        nobody = ", ".join(
-            f"cast({'0' if name == 'generation' else 'null'} as {kind}) as {name}"
-            for name, kind in COLUMNS.items()
-        )
         session = self._session()
-        session.sql(f"create namespace if not exists {schema}")
+        session.sql(f"create namespace if not exists {self.table.partition('.')[0]}")
         try:
             session.sql(
                 f"create table {self.table} using iceberg tblproperties ("
                 "'write.metadata.delete-after-commit.enabled' = 'true', "
                 "'write.metadata.previous-versions-max' = '5', "
                 "'write.update.mode' = 'copy-on-write', "
-                f"'write.update.isolation-level' = 'serializable') as select {nobody}"
+                f"'write.update.isolation-level' = 'serializable') as {_query(Holder())}"
             )
         except Exception as exc:
             if "ALREADY_EXISTS" not in str(exc) and "AlreadyExists" not in str(exc):
@@ -277,19 +294,40 @@ class Lease:
     def _change(self, wanted: Holder) -> None:
         """Let the row of the generation before `wanted` become `wanted`, if it is still there.
 
-        Iceberg refuses an update of what another commit has changed meanwhile; one that came
-        after it finds no row of that generation.
+        Iceberg refuses a commit in the place of what another one has changed since it was read.
         """
-        values = ", ".join(
-            f"{name} = cast({literal(getattr(wanted, name))} as {kind})"
-            for name, kind in COLUMNS.items()
-        )
+        from pyspark.sql import functions as F
+
+        state = self._state()
+        if state is None or state[1].generation != wanted.generation - 1:
+            return
+        told = json.dumps(asdict(wanted), default=str)
+        row = self._session().sql(_query(wanted)).writeTo(self.table)
+        row = row.option("isolation-level", "serializable")
+        row = row.option("validate-from-snapshot-id", str(state[0]))
         try:
-            self._session().sql(
-                f"update {self.table} set {values} where generation = {wanted.generation - 1}"
-            )
+            row.option(f"snapshot-property.{SUMMARY}", told).overwrite(F.lit(True))
         except Exception as exc:
             said = str(exc)
             another = any(word in said for word in ("conflict", "Commit", "ValidationException"))
             if not another or READ_ONLY in said:
                 raise
+
+
+def _query(row: Holder) -> str:
+    """A select that gives the row."""
+    values = asdict(row).items()
+    return "select " + ", ".join(
+        f"cast({literal(value)} as {COLUMNS[name]}) as {name}" for name, value in values
+    )
+
+
+def _holder_of(told: dict[str, Any]) -> Holder:
+    """A row whose values may be texts."""
+    row = dict(told)
+    for name, kind in COLUMNS.items():
+        if row[name] is not None and kind == "bigint":
+            row[name] = int(row[name])
+        if row[name] is not None and kind == "timestamp_ntz":
+            row[name] = datetime.fromisoformat(row[name])
+    return Holder(**row)
