@@ -16,9 +16,11 @@ from typing import Any
 import yaml
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.session import application, own_session
+from dbt.cli import requires
 from dbt.cli.main import dbtRunner
 from dbt.config.profile import Profile
 from dbt.config.renderer import ProfileRenderer
+from dbt.contracts.graph.manifest import Manifest
 from dbt_common.context import set_invocation_context
 
 from tools.run import QUICK_COMPILER
@@ -36,7 +38,21 @@ SMALL_SPARK = {
     ),
 }
 NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
+# folders of a project that dbt parses
+PARSED = ("models", "macros", "tests", "seeds", "snapshots", "analyses", "functions")
+# options with which dbt changes what it has parsed
+CHANGING = ("--inline", "--defer", "--state")
 _parsed_before: dict[tuple[str, str], bytes] = {}  # settings and vars -> dbt's own file
+_parse = requires.parse_manifest
+_last_parsed: list[Manifest] = []  # the newest alone
+
+
+def _parse_and_keep(*args: Any, **options: Any) -> Manifest:
+    _last_parsed[:] = [_parse(*args, **options)]
+    return _last_parsed[0]
+
+
+requires.parse_manifest = _parse_and_keep
 
 
 @dataclass(frozen=True)
@@ -107,6 +123,7 @@ class DbtProject:
             **{key.upper(): str(value) for key, value in env.items()},
         }
         self._credentials: SparkSessionCredentials | None = None
+        self._parsed: tuple[Any, Manifest] | None = None
 
     def write(self, files: dict[str, str]) -> None:
         """Write files (path below the root -> text, dedented) over those that are there."""
@@ -136,8 +153,13 @@ class DbtProject:
         printed = io.StringIO()
         writes = args[0] == "docs" or "--write-json" in args
         without = [] if writes else ["--no-write-json"]
-        with self._environment(), self._parsed(vars), contextlib.redirect_stdout(printed):
-            done = dbtRunner().invoke([*args, *self._options(vars), *without])
+        state = None if writes or set(CHANGING) & set(args) else self._state(vars)
+        with self._environment(), self._parsed_once(vars), contextlib.redirect_stdout(printed):
+            _last_parsed.clear()
+            manifest = self._as_parsed(state)
+            done = dbtRunner(manifest=manifest).invoke([*args, *self._options(vars), *without])
+        if state is not None and _last_parsed:
+            self._parsed = state, _last_parsed[0]
         outcome = Outcome(
             ok=done.success,
             results=_results(done.result),
@@ -231,8 +253,28 @@ class DbtProject:
         options = ["--project-dir", str(self.root), "--profiles-dir", str(self.profiles)]
         return [*options, "--no-use-colors", *(["--vars", yaml.safe_dump(vars)] if vars else [])]
 
+    def _state(self, vars: dict[str, Any] | None) -> tuple[Any, ...]:
+        """What dbt parses the project by: its files as they are now, the environment, vars."""
+        folders = [one for one in self.root.iterdir() if one.is_dir() and one.name in PARSED]
+        files = [self.root / "dbt_project.yml", self.profiles / "profiles.yml"]
+        files += [one for folder in folders for one in folder.rglob("*") if one.is_file()]
+        stats = [(str(one), one.stat().st_mtime_ns, one.stat().st_size) for one in sorted(files)]
+        around = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
+        return stats, sorted((around | self.env).items()), yaml.safe_dump(vars)
+
+    def _as_parsed(self, state: Any) -> Manifest | None:
+        """What dbt parsed when the project was in this state, as it was before anything ran."""
+        if state is None or self._parsed is None or self._parsed[0] != state:
+            return None
+        manifest = self._parsed[1]
+        for node in manifest.nodes.values():
+            if getattr(node, "compiled", False):
+                node.compiled, node.compiled_code = False, None
+                node.extra_ctes_injected, node.extra_ctes = False, []
+        return manifest
+
     @contextlib.contextmanager
-    def _parsed(self, vars: dict[str, Any] | None) -> Iterator[None]:
+    def _parsed_once(self, vars: dict[str, Any] | None) -> Iterator[None]:
         """Within it dbt finds what it parsed before of a project like this, in whatever folder:
         it parses anew what is another there, not the macros of its own packages as well."""
         parsed = self.target / "partial_parse.msgpack"
