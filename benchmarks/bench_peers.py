@@ -101,7 +101,7 @@ def run_duckdb(python: str, landing: Path) -> tuple[dict, Answer, Answer]:
 
 def run_flink(python: str, landing: Path) -> tuple[dict, Answer]:
     """What Flink took, and its answer."""
-    from dbt.adapters.sparksession.session import find_java
+    from dbt.adapters.sparksession.java import find_java
 
     folder = SCRATCH / "flink"
     folder.mkdir()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from dbt.adapters.sparksession import java as of_java
 from dbt.adapters.sparksession import session
 from dbt.adapters.sparksession.connections import literal
 from dbt.adapters.sparksession.inputs import (
@@ -16,7 +18,8 @@ from dbt.adapters.sparksession.inputs import (
     asked_partitions,
     partition_predicate,
 )
-from dbt.adapters.sparksession.session import find_java, java_major, message_of
+from dbt.adapters.sparksession.java import find_java, java_major
+from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.snapshots import History, KeptHistories, Snapshot
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -119,6 +122,21 @@ class JavaError:
 
     def getCause(self) -> JavaError | None:
         return self.cause
+
+
+def test_spark_starts_with_the_archive_of_its_classes_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "spark-classes.jsa"
+    monkeypatch.setattr(of_java, "ARCHIVE", str(archive))
+    assert of_java.archive_options() == ""
+    archive.touch()
+    # Java leaves one alone that doesn't fit, and says so where no screen is
+    options = of_java.archive_options().split()
+    program = Path(find_java()) / "bin" / "java"
+    done = subprocess.run([program, *options, "-version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"-XX:SharedArchiveFile={archive}" in options
 
 
 def test_java_stack_is_left_out_of_a_message():

@@ -9,8 +9,6 @@ import logging
 import os
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Container, Iterator
@@ -18,12 +16,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.sparksession.iceberg import is_remote
+from dbt.adapters.sparksession.java import archive_options, find_java
 from dbt_common.exceptions import DbtRuntimeError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OLDEST_JAVA, NEWEST_JAVA = 17, 24  # Spark 4.1 needs 17; Hadoop's security calls are gone in 25
 
 # pyspark prints every SQL error's whole Java stack to stderr through these
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -32,45 +30,6 @@ for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
 _lock = threading.RLock()  # a lease may end while its thread holds it
 _application: SparkSession | None = None
 _own = threading.local()
-
-
-def java_major(java: str) -> int | None:
-    """Major version of a `java` executable; None where it doesn't run."""
-    try:
-        out = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', out.stderr + out.stdout)
-    if not found:
-        return None
-    major = int(found[1])
-    return int(found[2] or 0) if major == 1 else major  # "1.8.0" is Java 8
-
-
-def find_java() -> str:
-    """Home folder of a Java that Spark runs on.
-
-    Looks at JAVA_HOME, then at `java` on the PATH, then at the one that setup put beside the
-    interpreter (`<sys.prefix>/jre`).
-
-    Raises:
-        DbtRuntimeError: none of them is there in a fitting version.
-    """
-    places = [os.environ.get("JAVA_HOME") or ""]
-    on_path = shutil.which("java")
-    if on_path:
-        places.append(os.path.dirname(os.path.dirname(os.path.realpath(on_path))))
-    places.append(os.path.join(sys.prefix, "jre"))
-    seen = []
-    for home in dict.fromkeys(place for place in places if place):
-        major = java_major(os.path.join(home, "bin", "java"))
-        if major is not None and OLDEST_JAVA <= major <= NEWEST_JAVA:
-            return home
-        seen.append(f"{home} ({'no Java that runs' if major is None else f'Java {major}'})")
-    raise DbtRuntimeError(
-        f"Spark needs Java {OLDEST_JAVA} to {NEWEST_JAVA}; found {', '.join(seen) or 'none'}. "
-        "Run `make setup`, which brings one along, or point JAVA_HOME at one."
-    )
 
 
 def _resolved_jars(credentials: Any) -> tuple[str, list[str]]:
@@ -183,6 +142,8 @@ def _started(credentials: Any) -> SparkSession:
     if remote and not remote.startswith("local"):
         return SparkSession.builder.remote(remote).getOrCreate()
     os.environ["JAVA_HOME"] = find_java()
+    of_java = "spark.driver.extraJavaOptions"
+    settings[of_java] = f"{archive_options()} {settings.get(of_java, '')}".strip()
     packages, left_out, files = credentials.jars()
     note, jars = _resolved_jars(credentials)
     given = ",".join([*files, *filter(None, [settings.pop("spark.jars", None)])])
