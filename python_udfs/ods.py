@@ -400,6 +400,8 @@ def _without_repeats(
     if may_correct:  # then what they say is asked as well, and else they would be parsed again
         suspected = suspected.localCheckpoint(eager=False)
     judged = suspected.groupBy(*COORDINATES).agg(F.count("reject_reason").alias("refused"))
+    # else the rows' plan has all of this in it, and is planned with it several times
+    judged = judged.localCheckpoint()
     good = suspects.join(judged.where("refused = 0").select(*COORDINATES), COORDINATES, "left_semi")
     same = Window.partitionBy(*IDENTITY)
     place = F.struct(-rank, *COORDINATES)
