@@ -275,9 +275,7 @@ class Lease:
             session.sql(
                 f"create table {self.table} using iceberg tblproperties ("
                 "'write.metadata.delete-after-commit.enabled' = 'true', "
-                "'write.metadata.previous-versions-max' = '5', "
-                "'write.update.mode' = 'copy-on-write', "
-                f"'write.update.isolation-level' = 'serializable') as {_query(Holder())}"
+                f"'write.metadata.previous-versions-max' = '5') as {_query(Holder())}"
             )
         except Exception as exc:
             if "ALREADY_EXISTS" not in str(exc) and "AlreadyExists" not in str(exc):
