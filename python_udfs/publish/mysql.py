@@ -15,10 +15,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Part, PublishError
+from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Part
 
 from python_udfs.mysql import Server, literal, quoted
-from python_udfs.publish import setting, transactional
+from python_udfs.publish import transactional
 from python_udfs.publish.transactional import (
     LOCK_SECONDS,
     STAGING,
@@ -26,6 +26,7 @@ from python_udfs.publish.transactional import (
     TransactionalStore,
     as_json,
     is_nested,
+    login,
 )
 
 if TYPE_CHECKING:
@@ -148,15 +149,7 @@ def written(name: str, kind: str) -> Column:
 
 
 def open_store(session: SparkSession, target: str) -> MysqlStore:
-    url = setting(target, "URL")
-    if not re.fullmatch(r"jdbc:mysql://[^/?]+/[^/?]+(\?.*)?", url):
-        raise PublishError(
-            f"PUBLISH_{target.upper()}_URL must look like jdbc:mysql://host:port/database"
-        )
-    options = {
-        "url": url,
-        "user": setting(target, "USER"),
-        "password": setting(target, "PASSWORD", ""),
+    options = login(target, "mysql") | {
         "connectTimeout": "10000",
         # values that don't fit are refused; a text's bytes arrive as they are
         "sessionVariables": SESSION,
@@ -181,20 +174,18 @@ class MysqlStore(TransactionalStore):
     def _literal(self, text: str) -> str:
         return literal(text)
 
-    def _columns(self, table: str) -> dict[str, str]:
-        rows = self._query(
+    def _columns_of(self, table: str) -> str:
+        return (
             "select column_name, column_type from information_schema.columns "
             f"where table_schema = database() and table_name = {literal(table)} "
             "order by ordinal_position"
         )
-        return {str(name): str(kind) for name, kind in rows}
 
-    def _staging_tables(self) -> list[str]:
-        rows = self._query(
+    def _staging_left(self) -> str:
+        return (
             "select table_name from information_schema.tables where table_schema = database() "
             f"and left(table_name, {len(STAGING)}) = '{STAGING}'"
         )
-        return [str(name) for (name,) in rows]
 
     def _types(self, part: Part) -> dict[str, str]:
         return column_types(part.kinds, part.publication.types)

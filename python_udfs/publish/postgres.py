@@ -27,7 +27,7 @@ from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Part, PublishE
 
 from python_udfs import jdbc
 from python_udfs.jdbc import ServerError
-from python_udfs.publish import setting, transactional
+from python_udfs.publish import transactional
 from python_udfs.publish.transactional import (
     LOCK_SECONDS,
     STAGING,
@@ -35,6 +35,7 @@ from python_udfs.publish.transactional import (
     TransactionalStore,
     as_json,
     is_nested,
+    login,
 )
 
 if TYPE_CHECKING:
@@ -242,15 +243,7 @@ def _error(said: str) -> Column:
 
 
 def open_store(session: SparkSession, target: str) -> PostgresStore:
-    url = setting(target, "URL")
-    if not re.fullmatch(r"jdbc:postgresql://[^/?]+/[^/?]+(\?.*)?", url):
-        raise PublishError(
-            f"PUBLISH_{target.upper()}_URL must look like jdbc:postgresql://host:port/database"
-        )
-    options = {
-        "url": url,
-        "user": setting(target, "USER"),
-        "password": setting(target, "PASSWORD", ""),
+    options = login(target, "postgresql") | {
         "connectTimeout": "10",
         "tcpKeepAlive": "true",
         # a text goes into a column of any type, as its type reads it
@@ -294,23 +287,21 @@ class PostgresStore(TransactionalStore):
         """SQL of a condition on pg_class and pg_namespace: the table."""
         return f"nspname = {literal(self._schema)} and relname = {literal(table)}"
 
-    def _columns(self, table: str) -> dict[str, str]:
-        rows = self._query(
+    def _columns_of(self, table: str) -> str:
+        return (
             "select attname, format_type(atttypid, atttypmod) from pg_attribute "
             "inner join pg_class on pg_class.oid = attrelid "
             "inner join pg_namespace on pg_namespace.oid = relnamespace "
             f"where {self._of(table)} and attnum > 0 and not attisdropped order by attnum"
         )
-        return {str(name): str(kind) for name, kind in rows}
 
-    def _staging_tables(self) -> list[str]:
-        rows = self._query(
+    def _staging_left(self) -> str:
+        return (
             "select relname from pg_class "
             "inner join pg_namespace on pg_namespace.oid = relnamespace "
             f"where nspname = {literal(self._schema)} and relkind = 'r' and relpersistence = 'u' "
             f"and left(relname, {len(STAGING)}) = '{STAGING}'"
         )
-        return [str(name) for (name,) in rows]
 
     def _types(self, part: Part) -> dict[str, str]:
         check_names([part.publication.table, *part.kinds])

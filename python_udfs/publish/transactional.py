@@ -11,6 +11,7 @@ compared by their bytes whatever their collation.
 
 from __future__ import annotations
 
+import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Held, Part, PublishError, Taken
 
 from python_udfs.jdbc import Server, ServerError, told
+from python_udfs.publish import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -29,6 +31,24 @@ STAGING = "staging__"
 LOCK_SECONDS = 60  # that a publication waits for another one to end, or for one that was killed
 WRITERS = 4  # connections that fill a staging table
 BATCH_ROWS = 5_000
+
+
+def login(target: str, scheme: str) -> dict[str, str]:
+    """Options of JDBC that say where a target is and who publishes to it: url, user, password.
+
+    Raises:
+        PublishError: one isn't set, or the URL is none of `jdbc:<scheme>` with a database.
+    """
+    url = setting(target, "URL")
+    if not re.fullmatch(rf"jdbc:{scheme}://[^/?]+/[^/?]+(\?.*)?", url):
+        raise PublishError(
+            f"PUBLISH_{target.upper()}_URL must look like jdbc:{scheme}://host:port/database"
+        )
+    return {
+        "url": url,
+        "user": setting(target, "USER"),
+        "password": setting(target, "PASSWORD", ""),
+    }
 
 
 def column_types(
@@ -144,8 +164,8 @@ class TransactionalStore(ABC):
         """Let all parts' tables hold their versions, in one transaction."""
         if not self._columns(VERSION_TABLE):
             self._execute(self._create_versions())
-        for old in self._staging_tables():
-            self._execute(f"drop table {self._name(old)}")
+        for (old,) in self._query(self._staging_left()):
+            self._execute(f"drop table {self._name(str(old))}")
         staged: dict[str, str] = {}
         try:
             for part in parts:
@@ -226,6 +246,10 @@ class TransactionalStore(ABC):
         (count,) = self._query(f"select count(*) from {self._name(staging)} where {SIGN} = 1")[0]
         return Taken(part, int(count or 0), removed)
 
+    def _columns(self, table: str) -> dict[str, str]:
+        """Column -> type of a table; none where there is no table."""
+        return {str(name): str(kind) for name, kind in self._query(self._columns_of(table))}
+
     def _versions_of(self, tables: Iterable[str]) -> str:
         """Query of what tables hold: table_name, version, mark."""
         names = ", ".join(map(self._literal, tables)) or "''"
@@ -273,12 +297,12 @@ class TransactionalStore(ABC):
         """A text, in SQL."""
 
     @abstractmethod
-    def _columns(self, table: str) -> dict[str, str]:
-        """Column -> type of a table; none where there is no table."""
+    def _columns_of(self, table: str) -> str:
+        """Query of a table's columns and their types; no rows where there is no table."""
 
     @abstractmethod
-    def _staging_tables(self) -> list[str]:
-        """Staging tables that were left."""
+    def _staging_left(self) -> str:
+        """Query of the staging tables that were left."""
 
     @abstractmethod
     def _types(self, part: Part) -> dict[str, str]:

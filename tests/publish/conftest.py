@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.child import Child, child_process
+from tests.support.child import Child, ChildProject, child_process
 from tests.support.dbt_project import DbtProject
 from tests.support.kafka_broker import KafkaBroker, running_broker
 from tests.support.mysql_server import (
@@ -19,6 +20,10 @@ from tests.support.mysql_server import (
     mysql_folder,
 )
 from tests.support.postgres_server import PostgresServer, postgres_folder
+from tests.support.published import files
+
+if TYPE_CHECKING:
+    from tests.publish.transactional import Serving
 
 pytest.register_assert_rewrite("tests.publish.transactional")
 
@@ -52,6 +57,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 def child() -> Iterator[Child]:
     with child_process() as one:
         yield one
+
+
+@pytest.fixture
+def project(
+    make_project: Callable[..., DbtProject], child: Child, serving: Serving
+) -> ChildProject:
+    """A project that publishes to the module's `serving`."""
+    made = make_project(files("serving", serving.kind), **serving.env)
+    error = child.start(made)
+    assert not error, error
+    return ChildProject(made, child)
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.publish.transactional import (
@@ -11,10 +9,8 @@ from tests.publish.transactional import (
     check_each_version_row_by_row,
     check_kills,
     problem_of,
-    project_of,
 )
-from tests.support.child import Child, ChildProject
-from tests.support.dbt_project import DbtProject
+from tests.support.child import ChildProject
 from tests.support.mysql_server import PASSWORD, USER, MysqlClient, MysqlServer, mysql_client
 from tests.support.published import SEED, Source, expected
 
@@ -22,11 +18,6 @@ from tests.support.published import SEED, Source, expected
 class MysqlServing(Serving):
     kind, password = "mysql", PASSWORD
     versions_query = "select group_concat(distinct version) from published_version"
-
-    def make(self) -> None:
-        client = self.server.connect()
-        client.execute(f"create database {self.name}")
-        client.close()
 
     def connect(self) -> MysqlClient:
         client = self.server.connect()
@@ -69,13 +60,6 @@ class MysqlServing(Serving):
 @pytest.fixture
 def serving(mysql: MysqlServer) -> MysqlServing:
     return MysqlServing(mysql)
-
-
-@pytest.fixture
-def project(
-    make_project: Callable[..., DbtProject], child: Child, serving: MysqlServing
-) -> ChildProject:
-    return project_of(serving, make_project, child)
 
 
 def test_a_store_holds_each_version_row_by_row(

@@ -12,7 +12,6 @@ from tests.publish.transactional import (
     check_each_version_row_by_row,
     check_kills,
     problem_of,
-    project_of,
 )
 from tests.support.child import Child, ChildProject
 from tests.support.dbt_project import DbtProject
@@ -89,11 +88,6 @@ class PostgresServing(Serving):
     kind, password = "postgres", PASSWORD
     versions_query = "select string_agg(distinct cast(version as text), ',') from published_version"
 
-    def make(self) -> None:
-        client = self.server.connect()
-        client.execute(f"create database {self.name}")
-        client.close()
-
     def connect(self) -> SqlClient:
         return self.server.connect(self.name)
 
@@ -142,13 +136,6 @@ def as_float(kind: str, value: str) -> str:
 @pytest.fixture
 def serving(postgres: PostgresServer) -> PostgresServing:
     return PostgresServing(postgres)
-
-
-@pytest.fixture
-def project(
-    make_project: Callable[..., DbtProject], child: Child, serving: PostgresServing
-) -> ChildProject:
-    return project_of(serving, make_project, child)
 
 
 def test_a_store_holds_each_version_row_by_row(

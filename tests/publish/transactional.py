@@ -7,11 +7,11 @@ import random
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from tests.support.child import Child, ChildProject
+from tests.support.child import ChildProject
 from tests.support.dbt_project import DbtProject
 from tests.support.published import (
     KILLS,
@@ -19,7 +19,6 @@ from tests.support.published import (
     Source,
     build_without_publishing,
     expected,
-    files,
     kill,
     publishing,
     tables,
@@ -27,14 +26,6 @@ from tests.support.published import (
 from tests.support.sql_client import SqlClient, SqlError
 
 numbers = itertools.count(1)
-
-
-class Server(Protocol):
-    """A server that a test starts, ends and asks."""
-
-    def start(self) -> None: ...
-
-    def kill(self) -> None: ...
 
 
 class Serving(ABC):
@@ -53,13 +44,11 @@ class Serving(ABC):
 
     def __init__(self, server: Any) -> None:
         self.name, self.server = f"serving{next(numbers)}", server
-        self.make()
+        client = server.connect()
+        client.execute(f"create database {self.name}")
+        client.close()
         self.client = self.connect()
         self.env = {"publish_targets": f"serving={self.kind}", **self.settings()}
-
-    @abstractmethod
-    def make(self) -> None:
-        """Make the database."""
 
     @abstractmethod
     def connect(self) -> SqlClient:
@@ -84,16 +73,6 @@ class Serving(ABC):
     def versions(self) -> dict[str, int]:
         rows = self.client.query("select table_name, version from published_version")
         return {str(name): int(version or 0) for name, version in rows}
-
-
-def project_of(
-    serving: Serving, make_project: Callable[..., DbtProject], child: Child
-) -> ChildProject:
-    """A project that publishes to it."""
-    made = make_project(files("serving", serving.kind), **serving.env)
-    error = child.start(made)
-    assert not error, error
-    return ChildProject(made, child)
 
 
 def problem_of(project: ChildProject, password: str, version: int = 2, **env: str) -> str:

@@ -255,10 +255,10 @@ class DbtProject:
 
     def _state(self, vars: dict[str, Any] | None) -> tuple[Any, ...]:
         """What dbt parses the project by: its files as they are now, the environment, vars."""
-        folders = [one for one in self.root.iterdir() if one.is_dir() and one.name in PARSED]
         files = [self.root / "dbt_project.yml", self.profiles / "profiles.yml"]
-        files += [one for folder in folders for one in folder.rglob("*") if one.is_file()]
-        stats = [(str(one), one.stat().st_mtime_ns, one.stat().st_size) for one in sorted(files)]
+        files += [one for name in PARSED for one in (self.root / name).rglob("*") if one.is_file()]
+        found = sorted((str(one), one.stat()) for one in files)
+        stats = [(path, stat.st_mtime_ns, stat.st_size) for path, stat in found]
         around = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
         return stats, sorted((around | self.env).items()), yaml.safe_dump(vars)
 

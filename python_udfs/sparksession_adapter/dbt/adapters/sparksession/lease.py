@@ -322,10 +322,10 @@ def _query(row: Holder) -> str:
 
 def _holder_of(told: dict[str, Any]) -> Holder:
     """A row whose values may be texts."""
-    row = dict(told)
-    for name, kind in COLUMNS.items():
-        if row[name] is not None and kind == "bigint":
-            row[name] = int(row[name])
-        if row[name] is not None and kind == "timestamp_ntz":
-            row[name] = datetime.fromisoformat(row[name])
-    return Holder(**row)
+    value_of = {"bigint": int, "string": str, "timestamp_ntz": datetime.fromisoformat}
+    return Holder(
+        **{
+            name: None if told[name] is None else value_of[kind](told[name])
+            for name, kind in COLUMNS.items()
+        }
+    )
