@@ -145,11 +145,17 @@
     {%- set near = _near(keeps, left_rows, join.wanted_right) -%}
     {%- set right_rows -%}
         (
-            select {{ join.right.uses | join(', ') }}
-            from {{ right[0] }} as pinned_right
-            where {{ near.condition }}
+            select right_row.*
+            from (
+                select {{ join.right.uses | join(', ') }}
+                from {{ right[0] }} as pinned_right
+                where {{ near.condition }}
+            ) as right_row
+            left semi join {{ left_rows }} as left_row
+                on {{ join.matches }}
         )
     {%- endset -%}
+    {%- set right_rows = _kept(keeps, 'right_rows', right_rows) -%}
     {%- if keeps -%}
         {%- do adapter.expect_rows(model, near_keys.row_count) -%}
         {%- do _warn_of_skew(join, left_rows, right_rows) -%}

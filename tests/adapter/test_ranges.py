@@ -11,9 +11,8 @@ import pytest
 from dbt.adapters.sparksession.ranges import (
     RANGE_COUNT,
     Wanted,
-    extent_query,
+    bounds_query,
     merged_ranges,
-    parts_query,
     ranges_condition,
 )
 
@@ -89,10 +88,8 @@ COLUMNS = {
 
 def asked(project: DbtProject, rows: str, columns: list[Wanted]) -> list[str]:
     """The conditions of the columns, as within_ranges makes them."""
-    _, *bounds = project.query(extent_query(rows, columns))[0].values()
-    extents = list(zip(bounds[::2], bounds[1::2], strict=True))
     parts: dict[int, list] = {}
-    for one in project.query(parts_query(rows, columns, extents)):
+    for one in project.query(bounds_query(rows, columns)):
         parts.setdefault(one["place"], []).append((one["low"], one["high"]))
     return [ranges_condition(one, parts.get(place, [])) for place, one in enumerate(columns)]
 

@@ -53,7 +53,7 @@ from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.publications import Publications
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
 from dbt.adapters.sparksession.ranges import ColumnRanges
-from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.session import let_go, own_session
 from dbt.adapters.sparksession.snapshots import (
     MODEL_PROPERTY,
     History,
@@ -640,7 +640,7 @@ class SparkSessionAdapter(
             return
         self.inputs.built(table)
         for rows in inputs.kept.values():
-            rows.unpersist()
+            let_go(rows)
         inputs.kept.clear()
         own_session(self.config.credentials).reset()
 

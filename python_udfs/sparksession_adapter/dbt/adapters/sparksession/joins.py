@@ -493,16 +493,6 @@ class JoinModels(metaclass=AdapterMeta):
         return changed_keys(before, after, join.columns, join.key, pick="max(image)")
 
     @available
-    def kept_rows(self, model: dict, name: str, sql: str) -> str:
-        """Name of a temporary view of a query's rows, which are computed once and kept until the
-        model is built; they spill to disk."""
-        view = f"{model['alias']}__{name}".lower()
-        frame = self._session().sql(sql).persist()
-        frame.createOrReplaceTempView(view)
-        self.inputs.of(model["unique_id"]).kept[view] = frame
-        return f"`{view}`"
-
-    @available
     def expect_rows(self, model: dict, count: int | None) -> None:
         """Let the model's run be of the size class of so many rows; None: of what it reads."""
         self.inputs.of(model["unique_id"]).batch_rows = count

@@ -19,6 +19,8 @@ from dbt.adapters.sparksession.folds import WHOLE_NUMBERS, quoted
 
 RANGE_COUNT = 64  # of one column at most: the gaps between them are the widest ones
 WRITING = ("run", "build", "retry")  # commands
+BROADCAST_BYTES = 10 << 20  # Spark's own threshold
+NESTED_BYTES = 100  # of a text, taken to be in a row
 PARTS = 512  # into which a column's values are cut to find the gaps
 TIMES = ("date", "timestamp", "timestamp_ntz")
 DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
@@ -100,44 +102,47 @@ def values_of(name: str, kind: str, column: str | None = None) -> dict[str, Any]
     return {"column": column or value, "kind": kind, "low": value, "high": value, "nulls": True}
 
 
-def extent_query(rows: str, wanted: Sequence[Wanted]) -> str:
-    """Query of one row: how many rows there are, and of each column the lowest and the highest
-    bound.
+def bounds_query(rows: str, wanted: Sequence[Wanted]) -> str:
+    """Query of the bounds that the rows ask for: place of the column, low, high, row_count.
+
+    Of each column at most PARTS rows, each of the bounds that lie in one part of all of them; one
+    more of place -1, which counts the rows.
 
     Args:
         rows: SQL text for a `from`.
     """
-    columns = "".join(
-        f",\n    {name}({one.number(bound)}) filter (where {one.is_there}) as {name}_{place}"
-        for place, one in enumerate(wanted)
-        for name, bound in (("min", one.low), ("max", one.high))
-    )
-    return f"select\n    count(*) as row_count{columns}\nfrom {rows}"
-
-
-def parts_query(rows: str, wanted: Sequence[Wanted], extents: Sequence[Range]) -> str:
-    """Query of at most PARTS rows of each column: place, low, high of the bounds in one part.
-
-    Args:
-        extents: lowest and highest bound of each column.
-    """
-    bounds = []
-    for place, (one, (low, high)) in enumerate(zip(wanted, extents, strict=True)):
-        first = low if low is not None else high
-        width = (high - low) / PARTS if low is not None and high is not None else 0
-        part = "0"
-        if first is not None and width > 0:
-            part = f"floor((cast({one.number(one.low)} as double) - {first:f}D) / {width:f}D)"
+    extent, bounds = [], []
+    for place, one in enumerate(wanted):
+        low, high = one.number(one.low), one.number(one.high)
+        first, last = f"extent.bounds__low_{place}", f"extent.bounds__high_{place}"
+        there = f"filter (where {one.is_there})"
+        extent.append(f"min({low}) {there} as bounds__low_{place}")
+        extent.append(f"max({high}) {there} as bounds__high_{place}")
+        width = f"((cast({last} as double) - cast({first} as double)) / {PARTS})"
+        part = (
+            f"if({last} > {first} and {width} > 0, "
+            f"floor((cast({low} as double) - cast({first} as double)) / {width}), 0)"
+        )
         bounds.append(
             f"named_struct('place', {place}, 'is_there', {one.is_there}, "
-            f"'low', {one.number(one.low)}, 'high', {one.number(one.high)}, 'part', {part})"
+            f"'low', {low}, 'high', {high}, 'part', {part})"
         )
+    nothing = f"cast(null as {NUMBER})"
+    bounds.append(
+        f"named_struct('place', -1, 'is_there', true, 'low', {nothing}, 'high', {nothing}, "
+        "'part', 0L)"
+    )
     each = ",\n    ".join(bounds)
+    joined = ""
+    if extent:
+        columns = ",\n        ".join(extent)
+        joined = f"\ncross join (\n    select\n        {columns}\n    from {rows}\n) as extent"
     return f"""select
     bound.place,
     min(bound.low) as low,
-    max(bound.high) as high
-from {rows}
+    max(bound.high) as high,
+    count(*) as row_count
+from {rows} as asking{joined}
 lateral view explode(array(
     {each}
 )) as bound
@@ -190,8 +195,33 @@ def ranges_condition(wanted: Wanted, parts: Sequence[Range]) -> str:
     return f"({' or '.join(texts)})" if texts else "false"
 
 
+def row_bytes(schema: Any) -> int:
+    """About how many bytes a row of a Spark schema takes."""
+    return sum(8 if is_plain(one.dataType) else NESTED_BYTES for one in schema.fields)
+
+
+def is_plain(kind: Any) -> bool:
+    """Whether a Spark type is of one size."""
+    return kind.typeName() not in ("string", "binary", "array", "map", "struct", "variant")
+
+
 class ColumnRanges(metaclass=AdapterMeta):
-    """The part of the adapter that asks for ranges."""
+    """The part of the adapter that keeps what a run touches, and asks for its ranges."""
+
+    @available
+    def kept_rows(self, model: dict, name: str, sql: str) -> str:
+        """Name of a temporary view of a query's rows, which are computed once and kept until the
+        model is built; they spill to disk.
+
+        The plan that made them is cut off: each further query would plan it again. What Spark
+        would know by it of their size it is told: few rows are sent to where others match them.
+        """
+        view = f"{model['alias']}__{name}".lower()
+        rows = self._session().sql(sql).localCheckpoint(eager=False)
+        self.inputs.of(model["unique_id"]).kept[view] = rows
+        is_small = rows.count() * row_bytes(rows.schema) <= BROADCAST_BYTES
+        (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
+        return f"`{view}`"
 
     @available
     def writes(self, flags: Any) -> bool:
@@ -202,7 +232,7 @@ class ColumnRanges(metaclass=AdapterMeta):
     def within_ranges(self, rows: str, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """What may be a partner of the rows: {"condition": SQL, "row_count": of the rows}.
 
-        Runs two queries, which answer with at most PARTS rows of two numbers for each column; the
+        Runs one query, which answers with at most PARTS rows of two numbers for each column; the
         condition has at most RANGE_COUNT ranges of each. Columns of a type without an order that
         files are pruned by (texts) give none.
 
@@ -240,11 +270,10 @@ class ColumnRanges(metaclass=AdapterMeta):
 
     def _bounds_in(self, rows: str, columns: Sequence[Wanted]) -> tuple[int, list[list[Range]]]:
         """How many rows there are, and of each column the bounds that they ask for."""
-        session = self._session()
-        row_count, *bounds = session.sql(extent_query(rows, columns)).collect()[0]
-        parts: list[list[Range]] = [[] for _ in columns]
-        if row_count and columns:
-            extents = list(zip(bounds[::2], bounds[1::2], strict=True))
-            for place, low, high in session.sql(parts_query(rows, columns, extents)).collect():
+        row_count, parts = 0, [[] for _ in columns]
+        for place, low, high, count in self._session().sql(bounds_query(rows, columns)).collect():
+            if place < 0:
+                row_count = count
+            else:
                 parts[place].append((low, high))
         return row_count, parts

@@ -205,6 +205,13 @@ def _settings_of(session: SparkSession) -> dict[str, str]:
     return json.loads(writer.writeValueAsString(session.conf._jconf.getAllAsJava()))
 
 
+def let_go(rows: Any) -> None:
+    """Free what a local checkpoint of a frame holds; a remote server does so by itself when the
+    frame is gone."""
+    if not is_remote(rows.sparkSession):
+        rows._jdf.queryExecution().logical().rdd().unpersist(False)
+
+
 class OwnSession:
     """One thread's session: settings, snapshot properties and temporary views apart from others'.
 
