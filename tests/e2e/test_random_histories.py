@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.support import histories, latest, oracle
+from tests.support.details import customers_told, stored_customers
 from tests.support.warehouse import Warehouse, differing
+
+CUSTOMERS = "dim_user_customer_zip"
 
 
 def _check(folder: Path, seed: int, batches: int) -> None:
@@ -59,13 +62,14 @@ def _coupons_of_orders(changes: list[oracle.Change]) -> dict[int, tuple[int, Dec
 
 
 def _check_wide(folder: Path, seeds: range, batches: int) -> None:
-    """Build the wide orders after every batch; they are a join of what the oracle knows then."""
+    """Build the wide orders and the customers' versions after every batch: the orders are a join of
+    what the oracle knows then, the versions are told by these orders."""
     warehouse = Warehouse(folder)
     arrived: list[bytes] = []
-    compared = with_coupons = 0
+    compared = with_coupons = versions = 0
 
     def build(models: str, *args: str, **variables: bool) -> None:
-        nonlocal compared, with_coupons
+        nonlocal compared, with_coupons, versions
         warehouse.run("run", "--select", models, *args, vars=variables)
         orders = oracle.replay(oracle.read_messages(arrived))
         of_addresses = oracle.read_messages(arrived, table="order_address")
@@ -82,11 +86,14 @@ def _check_wide(folder: Path, seeds: range, batches: int) -> None:
         expected = {order: wanted.get(order, nothing) for (order,) in orders}
         assert differing(expected, got) == []
         with_coupons += sum(one != nothing for one in got.values())
+        customers = stored_customers(warehouse)
+        assert differing(customers_told(oracle.read_messages(arrived)), customers) == []
+        versions += sum(map(len, customers.values()))
 
     for number, batch in enumerate(histories.pack(seeds, batches, wide=True)):
         histories.write_batch(warehouse.landing, batch, max_lines=50_000)
         arrived += [line for _, line in batch]
-        build("+dwd_trade__order_wide", merge_runs=number == 2)
+        build(f"+dwd_trade__order_wide {CUSTOMERS}", merge_runs=number == 2)
     incremental = warehouse.rows("dwd_trade__order_wide")
     # once everything has come, the sums are those of the coupons that are there
     coupons = oracle.replay(_changes_of_coupons(arrived)).values()
@@ -94,11 +101,15 @@ def _check_wide(folder: Path, seeds: range, batches: int) -> None:
     sums = _coupons_of_orders(_changes_of_coupons(arrived))
     assert there == {order: count for order, (count, _) in sums.items() if count}
 
-    build("dwd_trade__order_wide", "--full-refresh")
+    build(f"dwd_trade__order_wide {CUSTOMERS}", "--full-refresh")
 
     assert warehouse.rows("dwd_trade__order_wide") == incremental
     assert with_coupons
-    print(f"{len(seeds)} histories, {len(arrived)} messages, {compared} wide orders compared")
+    assert versions
+    print(
+        f"{len(seeds)} histories, {len(arrived)} messages, {compared} wide orders and "
+        f"{versions} versions of customers compared"
+    )
 
 
 def _changes_of_coupons(lines: list[bytes]) -> list[oracle.Change]:

@@ -16,7 +16,7 @@ import yaml
 from tests.support import latest, window_oracle
 from tests.support.cleaning_oracle import clean_row
 from tests.support.dbt_project import REPO
-from tests.support.details import order_details
+from tests.support.details import HIGH_VALUE, order_details, stored_customers
 from tests.support.warehouse import (
     SAMPLE,
     Warehouse,
@@ -28,7 +28,6 @@ from tests.support.warehouse import (
     truth,
 )
 
-HIGH_VALUE = (2, 3)  # the vars high_value_orders and high_value_days
 ORDER_SETS = {
     "all": (),
     "platform": ("platform",),
@@ -181,15 +180,10 @@ def test_windows_of_placed_orders_are_those_of_the_servers_orders(in_one_go: War
 def test_the_versions_of_customers_are_told_by_their_orders(in_one_go: Warehouse) -> None:
     _, wanted = order_details(sample_lines(), *HIGH_VALUE)
 
-    rows = in_one_go.query("select * from dw.dim_user_customer_zip")
+    got = stored_customers(in_one_go)
 
-    got: dict = {}
-    for row in sorted(rows, key=lambda one: one["valid_from"]):
-        state = (row["customer_kind"], row["is_high_value"])
-        version = (_utc(row["valid_from"]), _utc(row["valid_to"]), state)
-        got.setdefault(row["user_id"], []).append(version)
     assert got == wanted
-    print(f"{len(rows)} versions of {len(got)} customers")
+    print(f"{sum(map(len, got.values()))} versions of {len(got)} customers")
     assert any(state[1] for versions in got.values() for _, _, state in versions)
 
 
@@ -214,10 +208,6 @@ def test_the_coupons_of_orders_are_the_coupons_that_name_them(in_one_go: Warehou
     used = sum(one[1] is not None for one in wanted)
     print(f"{len(wanted)} rows of orders and coupons, {used} with a coupon")
     assert used > 10
-
-
-def _utc(time: datetime | None) -> datetime | None:
-    return time if time is None or time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def test_the_coupon_totals_are_those_of_the_coupons_that_are_there(in_one_go: Warehouse) -> None:

@@ -7,15 +7,18 @@ import csv
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
+from tests.support import oracle
 from tests.support.dbt_project import REPO
 from tests.support.latest import server_rows
+from tests.support.warehouse import Warehouse
 from tests.support.zipper_oracle import versions
 
 PRICES = "product_price"
+HIGH_VALUE = (2, 3)  # the vars high_value_orders and high_value_days
 Version = tuple[datetime, datetime | None, Any]
 
 
@@ -95,6 +98,41 @@ def customer_versions(
         if told:
             found[user] = [tuple(one) for one in told]
     return found
+
+
+def customers_told(changes: Iterable[oracle.Change]) -> dict[Any, list[Version]]:
+    """The same from changes of orders, as far as they tell which orders a user has."""
+    orders: dict[tuple, dict[str, Any]] = {}
+    for row in oracle.retract_rows(changes):
+        image = row["image"]
+        key = (image["user_id"], image["order_id"])
+        orders.pop(key, None)
+        if row["sign"] > 0:
+            times = ("create_time", "decision_time")
+            orders[key] = {one: _time(image[one]) for one in times} | {"user_id": key[0]}
+    return customer_versions(list(orders.values()), *HIGH_VALUE)
+
+
+def stored_customers(warehouse: Warehouse) -> dict[Any, list[Version]]:
+    """What dim_user_customer_zip has, in the same form."""
+    found: dict[Any, list[Version]] = {}
+    rows = warehouse.query("select * from dw.dim_user_customer_zip")
+    for row in sorted(rows, key=lambda one: one["valid_from"]):
+        assert row["is_current"] == (row["valid_to"] is None)
+        state = (row["customer_kind"], row["is_high_value"])
+        version = (_utc(row["valid_from"]), _utc(row["valid_to"]), state)
+        found.setdefault(row["user_id"], []).append(version)
+    return found
+
+
+def _time(text: Any) -> datetime | None:
+    """A time of the log, told in the business zone."""
+    time = oracle.parse_datetime(text)
+    return None if time is None else time.replace(tzinfo=timezone(timedelta(hours=8)))
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    return time if time is None or time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def at(known: list[Version], time: datetime | None) -> Any:

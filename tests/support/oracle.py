@@ -198,7 +198,7 @@ def cut_date(
     binlog_time = EPOCH + timedelta(seconds=change.ts, hours=zone_offset_hours)
     if change.after is None:
         return binlog_time.date()
-    stated = _parse_datetime(change.after.get(cut_column))
+    stated = parse_datetime(change.after.get(cut_column))
     if stated is None or stated < FIRST_CREDIBLE_TIME:
         return binlog_time.date()
     if stated - binlog_time > timedelta(hours=max_ahead_hours):
@@ -206,7 +206,7 @@ def cut_date(
     return stated.date()
 
 
-def _parse_datetime(text: Any) -> datetime | None:
+def parse_datetime(text: Any) -> datetime | None:
     """Parse "YYYY-MM-DD HH:MM:SS[.ffffff]"; None for anything else, zero dates included."""
     if not isinstance(text, str) or not DATETIME_TEXT.fullmatch(text):
         return None
