@@ -231,6 +231,7 @@ def logged_reads(folder: Path, description: str | None = None) -> Counter[str]:
     values: dict[int, int] = {}
     wanted: set[int] = set()
     stages: set[int] = set()
+    of_tables: set[int] = set()  # what is kept between two queries counts as read, too
     read = Counter({FILES: 0, FILE_BYTES: 0, READ_BYTES: 0})
     for event in _events(folder):
         kind = event["Event"].rpartition(".")[2]
@@ -246,7 +247,8 @@ def logged_reads(folder: Path, description: str | None = None) -> Counter[str]:
             execution = event["Properties"].get("spark.sql.execution.id")
             if execution is not None and int(execution) in wanted:
                 stages.update(event["Stage IDs"])
-        elif kind == "SparkListenerTaskEnd" and event["Stage ID"] in stages:
+                of_tables.update(_stages_of_tables(event["Stage Infos"]))
+        elif kind == "SparkListenerTaskEnd" and event["Stage ID"] in stages & of_tables:
             read[READ_BYTES] += event["Task Metrics"]["Input Metrics"]["Bytes Read"]
     for metric, value in values.items():
         if metric in names:
@@ -260,6 +262,13 @@ def _events(folder: Path) -> Iterator[dict[str, Any]]:
             for line in lines:
                 if line.endswith("\n"):  # else the process ended within it
                     yield json.loads(line)
+
+
+def _stages_of_tables(stages: list[dict[str, Any]]) -> Iterator[int]:
+    """Those that scan a table."""
+    for stage in stages:
+        if any(one["Name"] in ("DataSourceRDD", "FileScanRDD") for one in stage["RDD Info"]):
+            yield stage["Stage ID"]
 
 
 def _scan_metrics(plan: dict[str, Any]) -> Iterator[tuple[int, str]]:
