@@ -24,7 +24,11 @@ profile: binlog_warehouse
 flags: {send_anonymous_usage_stats: false}
 """
 MODEL = """
-{{ config(materialized='folded', unique_key='id', fold={'sequence': ['seq']}) }}
+{{ config(
+    materialized='folded',
+    unique_key='id',
+    fold={'sequence': ['seq'], 'tier_runs': env_var('TIER_RUNS') | int},
+) }}
 select * from parquet.`{{ var('batch') }}`
 """
 
@@ -35,6 +39,7 @@ def main() -> None:
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--keys", type=int, required=True)
     parser.add_argument("--held", action="store_true", help="the table holds all keys before")
+    parser.add_argument("--tier-runs", type=int, default=8, help="runs of one size that are merged")
     given = parser.parse_args()
     project = given.folder / "project"
     (project / "models").mkdir(parents=True)
@@ -48,6 +53,7 @@ def main() -> None:
         "JARS_DIR": os.environ.get("JARS_DIR", str(ROOT / ".jars")),
         "SPARK_MASTER": SETTINGS["spark.master"],
         "SPARK_DRIVER_MEMORY": SETTINGS["spark.driver.memory"],
+        "TIER_RUNS": str(given.tier_runs),
     }
     from dbt.adapters.sparksession.folded import GROUPED_READS
     from dbt.cli.main import dbtRunner

@@ -68,11 +68,14 @@ def iceberg_table(mode: str) -> str:
 
 
 def hudi_table(kind: str) -> str:
+    """Merge-on-read compacts every eighth batch, as the folded model does; its own habit is every
+    fifth. Without it, 524 logs took more than ten minutes to be read."""
+    every = "'hoodie.compact.inline'='true', 'hoodie.compact.inline.max.delta.commits'='8'"
+    compaction = f", {every}" if kind == "mor" else ""
     return (
         f"create table {TABLE} ({COLUMNS}) using hudi tblproperties (type='{kind}', "
         "primaryKey='id', preCombineField='seq', 'hoodie.metadata.enable'='true', "
-        "'hoodie.index.type'='BUCKET', 'hoodie.bucket.index.num.buckets'='4', "
-        "'hoodie.compact.inline'='false')"
+        f"'hoodie.index.type'='BUCKET', 'hoodie.bucket.index.num.buckets'='4'{compaction})"
     )
 
 
@@ -99,7 +102,8 @@ SYSTEMS: dict[str, dict[str, Any]] = {
         "settings": HUDI,
         "create": hudi_table("mor"),
         "upsert": UPSERT,
-        "compact": f"call run_compaction(op => 'scheduleAndExecute', table => '{TABLE}')",
+        "compact": f"call run_compaction(op => 'scheduleAndExecute', table => '{TABLE}', "
+        "options => 'hoodie.compact.inline.max.delta.commits=1')",
     },
     "paimon": {
         "settings": PAIMON,
