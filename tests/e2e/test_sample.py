@@ -49,16 +49,26 @@ def expected(in_one_go: Warehouse) -> dict[str, list[str]]:
     return in_one_go.contents()
 
 
+DETAILS = ("dwd_trade__order_detail", "dwd_trade__order_coupon")
+
+
+def _details(warehouse: Warehouse, name: str) -> list[str]:
+    """The rows, without the number of the run that wrote them."""
+    return warehouse.rows(name, without=["run_number"])
+
+
 def _day_by_day(warehouse: Warehouse, every: int) -> None:
     """Land the sample's days one by one, build after each and compare the counts with the server's
-    answers; on every `every`th day, and the last, the prices too. Each build touches only the days
+    answers; on every `every`th day, and the last, the prices too, and the orders' details are
+    built. Each build touches only the days
     in its files. The models' own tests take longer than the counts: they run on the last day."""
     compared = 0
     days = sample_days()
+    warehouse.run("seed", "--select", "city")  # once, or the details would be made anew
     for left, (tag, files) in reversed(list(enumerate(reversed(days)))):
         warehouse.land(*files)
         with_prices = left % every == 0
-        more = ("+dim_product_price_zip",) if with_prices else ()
+        more = [f"+{one}" for one in ("dim_product_price_zip", *DETAILS)] if with_prices else []
         outcome = warehouse.build(*more, data_tests=left == 0)
 
         came = outcome.results["ods_binlog"].adapter_response["rows_affected"]
@@ -79,16 +89,23 @@ def _day_by_day(warehouse: Warehouse, every: int) -> None:
 
 
 def test_after_every_day_the_counts_are_the_servers_own(
-    tmp_path: Path, expected: dict[str, list[str]]
+    tmp_path: Path, expected: dict[str, list[str]], in_one_go: Warehouse
 ) -> None:
     warehouse = Warehouse(tmp_path)
-    _day_by_day(warehouse, every=len(sample_days()))
+    _day_by_day(warehouse, every=4)
     assert warehouse.contents() == expected
+    for name in DETAILS:
+        assert _details(warehouse, name) == _details(in_one_go, name), name
 
 
 @pytest.mark.soak
-def test_after_every_day_the_prices_are_the_servers_own_too(tmp_path: Path) -> None:
-    _day_by_day(Warehouse(tmp_path), every=1)
+def test_after_every_day_the_prices_are_the_servers_own_too(
+    tmp_path: Path, in_one_go: Warehouse
+) -> None:
+    warehouse = Warehouse(tmp_path)
+    _day_by_day(warehouse, every=1)
+    for name in DETAILS:
+        assert _details(warehouse, name) == _details(in_one_go, name), name
 
 
 def test_in_one_go_the_counts_are_the_servers_own(in_one_go: Warehouse) -> None:
@@ -316,8 +333,9 @@ def _cleaning_of(model: str) -> tuple[dict[str, dict], dict[str, dict[str, str]]
     return rules, dictionaries
 
 
-def _deliver_in_random_files(warehouse: Warehouse, seed: int, parts: int) -> None:
-    """Land and build the sample in a random split: other file bounds, arriving in any order.
+def _deliver_in_random_files(warehouse: Warehouse, seed: int, parts: int, *more: str) -> None:
+    """Land and build the sample, with more models, in a random split: other file bounds, arriving
+    in any order.
 
     Some stretches of the log are delivered twice, the second time cut into other files. It comes
     in `parts` parts; with the last one everything comes once more.
@@ -332,10 +350,13 @@ def _deliver_in_random_files(warehouse: Warehouse, seed: int, parts: int) -> Non
     rng.shuffle(pieces)
     batches = [pieces[place::parts] for place in range(parts)]
     batches[-1] = pieces
+    if more:
+        warehouse.run("seed", "--select", "city")
     for batch in batches:
         for first, last in batch:
             warehouse.land_lines(lines[first:last], first, gz=rng.random() < 0.5)
-        warehouse.run("run", "--select", "+dws_trade__user_status_td", "+dwd_trade__order_wide")
+        wide = "+dwd_trade__order_wide"
+        warehouse.run("run", "--select", "+dws_trade__user_status_td", wide, *more)
     warehouse.run(
         "test", "--select", "+dws_trade__user_status_td", "--exclude-resource-type", "unit_test"
     )
@@ -378,10 +399,11 @@ def test_many_splits_give_the_same_tables(
 ) -> None:
     warehouse = Warehouse(tmp_path)
 
-    _deliver_in_random_files(warehouse, seed, parts=2 + seed % 3)
+    _deliver_in_random_files(warehouse, seed, 2 + seed % 3, *(f"+{one}" for one in DETAILS))
 
     assert warehouse.contents() == expected, f"seed {seed}"
-    assert warehouse.rows("dwd_trade__order_wide") == in_one_go.rows("dwd_trade__order_wide")
+    for name in ("dwd_trade__order_wide", *DETAILS):
+        assert _details(warehouse, name) == _details(in_one_go, name), f"seed {seed}: {name}"
 
 
 def test_plain_dbt_commands_work(in_one_go: Warehouse) -> None:
