@@ -112,8 +112,7 @@
     {%- set keeps = adapter.writes(flags) and not adapter.nothing_new(model, graph) -%}
     {%- set new_right -%}
         (
-            select distinct {{ join.right.matched_by | join(', ') }}
-            from {{ right[1] }} as changed
+            {{ _touching_rows(join, right[1]) }}
         )
     {%- endset -%}
     {%- set new_right = _kept(keeps, 'new_right', new_right) -%}
@@ -194,6 +193,45 @@
     where row_kind <> '-U'
 {%- endmacro %}
 
+{#
+    What the changed right rows match by, old and new. Of a version that only ends at another time
+    it is the time between both ends: the facts before have it as they had. So a new price touches
+    the orders behind it, not all since the price before.
+#}
+{% macro _touching_rows(join, changed) -%}
+    {%- if join.ends_by is none -%}
+    select distinct {{ join.right.matched_by | join(', ') }}
+    from {{ changed }} as changed
+    {%- else -%}
+    {%- set begin, end = join.right.times.valid_from, join.right.times.valid_to -%}
+    {%- set of_key = 'partition by ' ~ join.right.key | join(', ') -%}
+    {%- set told = 'struct(' ~ join.right.uses | reject('equalto', end) | join(', ') ~ ')' -%}
+    select distinct
+        {%- for column in join.right.matched_by %}
+        {% if column == begin -%}
+            if(join__ends, join__first_end, {{ begin }}) as {{ begin }}
+        {%- elif column == end -%}
+            if(join__ends, if(join__is_open, null, join__last_end), {{ end }}) as {{ end }}
+        {%- else -%}
+            {{ column }}
+        {%- endif -%}
+        {{- ',' if not loop.last }}
+        {%- endfor %}
+    from (
+        select
+            *,
+            count_if(sign < 0) over ({{ of_key }}) = 1
+            and count_if(sign > 0) over ({{ of_key }}) = 1
+            and min({{ told }}) over ({{ of_key }})
+            <=> max({{ told }}) over ({{ of_key }}) as join__ends,
+            bool_or({{ end }} is null) over ({{ of_key }}) as join__is_open,
+            min({{ end }}) over ({{ of_key }}) as join__first_end,
+            max({{ end }}) over ({{ of_key }}) as join__last_end
+        from {{ changed }} as changed
+    ) as changed
+    {%- endif -%}
+{%- endmacro %}
+
 {# The keys of the left rows that changed, or that match a right row that did. #}
 {% macro _touched(join, left, new_right, near) -%}
     (
@@ -235,10 +273,12 @@
     {%- do return(adapter.within_ranges(rows, wanted) if keeps else anywhere) -%}
 {%- endmacro %}
 
-{# Names the keys that have more rows than a join should multiply. #}
+{# Names the keys that have more rows than a join should multiply. A version of a dimension is the
+   only one of its time, however many its key has. #}
 {% macro _warn_of_skew(join, left, right) -%}
     {%- set most = var('join_rows_per_key', 1000) -%}
-    {%- if adapter.writes(flags) and not join.left.relation.is_cte -%}
+    {%- set multiplies = join.name != 'temporal_join' and not join.left.relation.is_cte -%}
+    {%- if adapter.writes(flags) and multiplies -%}
         {%- set skewed_sql -%}
             select
                 to_json(struct(

@@ -12,7 +12,8 @@
     of its own time, not today's.
 
     Cost: see repaired_join; a new version reads the facts of its key and time, a new fact the
-    versions of its key up to its time.
+    versions of its key up to its time. A version that ends earlier or later than it did touches the
+    facts between both ends alone, unless valid_to is among the join's columns or in its condition.
 #}
 {% macro temporal_join(left, right, on, kind='inner', condition=none) -%}
     {{- _joined({

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.joins import Join, Side
 from dbt.adapters.sparksession.session import own_session
 
 from tests.support import join_oracle
@@ -130,6 +133,7 @@ class Worlds:
         self.late: dict[str, list[dict]] = {name: [] for name in SIDES}
         self.facts: dict[str, list[dict]] = {name: [] for name in SIDES}
         self.table: dict[str, dict[int, dict]] = {name: {} for name in SIDES}
+        self.last: dict[tuple[str, int], dict] = {}
         project.query("create namespace if not exists src")
         for name, columns in SIDES.items():
             for table in ("log", "table"):
@@ -152,6 +156,17 @@ class Worlds:
             row["until"] = rng.choice([None, time()])
         return row | {"v": rng.choice([None, "x", "y", "z"])}
 
+    def changed(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
+        """The row, or what its key had last with one of its columns changed."""
+        key = (name, row[KEYS[name][0]])
+        if key in self.last and self.rng.random() < 0.6:
+            column = self.rng.choice(
+                ["until", "until", "k", "at", "v"] if "until" in row else ["v"]
+            )
+            row = self.last[key] | {column: row[column]}
+        self.last[key] = row
+        return row
+
     def more(self, share: float) -> None:
         """Let that share of the worlds go on, by a step or a few on either side."""
         for name in SIDES:
@@ -162,7 +177,7 @@ class Worlds:
                     continue
                 for _ in range(self.rng.choice([0, 1, 1, 2, 4])):
                     self.position += 1
-                    row = self.row(name, world, self.rng.randint(1, 4))
+                    row = self.changed(name, self.row(name, world, self.rng.randint(1, 4)))
                     kind = self.rng.choice(["+I", "+U", "+U", "-D"])
                     batch.append(row | {"position": self.position, "kind": kind})
                     if self.rng.random() < 0.7:
@@ -463,3 +478,81 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
     project.query(f"insert into src.facts values (99, 1, null, '{odd}')")
     project.run("run", "--select", "fine")
     assert project.column("select count(*) from dw.fine") == [pairs[0] + 10]
+
+
+def test_a_column_that_comes_from_elsewhere_asks_for_a_full_refresh():
+    relation = SimpleNamespace(name_only=SimpleNamespace(render=lambda: "dw.r"))
+
+    def join(columns: dict[str, str], kind: str = "left") -> Join:
+        left = Side("left", relation, ["id"], {"id": "id"}, {})
+        return Join("j", left, Side("right", relation, ["rid"], columns, {}), {"k": "k"}, "", kind)
+
+    stored = join({"rid": "rid", "amount": "x"}).definition
+    assert not join({"rid": "rid", "amount": "x"}).differs_from(stored)
+    assert join({"rid": "rid", "price": "x"}).differs_from(stored)
+    assert join({"rid": "rid", "amount": "x"}, "inner").differs_from(stored)
+    assert not join({"rid": "rid", "amount": "x", "price": "y"}).differs_from(stored)
+    assert not join({"rid": "rid"}).differs_from(stored)
+    before = {name: value for name, value in stored.items() if name != "columns"}
+    assert not join({"rid": "rid", "amount": "x"}).differs_from(before)
+
+
+PRICED = """
+    {{ config(materialized='folded', unique_key=['id', 'rid'], fold={
+        'sequence': 'run_number', 'row_kind': 'row_kind'}) }}
+    {{ temporal_join(
+        left={'relation': ref('facts'), 'key': 'id', 'columns': ['id', 'at'], 'time': 'at'},
+        right={'relation': ref('prices'), 'key': 'rid', 'columns': ['rid', 'price'%s]},
+        on={'k': 'k'},
+        kind='left',
+    ) }}
+"""
+
+
+def test_a_version_that_ends_touches_the_facts_behind_its_end_alone(make_project):
+    """Unless its end is told: then all its facts have another one."""
+    folded = (
+        "{{ config(materialized='folded', unique_key='%s', fold={'sequence': 'n'}) }} "
+        "select * from {{ new_rows(source('src', '%s')) }}"
+    )
+    models = {
+        "models/sources.yml": "sources: [{name: src, tables: [{name: facts}, {name: prices}]}]",
+        "models/facts.sql": folded % ("id", "facts"),
+        "models/prices.sql": folded % ("rid", "prices"),
+        "models/priced.sql": PRICED % "",
+        "models/ended.sql": PRICED % ", 'valid_to'",
+    }
+    project = make_project(MACROS | models)
+    project.query("create namespace if not exists src")
+    project.query(
+        "create table src.facts using iceberg as select id, 0 as n, 1 as k, "
+        "timestamp'2026-01-01' + make_dt_interval(cast(id as int)) as at from range(100)"
+    )
+    project.query(
+        "create table src.prices using iceberg as select 1 as rid, 0 as n, 1 as k, 5 as price, "
+        "timestamp'2025-01-01' as valid_from, cast(null as timestamp) as valid_to"
+    )
+    project.run("run")
+    new = "timestamp'2026-01-01' + interval 95 days"
+    project.query(f"insert into src.prices select 1, 1, 1, 5, timestamp'2025-01-01', {new}")
+    project.query(f"insert into src.prices select 2, 1, 1, 7, {new}, null")
+
+    project.run("run")
+
+    by_price = "select price, min(id) as low, max(id) as high, count(*) as n from dw.{} group by 1"
+    wanted = [(5, 0, 94, 95), (7, 95, 99, 5)]
+    touched = {"priced": 95, "ended": 0}
+    for name, first in touched.items():
+        rows = project.query(by_price.format(name) + " order by 1")
+        assert [tuple(one.values()) for one in rows] == wanted
+        (compiled,) = (project.target / "compiled").rglob(f"{name}.sql")
+        ids = re.findall(r"\bid`? (?:=|between) (\d+)", compiled.read_text(encoding="utf-8"))
+        assert min(map(int, ids)) == first, name
+
+    # and back: what had ended goes on
+    project.query("insert into src.prices select 1, 2, 1, 5, timestamp'2025-01-01', null")
+    project.query(f"insert into src.prices select 2, 2, 1, 7, {new}, {new}")
+    project.run("run")
+    for name in touched:
+        rows = project.query(by_price.format(name))
+        assert [tuple(one.values()) for one in rows] == [(5, 0, 99, 100)]

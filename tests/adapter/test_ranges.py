@@ -43,6 +43,12 @@ def test_ranges_hold_all_parts_and_leave_the_widest_gaps_out():
         assert sorted(held) == sorted(gaps)[-len(held) :] if held else not gaps
 
 
+def test_what_ends_before_it_begins_hides_no_other_part():
+    far = [(Decimal(1_000 * one), Decimal(1_000 * one)) for one in range(1, RANGE_COUNT)]
+    ranges = merged_ranges([(Decimal(1), Decimal(5)), (Decimal(7), Decimal(3)), *far])
+    assert ranges == [(Decimal(1), Decimal(5)), *far]
+
+
 @pytest.mark.parametrize(
     ("given", "parts", "condition"),
     [
@@ -60,7 +66,8 @@ def test_ranges_hold_all_parts_and_leave_the_widest_gaps_out():
         ({"kind": "date", "high": "w"}, [(Decimal(20513), Decimal(10**7))],
          "(c >= date '2026-03-01')"),
         ({"kind": "timestamp"}, [(Decimal(0), Decimal(1500))],
-         "(c between timestamp '1970-01-01 00:00:00' and timestamp '1970-01-01 00:00:00.001500')"),
+         "(c between timestamp '1970-01-01 00:00:00Z' and "
+         "timestamp '1970-01-01 00:00:00.001500Z')"),
         ({"kind": "decimal(12,2)"}, [(Decimal("-1.50"), Decimal("-1.50"))],
          "(c = cast('-1.50' as decimal(12,2)))"),
     ],

@@ -496,7 +496,7 @@ def test_a_late_row_reads_and_writes_its_own_windows(make_project) -> None:
     assert (summary["deleted-records"], summary["added-records"]) == ("288", "288")
     (compiled,) = (project.target / "run").rglob("counted.sql")
     text = (project.target / "compiled").rglob("counted.sql")
-    assert "at between timestamp '2026-03-07 10:00:00' and" in next(text).read_text("utf-8")
+    assert "at between timestamp '2026-03-07 10:00:00Z' and" in next(text).read_text("utf-8")
     assert "replace where window_date in (date '2026-03-07')" in compiled.read_text("utf-8")
     got = project.query(
         "select n from dw.counted where window_start = timestamp '2026-03-07 10:00'"

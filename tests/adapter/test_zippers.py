@@ -155,12 +155,14 @@ PROBLEMS = [
     ({"sequence": "at", "row_kind": "k"}, "zipper.row_kind: the model has no column k"),
     ({"sequence": "at", "bucket_by": "n"}, "bucket(4, n) must be of a column of the key"),
     ({"sequence": "at", "partition_by": "years(id)"}, "years(id) can't be partitioned by"),
+    ({"sequence": "at", "time": "r"}, "zipper.time: r is double, must be a timestamp, a date or"),
+    ({"sequence": "at", "time": "s"}, "zipper.time: s is string, must be a timestamp, a date or"),
 ]
 
 
 @pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[told for _, told in PROBLEMS])
 def test_a_config_that_makes_no_sense_is_told(config: dict[str, Any], told: str):
-    columns = [("id", "int"), ("at", "int"), ("n", "int"), ("r", "double")]
+    columns = [("id", "int"), ("at", "int"), ("n", "int"), ("r", "double"), ("s", "string")]
     with pytest.raises(ZipperConfigError) as caught:
         Zipper.read("dim_z", "id", config).bound(columns)
     assert "dim_z: its zipper can't be built" in str(caught.value)

@@ -39,6 +39,11 @@ class JoinConfigError(DeclarationError):
         super().__init__(name, problems, EXAMPLE)
 
 
+def is_ordered(kind: str) -> bool:
+    """Whether values of a Spark type can be compared with each other: a map can't."""
+    return bool(kind) and "map<" not in kind and "variant" not in kind
+
+
 def interval_sql(text: str) -> str:
     """'-5 minutes' as a SQL interval.
 
@@ -102,6 +107,7 @@ class Join:
     Attributes:
         on: column of the left side -> column of the right side.
         condition: further SQL over left_row and right_row, parts with `and` between; "" for none.
+        asked_of_right: columns of the right side that an author's own condition names.
         kind: inner or left.
         wanted_left, wanted_right: where one side's rows may find partners on the other, as
             arguments of Wanted; the same of touched keys: wanted_keys, wanted_pairs.
@@ -113,6 +119,7 @@ class Join:
     on: dict[str, str]
     condition: str
     kind: str
+    asked_of_right: frozenset[str] = frozenset()
     wanted_left: list[dict[str, Any]] = field(default_factory=list)
     wanted_right: list[dict[str, Any]] = field(default_factory=list)
 
@@ -152,15 +159,47 @@ class Join:
         return " and ".join(self.conditions)
 
     @property
-    def definition(self) -> str:
-        """What its stored rows depend on, as JSON."""
-        parts = {
+    def definition(self) -> dict[str, Any]:
+        """What its stored rows depend on; columns: name in the join -> where it comes from."""
+        columns = {
+            name: f"{side.name}.{column}"
+            for side in (self.left, self.right)
+            for column, name in side.columns.items()
+        }
+        return {
             "left": self.left.relation.name_only.render(),
             "right": self.right.relation.name_only.render(),
             "matches": self.matches,
             "kind": self.kind,
+            "columns": columns,
         }
-        return json.dumps(parts, separators=(",", ":"))
+
+    def differs_from(self, stored: Mapping[str, Any]) -> bool:
+        """Whether rows that were stored under a definition say something else than its own do.
+
+        Columns may come and go; one that stays has to come from where it came from. Definitions
+        that were stored without columns are of before they were told.
+        """
+        own = dict(self.definition)
+        columns, was = own.pop("columns"), dict(stored)
+        told = was.pop("columns", {})
+        return own != was or any(
+            columns.get(name, origin) != origin for name, origin in told.items()
+        )
+
+    @property
+    def ends_by(self) -> str | None:
+        """Column of the right side that only ends a version, so that of a version which another
+        one ended the facts of the time between both ends are touched and no others; None: a
+        changed end changes more, or it can't be told."""
+        end = self.right.times.get("valid_to")
+        shown = end is None or end in self.right.columns or end in self.right.key
+        if shown or end in self.asked_of_right:
+            return None
+        types = self.right.types
+        begin = self.right.times["valid_from"]
+        plain = all(is_ordered(types.get(one, "")) for one in self.right.uses)
+        return end if plain and types.get(begin) == types.get(end) else None
 
 
 def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> Side:
@@ -298,6 +337,9 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
     for name in {*left.columns.values(), *right.columns.values()} & {RUN_NUMBER, ROW_KIND}:
         problems.append(f"{name}: columns of this name are the join's own")
     condition, to_left, to_right = _bounds(form, given, left, right, problems)
+    asked_of_right = frozenset(
+        re.findall(r"\bright_row\.`?(\w+)", str(given.get("condition") or ""))
+    )
     if given.get("condition"):
         condition = " and ".join(filter(None, [condition, f"({given['condition']})"]))
     if problems:
@@ -314,7 +356,9 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
             problems += _column_problems(side)
     if not problems:
         problems += _type_problems(sides["left"], sides["right"], on)
-    join = Join(form, sides["left"], sides["right"], dict(on), condition, given["kind"])
+    join = Join(
+        form, sides["left"], sides["right"], dict(on), condition, given["kind"], asked_of_right
+    )
     if known["left"] is not None and known["right"] is not None:
         problems += _config_problems(join, model)
     if problems:
@@ -429,16 +473,17 @@ class JoinModels(metaclass=AdapterMeta):
             return 1
         history = self._runs_history(model)
         stored = history.recorded(DEFINITION_PROPERTY) if incremental else None
-        if stored is not None and stored != join.definition:
+        definition = json.dumps(join.definition, separators=(",", ":"))
+        if stored is not None and join.differs_from(json.loads(stored)):
             raise CompilationError(
                 f"{model['name']}: what is stored was joined otherwise: it was {stored}, is "
-                f"{join.definition}. Run it with --full-refresh."
+                f"{definition}. Run it with --full-refresh."
             )
         numbers = (one.summary.get(RUN_NUMBER_PROPERTY) for one in history.snapshots.values())
         number = 1 + max(map(int, filter(None, numbers)), default=0)
         properties = self.inputs.of(model["unique_id"]).properties
         properties[RUN_NUMBER_PROPERTY] = str(number)
-        properties[DEFINITION_PROPERTY] = join.definition
+        properties[DEFINITION_PROPERTY] = definition
         return number
 
     @available

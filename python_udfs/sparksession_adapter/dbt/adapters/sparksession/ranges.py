@@ -92,7 +92,8 @@ class Wanted:
             time = (EPOCH + timedelta(microseconds=int(value))).replace(tzinfo=None)
         except OverflowError:
             return None
-        return f"{self.kind} '{time.isoformat(sep=' ')}'"
+        zone = "Z" if self.kind == "timestamp" else ""  # whatever zone the session has
+        return f"{self.kind} '{time.isoformat(sep=' ')}{zone}'"
 
 
 def values_of(name: str, kind: str, column: str | None = None) -> dict[str, Any]:
@@ -158,6 +159,8 @@ def merged_ranges(parts: Iterable[Range]) -> list[Range]:
     """
     held: list[Range] = []
     for low, high in sorted(parts):
+        if low > high:  # of rows that end before they begin: nothing lies between
+            continue
         if held and low <= held[-1][1]:
             held[-1] = (held[-1][0], max(high, held[-1][1]))
         else:

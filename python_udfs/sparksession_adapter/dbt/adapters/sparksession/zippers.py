@@ -18,6 +18,7 @@ from dbt.adapters.sparksession.folds import (
     HIDDEN,
     LEVEL,
     RUN_SETTINGS,
+    WHOLE_NUMBERS,
     FoldConfigError,
     RunLayout,
     listed,
@@ -28,6 +29,7 @@ from dbt.adapters.sparksession.folds import (
     run_setting_problems,
     select_text,
 )
+from dbt.adapters.sparksession.ranges import TIMES
 from dbt.adapters.sparksession.transforms import Transform
 
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"
@@ -187,6 +189,14 @@ class Zipper(RunLayout):
             if name in DERIVED or name == LEVEL or name.startswith(HIDDEN):
                 problems.append(f"{name}: names of this kind are the zipper's own")
             problems += laid._layout_problems(name, kind)
+        kind = types.get(time)
+        if kind is not None and not (
+            kind in (*TIMES, *WHOLE_NUMBERS) or kind.startswith("decimal(")
+        ):
+            problems.append(
+                f"zipper.time: {time} is {kind}, must be a timestamp, a date or a whole number; "
+                "cast it in the model"
+            )
         if types.keys() <= {*key, *sequence, time}:
             problems.append("the model has no column beside those of its key, sequence and time")
         if problems:
