@@ -223,6 +223,66 @@ def test_the_view_never_reads_two_runs_as_if_they_were_one(
     events.compare("latest", LATEST, COLUMNS["latest"])
 
 
+# orders that are removed, and sums of no sequence beside them
+BESIDE = {
+    "sequence_groups": {"o": {"sequence": ["at"], "columns": ["time"], "on_delete": "remove_row"}},
+    "aggregates": {"n": "sum"},
+    "row_kind": "kind",
+    "on_delete": "retract",
+    "tombstone_days": 3,
+    "tombstone_time": "time",
+}
+KEPT = {"sequence": ["at"], "row_kind": "kind", "on_delete": "ignore"}
+WITH_DELETES = {
+    "models/sources.yml": FILES["models/sources.yml"],
+    "models/beside.sql": f"""
+        {{{{ config({config_text(BESIDE)}) }}}}
+        select id, kind, at, time, n from {{{{ new_rows(source('src', 'events')) }}}}
+    """,
+    "models/kept.sql": f"""
+        {{{{ config({config_text(KEPT)}) }}}}
+        select id, kind, at, time
+        from {{{{ new_rows(source('src', 'events')) }}}} where at is not null
+    """,
+}
+
+
+def test_what_deletes_leave_behind_is_no_less_and_no_more(make_project):
+    project = make_project(WITH_DELETES)
+    project.query("create namespace if not exists src")
+    project.query(
+        "create table src.events (id int, kind string, at int, time timestamp, n int) using iceberg"
+    )
+
+    def run(*rows: str, **variables: bool) -> None:
+        values = ", ".join(rows)
+        if values:
+            project.query(
+                "insert into src.events select id, kind, at, cast(time as timestamp), n "
+                f"from values {values} as t(id, kind, at, time, n)"
+            )
+        project.run("run", vars=variables)
+
+    def held(table: str, *columns: str) -> list[tuple]:
+        names = ", ".join(columns)
+        rows = project.query(f"select {names} from dw.{table} order by {names}")
+        return [tuple(row.values()) for row in rows]
+
+    run("(1, '-D', 5, '2026-03-01', null)", "(2, '-D', 5, '2026-03-01', null)")
+    assert held("kept", "id") == []  # nothing is known of a key that was deleted alone
+    run("(1, '+I', null, null, 2)", "(3, '+I', 9, '2026-03-08', null)")
+    assert held("beside", "id", "n") == [(3, None)]
+    run(merge_runs=True)
+    assert run_count(project, "beside") == 1
+    assert held("beside__runs", "id", "n") == [(1, 2), (3, None)]  # the tombstone of 2 is gone
+    run("(1, '-D', null, null, 2)", "(1, '+I', 6, '2026-03-09', null)")
+    assert held("beside", "id", "n") == [(1, 0), (3, None)]
+    assert held("kept", "id", "at") == [(1, 6), (3, 9)]
+    project.run("run", "--full-refresh")
+    assert held("beside", "id", "n") == [(1, 0), (3, None)]
+    assert held("kept", "id", "at") == [(1, 6), (3, 9)]
+
+
 def view_text(project: DbtProject, name: str) -> str:
     row = project.query(f"show create table dw.{name}")[0]
     return next(iter(row.values())).lower()

@@ -72,6 +72,7 @@ GROUPS = {
 FOLDS = {
     "latest": {"sequence": POSITION, "row_kind": "kind"},
     "latest, no deletes": {"sequence": POSITION},
+    "latest, deletes ignored": {"sequence": POSITION, "row_kind": "kind", "on_delete": "ignore"},
     "last non-null": {
         "tie_break": POSITION,
         "other_columns": "last_non_null",
@@ -104,6 +105,11 @@ FOLDS = {
         "aggregates": {"total": {"function": "sum"}, "times": {"function": "count"}},
         "row_kind": "kind",
         "on_delete": "retract",
+    },
+    "sums that ignore deletes": {
+        "aggregates": {"total": {"function": "sum"}, "times": {"function": "count"}},
+        "row_kind": "kind",
+        "on_delete": "ignore",
     },
 }
 STREAMS = 500
@@ -141,7 +147,7 @@ def random_event(rng: random.Random, stream: int, position: int) -> dict[str, An
 
 
 def columns_of(name: str) -> list[str]:
-    if name == "sums":
+    if name.startswith("sums"):
         return ["total", "times"]
     if name.startswith("latest"):
         return [*POSITION, "a", "b", "total", "plain"]
@@ -209,15 +215,17 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
     assert len(expected) > STREAMS / 2
 
 
+TOMBSTONES = {
+    "sequence": ["at"],
+    "row_kind": "kind",
+    "tombstone_days": 3,
+    "tombstone_time": "time",
+}
+
+
 def test_a_tombstone_is_forgotten_when_its_life_is_over(spark: SparkSession):
-    config = {
-        "sequence": ["at"],
-        "row_kind": "kind",
-        "tombstone_days": 3,
-        "tombstone_time": "time",
-    }
     types = [("id", "int"), ("at", "int"), ("time", "timestamp"), ("v", "int"), ("kind", "string")]
-    fold = Fold.read("m", "id", config).bound(types)
+    fold = Fold.read("m", "id", TOMBSTONES).bound(types)
     rows = (
         "(1, 5, '2026-03-01', 1, '-D'), (2, 5, '2026-03-06', 1, '-D'), "
         "(3, 5, '2026-03-01', 1, '+I'), (4, 9, '2026-03-08', 1, '+I')"
@@ -238,6 +246,78 @@ def test_a_tombstone_is_forgotten_when_its_life_is_over(spark: SparkSession):
     assert {(row.id, row.v) for row in shown} == {(3, 1), (4, 1)}
 
 
+COUNTED = {
+    "n": "sum",
+    "times": "count",
+    "high": {"function": "max", "net": True},
+    "tags": {"function": "collect", "net": True},
+    "top": {"function": "max", "ignore_retract": True},
+}
+BESIDE = {  # a removed key whose sums and values aren't gone, and one of which nothing is left
+    "sequence_groups": {
+        "o": {"sequence": ["at"], "columns": ["time"], "on_delete": "remove_row"},
+    },
+    "row_kind": "kind",
+    "on_delete": "retract",
+    "tombstone_days": 3,
+    "tombstone_time": "time",
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_no_sequence_rules_outlives_a_tombstone(spark: SparkSession, name: str):
+    types = [("id", "int"), ("kind", "string"), ("at", "int"), ("time", "timestamp")]
+    fold = Fold.read("m", "id", BESIDE | {"aggregates": {name: COUNTED[name]}}).bound(
+        [*types, (name, "int")]
+    )
+
+    def state_of(*rows: str) -> str:
+        values = (
+            f"select id, kind, at, cast(time as timestamp) as time, {name} from values "
+            f"{', '.join(rows)} as t(id, kind, at, time, {name})"
+        )
+        return fold.combined(f"({fold.lifted(f'({values})')})")
+
+    removed = (f"({id}, '-D', 5, '2026-03-01', null)" for id in (1, 2, 3))
+    state = state_of(
+        *removed,
+        "(1, '+I', null, null, 2)",
+        "(2, '+I', null, null, 2)",
+        "(2, '-D', null, null, 2)",
+        "(4, '+I', 9, '2026-03-08', null)",
+    )
+    spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView("beside_runs")
+    kept = fold.merged("beside_runs", 0, whole=True)
+    stays = {2} if name == "top" else set()  # takes nothing back
+    assert {row.id for row in spark.sql(kept).collect()} == {1, 4} | stays
+    # the rest is taken back, and the key comes again
+    late = state_of("(1, '-D', null, null, 2)", "(1, '+I', 6, '2026-03-09', null)")
+    wanted, got = (
+        sorted(
+            tuple(row)
+            for row in spark.sql(fold.folded(f"({runs} union all {late})", run_count=2)).collect()
+        )
+        for runs in (state, kept)
+    )
+    assert got == wanted
+    assert [row[0] for row in got] == [1, 4]
+
+
+def test_a_time_ahead_of_the_clock_ends_no_tombstone(spark: SparkSession):
+    for kind in ("timestamp", "timestamp_ntz", "date"):
+        types = [("id", "int"), ("at", "int"), ("time", kind), ("kind", "string")]
+        fold = Fold.read("m", "id", TOMBSTONES).bound(types)
+        spark.sql(
+            f"select id, 5 as at, cast(current_timestamp() + make_dt_interval(days) as {kind}) as "
+            "time, kind from values (1, -5, '-D'), (2, -1, '-D'), (3, 9000, '+I') "
+            "as t(id, days, kind)"
+        ).createOrReplaceTempView("ahead_rows")
+        state = fold.combined(f"({fold.lifted('ahead_rows')})")
+        spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView("ahead_runs")
+        kept = spark.sql(fold.merged("ahead_runs", 0, whole=True)).collect()
+        assert {row.id for row in kept} == {2, 3}, kind
+
+
 def test_sums_that_come_to_nothing_are_forgotten(spark: SparkSession):
     config = {"aggregates": {"n": "sum"}, "row_kind": "kind", "on_delete": "retract"}
     fold = Fold.read("m", "id", config | {"keep_when": "n <> 0"}).bound(
@@ -253,10 +333,34 @@ def test_sums_that_come_to_nothing_are_forgotten(spark: SparkSession):
     assert {(row.id, row.n) for row in kept} == {(2, 1), (3, -1)}
 
 
-def test_a_row_kind_that_is_none_is_told(spark: SparkSession):
-    fold = Fold.read("m", "id", {"sequence": ["at"], "row_kind": "kind"}).bound(
-        [("id", "int"), ("at", "int"), ("kind", "string")]
-    )
+def test_deletes_that_are_ignored_tell_of_no_key(spark: SparkSession):
+    types = [("id", "int"), ("at", "int"), ("n", "int"), ("v", "int"), ("kind", "string")]
+    of_group = {"g": {"sequence": ["at"], "columns": ["v"], "on_delete": "ignore"}}
+    summed = {"sequence_groups": of_group, "aggregates": {"n": "sum"}}
+    # whatever the rule of columns of no group, where there are none
+    no_others = {"g": of_group["g"] | {"columns": ["v", "n"]}}
+    cases = [
+        ({"sequence": ["at"], "on_delete": "ignore"}, {2, 3}),
+        (summed | {"on_delete": "ignore"}, {2, 3}),
+        (summed | {"on_delete": "retract"}, {1, 2, 3}),  # its sum is taken back
+        ({"sequence_groups": no_others, "on_delete": "retract"}, {2, 3}),
+    ]
+    spark.sql(
+        "select * from values (1, 1, 1, 1, '-D'), (1, 2, 1, 1, '-U'), (2, 1, 1, 7, '+I'), "
+        "(2, 2, 1, 8, '-D'), (3, 1, 1, 7, '+U') as t(id, at, n, v, kind)"
+    ).createOrReplaceTempView("ghosts")
+    for config, ids in cases:
+        fold = Fold.read("m", "id", config | {"row_kind": "kind"}).bound(types)
+        state = fold.combined(f"({fold.lifted('ghosts')})")
+        rows = spark.sql(fold.folded(f"({state})", run_count=1)).collect()
+        assert {row.id for row in rows} == ids, config
+        assert {row.v for row in rows if row.id > 1} == {7}
+
+
+@pytest.mark.parametrize("on_delete", ["ignore", "retract", "remove_row"])
+def test_a_row_kind_that_is_none_is_told(spark: SparkSession, on_delete: str):
+    config = {"sequence": ["at"], "row_kind": "kind", "on_delete": on_delete}
+    fold = Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("kind", "string")])
     for kind, told in (("'X'", "got X"), ("cast(null as string)", "got null")):
         spark.sql(f"select 1 as id, 1 as at, {kind} as kind").createOrReplaceTempView("kinds")
         with pytest.raises(Exception, match=rf"kind must be \+I, -U, \+U or -D, {told}"):
@@ -323,6 +427,23 @@ PROBLEMS = [
     ({"sequence_groups": {"other": {"sequence": ["at"], "columns": ["v"]}}}, "take another"),
     ({"sequence_groups": {"g": {"sequence": ["at"], "columns": ["at"]}}}, "is in it twice"),
     ({"sequence_groups": ["g"]}, "must map names to"),
+    (
+        {
+            "sequence": ["at"],
+            "row_kind": "kind",
+            "on_delete": "ignore",
+            "sequence_groups": {"g": {"sequence": ["at"], "columns": ["v"]}},
+        },
+        "g: at is in fold.sequence as well; give the group a copy of it",
+    ),
+    (
+        {"tie_break": ["at"], "sequence_groups": {"g": {"sequence": ["at"], "columns": ["v"]}}},
+        "g: at is in fold.tie_break as well",
+    ),
+    (
+        {"sequence": ["at"], "sequence_groups": {"g": {"sequence": ["v"], "columns": ["at"]}}},
+        "g: at is in fold.sequence as well",
+    ),
     ({}, "at, v: of no group, without fold.sequence"),
     ({"sequence": ["nowhere"]}, "fold.sequence: the model has no column nowhere"),
     ({"sequence": ["at"], "aggregates": {"v": "bool_or"}}, "bool_or takes a boolean"),

@@ -288,6 +288,27 @@ RUN_FAULTS = (
         STREAMS,
     ),
     Fault(
+        "a delete that is ignored makes a row",
+        FOLDS,
+        "if self._drops_deletes() else query",
+        "if False else query",
+        STREAMS,
+    ),
+    Fault(
+        "a tombstone takes a sum with it",
+        FOLDS,
+        "for name in self.aggregates if not self._group_of(name).order",
+        "for name in ()",
+        STREAMS,
+    ),
+    Fault(
+        "a time ahead of the clock ends tombstones",
+        FOLDS,
+        "(select least(max({time}), {now}) from {runs})",
+        "(select max({time}) from {runs})",
+        STREAMS,
+    ),
+    Fault(
         "two runs are read as one",
         ADAPTER.replace("adapters", "include") + "macros/materializations/folded.sql",
         "adapter.run_count(model) == 1",

@@ -29,6 +29,15 @@ def folded(events: list[Event], fold: dict[str, Any], columns: list[str]) -> Eve
         "columns": [n for n in columns if n not in ruled],
         "on_delete": fold.get("on_delete") or ("remove_row" if kind else "ignore"),
     }
+    ignoring = all(
+        one.get("on_delete", "retract") == "ignore"
+        for one in groups.values()
+        if one["sequence"] or fold.get("tie_break") or one["columns"]
+    )
+    if kind and ignoring:  # deletes say nothing, not even that there is such a key
+        events = [one for one in events if one[kind] not in ("-U", "-D")]
+        if not events:
+            return None
     row: Event = {}
     for name, group in groups.items():
         part = _group(events, name, group, fold)

@@ -445,6 +445,8 @@ class Fold(RunLayout):
         """Problems between the parts of the config."""
         problems = []
         ruled_by: dict[str, str] = {}
+        default = dict.fromkeys(self.others.tie_break, "tie_break")
+        default |= dict.fromkeys(self.others.sequence, "sequence")
         for group in self.groups:
             for name in (*group.sequence, *group.columns):
                 if name in self.key:
@@ -462,6 +464,11 @@ class Fold(RunLayout):
                         )
                     )
                 ruled_by.setdefault(name, group.name)
+                if name in default:  # a state row has one column of a name
+                    problems.append(
+                        f"fold.sequence_groups.{group.name}: {name} is in fold.{default[name]} as "
+                        "well; give the group a copy of it under another name"
+                    )
         for name in (*self.others.sequence, *self.others.tie_break):
             if name in self.key:
                 problems.append(f"fold.sequence and tie_break: {name} is a column of the key")
@@ -607,6 +614,12 @@ class Fold(RunLayout):
             if self._group_of(name) is group
         )
 
+    def _drops_deletes(self) -> bool:
+        """Whether rows that retract reach nothing, so that they tell of no key either."""
+        return self.row_kind is not None and not any(
+            self._retracts(one) and (one.order or one.columns) for one in self.all_groups
+        )
+
     def _removing(self) -> list[Group]:
         return [one for one in self.all_groups if self.row_kind and one.on_delete == "remove_row"]
 
@@ -622,7 +635,7 @@ class Fold(RunLayout):
     # ---- SQL -----------------------------------------------------------------------------
 
     def lifted(self, rows: str) -> str:
-        """Query of state rows, one for each of the model's rows.
+        """Query of state rows, one for each of the model's rows that count.
 
         Args:
             rows: SQL text for a `from`.
@@ -632,7 +645,8 @@ class Fold(RunLayout):
             columns |= self._lifted_group(group)
         for name, one in self.aggregates.items():
             columns |= self._lifted_aggregate(name, one)
-        return select_text(columns, rows)
+        query = select_text(columns, rows)
+        return f"{query}\nwhere {self._is_upsert}" if self._drops_deletes() else query
 
     @property
     def _is_upsert(self) -> str:
@@ -847,37 +861,51 @@ class Fold(RunLayout):
     def purged(self, rows: str, runs: str) -> str:
         """Query of the combined state rows of all runs that have to be kept.
 
-        Those go whose tombstone is past its declared life, and sums that came to nothing.
+        Those go whose tombstone is past its declared life, and sums that came to nothing. What no
+        sequence rules outlives a tombstone: rows that take it back may still come.
 
         Args:
             rows: query of the combined state rows.
-            runs: SQL text for a `from`: the runs, whose newest time tells the age.
+            runs: SQL text for a `from`: the runs, whose newest time tells the age; a time that is
+                ahead of the clock makes no tombstone older.
         """
         gone = []
-        if self.tombstone_days is not None:
-            time = quoted(self.tombstone_time or "")
-            ended = " and ".join(
+        if self.tombstone_time is not None:
+            time = quoted(self.tombstone_time)
+            now = f"cast(current_timestamp() as {self.types[self.tombstone_time]})"
+            ended = [
                 f"not coalesce({quoted(UPSERT + one.name)}, "
                 f"{'true' if one in self._removing() else 'false'})"
                 if self._retracts(one)
                 else f"not ({one.is_there})"
                 for one in self.all_groups
                 if one.order
-            )
+            ]
+            ended += [
+                self._is_empty(name) for name in self.aggregates if not self._group_of(name).order
+            ]
             gone.append(
-                f"({ended}) and {time} < (select max({time}) from {runs}) "
+                f"{' and '.join(ended)} and {time} < "
+                f"(select least(max({time}), {now}) from {runs}) "
                 f"- interval {self.tombstone_days} days"
             )
         ordered = any(one.order for one in self.all_groups)
         summed = all(one.function in ("sum", "count") for one in self.aggregates.values())
         if self.aggregates and summed and not ordered:
-            gone.append(
-                " and ".join(f"coalesce({quoted(name)}, 0) = 0" for name in self.aggregates)
-            )
+            gone.append(" and ".join(map(self._is_empty, self.aggregates)))
         if not gone:
             return rows
         condition = " or ".join(f"coalesce({one}, false)" for one in gone)
         return f"select *\nfrom ({rows}) as fold__kept\nwhere not ({condition})"
+
+    def _is_empty(self, name: str) -> str:
+        """SQL condition: the state of an aggregate of no sequence is as if no row had come."""
+        one = self.aggregates[name]
+        if one.function in ("sum", "count"):
+            return f"coalesce({quoted(name)}, 0) = 0"
+        if one.netted or one.function == "collect":
+            return f"coalesce(cardinality({quoted(STATE + name)}), 0) < 1"
+        return f"{quoted(name)} is null"
 
     def signature(self) -> str:
         """What the stored state rows depend on, as JSON; see `changed_since`."""
