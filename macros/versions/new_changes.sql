@@ -4,10 +4,15 @@
     built anew. Each change once, however the relation was written: appended to, merged into,
     overwritten, replaced, compacted; a row that was written again as it was gives none.
 
-    Of a view over a log, or a table that has a row_kind, these are its own new rows. Of a folded
-    model the keys of its new runs are compared, of a table that was only appended to the new rows
-    are told, of any other the partitions that were touched are compared, by the unique_key of its
-    config or by `by`; without a key equal rows are counted.
+    Of a view over a log, or a table that has a row_kind, these are its own new rows; where it says
+    of none what it is, each is a +I. Of a folded model the keys of its new runs are compared, of a
+    table that was only appended to the new rows are told, of any other the partitions that were
+    touched are compared, by the unique_key of its config (of a snapshot its versions, by
+    dbt_scd_id) or by `by`; without a key equal rows are counted.
+
+    Where the changes can't be told any more, since the snapshot that was read last has expired or a
+    log was rewritten, all rows are told as +I. A model of strategy append then replaces its rows by
+    what it makes of all inputs, in one commit.
 #}
 {% macro new_changes(relation, by=none) -%}
     {%- if not execute or relation.is_cte -%}

@@ -7,6 +7,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.changes import changed_keys, same_rows
+from dbt_common.exceptions import CompilationError
+from pyspark.sql.types import (
+    CalendarIntervalType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructType,
+    VariantType,
+)
 
 from tests.support.dbt_project import DbtProject
 
@@ -182,6 +192,224 @@ def test_changes_applied_to_a_version_give_the_other(make_project):
     outcome = project.run("run", "-s", "unknown", vars={"pairs": pairs}, expect_ok=False)
     told = outcome.results["unknown"].message
     assert "src.keyed has no snapshot 1" in told
+
+
+SNAPSHOT = {
+    "models/sources.yml": "sources: [{name: src, tables: [{name: people}]}]",
+    "snapshots/versions.yml": """
+        snapshots:
+          - name: versions
+            relation: source('src', 'people')
+            config: {unique_key: id, strategy: check, check_cols: all, hard_deletes: invalidate}
+    """,
+    "models/told.sql": """
+        {{ config(materialized='incremental') }}
+        select
+            id, name, dbt_valid_to is null as is_current, row_kind, sign, {{ var('step') }} as step
+        from {{ new_changes(ref('versions')) }}
+    """,
+    "models/between.sql": """
+        {{ config(materialized='table') }}
+        select id, name, dbt_valid_to is null as is_current, row_kind, sign
+        from {{ changes_between(ref('versions'), var('first')) }}
+    """,
+}
+
+
+def test_changes_of_a_snapshot_are_those_of_its_versions(make_project):
+    project = make_project(SNAPSHOT)
+    project.query("create namespace if not exists src")
+    project.query("create table src.people (id int, name string) using iceberg")
+    project.query("insert into src.people values (1, 'Ann'), (2, 'Bob')")
+    steps = [
+        None,
+        "update src.people set name = 'Anna' where id = 1",
+        "delete from src.people where id = 2",
+    ]
+    expected = [
+        {(1, "Ann", True, "+I"), (2, "Bob", True, "+I")},
+        {(1, "Ann", True, "-U"), (1, "Ann", False, "+U"), (1, "Anna", True, "+I")},
+        {(2, "Bob", True, "-U"), (2, "Bob", False, "+U")},
+    ]
+    heads = []
+    for number, statement in enumerate(steps):
+        if statement:
+            project.query(statement)
+        variables = {"step": number, "first": heads[0] if heads else 0}
+        project.run("snapshot", vars=variables)
+        heads += project.column("select snapshot_id from dw.versions.refs where name = 'main'")
+        project.run("run", "-s", "told", vars=variables)
+        rows = project.query(f"select * except (step, sign) from dw.told where step = {number}")
+        assert sorted(tuple(row.values()) for row in rows) == sorted(expected[number])
+    project.run("run", "-s", "between", vars=variables)
+    rows = project.query("select * except (sign) from dw.between")
+    assert sorted(tuple(row.values()) for row in rows) == sorted(expected[1] | expected[2])
+
+
+APPENDED = "{{ config(materialized='incremental', incremental_strategy='append') }}\n"
+RETOLD = {
+    "models/sources.yml": """
+        sources: [{name: src, tables: [{name: held}, {name: other}, {name: log}, {name: signed}]}]
+    """,
+    "models/log_view.sql": """
+        {{ config(materialized='view', meta={'row_wise': true}) }}
+        select id, v from {{ source('src', 'log') }}
+    """,
+    "models/signed_view.sql": """
+        {{ config(materialized='view', meta={'row_wise': true}) }}
+        select id, v, 1 as sign from {{ source('src', 'log') }}
+    """,
+    "models/one.sql": APPENDED + "select * from {{ new_changes(source('src', 'held'), by='id') }}",
+    "models/both.sql": APPENDED
+    + """
+        select * from {{ new_changes(source('src', 'held'), by='id') }}
+        union all
+        select * from {{ new_changes(source('src', 'other'), by='id') }}
+    """,
+    "models/own_rows.sql": APPENDED
+    + """
+        select * from {{ new_changes(source('src', 'held'), by='id') }} as told
+        {% if is_incremental() %}
+        where told.id not in (select id from {{ this }})
+        {% endif %}
+    """,
+    "models/of_log.sql": APPENDED + "select * from {{ new_changes(ref('log_view')) }}",
+    "models/of_signed.sql": APPENDED + "select * from {{ new_changes(ref('signed_view')) }}",
+    "models/py_one.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            return dbt.new_changes(dbt.source("src", "held"), by="id")
+    """,
+}
+
+
+def comes_to(project: DbtProject, model: str) -> list[tuple]:
+    """Rows that the changes in a model come to, each with how often."""
+    rows = project.query(
+        f"select id, v, sum(sign) as n from dw.{model} group by id, v having n <> 0 order by all"
+    )
+    return [tuple(row.values()) for row in rows]
+
+
+def test_changes_that_are_told_again_replace_those_that_were_appended(make_project):
+    project = make_project(RETOLD)
+    project.query("create namespace if not exists src")
+    for table in ("held", "other", "log"):
+        project.query(f"create table src.{table} (id int, v string) using iceberg")
+        project.query(f"insert into src.{table} values (1, 'a'), (2, 'b')")
+    everything = ("run", "--exclude", "of_signed")
+    project.run(*everything)
+    project.query("insert into src.log values (3, 'c')")
+    project.query("update src.held set v = 'x' where id = 1")
+    outcome = project.run(*everything)
+    held = [(1, "x", 1), (2, "b", 1)]
+    assert outcome.results["one"].message == "+2 rows"
+    assert comes_to(project, "one") == comes_to(project, "py_one") == held
+    assert comes_to(project, "of_log") == [(1, "a", 1), (2, "b", 1), (3, "c", 1)]
+    kinds = project.column("select row_kind from dw.of_log")
+    assert kinds == ["+I"] * 3  # the view doesn't say what its rows are
+
+    project.query("update src.held set v = 'y' where id = 2")
+    project.query("insert into src.held values (4, 'd')")
+    project.query("delete from src.log where id = 1")
+    project.query(
+        "call lake.system.expire_snapshots(table => 'src.held', retain_last => 1, "
+        "older_than => timestamp '2100-01-01 00:00:00')"
+    )
+    project.run(*everything)
+    held = [(1, "x", 1), (2, "y", 1), (4, "d", 1)]
+    assert comes_to(project, "one") == comes_to(project, "py_one") == held
+    assert comes_to(project, "own_rows") == held
+    assert comes_to(project, "both") == [
+        *((1, "a", 1), (1, "x", 1), (2, "b", 1), (2, "y", 1)),
+        (4, "d", 1),
+    ]
+    assert comes_to(project, "of_log") == [(2, "b", 1), (3, "c", 1)]
+
+    project.query("insert into src.held values (5, 'e')")
+    outcome = project.run(*everything)
+    for model in ("one", "py_one", "both", "own_rows"):
+        assert outcome.results[model].message == "+1 rows"
+    assert outcome.results["of_log"].message == "nothing new"
+
+    outcome = project.run("run", "-s", "signed_view", "of_signed", expect_ok=False)
+    told = outcome.results["of_signed"].message
+    assert "new_changes: dw.signed_view has a column sign but no row_kind" in told
+
+
+MAPS = "m map<string, int>, s struct<a: int, m: map<string, array<int>>>, "
+MAPS += "l array<map<int, string>>, mm map<string, map<string, int>>"
+
+
+def test_changes_of_maps_are_told(make_project):
+    project = make_project(
+        {
+            "models/sources.yml": "sources: [{name: src, tables: [{name: maps}]}]",
+            "models/found.sql": """
+                {{ config(materialized='table') }}
+                {% for by in (['id'], none) %}
+                select *, {{ loop.index0 }} as keyless
+                from {{ changes_between(source('src', 'maps'), var('first'), none, by) }}
+                {{ 'union all' if not loop.last }}
+                {% endfor %}
+            """,
+        }
+    )
+    project.query("create namespace if not exists src")
+    project.query(f"create table src.maps (id int, {MAPS}) using iceberg")
+
+    def row(
+        key: int, m: str = "'a', 1, 'b', 2", s: str = "'x', array(1)", mm: str = "'p', 1"
+    ) -> str:
+        return (
+            f"({key}, map({m}), named_struct('a', 1, 'm', map({s})), "
+            f"array(map(1, 'x'), null), map('o', map({mm}), 'n', null))"
+        )
+
+    rows = ", ".join(row(one) for one in range(1, 6))
+    project.query(f"insert into src.maps values {rows}, (6, null, null, null, null)")
+    first = project.column("select snapshot_id from src.maps.refs where name = 'main'")[0]
+    rows = [
+        row(1, m="'b', 2, 'a', 1"),  # as it was
+        row(2, m="'b', 2, 'a', 3"),
+        row(3, s="'x', array(1, 2)"),
+        row(4, mm="'p', null"),
+        "(6, null, null, null, null)",
+        "(7, null, null, null, null)",
+    ]
+    project.query(f"insert overwrite src.maps values {', '.join(rows)}")
+    project.run("run", vars={"first": first})
+    found = project.query("select * from dw.found where keyless = 0")
+    told = sorted((one["id"], one["row_kind"]) for one in found)
+    assert told == [
+        *((2, "+U"), (2, "-U"), (3, "+U"), (3, "-U"), (4, "+U"), (4, "-U")),
+        *((5, "-D"), (7, "+I")),
+    ]
+    new = {one["id"]: one for one in found if one["row_kind"] == "+U"}
+    assert new[2]["m"] == {"a": 3, "b": 2}
+    assert new[3]["s"] == {"a": 1, "m": {"x": [1, 2]}}
+    assert new[4]["mm"] == {"o": {"p": None}, "n": None}
+    found = project.query("select id, row_kind from dw.found where keyless = 1")
+    kinds = {"+U": "+I", "-U": "-D"}
+    told = sorted((key, kinds.get(kind, kind)) for key, kind in told)
+    assert sorted(tuple(one.values()) for one in found) == told
+
+    text = "(select {} as id, map('k', parse_json('{}')) as v)"
+    kinds = {"id": IntegerType(), "v": MapType(StringType(), VariantType())}
+    for after, count in (('{"b": [1], "a": 2}', 0), ('{"a": 2, "b": [2]}', 2)):
+        before = text.format(1, '{"a": 2, "b": [1]}')
+        sql = changed_keys(
+            before, text.format(1, after), list(kinds), ["id"], same=same_rows(kinds)
+        )
+        assert len(project.query(f"select id, row_kind from ({sql})")) == count
+
+
+def test_a_column_that_nothing_can_be_compared_by_is_named():
+    kind = StructType().add("span", CalendarIntervalType())
+    with pytest.raises(
+        CompilationError, match="told of column held, since values of type interval"
+    ):
+        same_rows({"id": IntegerType(), "held": kind})
 
 
 @pytest.mark.soak

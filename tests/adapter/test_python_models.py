@@ -115,6 +115,11 @@ FILES = {
             dbt.config(materialized="incremental")
             return dbt.new_rows(dbt.ref("numbers_view"))
     """,
+    "models/new_changes_of_a_view.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            return dbt.new_changes(dbt.ref("numbers_view"))
+    """,
     "models/failing.py": FAILING,
     "models/failing_in_worker.py": FAILING_IN_WORKER,
     "models/failing_in_sql.py": FAILING_IN_SQL,
@@ -123,6 +128,7 @@ BROKEN = {
     "none_first",
     "wrong_type",
     "new_rows_of_a_view",
+    "new_changes_of_a_view",
     "failing",
     "failing_in_worker",
     "failing_in_sql",
@@ -254,3 +260,47 @@ def test_new_rows_of_a_view_are_refused(built):
     _, outcomes = built
     message = outcomes[0].results["new_rows_of_a_view"].message
     assert "new_rows: dw.numbers_view is a view" in message
+    message = outcomes[0].results["new_changes_of_a_view"].message
+    assert "new_changes: dw.numbers_view is a view" in message
+
+
+FOLLOWING = {
+    "models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]",
+    "models/latest.sql": """
+        {{ config(materialized='folded', unique_key='id',
+            fold={'sequence': 'position', 'row_kind': 'kind', 'tier_runs': 3}) }}
+        select * from {{ new_rows(source('src', 'events')) }}
+    """,
+    "models/follower.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            return dbt.new_changes(dbt.ref("latest"))
+    """,
+}
+
+
+def test_a_model_follows_the_changes_of_a_folded_one(make_project):
+    project = make_project(FOLLOWING)
+    project.query("create namespace if not exists src")
+    project.query(
+        "create table src.events (id int, position int, kind string, v string) using iceberg"
+    )
+    steps = [
+        ("(1, 1, '+I', 'a'), (2, 2, '+I', 'b'), (3, 3, '+I', 'c')", ["+I", "+I", "+I"]),
+        ("(1, 4, '+U', 'x'), (2, 5, '-D', 'b'), (3, 6, '+U', 'c')", ["+U", "+U", "-D", "-U", "-U"]),
+        ("(4, 7, '+I', 'd'), (1, 8, '+U', 'y')", ["+I", "+U", "-U"]),
+        ("(4, 0, '+I', 'late')", []),
+    ]
+    told: list[str] = []
+    for rows, kinds in steps:
+        project.query(f"insert into src.events values {rows}")
+        project.run("run")
+        told += kinds
+        found = project.column("select row_kind from dw.follower")
+        assert sorted(found) == sorted(told)
+        summed = (
+            "select id, position, v from dw.follower group by all having sum(sign) <> 0 order by id"
+        )
+        assert project.query(summed) == project.query(
+            "select id, position, v from dw.latest order by id"
+        )

@@ -25,6 +25,11 @@ NODES = {
         "config": {"unique_key": ["day", "user_id"]},
     },
     "model.p.total": {"name": "total", "resource_type": "model", "config": {}},
+    "snapshot.p.names": {
+        "name": "names",
+        "resource_type": "snapshot",
+        "config": {"unique_key": "id"},
+    },
 }
 
 
@@ -41,6 +46,9 @@ def test_a_publication_takes_name_and_key_from_its_model() -> None:
     assert found is not None
     assert (found.table, found.key, found.mode) == ("days", ("day", "user_id"), "")
     assert publication_of(exposure(None), NODES) is None
+    found = publication_of(exposure({"target": "serving"}, "snapshot.p.names"), NODES)
+    assert found is not None
+    assert found.key == ("dbt_scd_id",)  # a row for each version of an id
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.connections import is_absent
 from dbt.adapters.sparksession.folded import (
     COMPACTED_PROPERTY,
     FOLDED,
@@ -14,11 +15,84 @@ from dbt.adapters.sparksession.folded import (
 )
 from dbt.adapters.sparksession.folds import quoted
 from dbt.adapters.sparksession.inputs import ModelInputs, partition_predicate
+from dbt.adapters.sparksession.maintenance import declared_key
 from dbt.adapters.sparksession.ranges import values_of
 from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
 
-ROW_KIND = "row_kind"
+ROW_KIND, SIGN = "row_kind", "sign"
+UNORDERED = {"map", "variant"}  # of these Spark compares no two
+INCOMPARABLE = {"interval", "geometry", "geography"}  # nor anything that says the same
+
+
+def is_ordered(kind: Any) -> bool:
+    """Whether Spark compares values of a type, one of pyspark's."""
+    name = kind.typeName()
+    if name == "array":
+        return is_ordered(kind.elementType)
+    if name == "struct":
+        return all(is_ordered(one.dataType) for one in kind.fields)
+    return name not in UNORDERED | INCOMPARABLE
+
+
+def comparable(value: str, kind: Any, depth: int = 0) -> str:
+    """SQL of what is equal where two values are: maps as their entries by key, variants as JSON.
+
+    Args:
+        value: SQL expression.
+        kind: its type, one of pyspark's.
+        depth: of the expression in others; lambdas name their variables by it.
+
+    Raises:
+        ValueError: with the name of a type in it that nothing can be compared by.
+    """
+    if is_ordered(kind):
+        return value
+    name, one = kind.typeName(), f"one_{depth}"
+    if name == "map":
+        entries = f"map_entries({value})"
+        if not is_ordered(kind.valueType):
+            held = comparable(f"{one}.value", kind.valueType, depth + 1)
+            entries = f"transform({entries}, {one} -> struct({one}.key, {held}))"
+        return f"array_sort({entries})"
+    if name == "array":
+        return f"transform({value}, {one} -> {comparable(one, kind.elementType, depth + 1)})"
+    if name == "struct":
+        fields = (
+            comparable(f"{value}.{quoted(part.name)}", part.dataType, depth) for part in kind.fields
+        )
+        return f"if({value} is null, null, struct({', '.join(fields)}))"
+    if name == "variant":
+        return f"to_json({value})"
+    raise ValueError(name)
+
+
+def same_rows(kinds: Mapping[str, Any]) -> str:
+    """SQL condition: old_row and new_row are the same, or neither is there.
+
+    Args:
+        kinds: column -> type, of those that the rows have.
+
+    Raises:
+        CompilationError: of a column whose values can't be compared.
+    """
+    if all(map(is_ordered, kinds.values())):
+        return "old_row <=> new_row"
+    sides = []
+    for side in ("old_row", "new_row"):
+        values = []
+        for name, kind in kinds.items():
+            try:
+                values.append(comparable(f"{side}.{quoted(name)}", kind))
+            except ValueError as exc:
+                raise CompilationError(
+                    f"What changed can't be told of column {name}, since values of type {exc} "
+                    "can't be compared: read it without that column, or cast it to a text."
+                ) from exc
+        sides.append(f"struct({', '.join(values)})")
+    both = "(old_row is null) = (new_row is null)"
+    return f"{both} and {' <=> '.join(sides)}"
 
 
 def changed_keys(
@@ -27,6 +101,7 @@ def changed_keys(
     columns: Sequence[str],
     key: Sequence[str],
     pick: str = "any_value(image, true)",
+    same: str = "old_row <=> new_row",
 ) -> str:
     """Query of retract rows: what has to be done to `before` to make it `after`.
 
@@ -35,6 +110,7 @@ def changed_keys(
         columns: those of `after`; `before` has them too.
         key: some of them.
         pick: which image of a key is taken, were it there more than once.
+        same: SQL condition, see same_rows.
 
     Returns:
         The columns, row_kind (-U and +U of a changed row, +I, -D) and sign. A row that is the
@@ -67,7 +143,7 @@ from (
         )
         group by {", ".join(f"image.{quoted(name)}" for name in key)}
     )
-    where not (old_row <=> new_row)
+    where not ({same})
 )"""
 
 
@@ -120,11 +196,35 @@ class ChangeReads(metaclass=AdapterMeta):
         """
         if self.config.credentials.offline:
             return relation
+        return self._new_changes(
+            model, relation, by, incremental, context, self.writes(context["flags"])
+        )
+
+    def read_new_changes(self, model: dict, table: str, by: Any, incremental: bool) -> Any:
+        """DataFrame of the same, for a Python model, of `table` (schema.name)."""
+        relation = self._relation_of(table)
+        graph = self.get_macro_resolver().flat_graph
+        node = self._node_of(relation, graph)
+        if node is not None and node["config"]["materialized"] == "view":
+            raise CompilationError(
+                f"new_changes: {table} is a view, and a Python model reads the changes of tables "
+                "and folded models only. Take them of the table below the view."
+            )
+        context = {"graph": graph}
+        reading = self._new_changes(model, relation, by, incremental, context, writes=True)
+        return self._session().sql(f"select * from {reading.render()}")
+
+    def _new_changes(
+        self, model: dict, relation: Any, by: Any, incremental: bool, context: dict, writes: bool
+    ) -> Any:
         node = self._node_of(relation, context["graph"])
         kind = node["config"]["materialized"] if node is not None else "table"
-        if kind == "view" or ROW_KIND in self._columns_at(relation.name_only.render()):
-            return self.new_rows(model, relation, incremental, context)
         inputs = self.inputs.of(model["unique_id"])
+        if kind == "view" or ROW_KIND in self._columns_at(relation.name_only.render()):
+            rewrites = inputs.rewrites
+            rows = self.new_rows(model, relation, incremental, context)
+            inputs.retold = inputs.retold or inputs.rewrites > rewrites
+            return self._as_changes(rows)
         inputs.relations.add(f"{relation.schema}.{relation.identifier}")
         stored = self._stored_relation(relation, node)
         self._read_table(model, stored, "all")
@@ -134,8 +234,8 @@ class ChangeReads(metaclass=AdapterMeta):
         history = self._input_history(read.table)
         first = None if inputs.anew or not incremental else read.recorded
         if first is not None and first not in history.snapshots:
-            inputs.reads_whole, first = True, None
-        inputs.asks_ranges = self.writes(context["flags"])
+            inputs.reads_whole, inputs.retold, first = True, True, None
+        inputs.asks_ranges = writes
         return self._changes(inputs, relation, node, history, first, read.pinned, by)
 
     @available
@@ -166,6 +266,61 @@ class ChangeReads(metaclass=AdapterMeta):
         inputs = self.inputs.of(model["unique_id"])
         return self._changes(inputs, relation, node, history, first, last or history.head, by)
 
+    @available
+    def is_retold(self, model: dict) -> bool:
+        """Whether an incremental run of the model asked for changes and is told some again that it
+        was told before. Ask after new_changes(..)."""
+        inputs = self.inputs.of(model["unique_id"])
+        return inputs.retold and not inputs.bears_retold and not inputs.anew
+
+    @available
+    def rendered_as_first(self, model: dict, context: dict) -> str:
+        """The model's SQL once more, as it reads when it is built for the first time.
+
+        Raises:
+            CompilationError: dbt alone could put it together.
+        """
+        if model.get("extra_ctes"):
+            raise CompilationError(
+                f"{model['name']}: an input was rewritten or its snapshot has expired, and a model "
+                "that reads ephemeral ones can't be read anew by itself. Run it with "
+                "--full-refresh."
+            )
+        self.read_anew(model)
+        # macros look it up here as well
+        is_incremental = context["is_incremental"]
+        context["is_incremental"] = lambda: False
+        try:
+            return render_template(get_template(model["raw_code"], context), context)
+        finally:
+            context["is_incremental"] = is_incremental
+
+    def _as_changes(self, rows: Any) -> Any:
+        """The new rows of a relation as retract rows: where it doesn't say what a row is, it was
+        added.
+
+        Raises:
+            CompilationError: of its rows only a sign is known.
+        """
+        try:
+            columns = self._columns_at(rows.render())
+        except Exception as exc:
+            if not is_absent(exc):
+                raise
+            return rows  # Spark will say so, once it is read
+        if ROW_KIND in columns and SIGN in columns:
+            return rows
+        if SIGN in columns:
+            raise CompilationError(
+                f"new_changes: {rows.name_only.render()} has a column {SIGN} but no {ROW_KIND}, "
+                "and changes have both or are told both; give it a row_kind (+I, -U, +U, -D), or "
+                "another name for its sign."
+            )
+        told = f"if({ROW_KIND} in ('-U', '-D'), -1, 1) as {SIGN}"
+        if ROW_KIND not in columns:
+            told = f"'+I' as {ROW_KIND}, 1 as {SIGN}"
+        return rows.replace(reading=f"(\nselect *, {told} from {rows.render()}\n)")
+
     def _stored_relation(self, relation: Any, node: dict | None) -> Any:
         if node is None or node["config"]["materialized"] != FOLDED:
             return relation.name_only
@@ -185,8 +340,7 @@ class ChangeReads(metaclass=AdapterMeta):
         if node is not None and node["config"]["materialized"] == FOLDED:
             sql = self._folded_changes(inputs, node, history, first, last)
         else:
-            own = node["config"].get("unique_key") if node is not None else None
-            own = [own] if isinstance(own, str) else own
+            own = declared_key(node) if node is not None else None
             table = relation.name_only.render()
             sql = self._table_changes(inputs, table, history, first, last, by or own)
         return relation.replace(reading=f"(\n{sql}\n)")
@@ -269,12 +423,20 @@ class ChangeReads(metaclass=AdapterMeta):
     def _compared(self, before: str, after: str, key: Sequence[str] | None) -> str:
         """Query of the changes between two states, whose columns may differ: what one lacks is
         null in it."""
-        columns, known = self._columns_at(after), self._columns_at(before)
+        kinds, known = self._kinds_at(after), self._columns_at(before)
+        columns = list(kinds)
         parts = ", ".join(
             quoted(name) if name in known else f"null as {quoted(name)}" for name in columns
         )
         old = before if known == columns else f"(select {parts} from {before})"
-        return changed_keys(old, after, columns, key) if key else changed_rows(old, after, columns)
+        if not key:
+            return changed_rows(old, after, columns)
+        return changed_keys(old, after, columns, key, same=same_rows(kinds))
 
     def _columns_at(self, reading: str) -> list[str]:
-        return self._session().sql(f"select * from {reading} limit 0").columns
+        return list(self._kinds_at(reading))
+
+    def _kinds_at(self, reading: str) -> dict[str, Any]:
+        """Column -> type."""
+        schema = self._session().sql(f"select * from {reading} limit 0").schema
+        return {one.name: one.dataType for one in schema}

@@ -533,6 +533,7 @@ class SparkSessionAdapter(
         if mode == "new" and any(one is not None and one.recorded != one.pinned for one in reads):
             logger.info(f"{node['name']}: a seed changed since the last commit: reading all rows")
             inputs.reads_whole, mode = True, "all"
+            inputs.rewrites += any(one is not None and one.recorded is not None for one in reads)
 
         def read(parent: dict) -> Any:
             how = "all" if parent in seeds else mode
@@ -593,6 +594,7 @@ class SparkSessionAdapter(
                 return _appended(table, recorded, pinned)
             inputs.reads_whole = True
             if read.recorded is not None:
+                inputs.rewrites += 1
                 logger.info(f"{table} was rewritten since {recorded}: reading all of it")
         if pinned in history.snapshots:
             read.rows = history.snapshots[pinned].count("total-records")

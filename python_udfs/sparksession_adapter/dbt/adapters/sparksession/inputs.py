@@ -66,6 +66,10 @@ class ModelInputs:
         read_predicate: the same in terms of the inputs' columns, where those differ.
         replaces: whether the model asked for changed partitions at all.
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
+        rewrites: how often new rows were asked for of an input that the model has read, and all
+            its rows are read instead.
+        retold: whether changes were asked for, and such that the model was told are told again.
+        bears_retold: whether its query leaves out by itself what it was told before.
         anew: whether it reads as if it were built for the first time.
         nothing_new: a Python model said that there is nothing to add.
         merged_by: columns by which a Python model's rows take the place of those that are there;
@@ -87,6 +91,9 @@ class ModelInputs:
     read_predicate: str | None = None
     replaces: bool = False
     reads_whole: bool = False
+    rewrites: int = 0
+    retold: bool = False
+    bears_retold: bool = False
     anew: bool = False
     nothing_new: bool = False
     merged_by: Sequence[str] = ()

@@ -61,6 +61,18 @@ def _file_name(location: str) -> str:
     return location.rpartition("/")[2]
 
 
+def declared_key(node: Mapping[str, Any]) -> list[str]:
+    """Columns that a node itself says tell its rows apart; none where it doesn't say.
+
+    A snapshot's unique_key is its source's: it has a row for each version of it.
+    """
+    config = node["config"]
+    if node["resource_type"] == "snapshot":
+        return [(config.get("snapshot_meta_column_names") or {}).get("dbt_scd_id") or "dbt_scd_id"]
+    given = config.get("unique_key")
+    return [given] if isinstance(given, str) else list(given or [])
+
+
 def key_of(
     node: Mapping[str, Any] | None, columns: Iterable[str], tested: Sequence[str] = ()
 ) -> list[str]:
@@ -71,10 +83,7 @@ def key_of(
         tested: columns that a test says are unique together; see keys_by_test.
     """
     columns = list(columns)
-    given = node["config"].get("unique_key") if node is not None else None
-    keys = [given] if isinstance(given, str) else list(given or [])
-    if node is not None and node["resource_type"] == "snapshot":
-        keys = ["dbt_scd_id"]
+    keys = declared_key(node) if node is not None else []
     if not keys and "unique_key" in columns:
         keys = ["unique_key"]
     keys = keys or list(tested)

@@ -20,6 +20,7 @@ from dbt.adapters.sparksession.changes import ROW_KIND
 from dbt.adapters.sparksession.connections import is_absent, literal, quoted
 from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
 from dbt.adapters.sparksession.lease import utc_now
+from dbt.adapters.sparksession.maintenance import declared_key
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.versions import FEW_METADATA_FILES, Version
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
@@ -164,7 +165,7 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
     if len(models) != 1:
         problems.append(f"it must depend on one model, got {len(models)}")
     node = nodes[models[0]] if models else {"config": {}, "name": "", "resource_type": "model"}
-    key = declared.get("key") or (node["config"].get("unique_key") or [])
+    key = declared.get("key") or declared_key(node)
     key = [key] if isinstance(key, str) else list(key)
     if not key:
         problems.append("it needs the key: columns that tell the model's rows apart")

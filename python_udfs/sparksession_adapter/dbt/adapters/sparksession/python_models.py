@@ -37,6 +37,8 @@ class SessionJobHelper(PythonJobHelper):
     Beyond dbt's own, the model's `dbt` has:
         dbt.ref(name): the input's rows as of the run's pinned snapshot.
         dbt.new_rows(dbt.ref(name)): the rows that the input got since this model's last commit.
+        dbt.new_changes(dbt.ref(name), by): what changed in the input since then, as the SQL macro
+            tells it: its columns, row_kind and sign, each change once.
         dbt.inputs_unchanged(): whether all inputs stand where the last commit read them.
         dbt.snapshot_property(key, default): what this model's last commit said of itself.
         dbt.set_snapshot_property(key, value): lets this commit say it, with the data.
@@ -72,7 +74,7 @@ class SessionJobHelper(PythonJobHelper):
         try:
             exec(compile(compiled_code, path, "exec"), scope)
             dbt = scope["dbtObj"](self._load)
-            dbt.new_rows = self._new_rows
+            dbt.new_rows, dbt.new_changes = self._new_rows, self._new_changes
             dbt.snapshot_property = self._snapshot_property
             dbt.set_snapshot_property = self.adapter.set_snapshot_property
             dbt.own_rows_since = lambda key: self.adapter.own_rows_since(self.model, key)
@@ -126,10 +128,19 @@ class SessionJobHelper(PythonJobHelper):
         return frame
 
     def _new_rows(self, frame: Any) -> Any:
+        table = self._table_of(frame, "new_rows")
+        return self.adapter.read_new_rows(self.model, table, self._incremental)
+
+    def _new_changes(self, frame: Any, by: str | Sequence[str] | None = None) -> Any:
+        table = self._table_of(frame, "new_changes")
+        return self.adapter.read_new_changes(self.model, table, by, self._incremental)
+
+    @staticmethod
+    def _table_of(frame: Any, asked: str) -> str:
         table = getattr(frame, "dbt_table", None)
         if table is None:
-            raise TypeError("dbt.new_rows takes dbt.ref(..) itself. Example: dbt.new_rows(ref)")
-        return self.adapter.read_new_rows(self.model, table, self._incremental)
+            raise TypeError(f"dbt.{asked} takes dbt.ref(..) itself. Example: dbt.{asked}(ref)")
+        return table
 
     def _snapshot_property(self, key: str, default: str | None = None) -> str | None:
         value = self.adapter.recorded_property(self.model, key) if self._incremental else None

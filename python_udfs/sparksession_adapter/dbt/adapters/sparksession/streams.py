@@ -153,5 +153,8 @@ class StreamModels(metaclass=AdapterMeta):
         history = self.history(f"{model['schema']}.{model['alias']}")
         told = (one.summary.get(NUMBER_PROPERTY) for one in history.snapshots.values())
         number = 1 + max(map(int, filter(None, told)), default=0)
-        self.inputs.of(model["unique_id"]).properties[NUMBER_PROPERTY] = str(number)
+        inputs = self.inputs.of(model["unique_id"])
+        inputs.properties[NUMBER_PROPERTY] = str(number)
+        # what is told again is compared with what the stream has said, which has to stay
+        inputs.bears_retold = True
         return number

@@ -45,6 +45,21 @@
         {%- endcall -%}
         {% do _store_commit_report(target_relation, changed=false) %}
     {%- else -%}
+        {#- changes that the model was told are told again: what it made of them has to go -#}
+        {%- set adds = strategy_name == 'append' or (
+            strategy_name == 'append_or_merge' and not adapter.merged_rows(model)
+        ) -%}
+        {%- if adds and adapter.is_retold(model) -%}
+            {%- set strategy_macro = _replace_all_rows -%}
+            {%- if model['language'] == 'python' -%}
+                {%- do adapter.read_anew(model) -%}
+                {%- call statement('main', language='python') -%}
+                    {{- compiled_code -}}
+                {%- endcall -%}
+            {%- else -%}
+                {%- set select_sql = adapter.rendered_as_first(model, context) -%}
+            {%- endif -%}
+        {%- endif -%}
         {%- call statement('create_staging_relation') -%}
             {{ create_table_as(True, staging_relation, select_sql) }}
         {%- endcall -%}
@@ -106,6 +121,19 @@
     {%- set columns = arg_dict['dest_columns'] | map(attribute='quoted') | join(', ') -%}
     insert into {{ arg_dict['target_relation'] }} ({{ columns }})
     select {{ columns }} from {{ arg_dict['temp_relation'] }}
+{% endmacro %}
+
+{# `replace where` takes no column list, so a column that the model has lost is written as null. #}
+{% macro _replace_all_rows(arg_dict) %}
+    {%- set staged = arg_dict['dest_columns'] | map(attribute='name') | map('lower') | list -%}
+    insert into {{ arg_dict['target_relation'] }}
+    replace where true
+    select
+        {%- for column in arg_dict['target_columns'] %}
+        {{ 'null as ' if column.name | lower not in staged }}{{ column.quoted }}
+        {{- ',' if not loop.last }}
+        {%- endfor %}
+    from {{ arg_dict['temp_relation'] }}
 {% endmacro %}
 
 {# Adds the rows, unless the Python model asked by dbt.merge_rows(..) for more. #}
