@@ -8,11 +8,17 @@ FILES = {
     "models/sources.yml": """
         sources:
           - name: src
-            tables: [{name: log}]
+            tables: [{name: log}, {name: other}]
     """,
     "models/tenfold.sql": """
         {{ config(materialized='incremental', incremental_strategy='append_new_rows') }}
         select id * 10 as id from {{ new_rows(source('src', 'log')) }}
+    """,
+    "models/of_two.sql": """
+        {{ config(materialized='incremental', incremental_strategy='append_new_rows') }}
+        select id from {{ new_rows(source('src', 'log')) }}
+        union all
+        select id from {{ new_rows(source('src', 'other')) }}
     """,
     "models/newest.sql": """
         {{ config(materialized='incremental', incremental_strategy='replace_all') }}
@@ -31,6 +37,8 @@ def project(make_project):
     project.query("create namespace if not exists src")
     project.query("create table src.log (id int) using iceberg")
     project.query("insert into src.log values (1), (2)")
+    project.query("create table src.other (id int) using iceberg")
+    project.query("insert into src.other values (11)")
     project.run("run")
     return project
 
@@ -54,6 +62,8 @@ def test_rows_follow_what_was_appended_and_what_was_rewritten(project):
     assert outcome.results["tenfold"].message == "+2 -3 rows"
     assert stored(project, "tenfold") == [(10,), (30,)]
     assert stored(project, "newest") == [(1, "new"), (3, "new")]
+    # what came of the input that wasn't rewritten stays
+    assert stored(project, "of_two") == [(1,), (3,), (11,)]
 
     outcome = project.run("run")
     assert {one.message for one in outcome.results.values()} == {"nothing new"}

@@ -45,11 +45,13 @@
         {%- endcall -%}
         {% do _store_commit_report(target_relation, changed=false) %}
     {%- else -%}
-        {#- changes that the model was told are told again: what it made of them has to go -#}
+        {#- changes that the model was told are told again, or the new rows of an input are all of
+            them: what it made of them has to go, and is made anew of all inputs -#}
         {%- set adds = strategy_name == 'append' or (
             strategy_name == 'append_or_merge' and not adapter.merged_rows(model)
         ) -%}
-        {%- if adds and adapter.is_retold(model) -%}
+        {%- if (adds and adapter.is_retold(model))
+            or (strategy_name == 'append_new_rows' and adapter.reads_whole(model)) -%}
             {%- set strategy_macro = _replace_all_rows -%}
             {%- if model['language'] == 'python' -%}
                 {%- do adapter.read_anew(model) -%}
