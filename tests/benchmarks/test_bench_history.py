@@ -24,6 +24,7 @@ def execution(number: int, description: str, sql_plan: dict[str, Any]) -> dict[s
 
 
 def test_reads_are_those_of_the_scans_of_the_wanted_queries(tmp_path: Path) -> None:
+    """What is kept between queries is no read of a table."""
     scan = plan("BatchScan lake.dw.t", ("number of result data files", 1), (SIZE, 2))
     other = plan("BatchScan lake.dw.t", ("number of result data files", 4))
     events = [
@@ -40,10 +41,20 @@ def test_reads_are_those_of_the_scans_of_the_wanted_queries(tmp_path: Path) -> N
         *(
             {
                 "Event": "SparkListenerJobStart",
-                "Stage IDs": [number],
+                "Stage IDs": stages,
+                "Stage Infos": [
+                    {
+                        "Stage ID": stage,
+                        "RDD Info": [{"Name": "other"}, {"Name": source}],
+                    }
+                    for stage, source in zip(stages, sources, strict=True)
+                ],
                 "Properties": {"spark.sql.execution.id": str(number)},
             }
-            for number in (0, 1)
+            for number, stages, sources in (
+                (0, [0, 2], ["DataSourceRDD", "LocalCheckpointRDD"]),
+                (1, [1], ["FileScanRDD"]),
+            )
         ),
         *(
             {
@@ -51,7 +62,7 @@ def test_reads_are_those_of_the_scans_of_the_wanted_queries(tmp_path: Path) -> N
                 "Stage ID": stage,
                 "Task Metrics": {"Input Metrics": {"Bytes Read": size}},
             }
-            for stage, size in ((0, 40), (0, 2), (1, 1000))
+            for stage, size in ((0, 40), (0, 2), (1, 1000), (2, 30))
         ),
     ]
     text = "".join(json.dumps(event) + "\n" for event in events)
