@@ -78,9 +78,9 @@
     {%- set seen = adapter.kept_rows(model, 'seen', seen_sql) -%}
     {%- do log(
         adapter.tell_duplicates(model, {
-            'came': adapter.within_ranges(batch, []).row_count,
+            'came': adapter.kept_count(model, batch),
             'looked_up': near.row_count,
-            'were_there': adapter.within_ranges(seen, []).row_count,
+            'were_there': adapter.kept_count(model, seen),
         }),
         info=true,
     ) -%}

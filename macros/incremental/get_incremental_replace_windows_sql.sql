@@ -8,17 +8,9 @@
     {%- if adapter.reads_whole(model) -%}
         {{- get_incremental_replace_all_sql(arg_dict) -}}
     {%- else -%}
-        {%- set staged = (
-            arg_dict['dest_columns'] | map(attribute='name') | map('lower') | list
-        ) -%}
         {%- set touched = adapter.touched_windows(model) -%}
         {%- set rows -%}
-            select
-                {%- for column in arg_dict['target_columns'] %}
-                {{ 'null as ' if column.name | lower not in staged }}{{ column.quoted }}
-                {{- ',' if not loop.last }}
-                {%- endfor %}
-            from {{ arg_dict['temp_relation'] }}
+            {{ staged_rows(arg_dict) }}
             union all
             select
                 {%- for column in arg_dict['target_columns'] %}

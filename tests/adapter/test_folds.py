@@ -223,6 +223,13 @@ TOMBSTONES = {
 }
 
 
+def merged_whole(spark: SparkSession, fold: Fold, rows: str) -> str:
+    """Query of the state of a run of these rows, alone, once all runs are merged."""
+    state = fold.combined(f"({fold.lifted(rows)})")
+    spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView(f"{rows}_runs")
+    return fold.merged(f"{rows}_runs", 0, whole=True)
+
+
 def test_a_tombstone_is_forgotten_when_its_life_is_over(spark: SparkSession):
     types = [("id", "int"), ("at", "int"), ("time", "timestamp"), ("v", "int"), ("kind", "string")]
     fold = Fold.read("m", "id", TOMBSTONES).bound(types)
@@ -312,9 +319,7 @@ def test_a_time_ahead_of_the_clock_ends_no_tombstone(spark: SparkSession):
             "time, kind from values (1, -5, '-D'), (2, -1, '-D'), (3, 9000, '+I') "
             "as t(id, days, kind)"
         ).createOrReplaceTempView("ahead_rows")
-        state = fold.combined(f"({fold.lifted('ahead_rows')})")
-        spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView("ahead_runs")
-        kept = spark.sql(fold.merged("ahead_runs", 0, whole=True)).collect()
+        kept = spark.sql(merged_whole(spark, fold, "ahead_rows")).collect()
         assert {row.id for row in kept} == {2, 3}, kind
 
 
@@ -327,9 +332,7 @@ def test_sums_that_come_to_nothing_are_forgotten(spark: SparkSession):
         "select * from values (1, 2, '+I'), (1, 2, '-D'), (2, 1, '+I'), (3, 1, '-D') "
         "as t(id, n, kind)"
     ).createOrReplaceTempView("sum_rows")
-    state = fold.combined(f"({fold.lifted('sum_rows')})")
-    spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView("sum_runs")
-    kept = spark.sql(fold.merged("sum_runs", 0, whole=True)).collect()
+    kept = spark.sql(merged_whole(spark, fold, "sum_rows")).collect()
     assert {(row.id, row.n) for row in kept} == {(2, 1), (3, -1)}
 
 

@@ -18,7 +18,6 @@ from dbt.adapters.sparksession.inputs import ModelInputs, partition_predicate
 from dbt.adapters.sparksession.maintenance import declared_key
 from dbt.adapters.sparksession.ranges import values_of
 from dbt.adapters.sparksession.snapshots import History, Snapshot
-from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
 
 ROW_KIND, SIGN = "row_kind", "sign"
@@ -286,12 +285,11 @@ class ChangeReads(metaclass=AdapterMeta):
                 "that reads ephemeral ones can't be read anew by itself. Run it with "
                 "--full-refresh."
             )
-        self.read_anew(model)
         # macros look it up here as well
         is_incremental = context["is_incremental"]
         context["is_incremental"] = lambda: False
         try:
-            return render_template(get_template(model["raw_code"], context), context)
+            return self.rendered_anew(model, context)
         finally:
             context["is_incremental"] = is_incremental
 

@@ -157,6 +157,11 @@ def _any_known(names: Iterable[str]) -> str:
     return " or ".join(f"{quoted(one)} is not null" for one in names) or "true"
 
 
+def is_ordered(kind: str) -> bool:
+    """Whether Spark compares values of a type, given as text."""
+    return not any(word in kind for word in UNORDERED)
+
+
 def names_in(value: Any) -> tuple[str, ...] | None:
     """Column names from a config's name or list of names; None where it is neither."""
     if isinstance(value, str):
@@ -240,7 +245,7 @@ class RunLayout:
     def _layout_problems(self, name: str, kind: str) -> list[str]:
         """What keeps a column of a type out of runs."""
         where = f"{name} ({kind})"
-        if any(word in kind for word in UNORDERED):
+        if not is_ordered(kind):
             return [f"{where}: can't be compared, so no order of it is total; take to_json(..)"]
         for transform in self.partition_by:
             if transform.column == name and not transform.takes(kind):

@@ -81,6 +81,7 @@ class ModelInputs:
         ranges: table -> the range of snapshots whose appended rows its query reads.
         properties: what its next commit says beside run, code and inputs.
         kept: temporary view -> the rows that are kept for it until the model is built.
+        kept_counts: the same views -> how many rows these are.
         asks_ranges: whether its query shall name the ranges of what it touches.
         batch_rows: about how many rows its run has; None: as many as it reads.
         windows: the windows that it writes anew, see touch_windows; None: it noted none.
@@ -104,6 +105,7 @@ class ModelInputs:
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
+    kept_counts: dict[str, int] = field(default_factory=dict)
     asks_ranges: bool = False
     batch_rows: int | None = None
     windows: dict[str, str] | None = None

@@ -12,7 +12,7 @@ from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.changes import ROW_KIND, changed_keys
 from dbt.adapters.sparksession.declarations import DeclarationError
 from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
-from dbt.adapters.sparksession.folds import WHOLE_NUMBERS, Fold, names_in
+from dbt.adapters.sparksession.folds import WHOLE_NUMBERS, Fold, is_ordered, names_in
 from dbt.adapters.sparksession.ranges import TIMES, values_of
 from dbt_common.exceptions import CompilationError
 
@@ -39,9 +39,9 @@ class JoinConfigError(DeclarationError):
         super().__init__(name, problems, EXAMPLE)
 
 
-def is_ordered(kind: str) -> bool:
-    """Whether values of a Spark type can be compared with each other: a map can't."""
-    return bool(kind) and "map<" not in kind and "variant" not in kind
+def columns_asked(alias: str, condition: str) -> list[str]:
+    """Columns of a side that a SQL condition names by its alias."""
+    return re.findall(rf"\b{alias}\.`?(\w+)", condition)
 
 
 def interval_sql(text: str) -> str:
@@ -198,7 +198,7 @@ class Join:
             return None
         types = self.right.types
         begin = self.right.times["valid_from"]
-        plain = all(is_ordered(types.get(one, "")) for one in self.right.uses)
+        plain = all(one in types and is_ordered(types[one]) for one in self.right.uses)
         return end if plain and types.get(begin) == types.get(end) else None
 
 
@@ -337,16 +337,14 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
     for name in {*left.columns.values(), *right.columns.values()} & {RUN_NUMBER, ROW_KIND}:
         problems.append(f"{name}: columns of this name are the join's own")
     condition, to_left, to_right = _bounds(form, given, left, right, problems)
-    asked_of_right = frozenset(
-        re.findall(r"\bright_row\.`?(\w+)", str(given.get("condition") or ""))
-    )
+    asked_of_right = frozenset(columns_asked(right.alias, str(given.get("condition") or "")))
     if given.get("condition"):
         condition = " and ".join(filter(None, [condition, f"({given['condition']})"]))
     if problems:
         raise JoinConfigError(form, problems)
     sides = {}
     for side, keys in ((left, on), (right, on.values())):
-        named = re.findall(rf"\b{side.alias}\.`?(\w+)", condition)
+        named = columns_asked(side.alias, condition)
         matched_by = list(dict.fromkeys([*keys, *side.times.values(), *named]))
         sides[side.name] = replace(side, matched_by=matched_by)
     known = {name: types(side.relation) for name, side in sides.items()}

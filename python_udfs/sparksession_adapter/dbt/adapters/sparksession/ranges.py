@@ -221,10 +221,17 @@ class ColumnRanges(metaclass=AdapterMeta):
         """
         view = f"{model['alias']}__{name}".lower()
         rows = self._session().sql(sql).localCheckpoint(eager=False)
-        self.inputs.of(model["unique_id"]).kept[view] = rows
-        is_small = rows.count() * row_bytes(rows.schema) <= BROADCAST_BYTES
+        inputs = self.inputs.of(model["unique_id"])
+        inputs.kept[view] = rows
+        inputs.kept_counts[view] = rows.count()
+        is_small = inputs.kept_counts[view] * row_bytes(rows.schema) <= BROADCAST_BYTES
         (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
         return f"`{view}`"
+
+    @available
+    def kept_count(self, model: dict, view: str) -> int:
+        """How many rows kept_rows has kept under a name that it gave."""
+        return self.inputs.of(model["unique_id"]).kept_counts[view.strip("`")]
 
     @available
     def writes(self, flags: Any) -> bool:

@@ -125,18 +125,23 @@
     select {{ columns }} from {{ arg_dict['temp_relation'] }}
 {% endmacro %}
 
-{# `replace where` takes no column list, so a column that the model has lost is written as null. #}
 {% macro _replace_all_rows(arg_dict) %}
-    {%- set staged = arg_dict['dest_columns'] | map(attribute='name') | map('lower') | list -%}
     insert into {{ arg_dict['target_relation'] }}
     replace where true
+    {{ staged_rows(arg_dict) }}
+{% endmacro %}
+
+{# The staged rows with the target's columns. `replace where` takes no column list, so a column that
+   the model has lost is written as null. #}
+{% macro staged_rows(arg_dict) %}
+    {%- set staged = arg_dict['dest_columns'] | map(attribute='name') | map('lower') | list -%}
     select
         {%- for column in arg_dict['target_columns'] %}
         {{ 'null as ' if column.name | lower not in staged }}{{ column.quoted }}
         {{- ',' if not loop.last }}
         {%- endfor %}
     from {{ arg_dict['temp_relation'] }}
-{% endmacro %}
+{%- endmacro %}
 
 {# Adds the rows, unless the Python model asked by dbt.merge_rows(..) for more. #}
 {% macro _insert_or_merge_rows(arg_dict) %}
