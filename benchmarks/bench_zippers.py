@@ -91,6 +91,7 @@ FILES_OF = {
     """,
 }
 ZIP, JOIN = "price_zip", "priced"
+WRITTEN, WRITTEN_BYTES = "files written", "bytes written"
 
 
 # ---- the input -------------------------------------------------------------------------------
@@ -200,7 +201,10 @@ def measure(days: int) -> dict[str, float]:
         told = dbt(day, "run", "--select", "orders", "latest_price")
         for name in (ZIP, JOIN):
             log = FOLDER / "events" / f"{name}{number}"
+            held = data_files()
             told |= dbt(day, "run", "--select", name, log=log)
+            written = [size for path, size in data_files().items() if path not in held]
+            told |= {f"{name}: {WRITTEN}": len(written), f"{name}: {WRITTEN_BYTES}": sum(written)}
             told |= {f"{name}: {what}": value for what, value in logged_reads(log).items()}
         told |= dbt(day, "snapshot")
         for name, value in told.items():
@@ -211,6 +215,11 @@ def measure(days: int) -> dict[str, float]:
     if run_module("bench_zippers", "--answer").output != answer:
         sys.exit("bench: the join made anew is another one than the days made")
     return medians | {"zipper anew": refreshed[ZIP], "join anew": refreshed[JOIN]}
+
+
+def data_files() -> dict[Path, int]:
+    """Bytes of each data file in the warehouse."""
+    return {path: path.stat().st_size for path in WAREHOUSE.rglob("*.parquet")}
 
 
 def show_answer() -> None:
@@ -226,10 +235,14 @@ def report(found: dict[int, dict[str, float]]) -> str:
     """A Markdown table; its last line says how each grew."""
     columns = {
         "zipper, s": (ZIP, 1),
-        "files opened": (f"{ZIP}: {FILES}", 1),
+        "its files opened": (f"{ZIP}: {FILES}", 1),
+        "its files written": (f"{ZIP}: {WRITTEN}", 1),
+        "its MB written": (f"{ZIP}: {WRITTEN_BYTES}", 1e6),
         "join, s": (JOIN, 1),
-        "files opened ": (f"{JOIN}: {FILES}", 1),
+        "files opened": (f"{JOIN}: {FILES}", 1),
         "MB read": (f"{JOIN}: {READ_BYTES}", 1e6),
+        "files written": (f"{JOIN}: {WRITTEN}", 1),
+        "MB written": (f"{JOIN}: {WRITTEN_BYTES}", 1e6),
         "dbt snapshot, s": ("price_snapshot", 1),
         "zipper anew, s": ("zipper anew", 1),
         "join anew, s": ("join anew", 1),
