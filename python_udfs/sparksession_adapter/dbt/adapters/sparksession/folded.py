@@ -201,11 +201,14 @@ class FoldedTables(metaclass=AdapterMeta):
             self.set_snapshot_property(key, value)
 
     @available
-    def range_to_rebuild(self, model: dict, asked: Any) -> str | None:
-        """SQL condition on the time of a zipper's changes: those that a run was told to make anew.
+    def range_to_rebuild(self, model: dict, asked: Any) -> dict[str, str] | None:
+        """Which of a zipper's changes a run was told to make anew, None where it wasn't.
 
         Args:
             asked: the var `rebuild`: {from, to}, the latter excluded, as texts of the time's type.
+
+        Returns:
+            {condition: SQL, on the changes' time; row_key: SQL, the columns that tell them apart}.
 
         Raises:
             CompilationError: another value, or a model that isn't a zipper of SQL.
@@ -226,7 +229,10 @@ class FoldedTables(metaclass=AdapterMeta):
         kind = dict(columns_in(self._runs_history(model)))[zipper.time]
         first, end = (f"cast({literal(str(asked[one]))} as {kind})" for one in ("from", "to"))
         time = quoted(zipper.time)
-        return f"{time} >= {first} and {time} < {end}"
+        return {
+            "condition": f"{time} >= {first} and {time} < {end}",
+            "row_key": ", ".join(map(quoted, zipper.row_key)),
+        }
 
     @available
     def announce_rebuilt(self, model: dict, fold: Zipper, level: int | None = None) -> int:

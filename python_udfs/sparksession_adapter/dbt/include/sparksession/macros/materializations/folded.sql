@@ -188,9 +188,10 @@
 
 {#
     Of a zipper with `--vars 'rebuild: {from: .., to: ..}'`: what is stored of changes of that time is
-    replaced by what the log says of it now, the rest isn't touched. First the changes are added,
-    which changes nothing where they are right, then the others of that time go: a run that stops
-    in between is made good by the next one with the same vars.
+    replaced by what the log says of it now, the rest isn't touched. A change is of that time if it
+    is stored so or the log says so, and there is once afterwards. First the changes are added,
+    which changes nothing where they are right, then the others go: a run that stops in between is
+    made good by the next one with the same vars.
 #}
 {% macro _rebuild_range(
     target_relation,
@@ -204,8 +205,16 @@
     {%- if range is none -%}
         {%- do return(false) -%}
     {%- endif -%}
+    {%- set told_or_stored -%}
+        select * from ({{ adapter.rendered_anew(model, context) }})
+        where
+            {{ range.condition }}
+            or ({{ range.row_key }}) in (
+                select {{ range.row_key }} from {{ runs_relation }} where {{ range.condition }}
+            )
+    {%- endset -%}
     {%- set batch = _staged_batch(
-        'select * from (' ~ adapter.rendered_anew(model, context) ~ ') where ' ~ range,
+        told_or_stored,
         staging_relation,
         state_relation,
         false,
@@ -223,7 +232,15 @@
     {% do adapter.has_committed(model) %}
     {% do adapter.announce_rebuilt(model, batch.fold, level) %}
     {%- call statement('drop_range') -%}
-        delete from {{ runs_relation }} where run_level > {{ level }} and {{ range }}
+        delete from {{ runs_relation }}
+        where
+            run_level > {{ level }}
+            and (
+                {{ range.condition }}
+                or ({{ range.row_key }}) in (
+                    select {{ range.row_key }} from {{ runs_relation }} where run_level = {{ level }}
+                )
+            )
     {%- endcall -%}
     {% do adapter.has_committed(model) %}
     {%- do return(true) -%}
