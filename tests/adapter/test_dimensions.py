@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.dbt_project import REPO, DbtProject
 
-BUILD = ("build", "--select", "city+", "dwd_product__product_price_latest+")
+BUILD = ("build", "--select", "city+", "holiday+", "dwd_product__product_price_latest+")
 FILES = {
     "models/sources.yml": """
         sources:
@@ -22,6 +22,12 @@ FILES = {
     "models/dwd_product__product_price_latest.sql": "select * from {{ source('src', 'product') }}",
 }
 CITIES = "select city_code, city_name, is_current from dw.dim_city order by city_code, valid_from"
+HOLIDAYS = (
+    "select string(holiday_date), holiday_name, string(dbt_valid_from), dbt_valid_to is null "
+    "from dw.holiday_versions where holiday_date in ('2026-09-25', '2026-10-02', '2026-10-03') "
+    "order by holiday_date, dbt_valid_from"
+)
+ANNOUNCED = "2025-11-04 00:00:00"
 PRODUCTS = "select product_id, product_name, is_current from dw.dim_product order by 1, valid_from"
 
 
@@ -36,19 +42,21 @@ class Dimensions:
             REPO / "models" / "shared_columns.md",
         ]
         own = {path.relative_to(REPO).as_posix(): path.read_text("utf-8") for path in copied}
+        test = "current_versions_equal.sql"
+        own[f"macros/{test}"] = (REPO / "tests/dbt/generic" / test).read_text("utf-8")
         self.project = make_project(own | FILES)
-        self.seed: Path = self.project.root / "seeds" / "city.csv"
+        self.seeds: Path = self.project.root / "seeds"
         self.project.query("create namespace if not exists src")
 
-    def cities(self) -> list[dict[str, str]]:
-        with self.seed.open(encoding="utf-8", newline="") as file:
+    def seed(self, name: str) -> list[dict[str, str]]:
+        with (self.seeds / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
 
-    def write_cities(self, cities: list[dict[str, str]]) -> None:
-        with self.seed.open("w", encoding="utf-8", newline="") as file:
-            lines = csv.DictWriter(file, list(cities[0]))
+    def write_seed(self, name: str, rows: list[dict[str, str]]) -> None:
+        with (self.seeds / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            lines = csv.DictWriter(file, list(rows[0]))
             lines.writeheader()
-            lines.writerows(cities)
+            lines.writerows(rows)
 
     def write_products(self, values: str) -> None:
         self.project.query(
@@ -66,14 +74,17 @@ def dimensions(make_project: Callable[..., DbtProject]) -> Dimensions:
     found = Dimensions(make_project)
     found.write_products("(1, 'lamp', 10), (2, 'desk', 20), (3, 'chair', 30)")
     found.project.run(*BUILD)
-    first = found.cities()
+    first = found.seed("city")
     assert found.rows(CITIES) == [(one["city_code"], one["city_name"], True) for one in first]
 
     changed = [one for one in first if one["city_code"] != "BR-SAO"]
     next(one for one in changed if one["city_code"] == "JP-TYO")["city_name"] = "Tokyo"
     for code, name in (("XX-PTH", "C:\\path"), ("XX-QUO", '"Quote" City')):
         changed.append({"city_code": code, "city_name": name, "country_code": "XX"})
-    found.write_cities(changed)
+    found.write_seed("city", changed)
+    days = [one for one in found.seed("holiday") if one["holiday_date"] != "2026-09-25"]
+    days[-1] |= {"holiday_name": "National Holiday", "announced_at": "2025-12-01 00:00:00"}
+    found.write_seed("holiday", days)
     # a new name, a new price, gone
     found.write_products("(1, 'lamp, \"new\"', 10), (2, 'desk', 25)")
     found.project.run(*BUILD)
@@ -118,7 +129,7 @@ def test_names_with_quotes_and_backslashes_arrive_as_they_are(dimensions: Dimens
 
 
 def test_another_run_changes_nothing(dimensions: Dimensions) -> None:
-    tables = ("city", "city_versions", "product_versions")
+    tables = ("city", "city_versions", "holiday_versions", "product_versions")
     commits = "select snapshot_id from dw.{}.snapshots order by committed_at"
     before = [dimensions.rows(commits.format(table)) for table in tables]
 
@@ -126,3 +137,33 @@ def test_another_run_changes_nothing(dimensions: Dimensions) -> None:
 
     assert [dimensions.rows(commits.format(table)) for table in tables] == before
     assert {outcome.results[table].message for table in tables} == {"nothing new"}
+
+
+def test_a_day_off_has_versions_from_when_they_were_announced(dimensions: Dimensions) -> None:
+    autumn = ("2026-09-25", "Mid-Autumn Festival")
+    before = [
+        (*autumn, ANNOUNCED, False),
+        ("2026-10-02", "National Day", ANNOUNCED, True),
+        ("2026-10-03", "National Day", ANNOUNCED, False),
+        ("2026-10-03", "National Holiday", "2025-12-01 00:00:00", True),
+    ]
+    assert dimensions.rows(HOLIDAYS) == before
+
+    # one is back as it was; another was changed and nobody said when
+    days = dimensions.seed("holiday")
+    days[-2]["holiday_name"] = "Golden Week"
+    days.append({"holiday_date": autumn[0], "holiday_name": autumn[1], "announced_at": ANNOUNCED})
+    dimensions.write_seed("holiday", days)
+    outcome = dimensions.project.run("build", "--select", "holiday+", expect_ok=False)
+
+    failed = [name for name, status in outcome.statuses().items() if status == "fail"]
+    assert failed == ["a_day_off_that_changed_was_announced_later"]
+    (gone,) = dimensions.project.column(
+        "select string(dbt_valid_to) from dw.holiday_versions "
+        f"where holiday_date = '{autumn[0]}' and dbt_valid_to is not null"
+    )
+    after = dimensions.rows(HOLIDAYS)
+    assert after[:1] + after[2:] == before
+    assert after[1][:2] == autumn
+    assert after[1][2] > gone
+    assert after[1][3]

@@ -36,6 +36,22 @@ FILES = {
         "recording", "people", strategy="timestamp", updated_at="at", hard_deletes="new_record"
     ),
     **snapshot(
+        "invalidating_by_time",
+        "people",
+        strategy="timestamp",
+        updated_at="at",
+        hard_deletes="invalidate",
+    ),
+    **snapshot(
+        "pairs_by_time",
+        "pairs",
+        key="[a, b]",
+        strategy="timestamp",
+        updated_at="at",
+        hard_deletes="invalidate",
+        dbt_valid_to_current="\"timestamp'9999-12-31'\"",
+    ),
+    **snapshot(
         "composite",
         "pairs",
         key="[a, b]",
@@ -55,19 +71,20 @@ def project(make_project):
     project.query("create namespace if not exists src")
     versions = [
         {
-            "people": "(1, 'Ann', 1), (2, 'Bob', 1), (3, 'Cid', 1) as t(id, name, day)",
+            "people": "(1, 'Ann', 1), (2, 'Bob', 1), (3, 'Cid', 1), (5, 'Eve', 1) "
+            "as t(id, name, day)",
             "pairs": "(1, 1, 'x', 1), (1, 2, 'y', 1) as t(a, b, v, day)",
             "shape": "(1, 'old', 'p', 1) as t(id, lost, kept, day)",
         },
-        {  # Ann renamed, Bob gone, Dot new, Cid touched but the same
+        {  # Ann renamed, Bob and Eve gone, Dot new, Cid touched but the same
             "people": "(1, 'Anna', 2), (3, 'Cid', 2), (4, 'Dot', 2) as t(id, name, day)",
             "pairs": "(1, 1, 'x2', 2), (2, 2, 'z', 2) as t(a, b, v, day)",
             "shape": "(1, 'q', 'new', 2), (2, 'r', 'new', 2) as t(id, kept, gained, day)",
         },
-        {  # Bob is back
-            "people": "(1, 'Anna', 2), (2, 'Bob', 3), (3, 'Cid', 2), (4, 'Dot', 2) "
-            "as t(id, name, day)",
-            "pairs": "(1, 1, 'x2', 2), (2, 2, 'z', 2), (1, 2, 'y', 3) as t(a, b, v, day)",
+        {  # Bob is back with another time, Eve with her old one; Dot has another name, dated before
+            "people": "(1, 'Anna', 2), (2, 'Bob', 3), (3, 'Cid', 2), (4, 'Dora', 1), "
+            "(5, 'Eve', 1) as t(id, name, day)",
+            "pairs": "(1, 1, 'x2', 2), (2, 2, 'z', 2), (1, 2, 'y', 1) as t(a, b, v, day)",
             "shape": "(1, 'q', 'newer', 3), (2, 'r', 'new', 2) as t(id, kept, gained, day)",
         },
     ]
@@ -98,6 +115,7 @@ def test_timestamp_strategy_makes_a_version_of_each_touch(project):
         (3, "Cid", 1, False),
         (3, "Cid", 2, True),
         (4, "Dot", 2, True),
+        (5, "Eve", 1, True),
     ]
 
 
@@ -107,7 +125,9 @@ def test_check_strategy_makes_a_version_of_each_difference(project):
         (1, "Anna", True),
         (2, "Bob", True),
         (3, "Cid", True),
-        (4, "Dot", True),
+        (4, "Dot", False),
+        (4, "Dora", True),
+        (5, "Eve", True),
     ]
 
 
@@ -119,7 +139,10 @@ def test_deleted_row_is_invalidated_and_may_return(project):
         (2, "Bob", True),
         (3, "Cid", False),
         (3, "Cid", True),
-        (4, "Dot", True),
+        (4, "Dot", False),
+        (4, "Dora", True),
+        (5, "Eve", False),
+        (5, "Eve", True),
     ]
 
 
@@ -127,12 +150,58 @@ def test_deleted_row_gets_a_record_with_its_key(project):
     rows = versions_of(
         project, "recording", "id, name, dbt_is_deleted", "id, dbt_is_deleted, current"
     )
-    assert [row for row in rows if row[0] == 2] == [
-        (2, "Bob", "False", False),
-        (2, "Bob", "False", True),
-        (2, "Bob", "True", False),
-    ]
+    for id, name in ((2, "Bob"), (5, "Eve")):
+        assert [row for row in rows if row[0] == id] == [
+            (id, name, "False", False),
+            (id, name, "False", True),
+            (id, name, "True", False),
+        ]
     assert all(row[0] is not None for row in rows)
+
+
+def test_row_that_is_back_with_a_time_before_it_was_gone_begins_a_version_then(project):
+    assert versions_of(project, "invalidating_by_time", "id, name", "1, dbt_valid_from") == [
+        (1, "Ann", False),
+        (1, "Anna", True),
+        (2, "Bob", False),
+        (2, "Bob", True),
+        (3, "Cid", False),
+        (3, "Cid", True),
+        (4, "Dot", True),  # a change that is dated before what is known is none
+        (5, "Eve", False),
+        (5, "Eve", True),
+    ]
+    end = "dbt_valid_to = '9999-12-31' as current"
+    rows = project.query(f"select a, b, v, {end} from dw.pairs_by_time order by a, b, current")
+    assert [tuple(row.values()) for row in rows if row["b"] == 2] == [
+        (1, 2, "y", False),
+        (1, 2, "y", True),
+        (2, 2, "z", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ("by_time", "id"),
+        ("invalidating", "id"),
+        ("invalidating_by_time", "id"),
+        ("recording", "id"),
+        ("pairs_by_time", "a, b"),
+    ],
+)
+def test_versions_of_a_key_dont_overlap(project, table, key):
+    following = f"lead(dbt_valid_from) over (partition by {key} order by dbt_valid_from)"
+    assert (
+        project.query(
+            f"select * from (select *, {following} as following from dw.{table}) "
+            "where dbt_valid_to <= dbt_valid_from "
+            "or following < coalesce(dbt_valid_to, timestamp'9999-12-31')"
+        )
+        == []
+    )
+    ids = f"select count(dbt_scd_id) - count(distinct dbt_scd_id) from dw.{table}"
+    assert project.column(ids) == [0]
 
 
 def test_composite_key_follows_each_pair(project):

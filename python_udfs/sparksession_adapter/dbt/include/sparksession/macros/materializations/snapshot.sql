@@ -37,7 +37,7 @@
         {{ adapter.valid_snapshot_target(target_relation, meta_columns) }}
         {%- call statement('build_snapshot_staging_relation') -%}
             {{ create_temporary_view(
-                staging_relation, snapshot_staging_table(strategy, sql, target_relation)
+                staging_relation, _staged_versions(strategy, sql, target_relation, meta_columns)
             ) }}
         {%- endcall -%}
         {%- set staged_columns = adapter.get_columns_in_relation(staging_relation)
@@ -80,6 +80,56 @@
     {% endfor %}
     {% do return(names) %}
 {% endmacro %}
+
+{#
+    What a snapshot writes, as dbt stages it; but where rows have a time of their own, the version of
+    one that was gone and is back begins when this run sees it, if its time lies before it was gone.
+    By its own time it would overlap what had ended, or have the id of that and not be written.
+#}
+{% macro _staged_versions(strategy, sql, target, names) -%}
+    {%- set staged = snapshot_staging_table(strategy, sql, target) -%}
+    {%- if config.get('strategy') == 'check' or strategy.hard_deletes == 'ignore' -%}
+        {{ staged }}
+    {%- else -%}
+    {%- set keys = ['dbt_unique_key'] -%}
+    {%- if strategy.unique_key | is_list -%}
+        {%- set keys = _unique_key_aliases()[: strategy.unique_key | length] -%}
+    {%- endif -%}
+    {%- set open_end = config.get('dbt_valid_to_current') or 'null' -%}
+    select
+        dated.* except (
+            {{ names.dbt_valid_from }}, {{ names.dbt_valid_to }}, {{ names.dbt_scd_id }}, dbt_is_back
+        ),
+        if(dbt_is_back, {{ snapshot_get_time() }}, dated.{{ names.dbt_valid_from }})
+            as {{ names.dbt_valid_from }},
+        if(
+            dbt_is_back and dated.dbt_change_type = 'update',
+            {{ snapshot_get_time() }},
+            dated.{{ names.dbt_valid_to }}
+        ) as {{ names.dbt_valid_to }},
+        if(
+            dbt_is_back and dated.dbt_change_type = 'insert',
+            {{ snapshot_hash_arguments(['dated.' ~ names.dbt_scd_id, snapshot_get_time()]) }},
+            dated.{{ names.dbt_scd_id }}
+        ) as {{ names.dbt_scd_id }}
+    from (
+        select
+            staged.*,
+            coalesce(staged.{{ names.dbt_valid_from }} < ended.last_end, false) as dbt_is_back
+        from (
+            {{ staged }}
+        ) as staged
+        left join (
+            select
+                {{ keys | join(', ') }},
+                max(nullif({{ names.dbt_valid_to }}, {{ open_end }})) as last_end
+            from (select *, {{ unique_key_fields(strategy.unique_key) }} from {{ target }}) as held
+            group by {{ keys | join(', ') }}
+        ) as ended
+            on {{ unique_key_join_on(strategy.unique_key, 'ended', 'staged') }}
+    ) as dated
+    {%- endif -%}
+{%- endmacro %}
 
 {% macro _snapshot_merge(target, source, insert_columns, meta_columns) -%}
     {%- set valid_to = 'dbt_internal_dest.' ~ meta_columns.dbt_valid_to -%}

@@ -1,0 +1,49 @@
+{#
+    Of a snapshot: its current versions are the rows that it is taken of. Fails with the rows that
+    one of both has alone: by strategy timestamp a row that was changed without a later time.
+
+    relation: what the snapshot is taken of.
+    columns: names of the columns that are compared.
+#}
+{% test current_versions_equal(model, relation, columns) %}
+
+with
+
+current_versions as (
+    select {{ columns | join(', ') }}
+    from {{ model }}
+    where dbt_valid_to is null
+),
+
+wanted_rows as (
+    select {{ columns | join(', ') }}
+    from {{ relation }}
+),
+
+missing_rows as (
+    select {{ columns | join(', ') }} from wanted_rows
+    except all
+    select {{ columns | join(', ') }} from current_versions
+),
+
+extra_rows as (
+    select {{ columns | join(', ') }} from current_versions
+    except all
+    select {{ columns | join(', ') }} from wanted_rows
+),
+
+differing_rows as (
+    select
+        {{ columns | join(',\n        ') }},
+        'missing' as difference
+    from missing_rows
+    union all
+    select
+        {{ columns | join(',\n        ') }},
+        'extra' as difference
+    from extra_rows
+)
+
+select * from differing_rows
+
+{% endtest %}
