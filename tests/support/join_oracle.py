@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from tests.support.zipper_oracle import versions
 
 Row = Mapping[str, Any]
 
-WITHIN = (timedelta(minutes=-5), timedelta(minutes=10))
-EXPIRY = timedelta(minutes=12)
+# times are numbers
+WITHIN = (-5, 10)
+EXPIRY = 12
 
 
 def latest(events: Iterable[Row], key: tuple[str, ...]) -> list[Row]:
@@ -23,9 +26,31 @@ def latest(events: Iterable[Row], key: tuple[str, ...]) -> list[Row]:
     return [one for one in last.values() if one["kind"] in ("+I", "+U")]
 
 
-def distinct(facts: Iterable[Row]) -> list[Row]:
-    """Facts without those that were told again."""
-    return list({tuple(one.items()): one for one in facts}.values())
+def derived(rows: Iterable[Row], name: str) -> list[Row]:
+    """The rows that have a time, each until that of the next one of its world and k."""
+    found = []
+    timed = sorted(
+        (one for one in rows if one["at"] is not None),
+        key=lambda one: (one["world"], one["k"] or 0, one["at"], one[name]),
+    )
+    for _, same in itertools.groupby(timed, lambda one: (one["world"], one["k"])):
+        for one, following in itertools.pairwise([*same, None]):
+            found.append({**one, "until": following and following["at"]})
+    return found
+
+
+def zipped(events: Iterable[Row], key: tuple[str, ...], tracked: list[str] | None) -> list[Row]:
+    """The versions that a log tells of each key: since `at`, `until` the next one."""
+    by_key: dict[tuple, list] = {}
+    for event in events:
+        by_key.setdefault(tuple(event[name] for name in key), []).append(event)
+    return [
+        {**event, "at": start, "until": end}
+        for changes in by_key.values()
+        for start, end, event in versions(
+            changes, ["position"], "seen", tracked or ["k", "v"], "kind"
+        )
+    ]
 
 
 def _known(*values: Any) -> bool:
@@ -60,19 +85,36 @@ def always(left: Row, right: Row) -> bool:
     return True
 
 
+def current(left: Row, right: Row) -> bool:
+    return right["until"] is None
+
+
 def joined(
     left: Iterable[Row], right: Iterable[Row], fits: Callable[[Row, Row], bool], kind: str
-) -> set[tuple]:
-    """The pairs of all left and all right rows: (id, k, left v, rid, right v)."""
+) -> list[tuple[Row, Row | None]]:
+    """The pairs of all left and all right rows."""
     by_key: dict[tuple, list[Row]] = {}
     for one in right:
         by_key.setdefault((one["world"], one["k"]), []).append(one)
-    pairs = set()
+    pairs: list[tuple[Row, Row | None]] = []
     for row in left:
         same = by_key.get((row["world"], row["k"]), []) if row["k"] is not None else []
         partners = [one for one in same if fits(row, one)]
-        for one in partners:
-            pairs.add((row["id"], row["k"], row["v"], one["rid"], one["v"]))
+        pairs += [(row, one) for one in partners]
         if not partners and kind == "left":
-            pairs.add((row["id"], row["k"], row["v"], None, None))
+            pairs.append((row, None))
     return pairs
+
+
+def greatest(pairs: Iterable[tuple], places: Sequence[int]) -> set[tuple]:
+    """Of the pairs that have the same values at the places of their key the greatest, nulls
+    first."""
+    found: dict[tuple, tuple] = {}
+    for pair in pairs:
+        key = tuple(pair[place] for place in places)
+        found[key] = max(found.get(key, pair), pair, key=_ordered)
+    return set(found.values())
+
+
+def _ordered(values: tuple) -> list[tuple]:
+    return [(value is not None, value) for value in values]
