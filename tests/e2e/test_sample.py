@@ -79,7 +79,7 @@ def _day_by_day(warehouse: Warehouse, every: int) -> None:
         wanted, got, daily = truth(tag), warehouse.td(), warehouse.daily()
         assert differing(wanted, got) == [], f"counts at the end of {tag}"
         assert differing(wanted, summed(daily)) == [], f"daily counts at the end of {tag}"
-        prices = latest.compare_current_prices(warehouse, tag) if with_prices else 0
+        prices = latest.compare_zipper(warehouse, "product_price", tag) if with_prices else 0
         compared += len(wanted) + prices
         print(f"{tag}: {len(wanted)} counts and {prices} prices compared with MySQL's, 0 differ")
     print(f"{compared} rows compared in all")
@@ -118,6 +118,11 @@ def test_in_one_go_the_counts_are_the_servers_own(in_one_go: Warehouse) -> None:
 @pytest.mark.parametrize("table", latest.VIEWS)
 def test_the_latest_rows_are_the_servers_own(in_one_go: Warehouse, table: str) -> None:
     latest.compare(in_one_go, "maxwell", table)
+
+
+@pytest.mark.parametrize("table", ["product_price", "user_account"])
+def test_the_current_versions_are_the_servers_own(in_one_go: Warehouse, table: str) -> None:
+    assert latest.compare_zipper(in_one_go, table) > 100
 
 
 def test_the_wide_orders_are_a_join_of_the_servers_tables(in_one_go: Warehouse) -> None:

@@ -108,14 +108,15 @@ def compare_wide(
     return len(got)
 
 
-def compare_current_prices(warehouse: Warehouse, tag: str = "final") -> int:
-    """Assert that the current versions of prices are the server's rows; how many."""
-    columns = _declared("product_price")
-    wanted = {row["product_id"]: _row(row, columns) for row in _truth("product_price", tag)}
-    rows = warehouse.query("select * from dw.dim_product_price_zip where is_current")
-    got = {str(one["product_id"]): _ours(one | {"raw_values": {}}, columns)[0] for one in rows}
+def compare_zipper(warehouse: Warehouse, table: str, tag: str = "final") -> int:
+    """Assert that the current versions of a table's zipper are the server's rows; how many."""
+    (key,) = _key(table)
+    rows = warehouse.query(f"select * from dw.dim_{table}_zip where is_current")
+    columns = {name: kind for name, kind in _declared(table).items() if name in rows[0]}
+    wanted = {row[key]: _row(row, columns) for row in _truth(table, tag)}
+    got = {str(one[key]): _ours(one | {"raw_values": {}}, columns)[0] for one in rows}
     assert len(got) == len(rows)
-    assert got == wanted, f"current prices at the end of {tag}"
+    assert got == wanted, f"current versions of {table} at the end of {tag}"
     return len(got)
 
 
