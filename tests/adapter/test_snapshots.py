@@ -43,6 +43,14 @@ FILES = {
         hard_deletes="invalidate",
     ),
     **snapshot(
+        "checking_by_time",
+        "people",
+        strategy="check",
+        check_cols="[name]",
+        updated_at="at",
+        hard_deletes="invalidate",
+    ),
+    **snapshot(
         "pairs_by_time",
         "pairs",
         key="[a, b]",
@@ -159,7 +167,14 @@ def test_deleted_row_gets_a_record_with_its_key(project):
     assert all(row[0] is not None for row in rows)
 
 
-def test_row_that_is_back_with_a_time_before_it_was_gone_begins_a_version_then(project):
+def test_version_dated_before_what_is_known_begins_when_it_is_seen(project):
+    assert versions_of(project, "checking_by_time", "id, name", "1, dbt_valid_from")[4:] == [
+        (3, "Cid", True),
+        (4, "Dot", False),
+        (4, "Dora", True),
+        (5, "Eve", False),
+        (5, "Eve", True),
+    ]
     assert versions_of(project, "invalidating_by_time", "id, name", "1, dbt_valid_from") == [
         (1, "Ann", False),
         (1, "Anna", True),
@@ -186,6 +201,7 @@ def test_row_that_is_back_with_a_time_before_it_was_gone_begins_a_version_then(p
         ("by_time", "id"),
         ("invalidating", "id"),
         ("invalidating_by_time", "id"),
+        ("checking_by_time", "id"),
         ("recording", "id"),
         ("pairs_by_time", "a, b"),
     ],

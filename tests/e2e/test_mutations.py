@@ -370,8 +370,8 @@ RUN_FAULTS = (
         "changes outside of the range go too",
         "python_udfs/sparksession_adapter/dbt/include/sparksession/macros/materializations/"
         "folded.sql",
-        "where run_level > {{ level }} and {{ range }}",
-        "where run_level > {{ level }}",
+        "and (\n                {{ range.condition }}",
+        "and (\n                true",
         "tests/adapter/test_zipper_models.py -k range",
     ),
     Fault(

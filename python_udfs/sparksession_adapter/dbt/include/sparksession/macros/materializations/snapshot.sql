@@ -82,13 +82,14 @@
 {% endmacro %}
 
 {#
-    What a snapshot writes, as dbt stages it; but where rows have a time of their own, the version of
-    one that was gone and is back begins when this run sees it, if its time lies before it was gone.
-    By its own time it would overlap what had ended, or have the id of that and not be written.
+    What a snapshot writes, as dbt stages it; but where rows have a time of their own, a version whose
+    time doesn't lie behind what is known of its key begins when this run sees it: one of a row that
+    was gone and is back as it was, of a row that differs while its time doesn't. By its own time it
+    would overlap the version before it, or have the id of that and not be written.
 #}
 {% macro _staged_versions(strategy, sql, target, names) -%}
     {%- set staged = snapshot_staging_table(strategy, sql, target) -%}
-    {%- if config.get('strategy') == 'check' or strategy.hard_deletes == 'ignore' -%}
+    {%- if not config.get('updated_at') -%}
         {{ staged }}
     {%- else -%}
     {%- set keys = ['dbt_unique_key'] -%}
@@ -98,35 +99,39 @@
     {%- set open_end = config.get('dbt_valid_to_current') or 'null' -%}
     select
         dated.* except (
-            {{ names.dbt_valid_from }}, {{ names.dbt_valid_to }}, {{ names.dbt_scd_id }}, dbt_is_back
+            {{ names.dbt_valid_from }}, {{ names.dbt_valid_to }}, {{ names.dbt_scd_id }}, dbt_is_late
         ),
-        if(dbt_is_back, {{ snapshot_get_time() }}, dated.{{ names.dbt_valid_from }})
+        if(dbt_is_late, {{ snapshot_get_time() }}, dated.{{ names.dbt_valid_from }})
             as {{ names.dbt_valid_from }},
         if(
-            dbt_is_back and dated.dbt_change_type = 'update',
+            dbt_is_late and dated.dbt_change_type = 'update',
             {{ snapshot_get_time() }},
             dated.{{ names.dbt_valid_to }}
         ) as {{ names.dbt_valid_to }},
         if(
-            dbt_is_back and dated.dbt_change_type = 'insert',
+            dbt_is_late and dated.dbt_change_type = 'insert',
             {{ snapshot_hash_arguments(['dated.' ~ names.dbt_scd_id, snapshot_get_time()]) }},
             dated.{{ names.dbt_scd_id }}
         ) as {{ names.dbt_scd_id }}
     from (
         select
             staged.*,
-            coalesce(staged.{{ names.dbt_valid_from }} < ended.last_end, false) as dbt_is_back
+            coalesce(staged.{{ names.dbt_valid_from }} <= known.last_time, false) as dbt_is_late
         from (
             {{ staged }}
         ) as staged
         left join (
             select
                 {{ keys | join(', ') }},
-                max(nullif({{ names.dbt_valid_to }}, {{ open_end }})) as last_end
+                max(
+                    greatest(
+                        {{ names.dbt_valid_from }}, nullif({{ names.dbt_valid_to }}, {{ open_end }})
+                    )
+                ) as last_time
             from (select *, {{ unique_key_fields(strategy.unique_key) }} from {{ target }}) as held
             group by {{ keys | join(', ') }}
-        ) as ended
-            on {{ unique_key_join_on(strategy.unique_key, 'ended', 'staged') }}
+        ) as known
+            on {{ unique_key_join_on(strategy.unique_key, 'known', 'staged') }}
     ) as dated
     {%- endif -%}
 {%- endmacro %}
