@@ -94,9 +94,17 @@
                 'measure ' ~ name ~ ' must name its column, got ' ~ measure
             ) -%}
         {%- elif kind == 'sum' -%}
-            {%- set type = measure.get('type', 'decimal(38, 2)') -%}
+            {%- set type = measure.get('type') -%}
+            {%- if type is not string or not type -%}
+                {%- do problems.append(
+                    'measure ' ~ name ~ ' must have a type with all places of ' ~ column
+                    ~ ', since what has more is rounded, got ' ~ measure
+                ) -%}
+            {%- endif -%}
+            {#- times sign it would lose places where the column is a wide decimal -#}
+            {%- set signed = 'if(sign > 0, ' ~ column ~ ', -' ~ column ~ ')' -%}
             {%- do cut.sums.update({name: {
-                'daily': 'cast(coalesce(sum(sign * ' ~ column ~ '), 0) as ' ~ type ~ ')',
+                'daily': 'cast(coalesce(sum(' ~ signed ~ '), 0) as ' ~ type ~ ')',
                 'rolled': 'cast(sum(' ~ name ~ ') as ' ~ type ~ ')',
                 'type': type,
             }}) -%}

@@ -19,7 +19,12 @@ COUNT = """
             'dimensions': ['city'],
             'measures': {
                 'sales': {'aggregate': 'count'},
-                'amount_sum': {'aggregate': 'sum', 'column': 'amount'},
+                'amount_sum': {
+                    'aggregate': 'sum', 'column': 'amount', 'type': 'decimal(38, 2)'
+                },
+                'share_sum': {
+                    'aggregate': 'sum', 'column': 'share', 'type': 'decimal(38, 12)'
+                },
                 'amount_max': {'aggregate': 'max', 'column': 'amount'},
                 'amount_min': {'aggregate': 'min', 'column': 'amount'},
                 'buyers': {'aggregate': 'count_distinct', 'column': 'buyer'},
@@ -49,7 +54,8 @@ FILES = {
     "models/sales_1d.sql": f"""
         {{{{ config({SETTINGS}, partition_by='cut_date') }}}}
         with changes as (
-            select * from {{{{ changed_partitions(source('src', 'log'), by='cut_date') }}}}
+            select *, cast(amount * 0.0000000001 as decimal(38, 12)) as share
+            from {{{{ changed_partitions(source('src', 'log'), by='cut_date') }}}}
         )
         {{{{ daily_cut(sales(), from_cte='changes') }}}}
     """,
@@ -61,6 +67,7 @@ FILES = {
     ),
     "models/sales_td.sql": "{{ config(materialized='view') }} " + TOTALS,
 }
+SHARE = Decimal("0.0000000001")  # of an amount
 Sale = tuple[date, str | None, int | None, Decimal | None, int]  # .., buyer, amount, sign
 
 
@@ -166,7 +173,11 @@ def test_every_mistake_of_a_declaration_is_told(project: DbtProject) -> None:
     wrong = {
         "dimension": ["city"],
         "dimensions": "city",
-        "measures": {"sales": {"aggregate": "median"}, "amount_sum": {"aggregate": "sum"}},
+        "measures": {
+            "sales": {"aggregate": "median"},
+            "amount_sum": {"aggregate": "sum"},
+            "share_sum": {"aggregate": "sum", "column": "share"},
+        },
     }
     project.write(
         {"macros/sales.sql": f"{{% macro sales() %}}{{% do return({wrong}) %}}{{% endmacro %}}"}
@@ -177,6 +188,7 @@ def test_every_mistake_of_a_declaration_is_told(project: DbtProject) -> None:
     assert "dimensions must be a list of column names, got city" in said
     assert "measure sales must have an aggregate of count, sum, min, max" in said
     assert "measure amount_sum must name its column" in said
+    assert "measure share_sum must have a type with all places of share" in said
     assert "Example: " in said
 
 
@@ -184,7 +196,7 @@ def test_every_mistake_of_a_declaration_is_told(project: DbtProject) -> None:
 
 
 def totals(log: list[Sale], as_of: date | None = None) -> dict:
-    """The answer in plain Python: city -> (sales, sum, max, min, number of buyers)."""
+    """The answer in plain Python: city -> (sales, sums, max, min, number of buyers)."""
     there: dict[str | None, Counter] = defaultdict(Counter)
     sums: dict[str | None, Decimal] = defaultdict(Decimal)
     for day, city, buyer, amount, sign in log:
@@ -198,7 +210,8 @@ def totals(log: list[Sale], as_of: date | None = None) -> dict:
         amounts = [amount for (_, amount), n in rows.items() if n > 0 and amount is not None]
         buyers = {buyer for (buyer, _), n in rows.items() if n > 0 and buyer is not None}
         extremes = (max(amounts, default=None), min(amounts, default=None))
-        found[city] = (sum(rows.values()), sums[city], *extremes, len(buyers))
+        total = (sums[city], sums[city] * SHARE)
+        found[city] = (sum(rows.values()), *total, *extremes, len(buyers))
     return found
 
 

@@ -131,7 +131,7 @@ SQL_FAULTS = (
         LATEST,
     ),
     Fault("rows are counted, not signs", CUT, "cast(sum(sign) as", "cast(count(sign) as", DAYS),
-    Fault("amounts have no sign", CUT, "sum(sign * ' ~ column", "sum(' ~ column", DAYS),
+    Fault("amounts have no sign", CUT, "sum(' ~ signed", "sum(' ~ column", DAYS),
     Fault(
         "negative days are lost",
         CUT,
