@@ -12,6 +12,7 @@ import pytest
 from dbt.adapters.sparksession.connections import literal
 
 from tests.support.dbt_project import REPO, DbtProject
+from tests.support.small_warehouse import PROJECT
 
 COUNT = """
     {% macro sales() %}
@@ -161,6 +162,20 @@ def test_a_closed_period_stays_closed(project: DbtProject) -> None:
     project.run("run", "--full-refresh")
     assert months(project) == {"2026-01": 2}
     assert project.column("select sales from dw.sales_td") == [2]
+
+
+def test_the_total_of_an_older_version_reads_the_periods_that_were_closed_then(
+    project: DbtProject,
+) -> None:
+    project.write({"dbt_project.yml": PROJECT})
+    add(project, sale("2025-12-10"), sale("2026-01-10"))
+    project.run("build")
+    add(project, sale("2026-01-11"), sale("2026-02-01"))
+    project.run("build")
+    for version, sales in ((1, 2), (2, 4)):
+        asked = project.run("compile", "--inline", TOTALS, vars={"as_of_version": version})
+        rows = project.query(asked.raw.results[0].node.compiled_code)
+        assert [row["sales"] for row in rows] == [sales], version
 
 
 def test_a_day_that_is_none_is_refused(project: DbtProject) -> None:

@@ -432,13 +432,16 @@ class SparkSessionAdapter(
 
     @available
     def commit_property(self, relation: Any, key: str) -> str | None:
-        """What the newest of a table's commits that speaks of `key` says; of those that the run
-        reads, where it has pinned the table."""
+        """What the newest of a table's commits that speaks of `key` says; of those that are read
+        where the run has pinned the table, or the var as_of_version names a version."""
         if self.config.credentials.offline:
             return None
         table = relation.name_only.render()
         history = self.history(table)
-        return history.at(self.inputs.pinned(table) or history.head).recorded(key)
+        head = self.inputs.pinned(table)
+        if relation.reading is None and relation.as_of is not None:
+            head = self.snapshot_as_of(relation.as_of, table)
+        return history.at(head or history.head).recorded(key)
 
     @available
     def as_read_by(self, model: dict, relation: Any, reader: Any, context: dict) -> Any:

@@ -364,10 +364,17 @@ class Versions(metaclass=AdapterMeta):
 
     def text_as_of(self, number: str, name: str) -> str | None:
         """Query of a relation's rows in a version; None: versions don't hold that relation."""
+        return self._version_read(number).texts.get(name)
+
+    def snapshot_as_of(self, number: str, table: str) -> int | None:
+        """A stored table's snapshot in a version; None: versions don't hold that table."""
+        return self._version_read(number).snapshots.get(table)
+
+    def _version_read(self, number: str) -> Version:
         with self._version_lock:
             if number not in self._versions_read:
                 self._versions_read[number] = self.known_version(number)
-        return self._versions_read[number].texts.get(name)
+            return self._versions_read[number]
 
     @available
     def publish(self, results: list, context: dict, hold_back: bool = False) -> dict[str, Any]:
