@@ -12,10 +12,18 @@
 
 {#
     The sums (`daily` of retract rows, `rolled` of a finer level) per date and group, without those
-    that come to nothing. `date` is the date's expression, `into` its name.
+    that come to nothing. `date` is the date's expression, `into` its name. The model's commit says
+    what its rows count: days of another declaration don't mix with them.
 #}
 {% macro _net_changes(cut, from_cte, date, into, sums) -%}
     {%- set grain = cut.dimensions + cut['values'] -%}
+    {%- if execute -%}
+        {%- set declared = {'cut_column': cut.cut_column, 'grain': grain | sort, 'sums': {}} -%}
+        {%- for name in cut.sums -%}
+            {%- do declared.sums.update({name: cut.measures[name]}) -%}
+        {%- endfor -%}
+        {%- do adapter.announce_count(model, declared, is_incremental()) -%}
+    {%- endif -%}
     select
         {{ ([into] + grain + cut.sums | list) | join(',\n        ') }}
     from (

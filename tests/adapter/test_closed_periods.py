@@ -178,6 +178,39 @@ def test_the_total_of_an_older_version_reads_the_periods_that_were_closed_then(
         assert [row["sales"] for row in rows] == [sales], version
 
 
+def test_days_of_two_declarations_do_not_mix(project: DbtProject) -> None:
+    days = FILES["models/sales_1d.sql"]
+    add(project, sale("2026-01-10"), sale("2026-02-01"))
+    project.run("run")
+
+    def refused(*args: str) -> list[str]:
+        results = project.run("run", *args, expect_ok=None).results
+        said = "what is stored was counted otherwise"
+        return [name for name, result in results.items() if said in result.message]
+
+    count = COUNT.replace("['city']", "['city', 'sign']")
+    project.write({"macros/sales.sql": count})
+    assert refused() == ["sales_1d"]  # though nothing new has come
+    assert refused("--full-refresh", "--exclude", "sales_1m", "sales_1y") == []
+    assert refused() == ["sales_1m"]
+    project.run("run", "--full-refresh")
+
+    # what says nothing of the rows may change, and a measure that is told by the same days
+    spaced = "-- of each city\n" + days.replace("        ", "    ").replace("sort_by='city', ", "")
+    more = "'amount_least': {'aggregate': 'min', 'column': 'amount'}, 'buyers'"
+    project.write({"models/sales_1d.sql": spaced})
+    project.write({"macros/sales.sql": count.replace("'buyers'", more)})
+    add(project, sale("2026-02-01"))
+    project.run("run")
+    assert sum(project.column("select sales from dw.sales_td")) == 3
+
+    project.write({"models/sales_1d.sql": days.replace("        )\n", "        where sign > 0)\n")})
+    add(project, sale("2026-02-01", sign=-1))
+    assert refused() == ["sales_1d"]
+    project.run("run", "--full-refresh")
+    assert sum(project.column("select sales from dw.sales_td")) == 3
+
+
 def test_a_day_that_is_none_is_refused(project: DbtProject) -> None:
     asked = TOTALS.replace(")) }}", '), as_of="2026-1-1\' or true") }}')
     outcome = project.run("compile", "--inline", asked, expect_ok=False)

@@ -34,6 +34,7 @@ from dbt.adapters.sparksession.iceberg import is_remote, loaded, metadata, put_t
 from dbt.adapters.sparksession.inputs import (
     ASKED_PROPERTY,
     CLOSED_PROPERTY,
+    COUNTED_PROPERTY,
     INPUT_PROPERTY,
     PROPERTY_SETTING,
     REQUEST_PROPERTY,
@@ -45,6 +46,7 @@ from dbt.adapters.sparksession.inputs import (
     period_start,
     period_starts,
     periods_predicate,
+    sql_mark,
 )
 from dbt.adapters.sparksession.joins import JoinModels
 from dbt.adapters.sparksession.key_filters import KeyFilters
@@ -429,6 +431,33 @@ class SparkSessionAdapter(
         """First day behind the periods that a level (see closed_periods) holds; None: it holds
         none."""
         return self.commit_property(relation, CLOSED_PROPERTY)
+
+    @available
+    def announce_count(self, model: dict, count: dict, incremental: bool) -> None:
+        """Let the model's next commit say what its rows count.
+
+        Args:
+            count: what they depend on, of the count's declaration.
+
+        Raises:
+            CompilationError: what is stored was counted otherwise.
+        """
+        if self.config.credentials.offline:
+            return
+        inputs = self.inputs.of(model["unique_id"])
+        count = count | {"sql": sql_mark(model["raw_code"])}
+        if incremental:
+            own = inputs.own or self.history(stored_table_of(model))
+            stored = own.recorded(COUNTED_PROPERTY, model["unique_id"])
+            if stored is not None and count not in json.loads(stored):
+                raise CompilationError(
+                    f"{model['name']}: what is stored was counted otherwise, by another "
+                    f"declaration or another SQL of the model: it was {stored}, is "
+                    f"{json.dumps(count)}. Run it with --full-refresh."
+                )
+        if count not in inputs.counts:
+            inputs.counts.append(count)
+        inputs.properties[COUNTED_PROPERTY] = json.dumps(inputs.counts)
 
     @available
     def commit_property(self, relation: Any, key: str) -> str | None:

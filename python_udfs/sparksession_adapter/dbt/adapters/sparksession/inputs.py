@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -17,9 +18,13 @@ INPUT_PROPERTY = "dbt.input."
 ASKED_PROPERTY = "asked.partitions"  # partitions that a run was told to write anew
 REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
+COUNTED_PROPERTY = "count.declared"  # the counts that a model's rows are of
 PROPERTY_SETTING = "spark.sql.iceberg.snapshot-property."
 PERIODS = ("month", "year")
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
+# parts of a model's SQL that say nothing of its rows
+COMMENT = re.compile(r"\{#.*?#\}|/\*.*?\*/|--[^\n]*", re.DOTALL)
+CONFIG = re.compile(r"\{\{-?\s*config\(.*?\)\s*-?\}\}", re.DOTALL)
 
 
 @dataclass
@@ -79,6 +84,7 @@ class ModelInputs:
         latest: its own commits as they are now; None: to be asked for.
         relations: names (schema.name) of the tables and views that it reads by a pin.
         ranges: table -> the range of snapshots whose appended rows its query reads.
+        counts: the counts that its rows are of, see announce_count.
         properties: what its next commit says beside run, code and inputs.
         kept: temporary view -> the rows that are kept for it until the model is built.
         kept_counts: the same views -> how many rows these are.
@@ -103,6 +109,7 @@ class ModelInputs:
     latest: History | None = None
     relations: set[str] = field(default_factory=set)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    counts: list[dict[str, Any]] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
     kept_counts: dict[str, int] = field(default_factory=dict)
@@ -236,6 +243,16 @@ def partition_predicate(column: str, partitions: set[str]) -> str:
     if "null" in values:
         conditions.append(f"{column} is null")
     return " or ".join(conditions) if conditions else "false"
+
+
+def sql_mark(sql: str) -> str:
+    """A short hash of a model's SQL; its config, comments and spacing don't matter.
+
+    >>> sql_mark("{{ config(sort_by='a') }} select 1 -- one") == sql_mark("select\\n    1")
+    True
+    """
+    said = " ".join(CONFIG.sub(" ", COMMENT.sub(" ", sql)).split())
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 def period_start(day: date, period: str) -> date:
