@@ -1,8 +1,9 @@
 {#
     All rows of those closed periods (`month` or `year`) of the relation that this model has to
     write anew: a partition of theirs changed since its last commit, or they closed since then. A
-    period is closed once the relation has a row of a later one. For models of strategy
-    `replace_partitions` that are partitioned by the period's first day.
+    period is closed once the relation has a row of a later one, of a day that isn't ahead of the
+    clock in the var business_zone: an event that is dated by a clock that was wrong closes nothing.
+    For models of strategy `replace_partitions` that are partitioned by the period's first day.
 #}
 {% macro closed_periods(relation, by, period, into) -%}
     {%- if not execute or relation.is_cte -%}
@@ -10,7 +11,14 @@
     {%- endif -%}
     {%- do return(
         adapter.closed_periods(
-            model, relation, by, period, into, is_incremental(), context
+            model,
+            relation,
+            by,
+            period,
+            into,
+            is_incremental(),
+            context,
+            var('business_zone', 'UTC'),
         )
     ) -%}
 {%- endmacro %}

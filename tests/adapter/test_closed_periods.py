@@ -164,6 +164,26 @@ def test_a_closed_period_stays_closed(project: DbtProject) -> None:
     assert project.column("select sales from dw.sales_td") == [2]
 
 
+def test_a_day_ahead_of_the_clock_closes_nothing(project: DbtProject) -> None:
+    add(project, sale("2026-01-10"), sale("2026-02-01"), sale("2099-05-05"))
+    project.run("run")
+    assert months(project) == {"2026-01": 1}
+    assert project.column("select sales from dw.sales_td") == [3]
+
+    # what such a day had closed is open again, but for what is over by now
+    ahead = "spark.sql.iceberg.snapshot-property.level.closed_before"
+    project.query(f"set `{ahead}` = 2099-05-01")
+    project.query(
+        "insert into dw.sales_1m by name "
+        "select * except (cut_month), date '2099-04-01' as cut_month from dw.sales_1m"
+    )
+    project.query(f"reset `{ahead}`")
+    add(project, sale("2026-02-02"), sale("2099-05-06"))
+    project.run("run")
+    assert months(project) == {"2026-01": 1, "2026-02": 2}
+    assert project.column("select sales from dw.sales_td") == [5]
+
+
 def test_the_total_of_an_older_version_reads_the_periods_that_were_closed_then(
     project: DbtProject,
 ) -> None:
@@ -272,7 +292,7 @@ def answered(project: DbtProject, sql: str) -> dict:
 
 def random_log(rng: random.Random) -> list[Sale]:
     """Sales that come, change their amount, buyer or city, and go, over some three years."""
-    day, there, log = date(2024, 10, 1), [], []
+    day, there, log = date(2019, 10, 1), [], []
     for _ in range(120):
         day += timedelta(days=rng.choice((0, 0, 1, 3, 20, 45)))
         if there and rng.random() < 0.5:

@@ -27,6 +27,7 @@ ZERO_TIME = "0000-00-00 00:00:00.000"
 EPOCH = datetime(1970, 1, 1)
 ZONE = timedelta(hours=8)
 FIRST_DAY = date(2026, 3, 1)
+FIRST_OF_GAPS = date(2018, 3, 1)  # years go by, all of them before now
 
 # Days from one played day to the next, where they aren't neighbours.
 GAPS = (1, 1, 2, 9, 28, 31, 62, 200)
@@ -367,7 +368,7 @@ class _Workload:
 
     def play(self, days: int, gaps: bool = False) -> History:
         """Run the workload and return its history."""
-        played = [FIRST_DAY]
+        played = [FIRST_OF_GAPS if gaps else FIRST_DAY]
         while len(played) < days:
             gap = self.random.choice(GAPS) if gaps else 1
             played.append(played[-1] + timedelta(days=gap))

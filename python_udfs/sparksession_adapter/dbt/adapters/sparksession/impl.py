@@ -22,6 +22,7 @@ from dbt.adapters.sparksession.connections import (
     NO_SCHEMA,
     SparkSessionConnectionManager,
     is_absent,
+    literal,
 )
 from dbt.adapters.sparksession.folded import (
     FOLDED,
@@ -388,31 +389,39 @@ class SparkSessionAdapter(
         into: str,
         incremental: bool,
         context: dict,
+        zone: str = "UTC",
     ) -> Any:
         """All rows of the closed periods of `relation` that the model has to write anew.
 
-        A period is closed once `relation` has a row of a later one. To be written are the closed
-        periods with a partition that changed since the model's last commit, and those that closed
-        since then. Also notes them for the strategy `replace_partitions`. A closed period stays
-        closed, whatever becomes of the later rows.
+        A period is closed once `relation` has a row of a later one, a day ahead of the clock in
+        `zone` left aside. To be written are the closed periods with a partition that changed since
+        the model's last commit, and those that closed since then. Also notes them for the strategy
+        `replace_partitions`. A closed period stays closed, whatever becomes of the later rows.
         """
         inputs = self.inputs.of(model["unique_id"])
         inputs.replaces = True
         pinned = self._read(model, relation, "all", context)
         inputs.predicate = inputs.read_predicate = None
         table = relation.name_only.render()
-        newest = None
+        today, newest = self._today(zone), None
         if table in inputs.reads:  # Iceberg answers this from the files' own statistics
-            newest = self._session().sql(f"select max({by}) as day from {pinned.render()}")
+            newest = self._session().sql(
+                f"select max({by}) as day from {pinned.render()} where {by} <= date '{today}'"
+            )
             newest = newest.collect()[0].day
         noted = inputs.own.recorded(CLOSED_PROPERTY) if inputs.own else None
         recorded = date.fromisoformat(noted) if noted else None
+        latest = period_start(today, period)
+        was_ahead = recorded is not None and recorded > latest
+        if was_ahead:  # periods that aren't over had been closed: all is written anew without them
+            recorded = latest
         begun = period_start(newest, period) if newest else None
         closed = max(filter(None, (recorded, begun)), default=None)
         if closed is None:
             return relation.replace(reading=f"(select * from {pinned.render()} limit 0)")
         inputs.properties[CLOSED_PROPERTY] = closed.isoformat()
-        changed = self._changed(inputs) if incremental and recorded else None
+        told = incremental and recorded and not was_ahead
+        changed = self._changed(inputs) if told else None
         if changed is None:
             condition = f"{by} < date '{closed}'"
         else:
@@ -425,6 +434,10 @@ class SparkSessionAdapter(
             condition = periods_predicate(by, starts, period)
             inputs.read_predicate = condition
         return relation.replace(reading=f"(select * from {pinned.render()} where {condition})")
+
+    def _today(self, zone: str) -> date:
+        now = f"from_utc_timestamp(current_timestamp(), {literal(zone)})"
+        return self._session().sql(f"select cast({now} as date) as day").collect()[0].day
 
     @available
     def closed_before(self, relation: Any) -> str | None:
