@@ -1,7 +1,11 @@
 """`make compensate`: write business days of the counts anew, from the log's changes.
 
-    make compensate                              the days that are not what the changelog comes to
+    make compensate                                 what is wrong
     make compensate FROM=2026-03-01 TO=2026-03-07   these days, whatever they hold
+
+What is wrong: days that are not what the changelog comes to, then closed months that are not the
+sum of their days, and closed years that are not the sum of their months. The typed tables (ODS),
+which the changelog is of, are held against nothing.
 
 Each day is a dbt run and a commit of its own; then the closed months and years that they lie in
 follow. A day that fails doesn't keep the others, and the same command again does only the days that
@@ -19,12 +23,14 @@ from typing import Any
 
 # what runs a dbt command: its words and its --vars -> dbt's result (success, exception, result)
 Dbt = Callable[[list[str], dict[str, Any]], Any]
-Work = dict[str, list[str]]  # day -> the tables that have to write it
+Work = dict[str, list[str]]  # day, or a period's first one -> the tables that have to write it
 
 STATE = "meta_compensation"
 NAMES = ["--resource-type", "model", "--output", "name"]
 # views over several domains have nothing to write
 NOT_FOLLOWED = ["--exclude", "path:models/dqc", "path:models/meta", "path:models/dws/operations"]
+# how the name of a table of a count ends -> the column of its days, months or years
+DATED = {"1d": "cut_date", "1m": "cut_month", "1y": "cut_year"}
 
 
 class CompensateError(Exception):
@@ -35,8 +41,8 @@ def compensate(dbt: Dbt, first: str = "", last: str = "") -> int:
     """Write days anew; the number of days that failed.
 
     Args:
-        first, last: the first day and the last, as 2026-03-01; both empty: the days that are not
-            what the changelog comes to.
+        first, last: the first day and the last, as 2026-03-01; both empty: the days, closed months
+            and closed years that are not what they are made of.
 
     Raises:
         CompensateError: the days are none, or dbt can't tell what there is to do.
@@ -46,7 +52,8 @@ def compensate(dbt: Dbt, first: str = "", last: str = "") -> int:
     _ask(dbt, ["run", "--select", STATE])
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     if days is None:
-        request, work = f"found at {now}", differing_days(dbt, tables)
+        print(f"Compared with the changelog: the days of {', '.join(tables)}.", flush=True)
+        request, work = f"found at {now}", differing(dbt, tables)
     else:
         request, work = range_left(dbt, tables, days, now)
     failed = []
@@ -55,9 +62,11 @@ def compensate(dbt: Dbt, first: str = "", last: str = "") -> int:
         asked = {"compensate_days": [day], "compensate_request": request}
         if not dbt(["run", "--select", *mine], asked).success:
             failed.append(day)
+    below = [f"{name}+" for name in tables]
     if len(failed) < len(work):
-        below = [f"{name}+" for name in tables]
         _ask(dbt, ["run", "--select", *below, *NOT_FOLLOWED])
+    if days is None:
+        _mend_levels(dbt, below, request)
     print(f"{len(work) - len(failed)} days were written anew.")
     if failed:
         print(f"Failed: {', '.join(failed)}. The same command again does these only.")
@@ -85,15 +94,36 @@ def days_between(first: str, last: str) -> list[str]:
     return [f"{start + timedelta(number)}" for number in range((end - start).days + 1)]
 
 
-def differing_days(dbt: Dbt, tables: list[str]) -> Work:
-    """The days of each table that are missing, stale or damaged."""
+def _mend_levels(dbt: Dbt, below: list[str], request: str) -> None:
+    """Write the closed months and years anew that are not the sum of the level below them.
+
+    Args:
+        below: selectors of what is made of the days.
+    """
+    names = _ask(dbt, ["ls", "--select", *below, *NAMES, *NOT_FOLLOWED])
+    levels = [name for name in names if name.rpartition("_")[2] in ("1m", "1y")]
+    if not levels:
+        return
+    print(f"Compared with the level below them: {', '.join(levels)}.", flush=True)
+    work = differing(dbt, levels)
+    for day, mine in sorted(work.items()):
+        print(f"the period from {day}: {', '.join(mine)}", flush=True)
+    if work:
+        damaged = sorted({f"{name}+" for mine in work.values() for name in mine})
+        asked = {"compensate_days": sorted(work), "compensate_request": request}
+        _ask(dbt, ["run", "--select", *damaged, *NOT_FOLLOWED], asked)
+
+
+def differing(dbt: Dbt, tables: list[str]) -> Work:
+    """The days, months or years of each table that are missing, stale or damaged."""
     checks = {name: f"dqc_{name.removeprefix('dws_')}_reconciliation" for name in tables}
     _ask(dbt, ["run", "--select", *checks.values()])
     work: Work = {}
     for name, check in checks.items():
+        column = DATED[name.rpartition("_")[2]]
         sql = (
-            f"select distinct cast(cut_date as string) as day from {{{{ ref('{check}') }}}} "
-            "where not is_total and cut_date is not null"
+            f"select distinct cast({column} as string) as day from {{{{ ref('{check}') }}}} "
+            f"where not is_total and {column} is not null"
         )
         for (day,) in _rows(dbt, sql):
             work.setdefault(day, []).append(name)
@@ -125,8 +155,8 @@ def _rows(dbt: Dbt, sql: str) -> list[tuple[str, ...]]:
     return [tuple(str(cell) for cell in row.values()) for row in table.rows]
 
 
-def _ask(dbt: Dbt, words: list[str]) -> Any:
-    done = dbt(words, {})
+def _ask(dbt: Dbt, words: list[str], variables: dict[str, Any] | None = None) -> Any:
+    done = dbt(words, variables or {})
     if not done.success:
         raise CompensateError(
             f"`dbt {' '.join(words)}` failed{f': {done.exception}' if done.exception else ''}. "

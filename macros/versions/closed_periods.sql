@@ -19,6 +19,8 @@
             is_incremental(),
             context,
             var('business_zone', 'UTC'),
+            var('compensate_days', []),
+            var('compensate_request', ''),
         )
     ) -%}
 {%- endmacro %}

@@ -19,6 +19,22 @@ checks as (
     union all
     {{
         quality_rows(
+            check='user_status: months as their days',
+            of=new_rows(ref('dqc_trade__user_status_1m_reconciliation')),
+            count=user_status(),
+        )
+    }}
+    union all
+    {{
+        quality_rows(
+            check='user_status: years as their months',
+            of=new_rows(ref('dqc_trade__user_status_1y_reconciliation')),
+            count=user_status(),
+        )
+    }}
+    union all
+    {{
+        quality_rows(
             check='user_status: totals as the source',
             of=new_rows(ref('dqc_trade__user_status_source_reconciliation')),
             count=user_status(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import date
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_levels import Levels
+from tests.e2e.test_levels import Levels, month
 from tests.support import histories, oracle
 from tests.support.warehouse import Counts, Warehouse, differing
 from tools.compensate import CompensateError, compensate, days_between
@@ -26,6 +27,7 @@ NOT_PLAYED += ("school__class_booking", "school__class_session", "traffic__page_
 ITS_TESTS = ("totals_reconcile_with_the_latest_rows", "days_reconcile_with_the_changelog")
 ITS_TESTS += ("--indirect-selection", "cautious", "--exclude-resource-type", "unit_test")
 CHECKS = ("dqc_trade__user_status_reconciliation", "dqc_trade__user_status_1d_reconciliation")
+LEVELS = ("dqc_trade__user_status_1m_reconciliation", "dqc_trade__user_status_1y_reconciliation")
 
 
 @dataclass
@@ -110,7 +112,8 @@ def test_late_data_is_healed_and_what_is_behind_the_open_window_is_reported(
 def reconcile(played: Played, expect_ok: bool) -> dict[str, dict[str, Any]]:
     """Check name -> its newest row of meta_quality."""
     warehouse = played.warehouse
-    warehouse.run("build", "--select", *CHECKS, "meta_quality", *ITS_TESTS, expect_ok=expect_ok)
+    checks = (*CHECKS, *LEVELS, "meta_quality")
+    warehouse.run("build", "--select", *checks, *ITS_TESTS, expect_ok=expect_ok)
     rows = warehouse.query("select * from dw.meta_quality order by checked_at")
     return {row["check_name"]: row for row in rows}
 
@@ -149,6 +152,20 @@ def damage(played: Played) -> dict[str, date]:
     return wrong
 
 
+def damage_levels(played: Played, days: Collection[date]) -> None:
+    """Take a closed month away that these days don't lie in, and add a year that has no months: no
+    run writes them anew for the sake of the days."""
+    years, months = DAYS.replace("1d", "1y"), DAYS.replace("1d", "1m")
+    query, touched = played.warehouse.query, {month(day) for day in days}
+    gone = min(set(played.warehouse.column(f"select cut_month from {months}")) - touched)
+    query(f"delete from {months} where cut_month = date '{gone}'")
+    query(
+        f"insert into {years} by name select * except (cut_year), "
+        f"add_months(cut_year, -12) as cut_year from {years} where cut_year = "
+        f"(select min(cut_year) from {years})"
+    )
+
+
 def doubled(daily: dict, day: date) -> dict:
     return {
         key: (2 * count, 2 * amount) if key[0] == day else (count, amount)
@@ -182,6 +199,7 @@ def test_damaged_days_are_listed_found_and_written_anew(played: Played) -> None:
     totals_verdict = bad["user_status: totals as the latest rows"]
     assert totals_verdict["groups_differing"] == len(by_group)
 
+    damage_levels(played, wrong.values())
     assert compensate(played.dbt) == 0
 
     rows = played.warehouse.query("select table_name, cut_date from dw.meta_compensation")

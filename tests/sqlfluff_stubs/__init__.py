@@ -74,6 +74,11 @@ def closed_periods(relation: Any, by: str, period: str, into: str) -> Any:
     return relation
 
 
+def closed_before(level: Any) -> str:
+    """See macros/versions/closed_before.sql."""
+    return "cast(null as date)"
+
+
 def order_chain() -> dict[str, Any]:
     """No declaration: what is made of it is stubbed."""
     return {}

@@ -359,13 +359,7 @@ class SparkSessionAdapter(
         """
         inputs = self.inputs.of(model["unique_id"])
         inputs.replaces = True
-        try:
-            days = asked_partitions(column, asked or [])
-        except ValueError as exc:
-            raise CompilationError(f"changed_partitions: {exc}") from exc
-        if days:
-            inputs.properties[ASKED_PROPERTY] = ",".join(sorted(map(str, asked or [])))
-            inputs.properties[REQUEST_PROPERTY] = request or ""
+        days = self._asked(inputs, "changed_partitions", column, asked, request)
         pinned = self._read(model, relation, "all", context)
         inputs.predicate = inputs.read_predicate = None
         if incremental:
@@ -379,6 +373,20 @@ class SparkSessionAdapter(
         reading = f"(select * from {pinned.render()} where {inputs.predicate})"
         return relation.replace(reading=reading)
 
+    @staticmethod
+    def _asked(
+        inputs: Any, macro: str, column: str, asked: list[str] | None, request: str | None
+    ) -> set[str]:
+        """Partitions that the run is told to write anew; the next commit says it."""
+        try:
+            days = asked_partitions(column, asked or [])
+        except ValueError as exc:
+            raise CompilationError(f"{macro}: {exc}") from exc
+        if days:
+            inputs.properties[ASKED_PROPERTY] = ",".join(sorted(map(str, asked or [])))
+            inputs.properties[REQUEST_PROPERTY] = request or ""
+        return days
+
     @available
     def closed_periods(
         self,
@@ -390,16 +398,20 @@ class SparkSessionAdapter(
         incremental: bool,
         context: dict,
         zone: str = "UTC",
+        asked: list[str] | None = None,
+        request: str | None = None,
     ) -> Any:
         """All rows of the closed periods of `relation` that the model has to write anew.
 
         A period is closed once `relation` has a row of a later one, a day ahead of the clock in
         `zone` left aside. To be written are the closed periods with a partition that changed since
-        the model's last commit, and those that closed since then. Also notes them for the strategy
+        the model's last commit, those that closed since then and those that days in `asked` lie in,
+        which the commit names with the `request`. Also notes them for the strategy
         `replace_partitions`. A closed period stays closed, whatever becomes of the later rows.
         """
         inputs = self.inputs.of(model["unique_id"])
         inputs.replaces = True
+        asked_days = self._asked(inputs, "closed_periods", by, asked, request)
         pinned = self._read(model, relation, "all", context)
         inputs.predicate = inputs.read_predicate = None
         table = relation.name_only.render()
@@ -426,7 +438,8 @@ class SparkSessionAdapter(
             condition = f"{by} < date '{closed}'"
         else:
             with _says_what_by_is(inputs):
-                days = {date.fromisoformat(one) for one in partition_values(by, changed)}
+                written = partition_values(by, changed | asked_days)
+            days = {date.fromisoformat(one) for one in written}
             starts = {period_start(day, period) for day in days if day < closed}
             starts.update(period_starts(recorded, closed, period))
             names = ", ".join(f"date '{one}'" for one in sorted(starts))
