@@ -3,6 +3,7 @@
     ref('dwd_trade__order_event'),
     ref('dwd_traffic__page_view'),
     ref('dwd_traffic__visitor_session'),
+    ref('dws_trade__city_product_1d'),
     ref('dws_trade__order_5m'),
     ref('dws_trade__user_coupon_1d'),
     ref('dws_trade__user_status_1d'),

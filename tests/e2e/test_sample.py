@@ -190,6 +190,17 @@ def test_windows_of_placed_orders_are_those_of_the_servers_orders(in_one_go: War
     got = {tuple(row.values())[:7]: tuple(row.values())[7:] for row in rows}
     assert len(got) == len(rows)
     assert differing(wanted, got) == []
+    city_of = {
+        row["order_id"]: row["start_city_name"] for row in latest.server_rows("order_address")
+    }
+    of_cities: dict[tuple, tuple] = {}
+    for one in placed:
+        key = one["at"].astimezone(zone).date(), city_of.get(one["order_id"]), one["product_type"]
+        count, gmv = of_cities.get(key, (0, 0))
+        of_cities[key] = (count + 1, gmv + one["amount"])
+    rows = in_one_go.query("select * from dw.dws_trade__city_product_1d")
+    got_of_cities = {tuple(row.values())[:3]: tuple(row.values())[3:] for row in rows}
+    assert differing(of_cities, got_of_cities) == []
     days = in_one_go.query(
         "select * from dw.dws_operations__platform_1d where dimension_set = 'all'"
     )
