@@ -177,6 +177,13 @@ SQL_FAULTS = (
         BREAKS,
     ),
     Fault(
+        "a key with a null is no key of the chain",
+        f"{CHAIN}breaks.sql",
+        "{{ one }}.{{ column }} <=> {{ other }}.{{ column }}",
+        "{{ one }}.{{ column }} = {{ other }}.{{ column }}",
+        BREAKS,
+    ),
+    Fault(
         "a delete ends nothing",
         f"{CHAIN}breaks.sql",
         "when found is not null and previous.made is null",
@@ -251,6 +258,13 @@ RUN_FAULTS = (
         "replace where {{ predicate if predicate is not none else 'true' }}",
         "replace where false",
         LEVELS,
+    ),
+    Fault(
+        "a key with a null is no key of a merge",
+        ADAPTER.replace("adapters", "include") + "macros/materializations/incremental.sql",
+        "dbt_internal_source.{{ key }} <=> dbt_internal_dest.{{ key }}",
+        "dbt_internal_source.{{ key }} = dbt_internal_dest.{{ key }}",
+        "tests/adapter/test_incremental.py",
     ),
     Fault(
         "a fold keeps the first row",
@@ -403,6 +417,13 @@ RUN_FAULTS = (
         WINDOW_HISTORIES,
     ),
     Fault(
+        "sessions of a null key are nobody's",
+        SESSION,
+        "{{ one }}.{{ name }} <=> {{ other }}.{{ name }}",
+        "{{ one }}.{{ name }} = {{ other }}.{{ name }}",
+        WINDOW_HISTORIES,
+    ),
+    Fault(
         "a session that a late row joins to an earlier one stays",
         SESSION,
         "held.window_start <= touched.window__at + {{ window.gap }}",
@@ -422,6 +443,13 @@ RUN_FAULTS = (
         "not (old_row <=> new_row)",
         "true",
         "tests/adapter/test_streams.py -m 'not soak' -k told_once",
+    ),
+    Fault(
+        "a null key is always new",
+        UNSEEN,
+        "{{ one }}.{{ name }} <=> {{ other }}.{{ name }}",
+        "{{ one }}.{{ name }} = {{ other }}.{{ name }}",
+        COPIES,
     ),
     Fault(
         "the filter's word is taken",
