@@ -41,6 +41,7 @@ FILES = {
     """,
 } | {f"models/{name}.sql": f"{CONFIG}\n{{{{ {call} }}}}" for name, call in STREAMS.items()}
 PLUS = ("+I", "+U")
+KEYS = (1, 2, 3, 4, None)  # null is a key too
 
 
 class Histories:
@@ -63,14 +64,14 @@ class Histories:
         rng = self.rng
         self.position += 1
 
-        def row(key: int, kind: str) -> tuple:
+        def row(key: int | None, kind: str) -> tuple:
             value = rng.choice([None, "x", "y"])
             return (world, key, value, rng.randint(1, 3), self.position, kind)
 
-        key = rng.randint(1, 5)
+        key = rng.choice(KEYS)
         kind = rng.choice(["insert", "update", "update", "delete"])
         if kind == "update":
-            other = rng.randint(1, 5) if rng.random() < 0.2 else key
+            other = rng.choice(KEYS) if rng.random() < 0.2 else key
             return [row(key, "-U"), row(other, "+U")]
         return [row(key, "+I" if kind == "insert" else "-D")]
 
