@@ -16,7 +16,9 @@ from python_udfs.deserialize.table_source import TableSource, table_source
 from python_udfs.landing.files import LandedFile, files_to_read, list_files, open_ended
 from python_udfs.landing.kafka import (
     OffsetRange,
+    beginnings,
     broker_topics,
+    first_gaps,
     kafka_source,
     ranges_to_read,
     read_topics,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 HELD_PROPERTY = "landing.held"
 TOPICS_PROPERTY = "landing.kafka_topics"  # topic -> id that Kafka knew it by
 SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
+BEGUN_PROPERTY = "landing.kafka_begun"  # where reading of each of Kafka's partitions began
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
 SETTINGS = ("source", "business_zone", "cut_time_max_ahead_hours", "batches")  # of a typed model
 LOAD_FORMAT = "maxwell"  # that tools/full_load.py writes in, whatever the log's format is
@@ -76,7 +79,14 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     ranges: list[OffsetRange] = []
     if kafka:
         topics = broker_topics(session, kafka)
-        ranges = ranges_to_read(topics, held, topic_ids, kafka.accept_gap)
+        begun = json.loads(dbt.snapshot_property(BEGUN_PROPERTY, "{}"))
+        ranges = ranges_to_read(topics, held, topic_ids, kafka.accept_gap, begun)
+        if note := first_gaps(topics, held, begun):
+            from dbt.adapters.events.logging import AdapterLogger
+
+            AdapterLogger("Kafka").warning(note)
+        begun = beginnings(topics, begun, kafka.accept_gap)
+        dbt.set_snapshot_property(BEGUN_PROPERTY, json.dumps(begun, separators=(",", ":")))
         topic_ids |= {name: one.topic_id for name, one in topics.items()}
         # Kafka's part is known beforehand, to its end: the table's rows don't tell of offsets
         # that have no message

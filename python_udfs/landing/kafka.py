@@ -238,6 +238,7 @@ def ranges_to_read(
     held: dict[str, list[Interval]],
     known_ids: dict[str, str],
     accept_gap: bool = False,
+    begun: dict[str, int] | None = None,
 ) -> list[OffsetRange]:
     """What the broker has and the table doesn't hold, by topic, partition and offset.
 
@@ -246,10 +247,12 @@ def ranges_to_read(
         held: offsets_key -> merged intervals of the offsets that the table holds.
         known_ids: topic -> topic_id as it was when the topic was last read.
         accept_gap: messages that are gone from the broker, or a topic made anew, are no error.
+        begun: of `beginnings`, as it was then.
 
     Raises:
-        ValueError: messages behind the held ones are gone from the broker, or a topic isn't the
-            one that was read before. All such partitions in one message.
+        ValueError: messages behind the held ones, or the first ones of a new partition, are gone
+            from the broker, or a topic isn't the one that was read before. All such partitions in
+            one message.
     """
     ranges, anew, gone = [], [], []
     for topic, broker in sorted(topics.items()):
@@ -258,10 +261,13 @@ def ranges_to_read(
             anew.append(f"{topic} (id {broker.topic_id}, was {known})")
             continue
         numbers = {int(key.rpartition("/")[2]) for key in held if key.rpartition("/")[0] == topic}
+        old = numbers or any(key.rpartition("/")[0] == topic for key in begun or ())
         for partition in sorted(numbers | broker.offsets.keys()):
             earliest, latest = broker.offsets.get(partition, (0, 0))
             intervals = held.get(offsets_key(LIVE, topic, partition), [])
-            following = intervals[-1][1] + 1 if intervals else earliest
+            # a topic begins where it is first read, a partition that comes later at 0
+            begin = (begun or {}).get(offsets_key(LIVE, topic, partition), 0 if old else earliest)
+            following = intervals[-1][1] + 1 if intervals else begin
             if latest < following:
                 anew.append(
                     f"{topic} partition {partition} (ends before offset {latest}, "
@@ -288,6 +294,47 @@ def ranges_to_read(
             "--vars 'kafka_accept_gap: true'."
         )
     return ranges
+
+
+def beginnings(
+    topics: dict[str, BrokerTopic], begun: dict[str, int], accept_gap: bool = False
+) -> dict[str, int]:
+    """offsets_key -> the offset that reading of a partition began at, of all partitions.
+
+    Args:
+        begun: what this returned in the run before.
+    """
+    found = {
+        offsets_key(LIVE, topic, partition): earliest
+        for topic, broker in topics.items()
+        for partition, (earliest, _) in broker.offsets.items()
+    }
+    return begun | found if accept_gap else found | begun
+
+
+def first_gaps(
+    topics: dict[str, BrokerTopic], held: dict[str, list[Interval]], begun: dict[str, int]
+) -> str | None:
+    """What is to be said of topics that are read for the first time, and whose first messages have
+    gone by then; None where there are none.
+
+    Args:
+        topics, held, begun: as of `ranges_to_read`.
+    """
+    known = {key.rpartition("/")[0] for key in [*held, *begun]}
+    gone = [
+        f"{topic} partition {partition}: 0 to {earliest - 1}"
+        for topic, broker in sorted(topics.items())
+        for partition, (earliest, _) in sorted(broker.offsets.items())
+        if topic not in known and earliest > 0
+    ]
+    if not gone:
+        return None
+    return (
+        "Read for the first time, and Kafka no longer has these offsets: "
+        f"{'; '.join(gone)}. Where tables are older than that, bring a full load of each "
+        "(make full-load), or deliver the messages as landed files."
+    )
 
 
 def _unheld(intervals: list[Interval], first: int, end: int) -> Iterable[Interval]:

@@ -12,6 +12,8 @@ from python_udfs.landing.kafka import (
     KafkaSource,
     OffsetRange,
     _fitting,
+    beginnings,
+    first_gaps,
     kafka_source,
     ranges_to_read,
 )
@@ -26,7 +28,28 @@ def topic(topic_id: str = "id1", **offsets: tuple[int, int]) -> dict[str, Broker
 
 
 def test_a_partition_that_was_never_seen_is_read_from_its_earliest_offset():
-    assert ranges_to_read(topic(p0=(3, 10)), {}, {}) == [OffsetRange("t", 0, 3, 9)]
+    broker = topic(p0=(3, 10), p1=(0, 0), p2=(4, 4))
+    assert ranges_to_read(broker, {}, {}) == [OffsetRange("t", 0, 3, 9)]
+    note = first_gaps(broker, {}, {})
+    assert "no longer has these offsets: t partition 0: 0 to 2; t partition 2: 0 to 3. " in note
+    # told once: from there on it is read
+    held, begun = {"t/0": [(3, 9)]}, beginnings(broker, {})
+    assert first_gaps(broker, held, {}) is first_gaps(broker, {}, begun) is None
+    assert ranges_to_read(broker, held, {}, begun=begun) == []
+    with pytest.raises(ValueError, match=r"no longer has these offsets.*: t partition 2: 4 to 5\."):
+        ranges_to_read(topic(p0=(9, 10), p2=(6, 8)), held, {}, begun=begun)
+    assert beginnings(topic(p2=(6, 8)), begun, accept_gap=True)["t/2"] == 6
+    assert first_gaps(topic(p0=(0, 10)), {}, {}) is None
+
+
+def test_a_new_partition_whose_first_messages_are_gone_is_a_gap():
+    held, broker = {"t/0": [(0, 9)]}, topic(p0=(0, 10), p1=(5, 8), p2=(0, 2))
+    with pytest.raises(ValueError, match=r"no longer has these offsets.*: t partition 1: 0 to 4\."):
+        ranges_to_read(broker, held, {})
+    assert ranges_to_read(broker, held, {}, accept_gap=True) == [
+        OffsetRange("t", 1, 5, 7),
+        OffsetRange("t", 2, 0, 1),
+    ]
 
 
 def test_reading_goes_on_behind_what_is_held_and_finds_new_partitions():

@@ -113,7 +113,8 @@ def test_lost_messages_are_told_until_they_are_accepted(
     for topic in ("short", "kept"):
         broker.send(topic, [(None, line) for line in lines[:6]])
     broker.lose("short", 0, 2)
-    warehouse.build()
+    first = warehouse.build()
+    assert "Kafka no longer has these offsets: short partition 0: 0 to 1." in first.log
     expected = {("kept", 0, i): (None, lines[i]) for i in range(6)}
     expected |= {("short", 0, i): (None, lines[i]) for i in range(2, 6)}
     assert held(warehouse) == expected
