@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 # offsets that the table held before the commit that says so, and those it asked of Kafka
 HELD_PROPERTY = "landing.held"
 TOPICS_PROPERTY = "landing.kafka_topics"  # topic -> id that Kafka knew it by
-SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
 BEGUN_PROPERTY = "landing.kafka_begun"  # where reading of each of Kafka's partitions began
+SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
 SETTINGS = ("source", "business_zone", "cut_time_max_ahead_hours", "batches")  # of a typed model
 LOAD_FORMAT = "maxwell"  # that tools/full_load.py writes in, whatever the log's format is
@@ -162,8 +162,10 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
 
     A change that the model has already (a message sent again, or read again) is left out by its
     identity, the binlog position. Only the position columns of data files that hold the same
-    binlog files are read for it, never the history. Where a batch that is named behind the one
-    that it came by says something else of it, it takes the place of the row that is there.
+    binlog files are read for it, never the history; where there are such changes, the other
+    columns of these files as well. What says something else of a change than its row takes the
+    place of the row, if it came by a batch that is named behind the row's, and is refused if by
+    the same.
 
     Args:
         dbt: with config meta `source`, see deserialize.table_source.
@@ -199,8 +201,8 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     readable = binlog.where(F.col("batch_id").isin(batches))
     state = TableState(dbt, source, readable, new, scope, day)
     mine = new.where(scope & of_table(source.database, source.table))
-    changes, corrected = _without_repeats(row_changes(mine), known, source, day, batches)
-    rows, gone = decoded(changes, source, day), None
+    rows, corrected = rows_once(row_changes(mine), known, source, day, batches)
+    gone = None
     if not state.needed and corrected is None:
         return rows
     # a checkpoint: what follows reads them several times, and else would parse them as often
@@ -215,18 +217,23 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     if state.has_load:
         loads = load_rows(mine, source, day).localCheckpoint(eager=False)
     if not has_whole_images(source.format):
-        return rows.unionByName(_before_the_log(loads))
+        return rows.unionByName(_unheld(_before_the_log(loads), known))
     good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
     derived = state.derived_rows(rows.where(good), loads.where(good), known, gone)
     derived = derived.withColumn("load_id", F.lit(dbt.run_id))
-    return rows.unionByName(loads.where(refused)).unionByName(derived)
+    return rows.unionByName(_unheld(loads.where(refused), known)).unionByName(derived)
+
+
+def _unheld(rows: DataFrame, known: DataFrame | None) -> DataFrame:
+    """Those of `rows` that the table doesn't have: it has them where the log is read anew."""
+    return rows if known is None else rows.join(known, "unique_key", "left_anti")
 
 
 def _replace_rows(dbt: Any, rows: DataFrame, corrected: DataFrame) -> None:
     """Let the model's commit write `rows` in the place of those of the keys in `corrected`.
 
     Args:
-        corrected: see _without_repeats.
+        corrected: see rows_once.
     """
     from pyspark.sql import functions as F
 
@@ -295,10 +302,10 @@ def change_rows(
     """The changes among a table's messages, each once, as rows of a typed model.
 
     Args:
-        batches: those that count, see _without_repeats.
+        batches: those that count, see rows_once.
     """
-    changes, _ = _without_repeats(row_changes(messages), None, source, day, batches)
-    return decoded(changes, source, day)
+    rows, _ = rows_once(row_changes(messages), None, source, day, batches)
+    return rows
 
 
 def row_changes(messages: DataFrame) -> DataFrame:
@@ -308,9 +315,27 @@ def row_changes(messages: DataFrame) -> DataFrame:
     return messages.where(F.col("op").isin(*ROW_OPS))
 
 
-def decoded(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
-    """A table's messages of changes, in the format of its log, as rows of a typed model."""
-    return typed_rows(FORMATS[source.format].images(messages, source), source, day)
+def decoded(
+    messages: DataFrame,
+    source: TableSource,
+    day: BusinessDay,
+    verdicts: DataFrame | None = None,
+) -> DataFrame:
+    """A table's messages of changes, in the format of its log, as rows of a typed model.
+
+    Args:
+        verdicts: rows that are left out or refused, see _judged; none of them is a repeat alone.
+    """
+    from pyspark.sql import functions as F
+
+    images = FORMATS[source.format].images(messages, source)
+    if verdicts is not None:
+        row = [*COORDINATES, "row_number"]
+        images = images.join(verdicts.select(*row, "verdict"), row, "left")
+        images = images.where(~F.col("verdict").eqNullSafe(REPEATED))
+        other = F.when(F.col("verdict") == REFUSED, OTHER_CHANGE)
+        images = images.withColumn("image_reason", F.coalesce("image_reason", other))
+    return typed_rows(images, source, day)
 
 
 def of_topics(patterns: Iterable[str]) -> Column:
@@ -350,43 +375,50 @@ def _new_messages(dbt: Any, binlog: DataFrame, batches: list[str]) -> DataFrame 
 
 IDENTITY = ["binlog_file", "binlog_file_number", "binlog_position", "row_number"]
 COORDINATES = ["batch_id", "topic", "partition_number", "message_offset"]
+REPEATED, REFUSED, CORRECTION = "repeated", "refused", "correction"  # verdicts of _judged
+OTHER_CHANGE = (
+    "another change was taken before that has the same place in the log and says something else "
+    "(did the server begin its binlog anew, by RESET MASTER or a failover?)"
+)
 
 
-def _without_repeats(
+def rows_once(
     new: DataFrame,
     known: DataFrame | None,
     source: TableSource,
     day: BusinessDay,
     batches: list[str],
 ) -> tuple[DataFrame, DataFrame | None]:
-    """`new` with one good message of each change, and without those that `known` has as well.
+    """The changes in `new` as rows of a typed model, each once, without those that `known` has.
 
     Of messages that tell of one change the one counts whose batch is named last, and of those of
     one batch the first. What is held gives way to a batch named behind its own that says something
-    else.
+    else. Within one batch nobody can say which is right: what differs from the first is refused.
 
-    Only good ones are told by their identity: a message that has to be refused is refused each
-    time, and never stands in the way of the same change in a whole message.
+    Only good rows are told by their identity: one that has to be refused is refused each time it
+    is sent, and never stands in the way of the same change in a whole message. A message may have
+    rows of both kinds.
 
-    Works on the narrow columns first. Only the messages whose change is told twice are decoded for
+    Works on the narrow columns first. Only the messages whose place is told twice are decoded for
     it; mostly there are none, and then this is one small job.
 
     Args:
+        new: messages of the table's format that tell of single rows' changes.
         known: the typed model's table; None: there is none yet.
         batches: names of the batches that `new` and `known` are of, in the order that counts.
 
     Returns:
-        The messages, and which rows of `known` give way to them: unique_key, binlog_file_number
-        and binlog_position; None where none does.
+        The rows, and which rows of `known` give way to them: unique_key, binlog_file_number and
+        binlog_position; None where none does.
     """
-    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    rank = F.array_position(F.array(*map(F.lit, batches)), F.col("batch_id"))
+    # the rows of one message have one place, and are told apart when it is decoded
+    numbered = getattr(FORMATS[source.format], "POSITION_IS_PLACE", False)
+    place = IDENTITY[:-1] if numbered else IDENTITY
     narrow = new.select(*COORDINATES, *IDENTITY)
-    repeated = narrow.groupBy(*IDENTITY).agg(F.count(F.lit(1)).alias("times")).where("times > 1")
-    suspects = narrow.join(repeated, IDENTITY, "left_semi")
-    suspects = suspects.withColumn("held_rank", F.lit(None).cast("long"))
+    repeated = narrow.groupBy(*place).agg(F.count(F.lit(1)).alias("times")).where("times > 1")
+    suspects, held = narrow.join(repeated, place, "left_semi"), None
     if known is not None:
         # bounds that files of the table are pruned by: a log without files of its own has one
         # number for all, and positions that grow
@@ -398,62 +430,89 @@ def _without_repeats(
         held = known.where(
             F.col("binlog_file_number").isin(bounds.files)
             & F.col("binlog_position").between(bounds.low, bounds.high)
-            & F.col("reject_reason").isNull()
         )
-        again = narrow.join(held.select(*IDENTITY, rank.alias("held_rank")), IDENTITY)
-        suspects = suspects.unionByName(again)
+        suspects = suspects.unionByName(narrow.join(held.select(*place), place, "left_semi"))
     if suspects.isEmpty():
-        return new, None
-    suspects = suspects.groupBy(*COORDINATES, *IDENTITY).agg(F.max("held_rank").alias("held_rank"))
+        return decoded(new, source, day), None
     messages = new.join(suspects.select(*COORDINATES), COORDINATES, "left_semi")
-    suspected, may_correct = decoded(messages, source, day), known is not None and len(batches) > 1
-    if may_correct:  # then what they say is asked as well, and else they would be parsed again
-        suspected = suspected.localCheckpoint(eager=False)
-    judged = suspected.groupBy(*COORDINATES).agg(F.count("reject_reason").alias("refused"))
+    judged = _judged(decoded(messages, source, day), held, source, batches)
     # else the rows' plan has all of this in it, and is planned with it several times
     judged = judged.localCheckpoint()
-    good = suspects.join(judged.where("refused = 0").select(*COORDINATES), COORDINATES, "left_semi")
-    same = Window.partitionBy(*IDENTITY)
-    place = F.struct(-rank, *COORDINATES)
-    is_repeat = (F.col("held_rank") >= rank) | (place != F.col("first"))
-    good = good.withColumn("first", F.min(place).over(same)).withColumn(
-        "is_repeat", F.coalesce(is_repeat, place != F.col("first"))
-    )
-    repeats, corrected = good.where("is_repeat").select(*COORDINATES), None
-    challengers = good.where("not is_repeat and held_rank is not null").select(*COORDINATES)
-    if may_correct and not challengers.isEmpty():
-        rows = suspected.join(challengers, COORDINATES, "left_semi")
-        agreeing, corrected = _challenged(rows, held, source)
-        repeats = repeats.unionByName(agreeing)
-    return new.join(repeats, COORDINATES, "left_anti"), corrected
+    leaves = F.col("verdict").eqNullSafe(REPEATED)
+    whole = judged.groupBy(*COORDINATES).agg(F.bool_and(leaves).alias("leaves")).where("leaves")
+    new = new.join(whole.select(*COORDINATES), COORDINATES, "left_anti")
+    others = judged.where((F.col("verdict") == REFUSED) | leaves)
+    others = others.join(whole, COORDINATES, "left_anti")
+    rows = decoded(new, source, day, None if others.isEmpty() else others)
+    corrected = None
+    if held is not None and len(batches) > 1:
+        keys = judged.where(F.col("verdict") == CORRECTION).select(*IDENTITY)
+        # known before the table is written
+        corrected = held.where(F.col("reject_reason").isNull()).join(keys, IDENTITY, "left_semi")
+        corrected = corrected.select("unique_key", "binlog_file_number", "binlog_position")
+        corrected = corrected.localCheckpoint()
+    return rows, None if corrected is None or corrected.isEmpty() else corrected
 
 
-def _challenged(
-    rows: DataFrame, held: DataFrame, source: TableSource
-) -> tuple[DataFrame, DataFrame | None]:
-    """Which messages say what is held anyway, and which held rows give way to the others.
+def _judged(
+    rows: DataFrame, held: DataFrame | None, source: TableSource, batches: list[str]
+) -> DataFrame:
+    """What becomes of rows whose change may be told more than once, see rows_once.
 
     Args:
-        rows: of a typed model, each of a change that `held` has as well.
+        rows: of a typed model.
+        held: rows of its table; None: there are none.
 
     Returns:
-        COORDINATES of the first; the second as _without_repeats returns them.
+        COORDINATES, IDENTITY and verdict: REPEATED, the row is left out; REFUSED; CORRECTION, it
+        takes the place of one in `held`; null: it counts.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    was = held.select("unique_key", _said(source).alias("was"))
-    said = rows.select(*COORDINATES, "unique_key", _said(source).alias("said"))
-    judged = said.join(was, "unique_key").groupBy(*COORDINATES)
-    judged = judged.agg(F.max(F.expr("said <> was")).alias("differs")).localCheckpoint()
-    differing = judged.where("differs").select(*COORDINATES)
-    keys = said.join(differing, COORDINATES, "left_semi").select("unique_key")
-    corrected = held.join(keys, "unique_key", "left_semi").select(
-        "unique_key", "binlog_file_number", "binlog_position"
+    rank = F.array_position(F.array(*map(F.lit, batches)), F.col("batch_id"))
+    is_bad = F.col("reject_reason").isNotNull()
+    rows = rows.select(
+        *COORDINATES,
+        *IDENTITY,
+        is_bad.alias("is_bad"),
+        rank.alias("rank"),
+        _said(source).alias("said"),
+    ).localCheckpoint(eager=False)
+    by_rank = Window.partitionBy(*IDENTITY).orderBy("is_bad", F.desc("rank"), *COORDINATES)
+    rows = rows.select(
+        "*",
+        F.row_number().over(by_rank).alias("turn"),
+        F.first("rank").over(by_rank).alias("first_rank"),
+        F.first("said").over(by_rank).alias("first_said"),
     )
-    # known before the table is written
-    corrected = corrected.localCheckpoint()
-    agreeing = judged.where("not differs").select(*COORDINATES)
-    return agreeing, None if corrected.isEmpty() else corrected
+    if held is None:
+        rows = rows.selectExpr(
+            "*", "cast(null as bigint) held_rank", "cast(null as string) held_said", "false was_bad"
+        )
+    else:
+        asked = rows.select(*IDENTITY).distinct()
+        good = held.where(~is_bad).join(asked, IDENTITY, "left_semi")
+        told = good.select(*IDENTITY, rank.alias("held_rank"), _said(source).alias("held_said"))
+        bad = held.where(is_bad).select(*COORDINATES, "row_number", F.lit(True).alias("was_bad"))
+        rows = rows.join(told, IDENTITY, "left")
+        rows = rows.join(bad.distinct(), [*COORDINATES, "row_number"], "left")
+    # a format that tells a change in part may tell less of it the second time
+    other = F.lit(REFUSED if has_whole_images(source.format) else REPEATED)
+    as_held = F.when(F.col("said") == F.col("held_said"), REPEATED)
+    as_first = F.when(F.col("said") == F.col("first_said"), REPEATED)
+    verdict = (
+        F.when(F.col("is_bad"), REFUSED)
+        .when(F.col("held_rank") > F.col("rank"), REPEATED)
+        .when(F.col("held_rank") == F.col("rank"), as_held.otherwise(other))
+        .when((F.col("turn") > 1) & (F.col("first_rank") > F.col("rank")), REPEATED)
+        .when(F.col("turn") > 1, as_first.otherwise(other))
+        .when(F.col("held_rank").isNotNull(), as_held.otherwise(CORRECTION))
+    )
+    # refused before: the log is read anew
+    again = F.coalesce(F.col("was_bad"), F.lit(False)) & (verdict == REFUSED)
+    verdict = F.when(again, REPEATED).when(~F.col("is_bad"), verdict)
+    return rows.select(*COORDINATES, *IDENTITY, verdict.alias("verdict"))
 
 
 def _said(source: TableSource) -> Column:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from python_udfs.deserialize.maxwell import LAST_ROW
-from python_udfs.ods import BusinessDay, _without_repeats
+from python_udfs.ods import BusinessDay, decoded, rows_once
 from tests.deserialize.lines import (
     ROW_IMAGES,
     ZONE,
@@ -384,13 +384,16 @@ def test_the_cut_date_by_other_kinds_of_column(spark, kind):
 # Repeats
 
 
-def frame_of(spark: SparkSession, rows: list[tuple[int, int, int]], bad: int = -1) -> DataFrame:
+def frame_of(
+    spark: SparkSession, rows: list[tuple[int, int, int]], bad: int = -1, key: int = 1
+) -> DataFrame:
     """Rows of ods_binlog of inserts, as far as repeats are told by them.
 
-    rows: (offset, binlog position, row number) of each; bad: offset of one without `data`.
+    rows: (offset, binlog position, row number) of each; bad: offset of one without `data`; key:
+    the id that they insert.
     """
     frame = spark.createDataFrame(rows, "message_offset int, at int, number int")
-    whole = line(data='{"id":1}')
+    whole = line(data=f'{{"id":{key}}}')
     return frame.selectExpr(
         "'live' as batch_id",
         "'t' as topic",
@@ -416,10 +419,14 @@ DAY = BusinessDay(REPEATED, ZONE, 24)
 
 
 def kept(new, known):
-    """The messages that count, of the live log; none of them corrects anything."""
-    messages, corrected = _without_repeats(new, known, REPEATED, DAY, ["live"])
+    """The rows of messages of the live log; none of them corrects anything.
+
+    known: messages that the model has taken.
+    """
+    known = None if known is None else decoded(known, REPEATED, DAY)
+    rows, corrected = rows_once(new, known, REPEATED, DAY, ["live"])
     assert corrected is None
-    return messages.collect()
+    return sorted(rows.collect(), key=lambda row: row.message_offset)
 
 
 def test_a_change_that_came_before_or_comes_twice_is_left_out(spark):
@@ -440,20 +447,42 @@ def test_a_message_that_must_be_refused_does_not_stand_for_the_whole_one(spark):
 
 
 def test_a_change_that_was_refused_is_taken_when_it_comes_whole(spark):
-    known = frame_of(spark, [(0, 100, 0)]).withColumn("reject_reason", F.lit("cut"))
-    rows = kept(frame_of(spark, [(10, 100, 0)]), known)
+    rows = kept(frame_of(spark, [(10, 100, 0)]), frame_of(spark, [(0, 100, 0)], bad=0))
 
-    assert [row.message_offset for row in rows] == [10]
+    assert [(row.message_offset, row.reject_reason) for row in rows] == [(10, None)]
+
+
+def test_another_change_at_a_place_that_is_taken_is_refused(spark):
+    """The server began its binlog anew: positions come again, and the changes are others."""
+    known = decoded(frame_of(spark, [(0, 100, 0)]), REPEATED, DAY)
+    # at 100 against what is held, at 200 against what comes with it
+    same = frame_of(spark, [(10, 100, 0), (20, 200, 0), (22, 200, 0), (30, 300, 0)], bad=30)
+    new = same.union(frame_of(spark, [(11, 100, 0), (21, 200, 0)], key=2)).localCheckpoint()
+
+    frame = rows_once(new, known, REPEATED, DAY, ["live"])[0].localCheckpoint()
+
+    rows = sorted(frame.collect(), key=lambda row: row.message_offset)
+    assert [(row.message_offset, row.reject_reason is None) for row in rows] == [
+        (11, False),
+        (20, True),
+        (21, False),
+        (30, False),
+    ]
+    for row in (rows[0], rows[2]):
+        assert "another change was taken before" in row.reject_reason
+        assert row.reject_payload == line(data='{"id":2}')
+    # the log is read anew: each is refused once
+    assert rows_once(new, known.union(frame), REPEATED, DAY, ["live"])[0].isEmpty()
 
 
 @pytest.mark.parametrize(("batches", "first"), [(["live", "x"], 20), (["x", "live"], 10)])
 def test_of_two_batches_the_one_named_last_counts(spark, batches, first):
     live = frame_of(spark, [(10, 100, 0)])
     other = frame_of(spark, [(20, 100, 0)]).withColumn("batch_id", F.lit("x"))
-    messages, corrected = _without_repeats(live.union(other), None, REPEATED, DAY, batches)
+    rows, corrected = rows_once(live.union(other), None, REPEATED, DAY, batches)
 
     assert corrected is None
-    assert [row.message_offset for row in messages.collect()] == [first]
+    assert [row.message_offset for row in rows.collect()] == [first]
 
 
 def test_rows_of_one_position_are_told_apart(spark):

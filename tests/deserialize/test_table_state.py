@@ -275,6 +275,40 @@ def test_nothing_is_worked_out_where_the_log_tells_only_of_rows(spark: SparkSess
     assert as_texts(model.held()) == of_server(server)
 
 
+def canal(kind: str, *ids: int, old: list[dict] | None = None, amount: str = "1.5") -> str:
+    """A message of rows with these keys, of which the last has this amount."""
+    amounts = ["1.5"] * (len(ids) - 1) + [amount]
+    rows = [
+        {"id": str(key), "state": "new", "amount": one}
+        for key, one in zip(ids, amounts, strict=True)
+    ]
+    head = {"database": "shop", "table": "o", "type": kind, "es": 1772416800000, "isDdl": False}
+    return json.dumps(head | {"data": rows, "old": old})
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_messages_of_which_a_row_was_refused_are_corrected_by_a_batch(
+    spark: SparkSession, together: bool
+) -> None:
+    """Their other rows are there: they don't come twice, nor keep the corrected ones out."""
+    # the last row is refused, and the first one
+    right = {5: canal("INSERT", 1, 2), 6: canal("INSERT", 3, 4)}
+    wrong = {offset: json.loads(text) for offset, text in right.items()}
+    wrong[5]["data"][1]["amount"] = wrong[6]["data"][0]["amount"] = "much"
+    live = {offset: json.dumps(one) for offset, one in wrong.items()}
+    model = Model(spark, "canal", ["id"])
+    if together:
+        model.take_all({LIVE: live, "again": right})
+    else:
+        model.take(live)
+        model.take(right, "again")
+
+    good = [row.id for row in model.rows if row.reject_reason is None]
+    assert sorted(good) == [1, 2, 3, 4]
+    keys = [row.unique_key for row in model.rows]
+    assert len(set(keys)) == len(keys) == 6
+
+
 @pytest.mark.parametrize(
     ("sql", "found"),
     [
