@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from functools import reduce
@@ -27,6 +27,7 @@ from python_udfs.landing.offsets import Interval, merge
 from python_udfs.landing.spark import held_offsets, read_messages
 from python_udfs.table_state import (
     BEFORE_LOG,
+    COORDINATES,
     KEYLESS_LOAD,
     LOAD_FILE,
     TableState,
@@ -203,6 +204,9 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     mine = new.where(scope & of_table(source.database, source.table))
     rows, corrected = rows_once(row_changes(mine), known, source, day, batches)
     gone = None
+    if state.refusals:
+        statements = refused_statements(new, state.refusals, source, day)
+        rows = rows.unionByName(_unheld(statements, known))
     if not state.needed and corrected is None:
         return rows
     # a checkpoint: what follows reads them several times, and else would parse them as often
@@ -338,6 +342,32 @@ def decoded(
     return typed_rows(images, source, day)
 
 
+def refused_statements(
+    messages: DataFrame,
+    reasons: Mapping[tuple[Any, ...], str],
+    source: TableSource,
+    day: BusinessDay,
+) -> DataFrame:
+    """Messages of statements on whole tables as refused rows of a typed model.
+
+    Args:
+        messages: rows of ods_binlog, those among them.
+        reasons: COORDINATES of each -> why.
+    """
+    from pyspark.sql import functions as F
+
+    schema = "batch_id string, topic string, partition_number int, message_offset bigint"
+    told = [(*coordinates, reason) for coordinates, reason in reasons.items()]
+    refused = messages.sparkSession.createDataFrame(told, f"{schema}, image_reason string")
+    row = ", ".join(f"`{name}` {kind.parsed}" for name, kind in source.columns.items())
+    extra = getattr(FORMATS[source.format], "EXTRA", {})
+    nothing = {"data": f"struct<{row}>", "before": f"struct<{row}>", **extra}
+    images = messages.join(F.broadcast(refused), COORDINATES).select(
+        "*", *[F.lit(None).cast(kind).alias(name) for name, kind in nothing.items()]
+    )
+    return typed_rows(images, source, day)
+
+
 def of_topics(patterns: Iterable[str]) -> Column:
     """Condition on `topic`: it fits one of the shell patterns; true where there are none."""
     from pyspark.sql import functions as F
@@ -374,7 +404,6 @@ def _new_messages(dbt: Any, binlog: DataFrame, batches: list[str]) -> DataFrame 
 
 
 IDENTITY = ["binlog_file", "binlog_file_number", "binlog_position", "row_number"]
-COORDINATES = ["batch_id", "topic", "partition_number", "message_offset"]
 REPEATED, REFUSED, CORRECTION = "repeated", "refused", "correction"  # verdicts of _judged
 OTHER_CHANGE = (
     "another change was taken before that has the same place in the log and says something else "

@@ -15,6 +15,11 @@ works out what follows from all that is known of the keys that a run touches, co
 what the table holds, and appends the difference. A row that no longer holds is taken back by its
 opposite at the same position, with the same cut_date.
 
+A RENAME may bring rows that the log doesn't tell of: its table is older than the log, or came by
+topics that the model doesn't read. Such a statement, and one whose effect on the table can't be
+read, becomes a refused row with its reason. What is sure of it holds nevertheless: the rows that
+the table had before are gone.
+
 Positions: the rows before the log are in file number -1. At an event the deletes have row_number
 0 (taken back: -1), and what fills the table 1 and up, of which the highest is right.
 """
@@ -22,8 +27,9 @@ Positions: the rows before the log are in file number -1. At an event the delete
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
 
 MOVES_PROPERTY = "ods.table_moves"  # statements on the table that its rows were derived from
 ORIGINS_PROPERTY = "ods.table_origins"  # tables whose rows came into this one by RENAME
+PLACES_PROPERTY = "ods.log_places"  # partitions that rows came by; whether one was changed
 LOADED_PROPERTY = "ods.loaded_until"  # time of the newest row of a full load, epoch microseconds
 # A change this much younger than a load's last row was certainly not in it: the clocks of server
 # and loader may differ, and the log tells the time of a statement's begin
@@ -46,7 +53,9 @@ LOAD_MARGIN = 3600 * 1_000_000
 LOAD_FILE = "before the log"
 BEFORE_LOG = (-1, 0)
 DERIVED_OPS = (*TABLE_OPS, "snapshot")
+COORDINATES = ["batch_id", "topic", "partition_number", "message_offset"]
 STATEMENT = [
+    "batch_id",
     "binlog_file_number",
     "binlog_position",
     "binlog_file",
@@ -73,6 +82,9 @@ class Statement:
         time: epoch microseconds.
         op: truncate, drop or rename.
         moves: which table's rows went where, see deserialize.ddl.
+        reason: why that can't be told; None: it can.
+        coordinates: of its message, as COORDINATES.
+        payload: its message.
     """
 
     file_number: int
@@ -81,6 +93,18 @@ class Statement:
     time: int
     op: str
     moves: tuple[Move, ...]
+    reason: str | None = None
+    coordinates: tuple[Any, ...] = field(default=(), compare=False)
+    payload: str = field(default="", compare=False)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.file_number, self.position
+
+    def names(self, table: Table) -> bool:
+        """Whether the message has the table's name in it somewhere, in upper or lower case."""
+        name = rf"(?<![\w$]){re.escape(table[1])}(?![\w$])"
+        return re.search(name, self.payload, re.IGNORECASE) is not None
 
     def to_json(self) -> list[Any]:
         return [self.file_number, self.position, self.binlog_file, self.time, self.op, self.moves]
@@ -127,17 +151,27 @@ def statements_of(rows: Iterable[Row], format_name: str) -> list[Statement]:
             row.message_offset,
         ),
     )
-    return [
-        Statement(
-            row.binlog_file_number,
-            row.binlog_position,
-            row.binlog_file,
-            row.event_micros,
-            row.op,
-            tuple(module.table_moves(row.payload, row.database_name, row.table_name, row.op)),
+    found = []
+    for row in ordered:
+        told, reason = (), None
+        try:
+            told = module.table_moves(row.payload, row.database_name, row.table_name, row.op)
+        except ValueError as exc:
+            reason = f"a statement that can't be taken: {exc}"
+        found.append(
+            Statement(
+                row.binlog_file_number,
+                row.binlog_position,
+                row.binlog_file,
+                row.event_micros,
+                row.op,
+                tuple(told),
+                reason,
+                tuple(row[name] for name in COORDINATES),
+                row.payload,
+            )
         )
-        for row in ordered
-    ]
+    return found
 
 
 def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]:
@@ -148,7 +182,7 @@ def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]
     """
     places: dict[tuple[int, int], list[Statement]] = {}
     for one in statements:
-        places.setdefault((one.file_number, one.position), []).append(one)
+        places.setdefault(one.place, []).append(one)
     found = []
     for place in sorted(places):
         here = places[place]
@@ -172,6 +206,23 @@ def _touches(statement: Statement, tables: Iterable[Table]) -> bool:
     return any(one in names or (one[0], "*") in names for one in tables)
 
 
+@dataclass(frozen=True)
+class Fill:
+    """The rows that a table got from another one.
+
+    Attributes:
+        rows: columns key, image and n.
+        gap: why these may not be all; None: they are.
+    """
+
+    rows: DataFrame
+    gap: str | None
+
+
+def _lower(name: Table) -> Table:
+    return name[0].lower(), name[1].lower()
+
+
 class TableState:
     """What a run knows of one table beside the changes of its rows.
 
@@ -179,6 +230,7 @@ class TableState:
         events: the table's events, in the log's order.
         loaded: time of the newest row of a full load, epoch microseconds; None: there was none.
         needed: whether derived rows may have to be added at all.
+        refusals: COORDINATES of new statements that have to be refused -> why.
     """
 
     def __init__(
@@ -201,7 +253,7 @@ class TableState:
             day: how its changes are dated.
 
         Raises:
-            ValueError: see _check_one_partition.
+            ValueError: see _check_order.
         """
 
         def noted(name: str) -> Any:
@@ -213,11 +265,13 @@ class TableState:
         self.origins = {tuple(one) for one in noted(ORIGINS_PROPERTY) or []}
         self.loaded_before: int | None = noted(LOADED_PROPERTY)
         found = self._scan(new)
+        told = statements_of(found.statements, source.format)
         fresh = [
-            one
-            for one in statements_of(found.statements, source.format)
-            if one not in known and _touches(one, {self.table, *self.origins})
+            one for one in told if one not in known and _touches(one, {self.table, *self.origins})
         ]
+        self.refusals = {
+            one.coordinates: reason for one in told if (reason := self._unfit(one)) is not None
+        }
         self.events = events_of([*known, *fresh], self.table)
         times = [one for one in (self.loaded_before, found.loaded) if one is not None]
         self.loaded = max(times, default=None)
@@ -241,18 +295,19 @@ class TableState:
             and found.earliest <= self.loaded + LOAD_MARGIN
         )
         self.needed = self.all_keys or behind or early or self.has_load
-        self._check_one_partition(found.files)
+        places = self._check_order(found, noted(PLACES_PROPERTY) or [[], False])
         self._all_statements: list[Statement] | None = None
-        self._fills = {
-            event.place: self._rows_at(event.filled_from, event.place)
-            for event in self.events
-            if event.filled_from and self.needed
-        }
+        self._fills = self._fills_of(self.events) if self.needed else {}
+        for one in fresh:
+            fill = self._fills.get(one.place)
+            if fill and fill.gap and any(new == self.table for _, new in one.moves):
+                self.refusals[one.coordinates] = fill.gap
         kept = [one for one in [*known, *fresh] if _touches(one, {self.table, *self.origins})]
         for name, value in (
             (MOVES_PROPERTY, [one.to_json() for one in dict.fromkeys(kept)]),
             (ORIGINS_PROPERTY, sorted(self.origins)),
             (LOADED_PROPERTY, self.loaded),
+            (PLACES_PROPERTY, places),
         ):
             dbt.set_snapshot_property(name, json.dumps(value, separators=(",", ":")))
 
@@ -278,6 +333,9 @@ class TableState:
                 F.max(F.when(mine & (F.col("op") == "snapshot"), micros)).alias("loaded"),
                 F.min(F.when(of_origin & change, place)).alias("origin_first"),
                 F.collect_set(in_partition if self._by_topic() else F.lit(None)).alias("files"),
+                F.coalesce(
+                    F.bool_or(mine & F.col("op").isin("update", "delete")), F.lit(False)
+                ).alias("changed"),
             )
             .first()
         )
@@ -286,28 +344,64 @@ class TableState:
         """Whether the format's positions are places in a topic, not in a binlog."""
         return getattr(FORMATS[self.source.format], "POSITION_IS_PLACE", False)
 
-    def _check_one_partition(self, files: list[str]) -> None:
-        """An event's place and its rows' places must be comparable.
+    def _check_order(self, found: Row, before: list[Any]) -> list[Any]:
+        """The places of a table's changes, and of events, must be comparable.
+
+        Args:
+            found: of _scan.
+            before: what this returned in the run before.
+
+        Returns:
+            The partitions that changes of rows came by, and whether one was an update or a
+            delete; nothing where the format has binlog positions.
 
         Raises:
-            ValueError: the format has no binlog positions, and the event and rows of the table
-                came by different partitions.
+            ValueError: the format has none, and rows with a key, or rows and an event, came by
+                different partitions. Without a key rows are counted, in any order.
         """
-        if not self._by_topic():
-            return
-        for event in self.events:
-            others = sorted(set(files) - {event.binlog_file})
-            if others:
-                raise ValueError(
-                    f"{self.source.database}.{self.source.table}: a {event.op} came by "
-                    f"{event.binlog_file}, rows by {', '.join(others)}. {self.source.format} "
-                    "tells no binlog position, so what came first can't be told across "
-                    "partitions. Let it send the table's rows and statements to one partition, "
-                    "and land the log anew."
-                )
+        files, changed = sorted({*before[0], *found.files}), before[1] or found.changed
+        told = f"rows by {', '.join(files)}"
+        apart = bool(self.source.primary_key) and changed and len(files) > 1
+        for event in self.events if self._by_topic() else ():
+            if set(files) - {event.binlog_file}:
+                told, apart = f"a {event.op} came by {event.binlog_file}, {told}", True
+        if apart:
+            raise ValueError(
+                f"{self.source.database}.{self.source.table}: {told}. {self.source.format} "
+                "tells no binlog position, so what came first can't be told across "
+                "partitions. Let it send the table's rows and statements to one partition, "
+                "and land the log anew, or name the one topic of the table in `topic`."
+            )
+        return [files, changed]
 
-    def _rows_at(self, table: Table, place: tuple[int, int]) -> DataFrame:
-        """Rows that another table had just before a position: columns key, image and n.
+    def _unfit(self, statement: Statement) -> str | None:
+        """Why a statement that may be about the table can't be taken; None where it can."""
+        if statement.reason is not None:
+            return statement.reason if statement.names(self.table) else None
+        alike = [
+            name
+            for move in statement.moves
+            for name in move
+            if name and name not in (self.table, (self.table[0], "*"))
+            if _lower(name) in (_lower(self.table), _lower((self.table[0], "*")))
+        ]
+        if not alike:
+            return None
+        return (
+            f"a statement on {'.'.join(alike[0])}, while {'.'.join(self.table)} is declared: it "
+            "depends on the server whether upper and lower case are the same, so nothing is done"
+        )
+
+    def _fills_of(self, events: Iterable[TableEvent]) -> dict[tuple[int, int], Fill]:
+        """Place of each event that fills the table by the rows of another -> those."""
+        return {
+            event.place: self._rows_at(event.filled_from, event.place)
+            for event in events
+            if event.filled_from
+        }
+
+    def _rows_at(self, table: Table, place: tuple[int, int]) -> Fill:
+        """Rows that another table had just before a position.
 
         It is worked out from the raw log by this table's declaration. That reads the other
         table's messages, all of them.
@@ -325,27 +419,72 @@ class TableState:
             self._all_statements = statements_of(found, self.source.format)
         other = replace(self.source, database=table[0], table=table[1])
         events = [one for one in events_of(self._all_statements, table) if one.place < place]
-        fills = {
-            one.place: self._rows_at(one.filled_from, one.place)
-            for one in events
-            if one.filled_from
-        }
+        fills = self._fills_of(events)
         messages = self.binlog.where(self.scope & of_table(*table))
         day = replace(self.day, source=other)
         good = F.col("reject_reason").isNull()
         # a checkpoint: else the plan holds the decoding once for each of its uses below
         changes = change_rows(messages.where(_is_before("", place)), other, day, self.batches)
         changes = changes.localCheckpoint(eager=False)
+        begin = events[-1].place if events else BEFORE_LOG
+        refused = changes.where(~good & ~_is_before("", begin)).select("reject_reason")
         loads, loaded = _loads(other, changes.where(F.lit(False))), None
         # asked first: it is known fast, and what decodes them takes long to plan
         if not messages.where(F.col("op") == "snapshot").isEmpty():
-            loads = _loads(other, load_rows(messages, other, day).where(good))
+            read = load_rows(messages, other, day)
+            refused = refused.union(read.where(~good).select("reject_reason"))
+            loads = _loads(other, read.where(good))
             loaded = loads.agg(F.max("time")).first()[0]
         moves = _moves(other, changes.where(good))
         states = _segments(other, moves, loads, events, fills, loaded)
         last = (F.col("segment") == len(events)) & F.col("final").isNotNull()
         rows = states.where(last).select("key", F.col("final").alias("image"), "n")
-        return rows.localCheckpoint(eager=False)
+        bad = refused.first()
+        gap = self._gap(table, place, events, fills, loaded is not None)
+        if bad is not None:
+            gap = f"a row of it is refused, {bad.reject_reason}"
+        if gap is not None:
+            mine, other_name = ".".join(self.table), ".".join(table)
+            gap = (
+                f"the rows that {mine} got from {other_name} aren't all known: {gap}. "
+                f"Those that are missing come with a full load of {mine}"
+            )
+        return Fill(rows.localCheckpoint(eager=False), gap)
+
+    def _gap(
+        self,
+        table: Table,
+        place: tuple[int, int],
+        events: Sequence[TableEvent],
+        fills: dict[tuple[int, int], Fill],
+        is_loaded: bool,
+    ) -> str | None:
+        """Why the log may not tell all rows that a table had just before a position; None: it does.
+
+        Args:
+            events, fills: of the table before it.
+            is_loaded: whether there is a full load of the table.
+        """
+        from pyspark.sql import functions as F
+
+        begin = events[-1].place if events else BEFORE_LOG
+        for one in self._all_statements or ():
+            if one.reason is not None and begin < one.place < place and one.names(table):
+                return one.reason
+        if events:
+            fill = fills.get(events[-1].place)
+            return fill and fill.gap
+        if is_loaded or table == self.table:
+            return None
+        made = self.binlog.where(
+            self.scope & of_table(*table) & (F.col("op") == "ddl") & _is_before("", place)
+        )
+        new_table = FORMATS[self.source.format].new_table
+        for row in made.select("payload", "database_name").collect():
+            if new_table(row.payload, row.database_name) == table:
+                return None
+        topics = f" by the topics {', '.join(self.source.topics)}" if self.source.topics else ""
+        return f"the log{topics} tells neither of its CREATE TABLE nor of a full load of it"
 
     def derived_rows(
         self,
@@ -610,7 +749,7 @@ def _segments(
     moves: DataFrame,
     loads: DataFrame,
     events: Sequence[TableEvent],
-    fills: dict[tuple[int, int], DataFrame],
+    fills: dict[tuple[int, int], Fill],
     loaded: int | None,
 ) -> DataFrame:
     """The rows that keys had at the beginning and at the end of each stretch between events.
@@ -618,7 +757,7 @@ def _segments(
     Args:
         moves: see _moves, of all changes of the keys.
         loads: see _loads.
-        fills: place of an event -> rows that the table got there (key, image, n).
+        fills: place of an event -> rows that the table got there.
         loaded: time of the newest row of a full load.
 
     Returns:
@@ -633,7 +772,7 @@ def _segments(
         segment = segment + (~_is_before("place.", event.place)).cast("int")
     moves = moves.withColumn("segment", segment)
     filled = [
-        fills[event.place].select(
+        fills[event.place].rows.select(
             "key",
             F.lit(place + 1).alias("segment"),
             F.struct("image", F.lit(event.time).alias("time")).alias("fill"),
@@ -683,8 +822,15 @@ def _segments(
         F.col("first.had").isNotNull(),
         F.struct(F.col("first.had").alias("image"), F.col("first.time").alias("time")),
     )
+    # rows that nothing tells of were there at the log's begin, and behind a fill with a gap
+    unknown = [
+        0,
+        *(n + 1 for n, one in enumerate(events) if one.place in fills and fills[one.place].gap),
+    ]
     base = F.coalesce(
-        F.col("fill"), F.when((F.col("segment") == 0) & F.col("early"), first), F.col("load")
+        F.col("fill"),
+        F.when(F.col("segment").isin(unknown) & F.col("early"), first),
+        F.col("load"),
     )
     return states.select(
         "key",

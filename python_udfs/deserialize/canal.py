@@ -23,7 +23,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from python_udfs.deserialize.ddl import moves
+from python_udfs.deserialize.ddl import made_table, moves, table_op
 from python_udfs.deserialize.json_lines import (
     LATEST_TS,
     absent_columns,
@@ -34,7 +34,7 @@ from python_udfs.deserialize.json_lines import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from python_udfs.deserialize.ddl import Move
+    from python_udfs.deserialize.ddl import Move, Table
     from python_udfs.deserialize.table_source import TableSource
     from python_udfs.deserialize.types import SourceType
 
@@ -51,7 +51,6 @@ OPS = {
     "DINDEX": "ddl",
     "QUERY": "ddl",
 }
-DROP_DATABASE = r"(?i)^\s*drop\s+(database|schema)\b"
 # a message's place in its topic stands for a position: comparable within one partition only
 POSITION_IS_PLACE = True
 OPTIONS = {"enum": ("index", "label")}  # how the values of enum and set columns are written
@@ -76,9 +75,11 @@ def envelope(messages: DataFrame) -> DataFrame:
     op = F.lit(None).cast("string")
     for name, one in OPS.items():
         op = F.when(kind == name, F.lit(one)).otherwise(op)
-    # the statement itself only where it matters: Canal tells DROP DATABASE as it does any other
-    drops_database = F.get_json_object("payload", "$.sql").rlike(DROP_DATABASE)
-    op = F.when((kind == "QUERY") & drops_database, F.lit("drop")).otherwise(op)
+    # the statement itself only where it matters: Canal tells DROP DATABASE as it does any other,
+    # and what it can't read itself
+    told = F.when(op == "ddl", table_op(F.get_json_object("payload", "$.sql")))
+    frame = frame.withColumn("_op", F.coalesce(told, op))
+    op = F.col("_op")
     is_row = op.isin("insert", "update", "delete")
     rows, old = F.col("_head.data"), F.col("_head.old")
     no_object = no_single_object(F.col("_listed"), "Canal")
@@ -115,16 +116,21 @@ def envelope(messages: DataFrame) -> DataFrame:
         .withColumn("xid", F.lit(None).cast("bigint"))
         .withColumn("database_name", F.col("_head.database"))
         .withColumn("table_name", F.col("_head.table"))
-        .drop("_listed", "_head")
+        .drop("_listed", "_head", "_op")
     )
 
 
 def table_moves(payload: str, database: str | None, table: str | None, op: str) -> list[Move]:
     """Which table's rows a DDL message took where, see ddl.moves."""
-    found = moves(json.loads(payload).get("sql") or "", database or "")
-    if not found and op in ("truncate", "drop"):
+    sql = json.loads(payload).get("sql")
+    if not sql and op in ("truncate", "drop"):
         return [((database or "", table or ""), None)]
-    return found
+    return moves(sql or "", database or "")
+
+
+def new_table(payload: str, database: str | None) -> Table | None:
+    """The table that a DDL message makes."""
+    return made_table(json.loads(payload).get("sql") or "", database or "")
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 T = TypeVar("T")
 Table = tuple[str, str]  # database, table
@@ -12,7 +15,7 @@ Move = tuple[Table, Table | None]  # from, to; to None: the rows are gone
 
 # a quoted text or a comment must not be taken for words of the statement
 _TOKEN = re.compile(
-    r"""(?P<skip>\s+|--[^\n]*|\#[^\n]*|/\*(?!!).*?\*/|/\*!\d*|\*/)
+    r"""(?P<skip>\s+|--[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/|/\*M?!\d*|\*/)
     |`(?P<quoted>(?:[^`]|``)+)`
     |"(?P<ansi>(?:[^"]|"")+)"
     |'(?:[^'\\]|\\.|'')*'
@@ -20,6 +23,46 @@ _TOKEN = re.compile(
     |(?P<other>.)""",
     re.DOTALL | re.VERBOSE,
 )
+# the same for Spark, which looks at all statements to find those that `moves` has to read: it may
+# take one too many
+_QUOTED = (
+    r"(?s)/\*(?!M?!).*?\*/|/\*M?!\d*|\*/|--[^\n]*|#[^\n]*|'[^'\\]*+(?:\\.[^'\\]*+)*+'"
+    r'|"[^"\\]*+(?:\\.[^"\\]*+)*+"|`[^`]*+`'
+)
+_OPS = {
+    "truncate": (
+        r"(?is)^[\s~]*(truncate\b|alter\b.*?\b(truncate|drop|exchange|discard|import|convert)"
+        r"[\s~]+(partition|tablespace|table)\b)"
+    ),
+    "drop": (
+        r"(?i)^[\s~]*(drop[\s~]+(tables?|database|schema)"
+        r"|create[\s~]+or[\s~]+replace[\s~]+table)\b"
+    ),
+    "rename": (
+        r"(?is)^[\s~]*(rename[\s~]+tables?\b"
+        r"|alter\b.*?\btable\b.*?\brename\b\s*+(?!(?:column|index|key)\b))"
+    ),
+}
+# actions of ALTER TABLE that take rows away, or bring some, of which the log doesn't tell
+_UNTOLD = {
+    "truncate": ("partition",),
+    "drop": ("partition",),
+    "exchange": ("partition",),
+    "discard": ("partition", "tablespace"),
+    "import": ("partition", "tablespace"),
+    "convert": ("partition", "table"),
+}
+
+
+def table_op(sql: Column) -> Column:
+    """truncate, drop or rename for a statement that `moves` has to read; null for any other."""
+    from pyspark.sql import functions as F
+
+    bare = F.regexp_replace(sql, _QUOTED, " ~ ")
+    op = F.lit(None).cast("string")
+    for name, pattern in reversed(_OPS.items()):
+        op = F.when(bare.rlike(pattern), F.lit(name)).otherwise(op)
+    return op
 
 
 def moves(sql: str, database: str) -> list[Move]:
@@ -30,8 +73,12 @@ def moves(sql: str, database: str) -> list[Move]:
         database: the one that a table without database belongs to.
 
     Returns:
-        TRUNCATE and DROP TABLE: a move of each table to None; DROP DATABASE: one of (name, "*").
-        RENAME TABLE, ALTER TABLE .. RENAME: one of each table. Anything else: [].
+        TRUNCATE and DROP TABLE, CREATE OR REPLACE TABLE: a move of each table to None; DROP
+        DATABASE: one of (name, "*"). RENAME TABLE, ALTER TABLE .. RENAME: one of each table.
+        Anything else, and what is done to temporary tables: [].
+
+    Raises:
+        ValueError: which rows the statement takes away or brings can't be told.
     """
     tokens = _Tokens(sql, database)
     if tokens.take("truncate"):
@@ -39,20 +86,33 @@ def moves(sql: str, database: str) -> list[Move]:
         return [(tokens.table(), None)]
     if tokens.take("drop"):
         if tokens.take("database") or tokens.take("schema"):
-            _ = tokens.take("if") and tokens.take("exists")
+            tokens.if_exists()
             return [((tokens.name(), "*"), None)]
-        tokens.take("temporary")
+        # one of temporary tables isn't of the table that has the name besides
         if not tokens.take("table") and not tokens.take("tables"):
             return []
-        _ = tokens.take("if") and tokens.take("exists")
+        tokens.if_exists()
         return [(one, None) for one in tokens.listed(tokens.table)]
+    if tokens.take("create"):
+        replaces = tokens.take("or") and tokens.take("replace")
+        return [(tokens.table(), None)] if replaces and tokens.take("table") else []
     if tokens.take("rename") and (tokens.take("table") or tokens.take("tables")):
+        tokens.if_exists()
         return tokens.listed(tokens.renamed)
     if tokens.take("alter"):
         for word in ("online", "offline", "ignore"):
             tokens.take(word)
         return tokens.altered() if tokens.take("table") else []
     return []
+
+
+def made_table(sql: str, database: str) -> Table | None:
+    """The table that a CREATE TABLE makes; None of any other statement, or a temporary table."""
+    tokens = _Tokens(sql, database)
+    if not tokens.take("create") or not tokens.take("table"):
+        return None
+    _ = tokens.take("if") and tokens.take("not") and tokens.take("exists")
+    return tokens.table()
 
 
 class _Tokens:
@@ -89,8 +149,19 @@ class _Tokens:
         first = self.name()
         return (first, self.name()) if self.take(".") else (self.database, first)
 
+    def if_exists(self) -> None:
+        _ = self.take("if") and self.take("exists")
+
+    def wait(self) -> None:
+        """MariaDB's word on how long to wait for a lock."""
+        if self.take("wait"):
+            self.name()
+        else:
+            self.take("nowait")
+
     def renamed(self) -> Move:
         old = self.table()
+        self.wait()
         if not self.take("to"):
             raise ValueError("`to` was expected behind the table's old name")
         return old, self.table()
@@ -102,11 +173,27 @@ class _Tokens:
             found.append(read())
         return found
 
+    def untold(self) -> str | None:
+        """The action that comes next, in lower case, if it is one of _UNTOLD."""
+        words = [text.lower() for kind, text in self.parts[:2] if kind == "word"]
+        if len(words) == 2 and words[1] in _UNTOLD.get(words[0], ()):
+            self.parts = self.parts[2:]
+            return " ".join(words)
+        return None
+
     def altered(self) -> list[Move]:
         """The RENAME among the actions of an ALTER TABLE, if there is one."""
+        self.if_exists()
         old, depth = self.table(), 0
+        self.wait()
         at_start = True  # of an action
         while self.parts:
+            if depth == 0 and at_start and (untold := self.untold()):
+                if untold == "truncate partition" and self.take("all"):
+                    return [(old, None)]
+                raise ValueError(
+                    f"ALTER TABLE .. {untold.upper()}: which rows are in the table since isn't told"
+                )
             if depth == 0 and at_start and self.take("rename"):
                 if self.take("column") or self.take("index") or self.take("key"):
                     at_start = False

@@ -38,7 +38,7 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from python_udfs.deserialize.ddl import moves
+from python_udfs.deserialize.ddl import made_table, moves, table_op
 from python_udfs.deserialize.json_lines import (
     LATEST_TS,
     absent_columns,
@@ -50,7 +50,7 @@ from python_udfs.deserialize.json_lines import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from python_udfs.deserialize.ddl import Move
+    from python_udfs.deserialize.ddl import Move, Table
     from python_udfs.deserialize.table_source import TableSource
     from python_udfs.deserialize.types import SourceType
 
@@ -77,6 +77,7 @@ OPTIONS = {
     "bigint.unsigned.handling.mode": ("long", "precise"),
     "binary.handling.mode": ("bytes", "base64", "base64-url-safe", "hex"),
 }
+MADE_BY_LOG = "false"  # source.snapshot of what doesn't come from one
 POSTGRES = "postgres"  # binlog_file of all that has an lsn
 PLACEHOLDER = "__debezium_unavailable_value"
 PLACEHOLDER_BYTES = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
@@ -88,17 +89,6 @@ _BODY = (
     "pos bigint, `row` bigint, lsn bigint, txId bigint>"
 )
 _HEAD = f"struct<{_BODY}, payload struct<{_BODY}>>"
-# what must not be taken for the words of a statement: comments, texts, quoted names
-_QUOTED = (
-    r"(?s)/\*.*?\*/|--[^\n]*|#[^\n]*|'[^'\\]*+(?:\\.[^'\\]*+)*+'"
-    r'|"[^"\\]*+(?:\\.[^"\\]*+)*+"|`[^`]*+`'
-)
-_DROP = r"(?i)^[\s~]*drop\s+(table|database|schema)\b"
-_TRUNCATE = r"(?i)^[\s~]*truncate\b"
-_RENAME = (
-    r"(?is)^[\s~]*(rename\s+tables?\b"
-    r"|alter\s+.*?\btable\b.*?\brename\b\s*+(?!(?:column|index|key)\b))"
-)
 _BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\z"
 _ISO_TIME = r"\d{2}:\d{2}:\d{2}(?:\.\d{1,6}0*)?"
 _ISO_TIMESTAMP = rf"^\d{{4}}-\d{{2}}-\d{{2}}T{_ISO_TIME}(Z|[+-]\d{{2}}:\d{{2}})\z"
@@ -176,16 +166,10 @@ def _ddl_op() -> Column:
     """What a schema change does to its table; those that a snapshot makes up do nothing."""
     from pyspark.sql import functions as F
 
-    bare = F.regexp_replace("_head.ddl", _QUOTED, " ~ ")
     drops = F.exists("_head.tableChanges", lambda change: change["type"] == "DROP")
-    made_up = F.coalesce(F.col("_head.source.snapshot"), F.lit("false")) != "false"
-    return (
-        F.when(made_up, F.lit("ddl"))
-        .when(bare.rlike(_TRUNCATE), F.lit("truncate"))
-        .when(drops | bare.rlike(_DROP), F.lit("drop"))
-        .when(bare.rlike(_RENAME), F.lit("rename"))
-        .otherwise(F.lit("ddl"))
-    )
+    made_up = F.coalesce(F.col("_head.source.snapshot"), F.lit("false")) != MADE_BY_LOG
+    told = F.coalesce(table_op(F.col("_head.ddl")), F.when(drops, "drop"), F.lit("ddl"))
+    return F.when(made_up, F.lit("ddl")).otherwise(told)
 
 
 def _event_time() -> Column:
@@ -280,6 +264,16 @@ def table_moves(payload: str, database: str | None, table: str | None, op: str) 
     if body.get("ddl"):
         return moves(body["ddl"], body.get("databaseName") or database or "")
     return [((database or "", table or ""), None)]
+
+
+def new_table(payload: str, database: str | None) -> Table | None:
+    """The table that a schema change makes; None for one that a snapshot makes up."""
+    body = json.loads(payload)
+    body = body.get("payload") or body
+    snapshot = (body.get("source") or {}).get("snapshot")
+    if str(snapshot or MADE_BY_LOG).lower() != MADE_BY_LOG:
+        return None
+    return made_table(body.get("ddl") or "", body.get("databaseName") or database or "")
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from python_udfs.deserialize.ddl import moves, table_op
 from python_udfs.deserialize.json_lines import (
     LATEST_TS,
     absent_columns,
@@ -35,7 +36,7 @@ from python_udfs.deserialize.json_lines import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from python_udfs.deserialize.ddl import Move
+    from python_udfs.deserialize.ddl import Move, Table
     from python_udfs.deserialize.table_source import TableSource
 
 LAST_ROW = 2**31 - 1  # row_number of a transaction's last row, which has no xoffset
@@ -86,7 +87,7 @@ def envelope(messages: DataFrame) -> DataFrame:
     )
     in_range = F.col("_head.ts").between(0, LATEST_TS)
     in_range_ms = F.col("_head.ts").between(0, LATEST_TS * 1000)
-    is_ddl = F.col("op").isin("ddl", "drop", "rename")
+    is_ddl = F.col("op").isin("ddl", "truncate", "drop", "rename")
     is_change = F.col("op").isin("insert", "update", "delete")
     time = F.when(is_ddl & in_range_ms, F.timestamp_millis(F.col("_head.ts"))).when(
         ~is_ddl & in_range, F.timestamp_seconds(F.col("_head.ts"))
@@ -131,7 +132,10 @@ def envelope(messages: DataFrame) -> DataFrame:
 
 
 def _table_op() -> Column:
-    """What a DDL row did: drop, rename (of one table; a swap is two rows), or any other ddl."""
+    """What a DDL row did: drop, rename (of one table; a swap is two rows), or any other ddl.
+
+    The statement is asked for the rest: CREATE OR REPLACE, or an ALTER of partitions.
+    """
     from pyspark.sql import functions as F
 
     names = [
@@ -140,10 +144,11 @@ def _table_op() -> Column:
         for part in ("old", "def")
     ]
     renamed = (names[0] != names[1]) | (names[2] != names[3])
+    told = table_op(F.get_json_object("payload", "$.sql"))
     return (
         F.when(F.col("_head.type").isin("table-drop", "database-drop"), F.lit("drop"))
         .when((F.col("_head.type") == "table-alter") & renamed, F.lit("rename"))
-        .otherwise(F.lit("ddl"))
+        .otherwise(F.coalesce(F.when(told != "rename", told), F.lit("ddl")))
     )
 
 
@@ -153,7 +158,15 @@ def table_moves(payload: str, database: str | None, table: str | None, op: str) 
     if op == "rename":
         old, new = ((row[part]["database"], row[part]["table"]) for part in ("old", "def"))
         return [(old, new)]
-    return [((row["database"], row.get("table") or "*"), None)]
+    if row["type"].endswith("-drop"):
+        return [((row["database"], row.get("table") or "*"), None)]
+    return moves(row["sql"], row["database"])
+
+
+def new_table(payload: str, database: str | None) -> Table | None:
+    """The table that a DDL row makes."""
+    row = json.loads(payload)
+    return (row["database"], row["table"]) if row["type"] == "table-create" else None
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:

@@ -78,6 +78,21 @@ def test_a_change_of_a_table_is_recognised(spark: SparkSession, kind: str, op: s
     assert (row.op, row.reject_reason) == (op, None)
 
 
+def test_a_statement_that_moves_rows_is_recognised_whatever_its_type(spark: SparkSession):
+    statements = {
+        ("QUERY", "drop schema shop"): "drop",
+        ("QUERY", "rename table if exists o to p"): "rename",
+        ("CREATE", "create or replace table o (id int)"): "drop",
+        ("ALTER", "alter table o drop partition p1"): "truncate",
+        ("ALTER", "alter table o comment 'drop partition p1'"): "ddl",
+    }
+    lines = [message(type=kind, isDdl=True, data=None, sql=sql) for kind, sql in statements]
+
+    rows = envelopes(spark, lines, "canal")
+
+    assert [row.op for row in rows] == list(statements.values())
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

@@ -229,7 +229,9 @@ DDL = {
     ("/* swap */ Rename Table o to p, p2 to o", "ALTER"): "rename",
     ("DROP TABLE IF EXISTS `o`", "DROP"): "drop",
     ("drop database shop", None): "drop",
-    ("/*!40000 x */\ntruncate table o", None): "truncate",
+    ("/*!40000 truncate */\ntable o", None): "truncate",
+    ("create /*M!100000 or replace */ table o (id int)", "CREATE"): "drop",
+    ("alter table o drop partition p", "ALTER"): "truncate",
 }
 for (_ddl, _kind), _op in DDL.items():
     FINE[_ddl] = (

@@ -131,6 +131,14 @@ FINE: dict[str, tuple[str, dict]] = {
         {"op": "ddl", "table_name": None, "binlog_file_number": 1},
     ),
     "DDL that drops": (line(type='"table-drop"', ts="0"), {"op": "drop"}),
+    "DDL that replaces": (
+        line(type='"table-create"', ts="0", sql='"CREATE OR REPLACE TABLE o (id int)"'),
+        {"op": "drop"},
+    ),
+    "DDL that empties a partition": (
+        line(type='"table-alter"', ts="0", sql='"alter table o truncate partition p1"'),
+        {"op": "truncate", "event_time": datetime(1970, 1, 1)},
+    ),
     "DDL that renames": (
         line(
             type='"table-alter"',
