@@ -14,6 +14,7 @@ What they mean, as seen from a real producer:
   of such a change sent again nobody can tell that it is the same.
 - `old` holds changed columns only. A column that is null there was null; one that is absent has
   the value it has in `data`. A key change is one update with the old key in `old`.
+- A SET is a list of its labels. It becomes the text that MySQL writes, as with all formats: a,b.
 - A row image that isn't FULL leaves columns out of `data`, and usually has no `old`.
 """
 
@@ -194,15 +195,20 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     keys = F.when((F.col("op") == "update") & has_old, F.map_keys(_raw("old")))
     frame = frame.withColumn("_old_keys", keys)
 
+    def value(part: str, name: str) -> Column:
+        raw = F.coalesce(*[F.col(f"_parsed.{part}")[one] for one in source.names(name)])
+        if not source.columns[name].declared.lower().startswith("set"):
+            return raw
+        return F.coalesce(F.array_join(F.from_json(raw, "array<string>"), ","), raw)
+
     def after(name: str) -> Column:
-        return F.coalesce(*[F.col("_parsed.data")[one] for one in source.names(name)])
+        return value("data", name)
 
     def previous(name: str) -> Column:
-        told, old = F.lit(False), []
+        told = F.lit(False)
         for one in source.names(name):
             told = told | F.array_contains("_old_keys", one)
-            old.append(F.col("_parsed.old")[one])
-        return F.when(told, F.coalesce(*old)).otherwise(after(name))
+        return F.when(told, value("old", name)).otherwise(after(name))
 
     data = F.struct(*[after(name).alias(name) for name in source.columns])
     before = F.struct(*[previous(name).alias(name) for name in source.columns])

@@ -248,6 +248,17 @@ def test_the_column_keeps_its_value_where_its_name_changed(rows):
     assert rows["a column under its old name that was null"].city == "c"
 
 
+def test_a_set_is_the_text_that_mysql_writes(spark):
+    declared = source({"id": "int", "s": "SET('x','y z','z')"})
+    lines = [line(data=f'{{"id":1,"s":{one}}}') for one in ('["x","y z"]', "[]", "null", '"x,z"')]
+    change = line(type='"update"', data='{"id":1,"s":["z"]}', old='{"s":["x","z"]}')
+
+    rows = typed(spark, [*lines, change], declared)
+
+    assert [row.s for row in rows] == ["x,y z", "", None, "x,z", "z"]
+    assert (rows[4].before.s, rows[4].metadata_changes) == ("x,z", ["s"])
+
+
 def test_each_change_has_a_unique_key_of_its_own(spark, rows):
     keys = [row.unique_key for row in rows.values()]
     assert keys[0] == "bin.000007:1000:0"
