@@ -22,6 +22,7 @@ from tests.deserialize.lines import (
     typed,
 )
 from tests.support import histories, oracle
+from tests.support.latest import NOT_IN_THE_LOG, VIEWS, declaration
 
 COLUMNS = {
     "id": "bigint unsigned",
@@ -338,6 +339,27 @@ def test_of_minimal_row_images_only_whole_inserts_are_taken(row_images):
         LACKS.format("status, biz, note, amount, ut"),
         LACKS.format("user_id, status, biz, note, amount, ut"),
     }
+
+
+@pytest.mark.parametrize("table", sorted(VIEWS.keys() - {"order_info"}))
+def test_no_column_of_the_small_tables_is_guessed(spark, table):
+    """An image without one of their columns (NOBLOB, MINIMAL) is refused, not filled with nulls."""
+    meta = declaration(table)
+    kept = {name: value for name, value in meta.items() if name not in ("topic", "format")}
+    declared = source(**kept)
+    key = dict.fromkeys(meta["primary_key"], 1)
+    whole = dict.fromkeys(meta["columns"]) | key
+    late = {name for of, name in NOT_IN_THE_LOG if of == table}  # older images lack them
+    lines = [
+        line(table=f'"{table}"', data=json.dumps({k: v for k, v in whole.items() if k != name}))
+        for name in (None, *whole)
+    ]
+
+    rows = typed(spark, lines, declared)
+
+    refused = [row.reject_reason for row in rows]
+    expected = [None if name in (None, *late) else LACKS.format(name) for name in (None, *whole)]
+    assert refused == expected
 
 
 # The day that a change counts for
