@@ -1,6 +1,7 @@
 {#
     Runs before every command that writes: it becomes the warehouse's one writer, or fails and says
-    who is. What a dead run left behind is put in order.
+    who is. What a dead run left behind is put in order. Declarations of source tables are looked at
+    before anything is done.
 #}
 {% macro start_run() %}
     {% if not execute or flags.WHICH not in writing_commands() %}
@@ -12,6 +13,7 @@
             ~ 'dbt compile; dbt run-operation roll_back goes back to a version.'
         ) %}
     {% endif %}
+    {% do adapter.check_sources(graph) %}
     {% set candidate = adapter.get_relation(
         database=none, schema=target.schema, identifier='meta_candidate'
     ) %}

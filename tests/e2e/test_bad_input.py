@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dbt_project import REPO
 from tests.support.warehouse import SAMPLE, Warehouse, differing, lines_of, sample_days, truth
 
 BAD_LINES = [
@@ -135,35 +134,6 @@ def test_a_file_that_does_not_fit_the_layout_is_named(tmp_path: Path) -> None:
     outcome = warehouse.build(expect_ok=False)
 
     assert "notes.txt" in outcome.results["ods_binlog"].message
-
-
-def test_a_wrong_table_config_lists_all_its_problems(tmp_path: Path) -> None:
-    """In a copy of the project, whose declaration is broken in three places."""
-    root = tmp_path / "project"
-    shutil.copytree(
-        REPO,
-        root,
-        ignore=shutil.ignore_patterns(
-            ".*", "target", "logs", "warehouse", "tests", "benchmarks", "landing"
-        ),
-    )
-    (root / "tests" / "dbt").mkdir(parents=True)
-    shutil.copytree(REPO / "tests" / "dbt" / "generic", root / "tests" / "dbt" / "generic")
-    yaml = root / "models" / "ods" / "shop" / "_shop__models.yml"
-    text = yaml.read_text(encoding="utf-8")
-    text = text.replace("amount: decimal(12,2)", "amount: decimals(12,2)")
-    text = text.replace("cut_column: update_time", "cut_column: updated_at")
-    text = text.replace("primary_key: [order_id]", "primary_key: [id]")
-    yaml.write_text(text, encoding="utf-8")
-    warehouse = Warehouse(tmp_path / "data")
-    warehouse.land(*sorted(SAMPLE.iterdir())[:1])
-    warehouse.root = root
-
-    outcome = warehouse.build(expect_ok=False)
-
-    message = outcome.results["ods_shop__order_info"].message
-    for part in ("decimals(12,2)", "updated_at", "`id`"):
-        assert part in message
 
 
 @pytest.mark.parametrize("major", [None, 11])

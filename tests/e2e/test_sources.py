@@ -93,17 +93,19 @@ def test_a_table_is_added_as_the_readme_says(readme_table: DbtProject) -> None:
     assert readme_table.column(renamed) == [200]
 
 
-def test_a_mistake_in_a_declaration_is_told_with_all_others(readme_table: DbtProject) -> None:
+def test_all_mistakes_in_declarations_are_told_at_once(readme_table: DbtProject) -> None:
     path = readme_table.root / "models" / "ods" / "shop" / "_shop__models.yml"
     text = path.read_text(encoding="utf-8")
     head, tail = text[: text.index("ods_shop__pp_new")], text[text.index("ods_shop__pp_new") :]
     tail = tail.replace("price: decimal(12,4)", "price: money").replace(
         "cut_column: updated_at", "cut_column: changed_at"
     )
+    head = head.replace("primary_key: []", "primary_key: [line]")  # of another table
     path.write_text(head + tail, encoding="utf-8")
 
-    outcome = readme_table.run("run", "-s", "ods_binlog", "ods_shop__pp_new", expect_ok=False)
+    outcome = readme_table.run("run", "-s", "ods_binlog", expect_ok=False)
 
-    message = outcome.results["ods_shop__pp_new"].message
-    assert "column `price`: 'money' is no MySQL type" in message
-    assert "`cut_column` names `changed_at`" in message
+    assert "column `price`: 'money' is no MySQL type" in outcome.log
+    assert "`cut_column` names `changed_at`" in outcome.log
+    assert "`primary_key` names `line`" in outcome.log
+    assert "ods_binlog" not in outcome.results  # before anything is read

@@ -54,7 +54,7 @@ from dbt.adapters.sparksession.key_filters import KeyFilters
 from dbt.adapters.sparksession.maintenance import Maintenance
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.publications import Publications
-from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
+from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view, use_code_of
 from dbt.adapters.sparksession.ranges import ColumnRanges
 from dbt.adapters.sparksession.session import let_go, own_session
 from dbt.adapters.sparksession.snapshots import (
@@ -325,6 +325,33 @@ class SparkSessionAdapter(
             return model
         manifest: Any = self.get_macro_resolver()
         return manifest.nodes[tested].to_dict()
+
+    @available
+    def check_sources(self, graph: dict) -> None:
+        """Look at the declarations (`meta.source`) of all models, before any of them is run.
+
+        Raises:
+            CompilationError: what is wrong with them, of each model all that is.
+        """
+        nodes = [one for one in graph["nodes"].values() if one["resource_type"] == "model"]
+        declared = {
+            one["name"]: one["config"]["meta"]["source"]
+            for one in nodes
+            if "source" in (one["config"].get("meta") or {})
+        }
+        if not declared:
+            return
+        use_code_of(self.config.project_root)
+        from python_udfs.deserialize.table_source import table_source
+
+        problems = []
+        for name, source in sorted(declared.items()):
+            try:
+                table_source(name, source)
+            except ValueError as exc:
+                problems.append(str(exc))
+        if problems:
+            raise CompilationError("\n".join(problems))
 
     @available
     def reads_whole(self, model: dict) -> bool:

@@ -23,6 +23,13 @@ def result_view(alias: str) -> str:
     return f"{alias}__dbt_python"
 
 
+def use_code_of(root: str) -> None:
+    """Let the project's code be imported."""
+    if root not in sys.path:  # --project-dir leaves the working directory alone
+        sys.path.insert(0, root)
+    ship_by_value(root)
+
+
 def ship_by_value(root: str, package: str = "python_udfs") -> None:
     """Let the project's code travel inside the function that uses it: no file to ship."""
     if os.path.isfile(os.path.join(root, package, "__init__.py")):
@@ -57,9 +64,7 @@ class SessionJobHelper(PythonJobHelper):
 
     def submit(self, compiled_code: str) -> None:
         root = self.adapter.config.project_root
-        if root not in sys.path:  # --project-dir leaves the working directory alone
-            sys.path.insert(0, root)
-        ship_by_value(root)
+        use_code_of(root)
         spark = own_session(self.credentials).session
         # the model's source comes first in the compiled code, so line numbers are the file's
         path = os.path.join(root, self.model["original_file_path"])
