@@ -422,6 +422,17 @@ def test_many_splits_give_the_same_tables(
         assert _details(warehouse, name) == _details(in_one_go, name), f"seed {seed}: {name}"
 
 
+def test_the_freshness_of_a_log_is_the_age_of_its_newest_change(in_one_go: Warehouse) -> None:
+    outcome = in_one_go.run("source", "freshness", expect_ok=None)
+
+    results = [one for one in outcome.raw.results if one.node.resource_type == "source"]
+    told = {one.node.name: one for one in results}
+    assert told.keys() == {"shop", "app", "traffic"}
+    [newest] = in_one_go.column("select max(event_time) from dw.ods_binlog")
+    assert told["shop"].max_loaded_at == newest
+    assert told["shop"].status == ("error" if told["shop"].age > 24 * 3600 else "pass")
+
+
 def test_plain_dbt_commands_work(in_one_go: Warehouse) -> None:
     in_one_go.run("run", "--select", "+dws_trade__user_status_td")
     in_one_go.run(
