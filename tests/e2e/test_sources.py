@@ -13,8 +13,9 @@ from tests.support.dbt_project import REPO, DbtProject
 from tests.support.warehouse import SAMPLE, TRUTH, Warehouse, differing, lines_of, summed, truth
 
 CANAL = {"shop_topics": "canal*", "shop_format": "canal"}
+# not `landing`: python_udfs has a folder of that name
 NOT_COPIED = shutil.ignore_patterns(
-    ".*", "tests", "target", "logs", "warehouse", "landing", "benchmarks", "__pycache__"
+    ".*", "tests", "target", "logs", "warehouse", "benchmarks", "__pycache__"
 )
 
 
