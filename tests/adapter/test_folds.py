@@ -104,7 +104,6 @@ FOLDS = {
     "sums": {
         "aggregates": {"total": {"function": "sum"}, "times": {"function": "count"}},
         "row_kind": "kind",
-        "on_delete": "retract",
     },
     "sums that ignore deletes": {
         "aggregates": {"total": {"function": "sum"}, "times": {"function": "count"}},
@@ -346,7 +345,7 @@ def test_deletes_that_are_ignored_tell_of_no_key(spark: SparkSession):
         ({"sequence": ["at"], "on_delete": "ignore"}, {2, 3}),
         (summed | {"on_delete": "ignore"}, {2, 3}),
         (summed | {"on_delete": "retract"}, {1, 2, 3}),  # its sum is taken back
-        ({"sequence_groups": no_others, "on_delete": "retract"}, {2, 3}),
+        ({"sequence_groups": no_others}, {2, 3}),
     ]
     spark.sql(
         "select * from values (1, 1, 1, 1, '-D'), (1, 2, 1, 1, '-U'), (2, 1, 1, 7, '+I'), "
@@ -426,7 +425,15 @@ PROBLEMS = [
     ({"aggregates": {"at": "sum"}, "sequence": ["at"]}, "keeps its highest value"),
     ({"aggregates": {"v": {"function": "sum", "net": True}}}, "net is for max, min, collect"),
     ({"on_delete": "remove_row", "sequence": ["at"]}, "needs fold.row_kind"),
+    (
+        {"aggregates": {"at": "sum"}, "row_kind": "v", "on_delete": "remove_row"},
+        "on_delete: remove_row needs fold.sequence or tie_break",
+    ),
     ({"sequence": ["at"], "tombstone_days": 3}, "need each other"),
+    (
+        {"sequence": "at", "row_kind": "v", "tombstone_days": 3, "tombstone_time": "at"},
+        "fold.tombstone_time: at is int, must be date or timestamp",
+    ),
     ({"sequence_groups": {"other": {"sequence": ["at"], "columns": ["v"]}}}, "take another"),
     ({"sequence_groups": {"g": {"sequence": ["at"], "columns": ["at"]}}}, "is in it twice"),
     ({"sequence_groups": ["g"]}, "must map names to"),

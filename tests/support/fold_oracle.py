@@ -24,10 +24,12 @@ def folded(events: list[Event], fold: dict[str, Any], columns: list[str]) -> Eve
     kind = fold.get("row_kind")
     groups = dict(fold.get("sequence_groups", {}))
     ruled = {n for one in groups.values() for n in [*one["sequence"], *one["columns"]]}
+    ordered = fold.get("sequence") or fold.get("tie_break")
+    by_default = ("remove_row" if ordered else "retract") if kind else "ignore"
     groups["other"] = {
         "sequence": fold.get("sequence", []),
         "columns": [n for n in columns if n not in ruled],
-        "on_delete": fold.get("on_delete") or ("remove_row" if kind else "ignore"),
+        "on_delete": fold.get("on_delete") or by_default,
     }
     ignoring = all(
         one.get("on_delete", "retract") == "ignore"

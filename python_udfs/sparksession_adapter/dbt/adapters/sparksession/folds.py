@@ -43,6 +43,7 @@ NETTED = ("max", "min", "collect")  # where they keep the net count of each valu
 ORDERED = ("first_value", "last_value", "last_non_null_value", "listagg")
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 UNORDERED = ("map<", "variant")
+TIMES = ("date", "timestamp", "timestamp_ntz")
 # of how the runs lie, whatever they hold
 RUN_SETTINGS = {
     "buckets": 4,
@@ -385,7 +386,10 @@ class Fold(RunLayout):
         if not key:
             problems.append(f"unique_key must name the key's columns, got {unique_key!r}")
         row_kind = setting["row_kind"]
-        on_delete = setting["on_delete"] or ("remove_row" if row_kind else "ignore")
+        ordered = setting["sequence"] or setting["tie_break"]
+        # without an order no change is the newest, so none says that the row is gone
+        by_default = ("remove_row" if ordered else "retract") if row_kind else "ignore"
+        on_delete = setting["on_delete"] or by_default
         others = _group(OTHERS, setting | {"on_delete": on_delete}, (), "fold", problems)
         declared = setting["sequence_groups"]
         if not isinstance(declared, Mapping):
@@ -501,6 +505,11 @@ class Fold(RunLayout):
                         "on_delete: remove_row needs fold.row_kind, the column of +I, -U, +U and -D"
                     )
                     break
+        elif self.others.on_delete == "remove_row" and not self.others.order:
+            problems.append(
+                "fold.on_delete: remove_row needs fold.sequence or tie_break, which tell whether a "
+                "delete is the newest change; say retract or ignore"
+            )
         if self.tombstone_days is not None and not self._removing():
             problems.append("fold.tombstone_days needs on_delete: remove_row somewhere")
         return problems
@@ -569,6 +578,10 @@ class Fold(RunLayout):
             problems.append(
                 f"fold.tombstone_time: {time} must be a column of a group with "
                 "on_delete: remove_row"
+            )
+        if time in types and types[time] not in TIMES:
+            problems.append(
+                f"fold.tombstone_time: {time} is {types[time]}, must be {' or '.join(TIMES)}"
             )
         for name, kind in types.items():
             problems += self._type_problems(name, kind, aggregates.get(name))

@@ -15,14 +15,13 @@ from decimal import Decimal
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.folds import WHOLE_NUMBERS, quoted
+from dbt.adapters.sparksession.folds import TIMES, WHOLE_NUMBERS, quoted
 
 RANGE_COUNT = 64  # of one column at most: the gaps between them are the widest ones
 WRITING = ("run", "build", "retry")  # commands
 BROADCAST_BYTES = 10 << 20  # Spark's own threshold
 NESTED_BYTES = 100  # of a text, taken to be in a row
 PARTS = 512  # into which a column's values are cut to find the gaps
-TIMES = ("date", "timestamp", "timestamp_ntz")
 DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 NUMBER = "decimal(38, 10)"  # holds the values of all these types as numbers
 DIGITS, SCALE = 28, 10
