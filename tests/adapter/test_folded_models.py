@@ -344,21 +344,49 @@ def test_changed_columns_are_taken_as_on_schema_change_says(
 
 
 def test_a_changed_fold_asks_for_a_full_refresh(make_project):
-    files = {"models/sources.yml": FILES["models/sources.yml"]}
-    files["models/latest.sql"] = FILES["models/latest.sql"]
-    project = make_project(files)
+    names = ("sources.yml", "latest.sql", "changes.sql")
+    project = make_project({f"models/{one}": FILES[f"models/{one}"] for one in names})
     events = Events(project, random.Random(9))
-    events.more(10)
+    events.more(20)
     project.run("run")
-    events.more(3)
+    events.more(20)
+    project.run("run")
     changed = FILES["models/latest.sql"].replace(
-        "'sequence': ['position']", "'sequence': ['total']"
+        "'sequence': ['position']", "'sequence': ['total', 'position']"
     )
     project.write({"models/latest.sql": changed})
     outcome = project.run("run", expect_ok=False)
     assert "group other was" in outcome.results["latest"].message
     assert "--full-refresh" in outcome.results["latest"].message
-    project.run("run", "--full-refresh")
+    project.run("run", "--full-refresh", "-s", "latest")
+    project.run("run", "-s", "changes")  # the old rows can't be told from what is declared now
+    assert_changes_come_to_the_rows(project)
+
+
+def test_another_choice_of_rows_reaches_who_follows_them(make_project):
+    """Without a full refresh and without a new row."""
+    read_by_pin = """
+        {{ config(materialized='incremental', incremental_strategy='replace_all') }}
+        select id from {{ pinned(ref('latest')) }}
+    """
+    names = ("sources.yml", "latest.sql", "changes.sql")
+    files = {f"models/{one}": FILES[f"models/{one}"] for one in names}
+    project = make_project(files | {"models/read_by_pin.sql": read_by_pin})
+    events = Events(project, random.Random(13))
+    events.more(60)
+    project.run("run")
+    counts = [len(rows_of(project, "latest"))]
+    for condition in ("id > 3", "id > 8", None):
+        if condition:
+            fold = LATEST | SMALL_TIERS | {"keep_when": condition}
+            changed = FILES["models/latest.sql"].replace(str(LATEST | SMALL_TIERS), str(fold))
+            project.write({"models/latest.sql": changed})
+        outcome = project.run("run")
+        counts.append(len(rows_of(project, "latest")))
+        assert_changes_come_to_the_rows(project)
+        assert len(rows_of(project, "read_by_pin")) == counts[-1]
+    assert counts[0] > counts[1] > counts[2] == counts[3] > 0
+    assert outcome.results["latest"].message.startswith("nothing new")
 
 
 WRONG = """

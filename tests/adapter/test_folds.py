@@ -9,7 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.folded import reading_of
 from dbt.adapters.sparksession.folds import Fold, FoldConfigError
+from dbt.adapters.sparksession.zippers import Zipper
 from pyspark.sql import SparkSession
 
 from tests.deserialize.conftest import spark
@@ -412,6 +414,31 @@ def test_what_stored_state_depends_on_is_compared():
     other = Fold.read("m", "id", config | {"aggregates": {"v": "min"}, "buckets": 8})
     told = other.bound(types).changed_since(fold.signature())
     assert [one.split(" was ")[0] for one in told] == ["column v", "partition_by"]
+    zipper = Zipper.read("m", "id", {"sequence": "at"}).bound(types)
+    assert fold.changed_since(zipper.signature()) == ["it was a zipper, is a fold"]
+    assert zipper.changed_since(fold.signature())
+
+
+def test_what_readers_see_of_stored_state_is_compared():
+    listing = {"function": "listagg"}
+    config = {"sequence": "at", "aggregates": {"v": listing, "n": "sum"}, "keep_when": "n > 0"}
+    derived = {"by": "id", "key": "id", "sql": "select id from folded_rows"}
+    said = [
+        reading_of(Fold.read("m", "id", config | more))
+        for more in (
+            {"tier_runs": 3, "buckets": 8},  # of how it lies
+            {"keep_when": "n > 1"},
+            {"derived": derived},
+            {"derived": derived | {"sql": "select id, n from folded_rows"}},
+            {"aggregates": config["aggregates"] | {"v": listing | {"delimiter": ";"}}},
+        )
+    ]
+    said += [
+        reading_of(Zipper.read("m", "id", {"sequence": "at", "tracked": tracked}))
+        for tracked in ("v", "n", None)
+    ]
+    assert said[0] == reading_of(Fold.read("m", "id", config))
+    assert len(set(said)) == len(said)
 
 
 PROBLEMS = [

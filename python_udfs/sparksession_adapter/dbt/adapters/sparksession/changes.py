@@ -232,7 +232,10 @@ class ChangeReads(metaclass=AdapterMeta):
             return relation
         history = self._input_history(read.table)
         first = None if inputs.anew or not incremental else read.recorded
-        if first is not None and first not in history.snapshots:
+        if first is not None and (
+            first not in history.snapshots
+            or (kind == FOLDED and self._declared_otherwise(node, history, first, read.pinned))
+        ):
             inputs.reads_whole, inputs.retold, first = True, True, None
         inputs.asks_ranges = writes
         return self._changes(inputs, relation, node, history, first, read.pinned, by)

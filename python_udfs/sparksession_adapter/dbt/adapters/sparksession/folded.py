@@ -5,7 +5,9 @@ Folds and zippers alike: what tells them apart is what their rows say, not how t
 
 from __future__ import annotations
 
+import hashlib
 import json
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +27,7 @@ LEVEL_PROPERTY = "fold.level"  # of the run that it added
 OTHER_RUNS_PROPERTY = "fold.other_runs"  # [level, rows] of those that lie beside it
 COLUMNS_PROPERTY = "fold.columns"  # [name, type] of the rows that readers see
 SIGNATURE_PROPERTY = "fold.signature"
+READING_PROPERTY = "fold.reading"  # a hash of what is declared of the rows that readers see
 COMPACTED_PROPERTY = "fold.compacted"  # it merged runs: nothing that a reader sees has changed
 # the fold of a table that is bucketed by its key needs no shuffle, where these are on
 GROUPED_READS = {
@@ -56,6 +59,11 @@ def runs_in(history: History) -> list[list[int]]:
 def columns_in(history: History) -> list[list[str]]:
     """[name, type] of the rows that readers of a table of runs see."""
     return json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
+
+
+def reading_of(fold: Fold | Zipper) -> str:
+    """A short hash of what a model declares of the rows that readers see."""
+    return hashlib.sha256(json.dumps(fold.reading).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -187,16 +195,19 @@ class FoldedTables(metaclass=AdapterMeta):
         if rows is None:
             rows = sum(read.rows or 0 for read in inputs.reads.values())
         level = fold.level_of(rows)
-        self._announce(fold, level, [] if anew else runs_in(history))
+        self._announce(model, fold, level, [] if anew else runs_in(history))
         return level
 
-    def _announce(self, fold: Fold | Zipper, level: int, other_runs: list[list[int]]) -> None:
+    def _announce(
+        self, model: dict, fold: Fold | Zipper, level: int, other_runs: list[list[int]]
+    ) -> None:
         columns = [[name, kind] for name, kind in fold.types.items()]
         for key, value in {
             LEVEL_PROPERTY: str(level),
             OTHER_RUNS_PROPERTY: json.dumps(other_runs, separators=(",", ":")),
             COLUMNS_PROPERTY: json.dumps(columns, separators=(",", ":")),
             SIGNATURE_PROPERTY: fold.signature(),
+            READING_PROPERTY: reading_of(self.declared_fold(model)),
         }.items():
             self.set_snapshot_property(key, value)
 
@@ -245,7 +256,7 @@ class FoldedTables(metaclass=AdapterMeta):
         runs = runs_in(self._runs_history(model))
         if level is None:
             level = min([0, *(one for one, _ in runs)]) - 1
-        self._announce(fold, level, runs)
+        self._announce(model, fold, level, runs)
         return level
 
     @available
@@ -272,7 +283,7 @@ class FoldedTables(metaclass=AdapterMeta):
             return None
         others = [one for one in runs if one[0] > level]
         into = fold.level_of(sum(rows for one, rows in runs if one <= level))
-        self._announce(fold, into, others)
+        self._announce(model, fold, into, others)
         self.set_snapshot_property(COMPACTED_PROPERTY, "true")
         return {"fold": fold, "level": level, "into": into, "whole": not others}
 
@@ -304,6 +315,29 @@ class FoldedTables(metaclass=AdapterMeta):
     def check_reading(self, fold: Fold | Zipper, state: Any) -> None:
         """Let Spark say now, before a run is written, what would keep it from being read."""
         self._session().sql(fold.folded(state.render(), run_count=2))
+
+    @available
+    def is_declared_otherwise(self, model: dict) -> bool:
+        """Whether the model is declared otherwise than at its last commit: what is stored doesn't
+        fit, which its next batch refuses, or readers see other rows of it, which a commit has to
+        say, or who follows the model would never learn."""
+        history = self._runs_history(model)
+        reading, stored = (history.recorded(one) for one in (READING_PROPERTY, SIGNATURE_PROPERTY))
+        if reading not in (None, reading_of(self.declared_fold(model))):
+            return True
+        fold = self._stored_fold(model, history)
+        return stored is not None and bool(fold.changed_since(stored))
+
+    def _declared_otherwise(self, node: dict, history: History, first: int, last: int) -> bool:
+        """Whether a folded model was declared otherwise at its commit `first` than at `last`, so
+        that what is stored at the first one can't be read as it was any more."""
+
+        def differs(key: str, differences: Any) -> bool:
+            old, new = (history.at(one).recorded(key) for one in (first, last))
+            return old is not None and new is not None and bool(differences(old, new))
+
+        differences = self.declared_fold(node).differences
+        return differs(READING_PROPERTY, operator.ne) or differs(SIGNATURE_PROPERTY, differences)
 
     @available
     def reads_otherwise(self, view: Any, sql: str) -> bool:

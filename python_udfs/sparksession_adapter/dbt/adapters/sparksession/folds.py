@@ -209,6 +209,28 @@ class RunLayout:
         return self.key
 
     @property
+    def reading(self) -> dict[str, Any]:
+        """What is declared of the rows that a reader sees, whatever the state rows hold."""
+        raise NotImplementedError
+
+    def signature(self) -> str:
+        """What the stored state rows depend on, as JSON."""
+        raise NotImplementedError
+
+    @staticmethod
+    def differences(old: str, new: str) -> list[str]:
+        """How what `new` says differs from what stored state rows were made by, as texts.
+
+        Args:
+            old, new: see signature.
+        """
+        raise NotImplementedError
+
+    def changed_since(self, signature: str) -> list[str]:
+        """How the fold differs from that which stored state rows were made by; see differences."""
+        return self.differences(signature, self.signature())
+
+    @property
     def partitions(self) -> str:
         """Partitioning of the table of runs, as SQL."""
         return ", ".join([LEVEL, *(one.partition for one in self.partition_by)])
@@ -360,6 +382,20 @@ class Fold(RunLayout):
     def reader_key(self) -> tuple[str, ...]:
         """Columns that tell the rows that a reader sees apart."""
         return self.derived.key if self.derived else self.key
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What is declared of the rows that a reader sees, whatever the state rows hold."""
+        derived = self.derived
+        return {
+            "keep_when": self.keep_when,
+            "derived": derived and [derived.by, derived.key, derived.sql],
+            "delimiters": {
+                name: one.delimiter
+                for name, one in self.aggregates.items()
+                if one.function == "listagg"
+            },
+        }
 
     @property
     def all_groups(self) -> tuple[Group, ...]:
@@ -926,7 +962,7 @@ class Fold(RunLayout):
         return f"{quoted(name)} is null"
 
     def signature(self) -> str:
-        """What the stored state rows depend on, as JSON; see `changed_since`."""
+        """What the stored state rows depend on, as JSON."""
         groups = {
             one.name: [one.sequence, one.tie_break, one.on_delete if self.row_kind else None]
             for one in self.all_groups
@@ -944,21 +980,28 @@ class Fold(RunLayout):
         }
         return json.dumps(whole, separators=(",", ":"))
 
-    def changed_since(self, signature: str) -> list[str]:
-        """How the fold differs from that which stored state rows were made by, as texts; new and
-        dropped columns and groups are no difference."""
-        old, new = json.loads(signature), json.loads(self.signature())
+    @staticmethod
+    def differences(old: str, new: str) -> list[str]:
+        """How what `new` says differs from what stored state rows were made by, as texts; new and
+        dropped columns and groups are no difference.
+
+        Args:
+            old, new: see signature.
+        """
+        was, now = json.loads(old), json.loads(new)
+        if "groups" not in was:
+            return ["it was a zipper, is a fold"]
         told = [
-            f"{name} was {json.dumps(old.get(name))}, is {json.dumps(new[name])}"
+            f"{name} was {json.dumps(was.get(name))}, is {json.dumps(now[name])}"
             for name in ("unique_key", "partition_by")
-            if old.get(name) != new[name]
+            if was.get(name) != now[name]
         ]
         for part, what in (("groups", "group"), ("columns", "column")):
-            for name in old[part].keys() & new[part].keys():
-                if old[part][name] != new[part][name]:
+            for name in was[part].keys() & now[part].keys():
+                if was[part][name] != now[part][name]:
                     told.append(
-                        f"{what} {name} was {json.dumps(old[part][name])}, "
-                        f"is {json.dumps(new[part][name])}"
+                        f"{what} {name} was {json.dumps(was[part][name])}, "
+                        f"is {json.dumps(now[part][name])}"
                     )
         return sorted(told)
 

@@ -147,6 +147,11 @@ class Zipper(RunLayout):
             tier_rows=setting["tier_rows"],
         )
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What is declared of the rows that a reader sees, whatever the state rows hold."""
+        return {"tracked": self.tracked}
+
     def named_columns(self) -> set[str]:
         """Columns that come and go with the model's: those that are tracked by name."""
         return set(self.tracked or ())
@@ -348,11 +353,16 @@ class Zipper(RunLayout):
         }
         return json.dumps(whole, separators=(",", ":"))
 
-    def changed_since(self, signature: str) -> list[str]:
-        """How the zipper differs from that which stored state rows were made by, as texts."""
-        old, new = json.loads(signature), json.loads(self.signature())
+    @staticmethod
+    def differences(old: str, new: str) -> list[str]:
+        """How what `new` says differs from what stored state rows were made by, as texts.
+
+        Args:
+            old, new: see signature.
+        """
+        was, now = json.loads(old), json.loads(new)
         return [
-            f"{name} was {json.dumps(old.get(name))}, is {json.dumps(new.get(name))}"
-            for name in sorted(old.keys() | new.keys())
-            if old.get(name) != new.get(name)
+            f"{name} was {json.dumps(was.get(name))}, is {json.dumps(now.get(name))}"
+            for name in sorted(was.keys() | now.keys())
+            if was.get(name) != now.get(name)
         ]

@@ -33,7 +33,11 @@
             {{- compiled_code -}}
         {%- endcall -%}
     {%- endif -%}
-    {%- set is_unchanged = not make_anew and adapter.nothing_new(model, graph) -%}
+    {%- set is_unchanged = (
+        not make_anew
+        and adapter.nothing_new(model, graph)
+        and not adapter.is_declared_otherwise(model)
+    ) -%}
     {%- set replace_all = false -%}
     {%- if is_unchanged -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
