@@ -25,8 +25,24 @@ FILES = {
         {{ config(materialized='view') }}
         select * from {{ ref('orders') }} where status = 'paid'
     """,
+    "models/newest.sql": """
+        {{ config(
+            materialized='folded',
+            unique_key='status',
+            fold={'sequence': 'id'},
+            contract={'enforced': true},
+            persist_docs={'relation': true, 'columns': true},
+        ) }}
+        select id, status, amount from {{ new_rows(ref('orders')) }}
+    """,
     "models/models.yml": """
         models:
+          - name: newest
+            description: The newest order of each status, whatever it's called.
+            columns:
+              - {name: status, data_type: string, description: "What's come of it."}
+              - {name: id, data_type: int}
+              - {name: amount, data_type: "decimal(4,2)"}
           - name: orders
             columns:
               - name: id
@@ -131,8 +147,9 @@ def test_unit_test_fails_with_the_difference(tested):
 
 
 def test_tests_leave_nothing_behind(project, tested):
-    assert {row["tableName"] for row in project.query("show tables in dw")} == {"orders", "totals"}
-    assert {row["viewName"] for row in project.query("show views in dw")} == {"paid"}
+    tables = {row["tableName"] for row in project.query("show tables in dw")}
+    assert tables == {"orders", "totals", "newest__runs"}
+    assert {row["viewName"] for row in project.query("show views in dw")} == {"paid", "newest"}
     # a test pins its reads too: it must not pass for the model's own
     assert project.run("run", "--select", "totals").results["totals"].message == "nothing new"
 
@@ -142,7 +159,7 @@ def test_docs_know_columns_and_figures(project):
     catalog = json.loads((project.target / "catalog.json").read_text(encoding="utf-8"))
     nodes = catalog["nodes"]
     assert catalog["errors"] is None
-    assert set(nodes) == {"model.small.orders", "model.small.totals", "model.small.paid"}
+    assert set(nodes) == {f"model.small.{name}" for name in ("orders", "totals", "paid", "newest")}
     assert {name: one["type"] for name, one in nodes["model.small.orders"]["columns"].items()} == {
         "id": "int",
         "status": "string",
@@ -158,6 +175,32 @@ def test_docs_know_columns_and_figures(project):
     assert figures["model.small.orders"]["files"] >= 1
     assert figures["model.small.orders"]["bytes"] > 0
     assert figures["model.small.paid"] == {"columns": 3}
+    assert nodes["model.small.newest"]["metadata"]["type"] == "view"
+    assert nodes["model.small.newest"]["columns"].keys() == {"id", "status", "amount"}
+
+
+def described(project, name):
+    """Column -> comment of a relation, and its own as that of None."""
+    rows = project.query(f"describe table extended dw.{name}")
+    comments = {row["col_name"]: row["comment"] for row in rows[:3]}
+    own = next((row["data_type"] for row in rows if row["col_name"] == "Comment"), None)
+    return comments | {None: own}
+
+
+def test_a_folded_model_keeps_its_contract_and_its_docs(project):
+    comments = described(project, "newest")
+    assert comments["status"] == "What's come of it."
+    assert comments[None].startswith("The newest order of each status, whatever it's")
+    commits = project.query("select snapshot_id from dw.newest__runs.snapshots")
+    text = FILES["models/models.yml"]
+    project.write({"models/models.yml": text.replace("What's come of it.", "How it stands.")})
+    assert project.run("run", "-s", "newest").results["newest"].message == "nothing new"
+    assert described(project, "newest")["status"] == "How it stands."
+    project.write({"models/models.yml": text.replace("data_type: int", "data_type: bigint")})
+    outcome = project.run("run", "-s", "newest", "--full-refresh", expect_ok=False)
+    project.write({"models/models.yml": text})
+    assert "an enforced contract that failed" in outcome.results["newest"].message
+    assert project.query("select snapshot_id from dw.newest__runs.snapshots") == commits
 
 
 def test_show_is_exact(project):

@@ -108,7 +108,8 @@
     {%- endif -%}
     {%- set written = _merge_runs(runs_relation) or rebuilt or not is_unchanged -%}
     {%- set folded_sql = adapter.stored_sql(model) -%}
-    {%- if written or adapter.reads_otherwise(existing_relation, folded_sql) -%}
+    {%- set describes = config.persist_relation_docs() or config.persist_column_docs() -%}
+    {%- if written or describes or adapter.reads_otherwise(existing_relation, folded_sql) -%}
         {% do _fold_runs(target_relation, existing_relation, folded_sql) %}
     {%- endif -%}
 
@@ -144,6 +145,9 @@
         {{ create_temporary_view(state_relation, batch.state_rows) }}
     {%- endcall -%}
     {%- do adapter.check_reading(batch.fold, state_relation) -%}
+    {%- if config.get('contract').enforced -%}
+        {%- do get_assert_columns_equivalent(batch.fold.folded(state_relation.render(), 2)) -%}
+    {%- endif -%}
     {% do return(batch) %}
 {% endmacro %}
 
