@@ -479,6 +479,14 @@ WRONG = {
         "on={'k': 'k'}, expiry='3 days')",
         ["left (src.facts): time column v is string, must be a timestamp or a date."],
     ),
+    "a_map": (
+        "many_to_many_join(left={LEFT}, right=dict({RIGHT}, relation=source('src', 'maps'), "
+        "columns=['rid', 'm']), on={'k': 'k'})",
+        [
+            "right (src.maps): column m is map<string,string>, of which no two can be compared; "
+            "give its model a column of to_json(..)"
+        ],
+    ),
     "other_type": (
         "many_to_many_join(left={LEFT}, right={RIGHT}, on={'v': 'k'})",
         ["on: v of the left side is string, k of the right side int; cast one of them"],
@@ -534,7 +542,7 @@ def small_model(call: str) -> str:
 
 
 def test_what_is_wrong_is_said_before_anything_is_written(make_project):
-    tables = ", ".join(f"{{name: {one}}}" for one in ("facts", "others", "stream", "none"))
+    tables = ", ".join(f"{{name: {one}}}" for one in ("facts", "others", "stream", "maps", "none"))
     project = make_project(
         MACROS
         | {
@@ -557,6 +565,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
         "facts": "id int, k int, at timestamp, v string",
         "others": "rid int, k int, at timestamp, w string",
         "stream": "rid int, k int, at timestamp, row_kind string",
+        "maps": "rid int, k int, m map<string,string>",
     }.items():
         project.query(f"create or replace table src.{name} ({columns}) using iceberg")
     odd = r"a\'b\n{{ 1 }}"  # as SQL writes it

@@ -389,6 +389,12 @@ def _column_problems(side: Side) -> list[str]:
         for name in side.uses
         if name not in side.types
     ]
+    problems += [
+        f"{where}: column {name} is {side.types[name]}, of which no two can be compared; give its "
+        "model a column of to_json(..) to be joined instead"
+        for name in side.columns
+        if not is_ordered(side.types.get(name, ""))
+    ]
     return problems + [
         f"{where}: {what} column {name} is {side.types[name]}, must be a timestamp or a date"
         for what, name in side.times.items()
