@@ -322,6 +322,10 @@ def test_the_clean_rows_are_those_of_plain_python(in_one_go: Warehouse) -> None:
                 counts[model, told["column_name"], told["rule"], told["outcome"]] += 1
         assert got == {}
         assert in_one_go.column(f"select count(*) from dw.{model} where sign = -1")[0] > 500
+    rules, _ = _cleaning_of("dwd_trade__order_event")
+    for row in in_one_go.query("select plat_name as platform from dw.dwd_trade__order_wide"):
+        for told in clean_row(row, rules, {})["cleaning"]:
+            counts["dwd_trade__order_event", "platform", told["rule"], told["outcome"]] += 1
 
     print(f"{compared} clean rows compared, {counts.total()} outcomes of rules")
     assert compared > 20_000

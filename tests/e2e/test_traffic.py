@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -69,7 +70,12 @@ def page_views(log: Iterable[bytes]) -> tuple[list[dict[str, Any]], int, int]:
             unread += 1
             continue
         view = event | {"at": at, "received_at": received_at, "sign": 1}
-        view["platform"] = view["platform"].lower().strip()
+        trimmed = view["platform"].strip()
+        view |= {
+            "platform": trimmed.lower(),
+            "trim": trimmed != view["platform"],
+            "case": trimmed != trimmed.lower(),
+        }
         # the day that the row is filed under
         dated = at if at and EPOCH < at <= received_at + timedelta(hours=24) else received_at
         key = (dated.astimezone(ZONE).date(), event["event_id"], at)
@@ -164,6 +170,12 @@ def check(folder: Path, seed: int, sessions: int, builds: int) -> None:
             "(select count(reject_reason) from dw.dwd_traffic__page_view) as impossible"
         )
         assert asked == [{"unread": unread, "impossible": impossible}]
+        ruled = warehouse.query(
+            "select told.rule, count(*) as n from dw.dwd_traffic__page_view "
+            "lateral view explode(cleaning) as told where reject_reason is null group by 1"
+        )
+        changed = {rule: sum(one[rule] for one in views) for rule in ("trim", "case")}
+        assert Counter({one["rule"]: one["n"] for one in ruled}) == Counter(changed)
         compared += len(got) + compare_sessions(warehouse, views)
     print(f"seed {seed}: {len(landed)} events, {len(views)} views, {compared} rows compared")
     assert unread

@@ -261,6 +261,23 @@ def test_the_words_of_a_dictionary_are_tested_to_be_there_once(
     assert wanted - tests == set()
 
 
+def test_what_is_filtered_and_what_is_cleaned_is_counted(models: list[Any]) -> None:
+    parents = {node.name: set(node.depends_on.nodes) for node in models}
+    filtered = {
+        node.unique_id
+        for node in models
+        if node.config.meta.get("source", {}).get("columns_of_interest")
+    }
+    cleaned = {
+        node.unique_id
+        for node in models
+        if any("cleaning" in column.meta for column in node.columns.values())
+    }
+    assert len(filtered) > 1 and len(cleaned) > 1
+    assert parents["meta_changes_of_interest"] == filtered
+    assert parents["meta_cleaning"] == cleaned
+
+
 def test_sql_models_have_unit_tests(models: list[Any], manifest: Any) -> None:
     tested = {one.model for one in manifest.unit_tests.values()}
     counted = [one for one in models if layer(one) in ("dwd", "dws") and one.language == "sql"]

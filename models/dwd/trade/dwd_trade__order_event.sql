@@ -12,7 +12,7 @@ order_changes as (
     select
         order_id,
         user_id,
-        lower(trim(plat_name)) as platform,
+        plat_name as platform,
         product_type,
         start_city_name,
         customer_kind,
@@ -24,9 +24,10 @@ order_changes as (
     from {{ new_changes(ref('dwd_trade__order_customer')) }}
 ),
 
-order_event as (
+cleaned as (
     {{
-        event_rows(
+        cleaned(
+            model,
             from_cte='order_changes',
             columns=[
                 'order_id',
@@ -39,6 +40,27 @@ order_event as (
                 'create_time',
                 'order_event_time',
                 'row_kind',
+                'sign',
+            ],
+        )
+    }}
+),
+
+order_event as (
+    {{
+        event_rows(
+            from_cte='cleaned',
+            columns=[
+                'order_id',
+                'user_id',
+                'platform',
+                'product_type',
+                'customer_kind',
+                'amount',
+                'create_time',
+                'order_event_time',
+                'row_kind',
+                'cleaning',
             ],
             time='create_time',
             known_at='order_event_time',

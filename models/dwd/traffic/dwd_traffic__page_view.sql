@@ -48,7 +48,7 @@ page_views as (
         viewed_at,
         visitor_id,
         user_id,
-        lower(trim(platform)) as platform,
+        platform,
         page,
         product_id,
         referrer,
@@ -62,9 +62,10 @@ page_views as (
     where copy_number = 1
 ),
 
-judged as (
+cleaned as (
     {{
-        event_rows(
+        cleaned(
+            model,
             from_cte='page_views',
             columns=[
                 'event_id',
@@ -79,6 +80,31 @@ judged as (
                 'topic',
                 'partition_number',
                 'message_offset',
+                'cut_date',
+                'sign',
+            ],
+        )
+    }}
+),
+
+judged as (
+    {{
+        event_rows(
+            from_cte='cleaned',
+            columns=[
+                'event_id',
+                'viewed_at',
+                'visitor_id',
+                'user_id',
+                'platform',
+                'page',
+                'product_id',
+                'referrer',
+                'received_at',
+                'topic',
+                'partition_number',
+                'message_offset',
+                'cleaning',
             ],
             time='viewed_at',
             known_at='received_at',
@@ -101,6 +127,7 @@ page_view as (
         topic,
         partition_number,
         message_offset,
+        cleaning,
         sign,
         reject_reason,
         cut_date
