@@ -250,7 +250,12 @@ def test_an_old_version_is_read_as_it_was_while_models_change(
 def test_what_no_version_names_expires_and_all_else_stays(
     make: Callable[..., DbtProject],
 ) -> None:
-    project = make()
+    g = "{{ config(materialized='view') }} select id from {{ ref('f') }}"
+    h = """
+        {{ config(materialized='incremental') }}
+        select id, row_kind, sign from {{ new_changes(ref('f')) }}
+    """
+    project = make(f=F, g=g, h=h)
     for end in range(3, 8):
         project.run("build")
         land(project, end, end + 1)
@@ -271,6 +276,22 @@ def test_what_no_version_names_expires_and_all_else_stays(
     assert ids(project, "published.d") == list(range(8))
     assert "Published" not in project.run("build").log
     assert ids(project, "dw.d") == list(range(8))
+
+    command = ("run-operation", "compact", "--args", "{select: f, merge_runs: true}")
+    told = project.run(*command).log
+    assert "dw.f__runs: 6 runs became 1" in told
+    assert "Published as version 8: the same rows." in told
+    newest = "select texts['{}'] from dw.meta_version order by version desc limit 1"
+    for name in ("f", "g"):
+        assert ids(project, f"published.{name}") == ids(project, f"dw.{name}") == list(range(8))
+        assert "group by" not in project.column(newest.format(f"dw.{name}"))[0]
+    assert "group by" not in project.query("show create table dw.f")[0]["createtab_stmt"]
+    # h takes note of the commit, and is told nothing
+    assert "version 9: 1 tables and views say something new" in project.run("build").log
+    assert ids(project, "dw.h") == list(range(8))
+    assert "There was nothing to compact." in project.run(*command).log
+    project.write({"models/f.sql": F.replace("'name'}", "'name', 'keep_when': 'id > 1'}")})
+    assert "f__runs keeps its runs: its model is declared otherwise" in project.run(*command).log
 
 
 def test_files_of_no_snapshot_are_deleted(project: DbtProject) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.connections import literal
-from dbt.adapters.sparksession.folds import Fold, FoldConfigError, quoted
+from dbt.adapters.sparksession.folds import LEVEL, Fold, FoldConfigError, quoted
 from dbt.adapters.sparksession.snapshots import History
 from dbt.adapters.sparksession.zippers import Zipper
 from dbt_common.clients.jinja import get_template, render_template
@@ -286,6 +286,21 @@ class FoldedTables(metaclass=AdapterMeta):
         self._announce(model, fold, into, others)
         self.set_snapshot_property(COMPACTED_PROPERTY, "true")
         return {"fold": fold, "level": level, "into": into, "whole": not others}
+
+    @available
+    def merge_statement(self, merge: Mapping[str, Any], runs: Any) -> str:
+        """SQL that makes one run of those that announce_compaction names.
+
+        Args:
+            runs: the table of runs.
+        """
+        fold, level, table = merge["fold"], merge["level"], runs.render()
+        columns = [one for one in self.get_columns_in_relation(runs) if one.name != LEVEL]
+        merged = fold.merged(table, level, merge["whole"])
+        return (
+            f"insert into {table} replace where {LEVEL} <= {level}\n"
+            f"{fold.written(f'({merged}) as fold__merged', merge['into'], columns)}"
+        )
 
     @available
     def group_reads(self) -> None:

@@ -24,7 +24,8 @@ from dbt.adapters.sparksession.folded import (
 from dbt.adapters.sparksession.iceberg import is_remote
 from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
 from dbt.adapters.sparksession.lease import Holder, utc_now
-from dbt.adapters.sparksession.snapshots import History
+from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, History
 from dbt.adapters.sparksession.versions import (
     CANDIDATE,
     Version,
@@ -489,32 +490,66 @@ class Maintenance(metaclass=AdapterMeta):
         return [f"{len(kept)} versions are kept; {gone} snapshots were let go."]
 
     @available
-    def compact(self, select: str | None, context: dict) -> list[str]:
+    def compact(self, select: str | None, merge_runs: bool, context: dict) -> list[str]:
         """Make few files of many small ones, and publish the tables as they lie then.
 
         Args:
             select: one table's name; None: all.
+            merge_runs: whether all runs of a folded model become one before.
         """
         lines: list[str] = []
         nodes = context["graph"]["nodes"].values()
         stored = {stored_table_of(one): one for one in nodes if one["resource_type"] != "test"}
         with self._writing():
             moved: dict[str, tuple[int, int]] = {}
+            readings: dict[str, str] = {}
             for table in self._tables():
                 names = {table, table.rpartition(".")[2], table.removesuffix(RUNS_SUFFIX)}
                 names |= {one.rpartition(".")[2] for one in names}
-                before = self.history(table).head
-                if (select is not None and select not in names) or before is None:
+                before = self.history(table)
+                if (select is not None and select not in names) or before.head is None:
                     continue
-                made = self._compacted(table, stored.get(table))
-                after = self.history(table).head
-                if made and after != before:
-                    moved[table] = before, after
+                node, merged = stored.get(table), ""
+                if merge_runs and node is not None and table.endswith(RUNS_SUFFIX):
+                    self.inputs.forget(node["unique_id"])
+                    if self.is_declared_otherwise(node):
+                        lines.append(
+                            f"{table} keeps its runs: its model is declared otherwise by now; run "
+                            "it first."
+                        )
+                    else:
+                        merged = self._merged(table, node)
+                made = ", ".join(filter(None, [merged, self._compacted(table, node)]))
+                after = self.history(table)
+                if made and after.head != before.head:
+                    moved[table] = before.head, after.head
                     lines.append(f"{table}: {made}")
+                if merged:
+                    old, new = (
+                        self._folded_sql(node, one, f"{table} version as of {one.head}")
+                        for one in (before, after)
+                    )
+                    readings[old] = new
             newest = self.version()
             if newest is not None and moved:
-                lines += self._publish_moved(newest, moved)
+                lines += self._publish_moved(newest, moved, readings)
         return lines or ["There was nothing to compact."]
+
+    def _merged(self, table: str, node: Mapping[str, Any]) -> str:
+        """Make one run of all that a folded model has; what was done."""
+        own, model = own_session(self.config.credentials), node["unique_id"]
+        merge = self.announce_compaction(node, everything=True)
+        if merge is None:
+            return ""
+        count = self.run_count(node)
+        self.set_snapshot_property("dbt.run", get_invocation_id())
+        self.set_snapshot_property(MODEL_PROPERTY, model)
+        self.group_reads()
+        own.session.sql(self.merge_statement(merge, self._relation_of(table)))
+        own.reset()
+        self.inputs.forget(model)
+        self._write_live_view(node, self.stored_sql(node))
+        return f"{count} runs became 1"
 
     def _compacted(self, table: str, node: Mapping[str, Any] | None) -> str:
         session, system = self._session(), f"{self.config.credentials.catalog}.system"
@@ -542,8 +577,18 @@ class Maintenance(metaclass=AdapterMeta):
             told.append(f"{manifests} manifests were rewritten")
         return ", ".join(told)
 
-    def _publish_moved(self, newest: Version, moved: Mapping[str, tuple[int, int]]) -> list[str]:
-        """Publish the newest version's rows as they lie after a compaction."""
+    def _publish_moved(
+        self,
+        newest: Version,
+        moved: Mapping[str, tuple[int, int]],
+        readings: Mapping[str, str],
+    ) -> list[str]:
+        """Publish the newest version's rows as they lie after a compaction.
+
+        Args:
+            moved: table -> its snapshots before and after.
+            readings: text of how a folded model was read -> how it is now.
+        """
         texts, snapshots = dict(newest.texts), dict(newest.snapshots)
         inputs = {table: dict(read) for table, read in newest.inputs.items()}
         for table, (before, after) in moved.items():
@@ -554,6 +599,8 @@ class Maintenance(metaclass=AdapterMeta):
                 if read.get(table) == before:
                     read[table] = after
             for name, text in texts.items():
+                for old, new in readings.items():
+                    text = text.replace(old, new)
                 texts[name] = text.replace(
                     f"{table} version as of {before}", f"{table} version as of {after}"
                 )

@@ -182,13 +182,7 @@
     {%- endif -%}
     {% do adapter.group_reads() %}
     {%- call statement('merge_runs') -%}
-        insert into {{ runs_relation }} replace where run_level <= {{ merge.level }}
-        {{ merge.fold.written(
-            '(' ~ merge.fold.merged(runs_relation.render(), merge.level, merge.whole)
-            ~ ') as fold__merged',
-            merge.into,
-            _columns_of_runs(runs_relation),
-        ) }}
+        {{ adapter.merge_statement(merge, runs_relation) }}
     {%- endcall -%}
     {% do adapter.has_committed(model) %}
     {% do return(true) %}
