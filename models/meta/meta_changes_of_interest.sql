@@ -1,20 +1,17 @@
 {%- set tables = [
-    ('ods_app__user_profile', ref('ods_app__user_profile'), ['status']),
-    (
-        'ods_shop__order_info',
-        ref('ods_shop__order_info'),
-        ['user_id', 'biz_status', 'amount'],
-    ),
+    ('ods_app__user_profile', ref('ods_app__user_profile')),
+    ('ods_shop__coupon', ref('ods_shop__coupon')),
+    ('ods_shop__order_info', ref('ods_shop__order_info')),
 ] -%}
 
 with
 
 updates as (
-    {% for name, table, columns in tables -%}
+    {% for name, table in tables -%}
         select
             '{{ name }}' as table_name,
             cut_date,
-            {{ is_of_interest(columns) }} as is_of_interest
+            {{ is_of_interest(name) }} as is_of_interest
         from {{ table }}
         where
             op_type = 'update'

@@ -11,6 +11,7 @@ REQUIRED = ("database", "table", "primary_key", "columns")
 OPTIONAL = (
     "cut_column",
     "columns_of_interest",
+    "required_columns",
     "aliases",
     "schema_version",
     "topic",
@@ -56,6 +57,7 @@ class TableSource:
             apart by their position only.
         cut_column: column whose date is the cut_date of inserts and updates; None: binlog time.
         columns_of_interest: columns that downstream counts by.
+        required_columns: others that a row image must have.
         aliases: name -> names that the column had or will have in the log.
         schema_version: number of the declaration; stands in every row.
         topics: names of the topics, shell patterns among them, that the table's changes come by;
@@ -70,6 +72,7 @@ class TableSource:
     primary_key: tuple[str, ...]
     cut_column: str | None
     columns_of_interest: tuple[str, ...]
+    required_columns: tuple[str, ...]
     aliases: dict[str, tuple[str, ...]]
     schema_version: int
     topics: tuple[str, ...]
@@ -87,7 +90,7 @@ class TableSource:
     @property
     def watched(self) -> tuple[str, ...]:
         """Columns that a row image must hold: without one of them a count could go wrong."""
-        names = [*self.primary_key, *self.columns_of_interest]
+        names = [*self.primary_key, *self.columns_of_interest, *self.required_columns]
         if self.cut_column:
             names.append(self.cut_column)
         return tuple(dict.fromkeys(names))
@@ -142,7 +145,7 @@ def table_source(model: str, meta: Any) -> TableSource:
         except ValueError as exc:
             problems.append(f"column `{name}`: {exc}")
     lists = {}
-    for name in ("primary_key", "columns_of_interest", "topic"):
+    for name in ("primary_key", "columns_of_interest", "required_columns", "topic"):
         value = meta.get(name) or []
         lists[name] = tuple([value] if isinstance(value, str) else value)
         problems += [
@@ -180,6 +183,7 @@ def table_source(model: str, meta: Any) -> TableSource:
         primary_key=lists["primary_key"],
         cut_column=cut,
         columns_of_interest=lists["columns_of_interest"],
+        required_columns=lists["required_columns"],
         aliases=aliases,
         schema_version=version,
         topics=lists["topic"],

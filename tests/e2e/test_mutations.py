@@ -130,6 +130,20 @@ SQL_FAULTS = (
         "else array({{ there }})",
         LATEST,
     ),
+    Fault(
+        "a change of nothing of interest is counted",
+        f"models/dws/trade/{DAYS}.sql",
+        "where {{ is_of_interest('ods_shop__order_info', count=user_status()) }}",
+        "where true",
+        DAYS,
+    ),
+    Fault(
+        "a change of nothing of interest of a coupon is counted",
+        "models/dws/trade/dws_trade__user_coupon_1d.sql",
+        "where {{ is_of_interest('ods_shop__coupon', count=user_coupon()) }}",
+        "where true",
+        "dws_trade__user_coupon_1d",
+    ),
     Fault("rows are counted, not signs", CUT, "cast(sum(sign) as", "cast(count(sign) as", DAYS),
     Fault("amounts have no sign", CUT, "sum(' ~ signed", "sum(' ~ column", DAYS),
     Fault(

@@ -261,6 +261,30 @@ def test_the_coupon_totals_are_those_of_the_coupons_that_are_there(in_one_go: Wa
     }
 
 
+def test_changes_of_nothing_that_is_counted_are_those_of_equal_images(
+    in_one_go: Warehouse,
+) -> None:
+    """By the images before and after, not by what the log says has changed."""
+    for table, columns in {
+        "order_info": ("user_id", "biz_status", "amount"),
+        "coupon": ("user_id", "state", "amount"),
+    }.items():
+        model = f"ods_shop__{table}"
+        assert latest.declaration(table)["columns_of_interest"] == list(columns)
+        equal = " and ".join(f"before.{name} <=> {name}" for name in columns)
+        (wanted,) = in_one_go.query(
+            f"select count(*) as updates, count_if({equal}) as filtered from dw.{model} "
+            "where op_type = 'update' and reject_reason is null"
+        )
+        (got,) = in_one_go.query(
+            "select sum(update_count) as updates, sum(filtered_count) as filtered "
+            f"from dw.meta_changes_of_interest where table_name = '{model}'"
+        )
+        assert got == wanted
+        print(f"{model}: {got['filtered']} of {got['updates']} updates change nothing counted")
+        assert got["filtered"] > 50
+
+
 def test_a_second_run_of_everything_adds_nothing_either(in_one_go: Warehouse) -> None:
     seeds = in_one_go.run("list", "--resource-type", "seed", "snapshot", "--output", "name").raw
     before = {table: in_one_go.snapshots(table) for table in seeds}

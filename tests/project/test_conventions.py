@@ -278,6 +278,16 @@ def test_what_is_filtered_and_what_is_cleaned_is_counted(models: list[Any]) -> N
     assert parents["meta_cleaning"] == cleaned
 
 
+def test_a_filter_that_would_leave_out_what_is_counted_is_refused(project: DbtProject) -> None:
+    for table, told in {
+        "ods_shop__coupon": "the count goes by biz_status, which the columns_of_interest of",
+        "ods_shop__order_address": "must be a typed model whose meta.source has",
+    }.items():
+        call = f"{{{{ is_of_interest('{table}', count=user_status()) }}}}"
+        done = project.run("compile", "--target", "ci", "--inline", call, expect_ok=False)
+        assert told in f"{done.exception}{done.log}"
+
+
 def test_sql_models_have_unit_tests(models: list[Any], manifest: Any) -> None:
     tested = {one.model for one in manifest.unit_tests.values()}
     counted = [one for one in models if layer(one) in ("dwd", "dws") and one.language == "sql"]

@@ -114,7 +114,7 @@ def customer_versions(from_cte: str, orders: int, days: int) -> str:
     return f"select * from {from_cte}"
 
 
-def is_of_interest(columns: Any) -> str:
+def is_of_interest(table_model: str, count: Any = None) -> str:
     """See macros/changelog/is_of_interest.sql."""
     return "metadata_changes is null"
 

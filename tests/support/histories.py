@@ -666,13 +666,14 @@ class _Workload:
 
     def _coupon(self, key: tuple[int, str]) -> Row:
         """Return a coupon's image, used for some order or for none."""
-        return {
+        row = {
             "user_id": key[0],
             "coupon_code": key[1],
             "amount": Decimal(self.random.randint(0, 10**6)).scaleb(-4),
             "used_order": self.random.choice((None, *self.key_pool[:8])),
             "update_time": _text(self.now),
         }
+        return row | {"state": "new" if row["used_order"] is None else "used"}
 
     def _touch_price(self) -> None:
         """Upsert several rows of a table without text in one statement."""

@@ -23,7 +23,10 @@ ods_shop__coupon as (
         binlog_file_number,
         binlog_position,
         row_number,
-        metadata_changes
+        metadata_table,
+        metadata_changes,
+        metadata_op_type,
+        metadata_commit_ts
     from {{ ref('ods_shop__coupon') }}
     where reject_reason is null
 ),
@@ -46,7 +49,10 @@ retracted as (
                 'binlog_file_number',
                 'binlog_position',
                 'row_number',
+                'metadata_table',
                 'metadata_changes',
+                'metadata_op_type',
+                'metadata_commit_ts',
                 'event_time',
                 'cut_date',
             ],

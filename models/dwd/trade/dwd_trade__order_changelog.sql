@@ -29,7 +29,10 @@ ods_shop__order_info as (
         binlog_file_number,
         binlog_position,
         row_number,
-        metadata_changes
+        metadata_table,
+        metadata_changes,
+        metadata_op_type,
+        metadata_commit_ts
     from {{ ref('ods_shop__order_info') }}
     where reject_reason is null
 ),
@@ -58,7 +61,10 @@ retracted as (
                 'binlog_file_number',
                 'binlog_position',
                 'row_number',
+                'metadata_table',
                 'metadata_changes',
+                'metadata_op_type',
+                'metadata_commit_ts',
                 'event_time',
                 'cut_date',
             ],

@@ -15,6 +15,7 @@ dwd_trade__coupon_changelog as (
         amount,
         sign
     from {{ changed_partitions(ref('dwd_trade__coupon_changelog'), by='cut_date') }}
+    where {{ is_of_interest('ods_shop__coupon', count=user_coupon()) }}
 ),
 
 net_changes as (

@@ -15,7 +15,7 @@ dwd_trade__order_changelog as (
         amount,
         sign
     from {{ changed_partitions(ref('dwd_trade__order_changelog'), by='cut_date') }}
-    where {{ is_of_interest(['user_id', 'biz_status', 'amount']) }}
+    where {{ is_of_interest('ods_shop__order_info', count=user_status()) }}
 ),
 
 net_changes as (

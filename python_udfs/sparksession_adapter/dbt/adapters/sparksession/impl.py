@@ -354,6 +354,16 @@ class SparkSessionAdapter(
             raise CompilationError("\n".join(problems))
 
     @available
+    def source_of(self, model_name: str) -> dict:
+        """`meta.source` of the project's model of that name, nothing of a model without it. The
+        graph of a unit test's context knows no model."""
+        manifest: Any = self.get_macro_resolver()
+        for node in manifest.nodes.values():
+            if node.name == model_name and node.resource_type == "model":
+                return node.config.meta.get("source", {})
+        return {}
+
+    @available
     def reads_whole(self, model: dict) -> bool:
         """Whether an incremental run of the model asked for new rows, and reads all rows of an
         input instead: it was rewritten since the model's last commit. Ask after new_rows(..)."""
