@@ -1,4 +1,4 @@
-{# Orders by the city that they go from and their product type, and their worth (GMV). #}
+{# Orders, and what they are worth (GMV), by their start city and product type. #}
 {% macro city_product() -%}
     {%- do return({
         'dimensions': ['start_city_name', 'product_type'],
