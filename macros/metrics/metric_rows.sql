@@ -8,9 +8,15 @@
     a second pass over the events. A value is there in 5 minutes while its rows that came are more
     than those that went; so a retraction takes exactly its own away, and sketches are made anew of
     what is left.
+
+    The model's commit says how the metric is declared: windows of another declaration don't mix
+    with these.
 #}
 {% macro metric_rows(metric, from_cte) -%}
     {%- set plan = _metric_plan(metric, from_cte) -%}
+    {%- if execute -%}
+        {%- do adapter.announce_count(model, {'metric': metric}, is_incremental()) -%}
+    {%- endif -%}
     {%- set group = ['dimension_set', 'grain', 'window_start'] + plan.dimensions -%}
     select
         dimension_set,
@@ -316,8 +322,16 @@
     {%- endif -%}
     {%- set condition = given.get('where') -%}
     {%- if kind in ('count', 'sum') -%}
-        {%- set type = 'bigint' if kind == 'count' else given.get('type', 'decimal(38, 2)') -%}
-        {%- set value = 'sign' if kind == 'count' else 'sign * ' ~ column -%}
+        {%- set type = 'bigint' if kind == 'count' else given.get('type') -%}
+        {%- if type is not string or not type -%}
+            {%- do return('measure ' ~ name ~ ' must have a type with all places of ' ~ column
+                ~ ', since what has more is rounded, got ' ~ measure) -%}
+        {%- endif -%}
+        {%- set value = 'sign' -%}
+        {%- if kind == 'sum' -%}
+            {#- times sign it would lose places where the column is a wide decimal -#}
+            {%- set value = 'if(sign > 0, ' ~ column ~ ', -' ~ column ~ ')' -%}
+        {%- endif -%}
         {%- if condition -%}
             {%- set value = 'case when ' ~ condition ~ ' then ' ~ value ~ ' end' -%}
         {%- endif -%}

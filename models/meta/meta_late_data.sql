@@ -63,7 +63,18 @@ loads as (
         cut_date,
         change_count,
         committed_at,
-        max(cut_date) over (
+        -- a day ahead of the clock is no newest one: all that came later would be late
+        max(
+            case
+                when
+                    cut_date <= cast(
+                        from_utc_timestamp(
+                            committed_at, '{{ var('business_zone') }}'
+                        ) as date
+                    )
+                    then cut_date
+            end
+        ) over (
             partition by table_name, history_number
             order by unix_micros(committed_at)
             range between unbounded preceding and 1 preceding

@@ -247,6 +247,10 @@ def check(project: DbtProject, seeds: range, builds: int) -> None:
 def test_windows_equal_the_oracle_after_every_build(project: DbtProject) -> None:
     first = random.SystemRandom().randrange(10**6)
     check(project, range(first, first + 25), builds=2)
+    # windows of two declarations don't mix
+    project.write({"macros/sales.sql": METRIC.replace("price > 50", "price > 60")})
+    said = project.run("run", vars={"business_zone": ZONE} | BOUNDS, expect_ok=False).results
+    assert "what is stored was counted otherwise" in said["windows"].message
 
 
 @pytest.mark.soak
@@ -267,6 +271,7 @@ def test_a_wrong_declaration_names_every_problem(project: DbtProject) -> None:
                         'uv': {'aggregate': 'median', 'column': 'x'},
                         'pv': {'aggregate': 'count', 'column': 'x'},
                         'visits': {'aggregate': 'hll', 'column': 'x', 'lg_k': 40},
+                        'paid': {'aggregate': 'sum', 'column': 'x'},
                     },
                     'filter': 'id > 1',
                 }, from_cte='events') }}
@@ -283,6 +288,7 @@ def test_a_wrong_declaration_names_every_problem(project: DbtProject) -> None:
         "dimension set page must be a list of columns, got page",
         "measure uv must have an aggregate of count, sum, count_distinct, hll, theta",
         "measure pv counts rows and has no column",
+        "measure paid must have a type with all places of x",
         "measure visits: lg_k must be a whole number from 4 to 21, got 40",
     ):
         assert part in said

@@ -24,6 +24,7 @@ COUPONS = ("+dws_trade__user_coupon_td",)
 NOT_PLAYED = ("app__user_profile", "shop__audit_nopk", "shop__order_address")
 NOT_PLAYED += ("shop__product_price", "shop__user_account")
 NOT_PLAYED += ("school__class_booking", "school__class_session", "traffic__page_view")
+AHEAD = "2099-05-05"
 ITS_TESTS = ("totals_reconcile_with_the_latest_rows", "days_reconcile_with_the_changelog")
 ITS_TESTS += ("--indirect-selection", "cautious", "--exclude-resource-type", "unit_test")
 CHECKS = ("dqc_trade__user_status_reconciliation", "dqc_trade__user_status_1d_reconciliation")
@@ -83,7 +84,11 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     found.land()
     found.land()  # all has come: the latest rows are what the signs add up to
     for name in NOT_PLAYED:
-        found.warehouse.query(f"create table dw.ods_{name} (empty int) using iceberg")
+        found.warehouse.query(
+            f"create table dw.ods_{name} (cut_date date) using iceberg partitioned by (cut_date)"
+        )
+    for day in ("2026-03-05", AHEAD, "2026-03-06", "2026-03-01"):
+        found.warehouse.query(f"insert into dw.ods_{NOT_PLAYED[0]} values (date '{day}')")
     found.warehouse.run("run", "--select", "meta_late_data", "meta_compensation")
     return found
 
@@ -106,6 +111,11 @@ def test_late_data_is_healed_and_what_is_behind_the_open_window_is_reported(
     )
     assert expected
     assert got == dict(expected)
+    # a day ahead of the clock makes no other one late
+    (row,) = played.warehouse.query(
+        f"select * from dw.meta_late_data where table_name = 'ods_{NOT_PLAYED[0]}'"
+    )
+    assert (row["cut_date"], row["newest_day_before"]) == (date(2026, 3, 1), date(2026, 3, 6))
     played.check()
 
 
