@@ -55,6 +55,7 @@ order_event as (
                 'user_id',
                 'platform',
                 'product_type',
+                'start_city_name',
                 'customer_kind',
                 'amount',
                 'create_time',
