@@ -508,7 +508,7 @@ class TableState:
 
         source = self.source
         moves, new_loads = _moves(source, changes), _loads(source, loads)
-        emitted = None
+        emitted, fills = None, self._fills
         if known is not None:
             good = known.where(F.col("reject_reason").isNull())
             derived = F.col("metadata_op_type").isin(*DERIVED_OPS)
@@ -520,10 +520,14 @@ class TableState:
                     keys = keys.union(_moves(source, gone).select("key")).distinct()
                 old_moves = old_moves.join(keys, "key", "left_semi")
                 emitted = emitted.join(keys, "key", "left_semi")
+                fills = {
+                    place: replace(fill, rows=fill.rows.join(keys, "key", "left_semi"))
+                    for place, fill in fills.items()
+                }
             moves = moves.unionByName(old_moves)
-            new_loads = new_loads.unionByName(_held_loads(emitted))
+            new_loads = new_loads.unionByName(_held_loads(emitted, self.events))
         moves = moves.localCheckpoint(eager=False)
-        states = _segments(source, moves, new_loads, self.events, self._fills, self.loaded)
+        states = _segments(source, moves, new_loads, self.events, fills, self.loaded)
         difference = _difference(source, _wanted(states, self.events, self.day), emitted)
         return self._rows_of(difference, changes.schema)
 
@@ -731,8 +735,11 @@ def _emitted(source: TableSource, derived: DataFrame) -> DataFrame:
     )
 
 
-def _held_loads(emitted: DataFrame) -> DataFrame:
-    """Rows that came by full loads and hold; one that another load brings again is the same."""
+def _held_loads(emitted: DataFrame, events: Sequence[TableEvent]) -> DataFrame:
+    """Rows that came by full loads and hold; one that another load brings again is the same.
+
+    What a RENAME filled the table with is held at its place and time, and is none of them.
+    """
     from pyspark.sql import functions as F
 
     came = F.struct(
@@ -741,6 +748,10 @@ def _held_loads(emitted: DataFrame) -> DataFrame:
         F.lit(-1).cast("long").alias("message_offset"),
     )
     from_load = (F.col("part") == "base") & (F.col("n") > 0)
+    for event in events:
+        if event.filled_from:
+            from_fill = (F.col("place") == _place(event.place)) & (F.col("time") == event.time)
+            from_load &= ~from_fill
     return emitted.where(from_load).select("key", "image", "time", came.alias("came"))
 
 

@@ -269,6 +269,26 @@ def corrected(line: str, rng: random.Random) -> str:
     return json.dumps(message)
 
 
+def test_changes_of_before_a_rename_may_come_behind_it(spark: SparkSession) -> None:
+    """What the RENAME filled the table with is no full load, which tells of before the log."""
+    server = Server(3, "maxwell")
+    server.run(20, table_events=False)
+    late = len(server.lines)
+    server.tables["o_new"] = []
+    for _ in range(30):
+        server.change("o_new")
+    server.swap()
+    server.run(10, table_events=False)
+    model = Model(spark, "maxwell", ["id"])
+    model.take(dict(enumerate(server.lines[late:], start=late)))
+    model.take(dict(enumerate(server.lines[:late])))
+
+    assert {row.metadata_op_type for row in model.rows} >= {"insert", "rename"}
+    assert [row for row in model.rows if row.binlog_file_number < 0] == []
+    assert model.sums() == rebuilt(model).sums()
+    assert as_texts(model.held()) == of_server(server)
+
+
 def test_nothing_is_worked_out_where_the_log_tells_only_of_rows(spark: SparkSession) -> None:
     server = Server(5, "maxwell")
     server.run(30, table_events=False)

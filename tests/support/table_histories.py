@@ -100,11 +100,14 @@ class Server:
             self.tell_ddl("DROP TABLE `shop`.`o`", [("drop", "o", None)])
             self.tell_ddl("create table o(id int)", [("create", "o", None)])
         elif kind == "swap" and self.tables["o_new"] is not None:
-            self.tables["o"], self.tables["o_new"] = self.tables["o_new"], self.tables["o"]
-            self.tell_ddl(
-                "rename table o to o_t, `o_new` to o, o_t to o_new",
-                [("rename", "o", "o_t"), ("rename", "o_new", "o"), ("rename", "o_t", "o_new")],
-            )
+            self.swap()
+
+    def swap(self) -> None:
+        self.tables["o"], self.tables["o_new"] = self.tables["o_new"], self.tables["o"]
+        self.tell_ddl(
+            "rename table o to o_t, `o_new` to o, o_t to o_new",
+            [("rename", "o", "o_t"), ("rename", "o_new", "o"), ("rename", "o_t", "o_new")],
+        )
 
     def load(self) -> list[str]:
         """The messages of a full load of shop.o as it is now; they are not part of the log."""
