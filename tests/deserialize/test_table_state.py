@@ -275,6 +275,7 @@ def test_changes_of_before_a_rename_may_come_behind_it(spark: SparkSession) -> N
     server.run(20, table_events=False)
     late = len(server.lines)
     server.tables["o_new"] = []
+    server.tell_ddl("create table o_new(id int)", [("create", "o_new", None)])
     for _ in range(30):
         server.change("o_new")
     server.swap()
