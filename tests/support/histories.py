@@ -671,6 +671,7 @@ class _Workload:
             "coupon_code": key[1],
             "amount": Decimal(self.random.randint(0, 10**6)).scaleb(-4),
             "used_order": self.random.choice((None, *self.key_pool[:8])),
+            "valid_until": None,
             "update_time": _text(self.now),
         }
         return row | {"state": "new" if row["used_order"] is None else "used"}
