@@ -113,6 +113,8 @@ class Model:
         """(cut_date, row) -> how often the changes added it less how often they took it away."""
         found: Counter = Counter()
         for row in self.rows:
+            if row.op_type == "rename" and "aren't all known" in (row.reject_reason or ""):
+                continue  # the making of the table that was renamed came later, or never
             assert row.reject_reason is None, row.reject_reason
             image = tuple(row[name] for name in COLUMNS)
             if row.op_type != "delete":
@@ -132,6 +134,8 @@ class Model:
         """Key -> row by the highest position, as latest_rows reads it."""
         newest: dict[int, tuple] = {}
         for row in self.rows:
+            if row.reject_reason is not None:
+                continue
             place = (row.binlog_file_number, row.binlog_position, row.row_number)
             steps = []
             if row.op_type == "delete" or (row.before is not None and row.before.id != row.id):
