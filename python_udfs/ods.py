@@ -35,6 +35,7 @@ from python_udfs.table_state import (
     digest,
     image_of,
     of_table,
+    positions_are_places,
 )
 
 if TYPE_CHECKING:
@@ -443,8 +444,7 @@ def rows_once(
     from pyspark.sql import functions as F
 
     # the rows of one message have one place, and are told apart when it is decoded
-    numbered = getattr(FORMATS[source.format], "POSITION_IS_PLACE", False)
-    place = IDENTITY[:-1] if numbered else IDENTITY
+    place = IDENTITY[:-1] if positions_are_places(source.format) else IDENTITY
     narrow = new.select(*COORDINATES, *IDENTITY)
     repeated = narrow.groupBy(*place).agg(F.count(F.lit(1)).alias("times")).where("times > 1")
     suspects, held = narrow.join(repeated, place, "left_semi"), None

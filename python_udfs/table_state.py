@@ -219,6 +219,11 @@ class Fill:
     gap: str | None
 
 
+def positions_are_places(format_name: str) -> bool:
+    """Whether the format's positions are places in a topic, not in a binlog."""
+    return getattr(FORMATS[format_name], "POSITION_IS_PLACE", False)
+
+
 def _lower(name: Table) -> Table:
     return name[0].lower(), name[1].lower()
 
@@ -322,6 +327,7 @@ class TableState:
         place = F.struct("binlog_file_number", "binlog_position")
         micros = F.unix_micros("event_time")
         in_partition = F.when(mine & change, F.col("binlog_file"))
+        by_topic = positions_are_places(self.source.format)
         return (
             new.where(self.scope)
             .agg(
@@ -332,17 +338,13 @@ class TableState:
                 F.min(F.when(mine & change, micros)).alias("earliest"),
                 F.max(F.when(mine & (F.col("op") == "snapshot"), micros)).alias("loaded"),
                 F.min(F.when(of_origin & change, place)).alias("origin_first"),
-                F.collect_set(in_partition if self._by_topic() else F.lit(None)).alias("files"),
+                F.collect_set(in_partition if by_topic else F.lit(None)).alias("files"),
                 F.coalesce(
                     F.bool_or(mine & F.col("op").isin("update", "delete")), F.lit(False)
                 ).alias("changed"),
             )
             .first()
         )
-
-    def _by_topic(self) -> bool:
-        """Whether the format's positions are places in a topic, not in a binlog."""
-        return getattr(FORMATS[self.source.format], "POSITION_IS_PLACE", False)
 
     def _check_order(self, found: Row, before: list[Any]) -> list[Any]:
         """The places of a table's changes, and of events, must be comparable.
@@ -362,7 +364,7 @@ class TableState:
         files, changed = sorted({*before[0], *found.files}), before[1] or found.changed
         told = f"rows by {', '.join(files)}"
         apart = bool(self.source.primary_key) and changed and len(files) > 1
-        for event in self.events if self._by_topic() else ():
+        for event in self.events if positions_are_places(self.source.format) else ():
             if set(files) - {event.binlog_file}:
                 told, apart = f"a {event.op} came by {event.binlog_file}, {told}", True
         if apart:

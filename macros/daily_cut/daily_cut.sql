@@ -103,16 +103,12 @@
             ) -%}
         {%- elif kind == 'sum' -%}
             {%- set type = measure.get('type') -%}
-            {%- if type is not string or not type -%}
-                {%- do problems.append(
-                    'measure ' ~ name ~ ' must have a type with all places of ' ~ column
-                    ~ ', since what has more is rounded, got ' ~ measure
-                ) -%}
+            {%- set problem = _sum_type_problem(name, measure) -%}
+            {%- if problem -%}
+                {%- do problems.append(problem) -%}
             {%- endif -%}
-            {#- times sign it would lose places where the column is a wide decimal -#}
-            {%- set signed = 'if(sign > 0, ' ~ column ~ ', -' ~ column ~ ')' -%}
             {%- do cut.sums.update({name: {
-                'daily': 'cast(coalesce(sum(' ~ signed ~ '), 0) as ' ~ type ~ ')',
+                'daily': 'cast(coalesce(sum(' ~ signed(column) ~ '), 0) as ' ~ type ~ ')',
                 'rolled': 'cast(sum(' ~ name ~ ') as ' ~ type ~ ')',
                 'type': type,
             }}) -%}

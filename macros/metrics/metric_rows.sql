@@ -322,16 +322,12 @@
     {%- endif -%}
     {%- set condition = given.get('where') -%}
     {%- if kind in ('count', 'sum') -%}
-        {%- set type = 'bigint' if kind == 'count' else given.get('type') -%}
-        {%- if type is not string or not type -%}
-            {%- do return('measure ' ~ name ~ ' must have a type with all places of ' ~ column
-                ~ ', since what has more is rounded, got ' ~ measure) -%}
+        {%- set problem = _sum_type_problem(name, measure) if kind == 'sum' -%}
+        {%- if problem -%}
+            {%- do return(problem) -%}
         {%- endif -%}
-        {%- set value = 'sign' -%}
-        {%- if kind == 'sum' -%}
-            {#- times sign it would lose places where the column is a wide decimal -#}
-            {%- set value = 'if(sign > 0, ' ~ column ~ ', -' ~ column ~ ')' -%}
-        {%- endif -%}
+        {%- set type = 'bigint' if kind == 'count' else given.type -%}
+        {%- set value = 'sign' if kind == 'count' else signed(column) -%}
         {%- if condition -%}
             {%- set value = 'case when ' ~ condition ~ ' then ' ~ value ~ ' end' -%}
         {%- endif -%}

@@ -95,8 +95,9 @@ WINDOWS = """
 
 @pytest.fixture
 def project(make_project: Callable[..., DbtProject]) -> DbtProject:
-    macros = REPO / "macros" / "metrics"
-    files = {f"macros/{path.name}": path.read_text("utf-8") for path in macros.glob("*.sql")}
+    macros = REPO / "macros"
+    paths = [*(macros / "metrics").glob("*.sql"), macros / "daily_cut" / "signed.sql"]
+    files = {f"macros/{path.name}": path.read_text("utf-8") for path in paths}
     made = make_project(files | FILES)
     made.query("create namespace src")
     made.query(f"create table src.log ({COLUMNS}) using iceberg")

@@ -16,6 +16,7 @@ import pytest
 import sqlfluff
 import yaml
 
+from tests.e2e.test_mutations import RUN_FAULTS, SQL_FAULTS
 from tests.support.dbt_project import REPO, DbtProject
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
@@ -305,6 +306,16 @@ def defined(path: Path, kind: str) -> dict[str, list[str]]:
         name: [one.split("=")[0].strip() for one in arguments.split(",") if one.strip()]
         for name, arguments in found
     }
+
+
+def test_the_faults_that_tests_have_to_catch_stand_in_today_s_code() -> None:
+    """`make soak` alone puts them in: till then nobody would see that one has no place now."""
+    wrong = [
+        fault.name
+        for fault in (*SQL_FAULTS, *RUN_FAULTS)
+        if (REPO / fault.file).read_text(encoding="utf-8").count(fault.right) != 1
+    ]
+    assert wrong == []
 
 
 def test_a_macro_file_holds_one_public_macro_of_its_name() -> None:

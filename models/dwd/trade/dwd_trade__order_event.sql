@@ -6,6 +6,19 @@
     )
 }}
 
+{%- set event_columns = [
+    'order_id',
+    'user_id',
+    'platform',
+    'product_type',
+    'start_city_name',
+    'customer_kind',
+    'amount',
+    'create_time',
+    'order_event_time',
+    'row_kind',
+] -%}
+
 with
 
 order_changes as (
@@ -29,19 +42,7 @@ cleaned as (
         cleaned(
             model,
             from_cte='order_changes',
-            columns=[
-                'order_id',
-                'user_id',
-                'platform',
-                'product_type',
-                'start_city_name',
-                'customer_kind',
-                'amount',
-                'create_time',
-                'order_event_time',
-                'row_kind',
-                'sign',
-            ],
+            columns=event_columns + ['sign'],
         )
     }}
 ),
@@ -50,19 +51,7 @@ order_event as (
     {{
         event_rows(
             from_cte='cleaned',
-            columns=[
-                'order_id',
-                'user_id',
-                'platform',
-                'product_type',
-                'start_city_name',
-                'customer_kind',
-                'amount',
-                'create_time',
-                'order_event_time',
-                'row_kind',
-                'cleaning',
-            ],
+            columns=event_columns + ['cleaning'],
             time='create_time',
             known_at='order_event_time',
             max_behind_days=var('order_max_behind_days'),

@@ -6,6 +6,21 @@
     )
 }}
 
+{%- set view_columns = [
+    'event_id',
+    'viewed_at',
+    'visitor_id',
+    'user_id',
+    'platform',
+    'page',
+    'product_id',
+    'referrer',
+    'received_at',
+    'topic',
+    'partition_number',
+    'message_offset',
+] -%}
+
 with
 
 ods_traffic__page_view as (
@@ -67,22 +82,7 @@ cleaned as (
         cleaned(
             model,
             from_cte='page_views',
-            columns=[
-                'event_id',
-                'viewed_at',
-                'visitor_id',
-                'user_id',
-                'platform',
-                'page',
-                'product_id',
-                'referrer',
-                'received_at',
-                'topic',
-                'partition_number',
-                'message_offset',
-                'cut_date',
-                'sign',
-            ],
+            columns=view_columns + ['cut_date', 'sign'],
         )
     }}
 ),
@@ -91,21 +91,7 @@ judged as (
     {{
         event_rows(
             from_cte='cleaned',
-            columns=[
-                'event_id',
-                'viewed_at',
-                'visitor_id',
-                'user_id',
-                'platform',
-                'page',
-                'product_id',
-                'referrer',
-                'received_at',
-                'topic',
-                'partition_number',
-                'message_offset',
-                'cleaning',
-            ],
+            columns=view_columns + ['cleaning'],
             time='viewed_at',
             known_at='received_at',
             day='cut_date',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -162,6 +163,15 @@ def literal(value: Any) -> str:
 def is_absent(exc: BaseException) -> bool:
     """Whether Spark says that a table, a view or its schema isn't there."""
     return any(word in str(exc) for word in NO_TABLE + NO_SCHEMA)
+
+
+def mark_of(text: str) -> str:
+    """A short hash that tells one text from another.
+
+    >>> mark_of("select 1")
+    '822ae07d4783158b'
+    """
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def quoted(name: str) -> str:

@@ -5,7 +5,6 @@ Folds and zippers alike: what tells them apart is what their rows say, not how t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import operator
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.connections import literal
+from dbt.adapters.sparksession.connections import literal, mark_of
 from dbt.adapters.sparksession.folds import LEVEL, Fold, FoldConfigError, quoted
 from dbt.adapters.sparksession.snapshots import History
 from dbt.adapters.sparksession.zippers import Zipper
@@ -63,7 +62,7 @@ def columns_in(history: History) -> list[list[str]]:
 
 def reading_of(fold: Fold | Zipper) -> str:
     """A short hash of what a model declares of the rows that readers see."""
-    return hashlib.sha256(json.dumps(fold.reading).encode()).hexdigest()[:16]
+    return mark_of(json.dumps(fold.reading))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +10,7 @@ from datetime import date
 from typing import Any
 from urllib.parse import unquote_plus
 
-from dbt.adapters.sparksession.connections import literal
+from dbt.adapters.sparksession.connections import literal, mark_of
 from dbt.adapters.sparksession.snapshots import History, Snapshot
 
 INPUT_PROPERTY = "dbt.input."
@@ -251,8 +250,7 @@ def sql_mark(sql: str) -> str:
     >>> sql_mark("{{ config(sort_by='a') }} select 1 -- one") == sql_mark("select\\n    1")
     True
     """
-    said = " ".join(CONFIG.sub(" ", COMMENT.sub(" ", sql)).split())
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    return mark_of(" ".join(CONFIG.sub(" ", COMMENT.sub(" ", sql)).split()))
 
 
 def period_start(day: date, period: str) -> date:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlparse
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.connections import literal, quoted
+from dbt.adapters.sparksession.connections import literal, mark_of, quoted
 from dbt.adapters.sparksession.folded import (
     COMPACTED_PROPERTY,
     FOLDED,
@@ -32,7 +32,6 @@ from dbt.adapters.sparksession.versions import (
     behind,
     differing,
     is_published,
-    mark_of,
 )
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id

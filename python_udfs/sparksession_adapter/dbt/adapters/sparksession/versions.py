@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.connections import is_absent, literal, quoted
+from dbt.adapters.sparksession.connections import is_absent, literal, mark_of, quoted
 from dbt.adapters.sparksession.folded import RUNS_SUFFIX, stored_table, stored_table_of
 from dbt.adapters.sparksession.lease import READ_ONLY, Holder, Lease, utc_now
 from dbt.adapters.sparksession.snapshots import History
@@ -85,15 +85,6 @@ class Version:
     texts: dict[str, str] = field(default_factory=dict)
     marks: dict[str, str] = field(default_factory=dict)
     proofs: dict[str, str] = field(default_factory=dict)
-
-
-def mark_of(text: str) -> str:
-    """A short hash that tells one text from another.
-
-    >>> mark_of("select 1")
-    '822ae07d4783158b'
-    """
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
