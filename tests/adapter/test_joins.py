@@ -288,15 +288,15 @@ class Worlds:
         self.last[key] = row
         return row
 
-    def more(self, share: float) -> None:
-        """Let that share of the worlds go on, by a step or a few on either side."""
+    def more(self, share: float, times: int = 1) -> None:
+        """Let that share of the worlds go on, by a step or a few on either side, so many times."""
         for name in NAMES:
             batch: list[dict] = []
             facts: list[dict] = []
             for world in range(self.count):
                 if self.rng.random() >= share:
                     continue
-                for _ in range(self.rng.choice([0, 1, 1, 2, 4])):
+                for _ in range(times * self.rng.choice([0, 1, 1, 2, 4])):
                     self.position += 1
                     self.steps[name, world] += 1
                     row = self.changed(name, self.row(name, world, self.rng.randint(1, 4)))
@@ -422,8 +422,11 @@ def check_histories(make_project, kinds: tuple[int, int], worlds: int, runs: int
     histories = Worlds(project, rng, worlds, types)
     compared = 0
     for number in range(runs):
-        if number != 2:  # a run without anything new
-            histories.more(1.0 if number == 0 else rng.choice([0.02, 0.2, 0.7]))
+        # keys enough for the second run to change and delete them; the third has nothing new
+        if number == 0:
+            histories.more(1.0, times=4)
+        elif number != 2:
+            histories.more(0.7 if number == 1 else rng.choice([0.02, 0.2, 0.7]))
         outcome = project.run("run")
         compared += histories.compare(joins)
         told = assert_changes_come_to_the_rows(project, joins)
