@@ -29,6 +29,12 @@
     rows that share one the greatest is taken. `condition` is further SQL over left_row and
     right_row, every column with that name before it.
 
+    A side may be a stream of retract rows that names its `sequence`, the columns that order the
+    changes of a key, in total: its rows are the last of each key, late ones and repeats count
+    nothing. Such a side has no state of its own but all its rows: a run reads the old ones of the
+    keys that it touches, by ranges of the key. Where a key's changes are many, or spread over the
+    whole log, keep its rows in a folded model and join that.
+
     Cost: the new rows of both sides; the left rows that they touch and those rows' right partners,
     by ranges of their keys (columns of `on`, numbers and times) that let Iceberg leave files out.
     Where a right row changes, its left rows are looked for by the columns of `on` and the times: in
@@ -52,8 +58,8 @@
         {#- in a unit test, whose inputs are CTEs, there is no model that it adds to -#}
         {%- set adds = not join.left.relation.is_cte and is_incremental() -%}
         {%- set number = adapter.announce_join(model, join, adds) -%}
-        {%- set left = pinned(join.left.relation) -%}
-        {%- set right = pinned(join.right.relation) -%}
+        {%- set left = _state_of(join.left) -%}
+        {%- set right = _state_of(join.right) -%}
         {%- set new_left = new_changes(join.left.relation, by=join.left.key) -%}
         {%- set new_right = new_changes(join.right.relation, by=join.right.key) -%}
         {%- if adapter.joins_anew(model, adds) -%}
@@ -110,14 +116,20 @@
 #}
 {% macro _changed_pairs(join, left, right, number) -%}
     {%- set keeps = adapter.writes(flags) and not adapter.nothing_new(model, graph) -%}
+    {%- set changed = _rows_of_changed_keys(join, right[1], keeps) -%}
     {%- set new_right -%}
         (
-            {{ _touching_rows(join, right[1]) }}
+            {{ _touching_rows(join, changed) }}
         )
     {%- endset -%}
     {%- set new_right = _kept(keeps, 'new_right', new_right) -%}
     {%- set near = _near(keeps, new_right, join.wanted_left).condition -%}
-    {%- set candidates = adapter.candidate_keys(model, join, near, graph) if keeps else none -%}
+    {%- set candidates = none -%}
+    {%- if join.left.sequence -%}
+        {%- set candidates = _keys_in_stream(join.left, near) -%}
+    {%- elif keeps -%}
+        {%- set candidates = adapter.candidate_keys(model, join, near, graph) -%}
+    {%- endif -%}
     {%- if candidates -%}
         {%- set candidates = _kept(keeps, 'candidates', candidates) -%}
         {%- set near = near ~ ' and ' ~ _near(keeps, candidates, join.wanted_keys).condition -%}
@@ -141,14 +153,18 @@
         )
     {%- endset -%}
     {%- set left_rows = _kept(keeps, 'left_rows', left_rows) -%}
-    {%- set near = _near(keeps, left_rows, join.wanted_right) -%}
+    {%- set near = _near(keeps, left_rows, join.wanted_right).condition -%}
+    {%- if join.right.sequence -%}
+        {%- set keys = _kept(keeps, 'right_keys', _keys_in_stream(join.right, near)) -%}
+        {%- set near = near ~ ' and ' ~ _near(keeps, keys, join.wanted_right_keys).condition -%}
+    {%- endif -%}
     {%- set right_rows -%}
         (
             select right_row.*
             from (
                 select {{ join.right.uses | join(', ') }}
                 from {{ right[0] }} as pinned_right
-                where {{ near.condition }}
+                where {{ near }}
             ) as right_row
             left semi join {{ left_rows }} as left_row
                 on {{ join.matches }}
@@ -191,6 +207,76 @@
         {{ number }}L as run_number
     from changed_pairs
     where row_kind <> '-U'
+{%- endmacro %}
+
+{#
+    The rows of a side as they are now. Of a stream of retract rows the last of each key, unless it
+    takes the row away; the key stands outside of the aggregate, so that ranges of it reach the scan.
+#}
+{% macro _state_of(side) -%}
+    {%- set rows = pinned(side.relation) -%}
+    {%- if not side.sequence -%}
+        {%- do return(rows) -%}
+    {%- endif -%}
+    {%- set state -%}
+        (
+            select
+                {%- for name in side.uses %}
+                {{ name if name in side.key else 'last_change.' ~ name ~ ' as ' ~ name }}
+                {{- ',' if not loop.last }}
+                {%- endfor %}
+            from (
+                select
+                    {{ side.key | join(', ') }},
+                    max_by(
+                        struct({{ side.uses | join(', ') }}, row_kind in ('+I', '+U') as is_there),
+                        struct(
+                            struct({{ side.sequence | join(', ') }}) as place,
+                            row_kind in ('+I', '+U') as is_there,
+                            struct({{ side.uses | join(', ') }}) as image
+                        )
+                    ) as last_change
+                from {{ rows }} as stream
+                group by {{ side.key | join(', ') }}
+            ) as last_changes
+            where last_change.is_there
+        )
+    {%- endset -%}
+    {%- do return(state) -%}
+{%- endmacro %}
+
+{# Keys of a stream of which some row fulfils a condition, the last one perhaps. #}
+{% macro _keys_in_stream(side, condition) -%}
+    (
+        select distinct {{ side.key | join(', ') }}
+        from {{ pinned(side.relation) }} as stream
+        where {{ condition }}
+    )
+{%- endmacro %}
+
+{#
+    The right rows that changed, old and new. A stream tells of a change what was before it in the
+    source, not what came before: all rows of its key are taken, one of which was the last.
+#}
+{% macro _rows_of_changed_keys(join, changes, keeps) -%}
+    {%- set side = join.right -%}
+    {%- if not side.sequence -%}
+        {%- do return(changes) -%}
+    {%- endif -%}
+    {%- set keys = '(select distinct ' ~ side.key | join(', ') ~ ' from ' ~ changes ~ ' as stream)' -%}
+    {%- set keys = _kept(keeps, 'changed_right_keys', keys) -%}
+    {%- set rows -%}
+        (
+            select held.*
+            from (
+                select {{ side.uses | join(', ') }}
+                from {{ pinned(side.relation) }} as stream
+                where {{ _near(keeps, keys, join.wanted_right_keys).condition }}
+            ) as held
+            left semi join {{ keys }} as touched on {{ _same_key(side.key, side.key) }}
+        )
+    {%- endset -%}
+    {%- do return(rows) -%}
 {%- endmacro %}
 
 {#

@@ -65,11 +65,30 @@ OF_ROWS = {
     "one_to_one_left": ("one_to_one", "", "left", "table", "table", join_oracle.always),
     "many_to_many_inner": ("many_to_many", "", "inner", "log", "log", join_oracle.always),
     "many_to_many_left": ("many_to_many", "", "left", "folded", "folded", join_oracle.always),
+    "many_to_many_streams": ("many_to_many", "", "left", "stream", "stream", join_oracle.always),
+    "interval_streams": ("interval", BOUNDS, "inner", "stream", "stream", join_oracle.within),
+    "temporal_stream": ("temporal", "", "left", "folded", "stream", join_oracle.at_its_time),
 }  # fmt: skip
 PAIR = ["id", "world", "k", "v", "rid", "right_world", "right_at", "right_v"]
 VIEW = """
     {{ config(materialized='view', meta={'row_wise': true}) }}
     select * from {{ source('src', 'left_log') }}
+"""
+# each change as a source tells it; what is taken away may be so by a change of its key
+STREAM = """
+    {{{{ config(materialized='view', meta={{'row_wise': true}}) }}}}
+    select
+        {columns},
+        row_kind,
+        if(row_kind in ('+I', '+U'), 1, -1) as sign
+    from {{{{ source('src', '{name}_events') }}}}
+    lateral view explode(
+        case
+            when kind = '+U' then array('-U', '+U')
+            when kind = '-D' and position % 2 = 0 then array('-U')
+            else array(kind)
+        end
+    ) as row_kind
 """
 SMALL_TIERS = {"tier_runs": 3, "tier_rows": 50}
 FOLD = {"sequence": "run_number", "row_kind": "row_kind"} | SMALL_TIERS
@@ -157,7 +176,7 @@ def key_of_pairs(right: str) -> list[str]:
 
 
 def side(name: str, kind: str, times: dict[str, str]) -> str:
-    is_model = kind in ("folded", "view", "zipper", "derived")
+    is_model = kind not in ("log", "table")
     relation = f"ref('{name}_{kind}')" if is_model else f"source('src', '{name}_{kind}')"
     columns = {one: one for one in (*KEYS["left"], "k", "v")}
     key = list(KEYS[name])
@@ -166,6 +185,8 @@ def side(name: str, kind: str, times: dict[str, str]) -> str:
         columns = {"rid": "rid", "world": "right_world", begin: "right_at", "v": "right_v"}
         key += [begin] if kind == "zipper" else []
     given = {"key": key, "columns": columns} | times
+    if kind == "stream":
+        given["sequence"] = "position"
     return f"{{'relation': {relation}, {str(given)[1:-1]}}}"
 
 
@@ -201,6 +222,8 @@ def input_model(name: str, kind: str, types: Types) -> str:
     """Text of the model that one side is: its log folded, derived from that, or its versions."""
     if kind == "view":
         return VIEW
+    if kind == "stream":
+        return STREAM.format(name=name, columns=f"world, {NAMES[name]}, k, at, until, v, position")
     key, columns = list(KEYS[name]), "*"
     fold: dict[str, Any] = {"sequence": "position", "row_kind": "kind"} | SMALL_TIERS
     declared = f"fold={fold}"
@@ -354,7 +377,7 @@ class Worlds:
             self.frame(table, rows).writeTo(f"src.{table}").append()
 
     def held(self, name: str, kind: str) -> list[dict]:
-        if kind == "folded":
+        if kind in ("folded", "stream"):
             return join_oracle.latest(self.events[name], KEYS[name])
         if kind == "derived":
             return join_oracle.derived(
@@ -498,8 +521,16 @@ WRONG = {
         "many_to_many_join(left={LEFT}, right=dict({RIGHT}, relation=source('src', 'stream')), "
         "on={'k': 'k'})",
         [
-            "right (src.stream): it is a stream of retract rows, which has no state to join; join "
-            "the folded model that keeps its current rows."
+            "right (src.stream): it is a stream of retract rows: sequence must name the columns "
+            "that order the changes of a key, in total; or join the folded model that keeps its "
+            "current rows."
+        ],
+    ),
+    "no_stream": (
+        "many_to_many_join(left={LEFT}, right=dict({RIGHT}, sequence='k'), on={'k': 'k'})",
+        [
+            "right (src.others): sequence is for a stream of retract rows, which has a column "
+            "row_kind; it has rid, k"
         ],
     ),
     "a_view": (

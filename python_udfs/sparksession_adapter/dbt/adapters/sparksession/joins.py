@@ -73,6 +73,7 @@ class Side:
         key: columns that tell its rows apart.
         columns: column -> its name in the join, the key's first where they aren't named.
         times: columns that the join's bounds go by, by what they are: time, valid_from, valid_to.
+        sequence: of a stream of retract rows the columns that order the changes of a key; else [].
         matched_by: columns that tell which rows of the other side match.
         types: column -> Spark type; empty where nobody can tell.
     """
@@ -82,6 +83,7 @@ class Side:
     key: list[str]
     columns: dict[str, str]
     times: dict[str, str]
+    sequence: list[str] = field(default_factory=list)
     matched_by: list[str] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
 
@@ -99,6 +101,13 @@ class Side:
         """The key's columns by their names in the join."""
         return [self.columns[name] for name in self.key]
 
+    def wanted_keys(self, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Where its keys lie in a table that has them in these columns, as arguments of Wanted."""
+        return [
+            values_of(one, self.types[one], column=name)
+            for name, one in zip(columns, self.key, strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class Join:
@@ -110,7 +119,8 @@ class Join:
         asked_of_right: columns of the right side that an author's own condition names.
         kind: inner or left.
         wanted_left, wanted_right: where one side's rows may find partners on the other, as
-            arguments of Wanted; the same of touched keys: wanted_keys, wanted_pairs.
+            arguments of Wanted; the same of touched keys: wanted_keys, wanted_pairs, of the right
+            side's: wanted_right_keys.
     """
 
     name: str
@@ -135,17 +145,15 @@ class Join:
 
     @property
     def wanted_keys(self) -> list[dict[str, Any]]:
-        return self._of_keys(self.left.key)
+        return self.left.wanted_keys(self.left.key)
 
     @property
     def wanted_pairs(self) -> list[dict[str, Any]]:
-        return self._of_keys(self.left.key_names)
+        return self.left.wanted_keys(self.left.key_names)
 
-    def _of_keys(self, columns: Sequence[str]) -> list[dict[str, Any]]:
-        return [
-            values_of(one, self.left.types[one], column=name)
-            for name, one in zip(columns, self.left.key, strict=True)
-        ]
+    @property
+    def wanted_right_keys(self) -> list[dict[str, Any]]:
+        return self.right.wanted_keys(self.right.key)
 
     @property
     def conditions(self) -> list[str]:
@@ -166,7 +174,12 @@ class Join:
             for side in (self.left, self.right)
             for column, name in side.columns.items()
         }
-        return {
+        orders = {
+            f"{side.name}_sequence": side.sequence
+            for side in (self.left, self.right)
+            if side.sequence
+        }
+        return orders | {
             "left": self.left.relation.name_only.render(),
             "right": self.right.relation.name_only.render(),
             "matches": self.matches,
@@ -194,7 +207,7 @@ class Join:
         changed end changes more, or it can't be told."""
         end = self.right.times.get("valid_to")
         shown = end is None or end in self.right.columns or end in self.right.key
-        if shown or end in self.asked_of_right:
+        if shown or end in self.asked_of_right or self.right.sequence:
             return None
         types = self.right.types
         begin = self.right.times["valid_from"]
@@ -206,7 +219,7 @@ def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> S
     if not isinstance(given, Mapping):
         problems.append(f"{name} must be {{'relation', 'key', 'columns'}}, got {given!r}")
         given = {}
-    known = ("relation", "key", "columns", *times)
+    known = ("relation", "key", "columns", *times, "sequence")
     for extra in given.keys() - set(known):
         problems.append(f"{name}.{extra} is no setting; there are {', '.join(known)}")
     relation = given.get("relation")
@@ -234,7 +247,7 @@ def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> S
         if not isinstance(found[one], str):
             problems.append(f"{name}.{one} must name a column, got {found[one]!r}")
             found[one] = ""
-    return Side(name, relation, key, columns, found)
+    return Side(name, relation, key, columns, found, list(names_in(given.get("sequence")) or ()))
 
 
 def _interval(name: str, text: Any, problems: list[str]) -> str:
@@ -379,14 +392,19 @@ def _column_problems(side: Side) -> list[str]:
     where = f"{side.name} ({side.relation.name_only.render()})"
     if not side.types:
         return [f"{where}: there is no such table or view; build it first"]
-    if ROW_KIND in side.types:
+    if ROW_KIND in side.types and not side.sequence:
         return [
-            f"{where}: it is a stream of retract rows, which has no state to join; join the folded "
-            "model that keeps its current rows"
+            f"{where}: it is a stream of retract rows: sequence must name the columns that order "
+            "the changes of a key, in total; or join the folded model that keeps its current rows"
+        ]
+    if side.sequence and ROW_KIND not in side.types:
+        return [
+            f"{where}: sequence is for a stream of retract rows, which has a column {ROW_KIND}; "
+            f"it has {', '.join(side.types)}"
         ]
     problems = [
         f"{where}: there is no column {name}; it has {', '.join(side.types)}"
-        for name in side.uses
+        for name in dict.fromkeys([*side.uses, *side.sequence])
         if name not in side.types
     ]
     problems += [
