@@ -33,6 +33,7 @@ from python_udfs.table_state import (
     TableState,
     canonical,
     digest,
+    has_whole_images,
     image_of,
     of_table,
     positions_are_places,
@@ -222,7 +223,10 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     if state.has_load:
         loads = load_rows(mine, source, day).localCheckpoint(eager=False)
     if not has_whole_images(source.format):
-        return rows.unionByName(_unheld(_before_the_log(loads), known))
+        rows = rows.unionByName(_unheld(_before_the_log(loads), known))
+        if not state.events:
+            return rows
+        loads = rows.where(F.lit(False))
     good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
     derived = state.derived_rows(rows.where(good), loads.where(good), known, gone)
     derived = derived.withColumn("load_id", F.lit(dbt.run_id))
@@ -259,11 +263,6 @@ def _replace_rows(dbt: Any, rows: DataFrame, corrected: DataFrame) -> None:
     by_day = rows.where(F.col("reject_reason").isNull()).groupBy("cut_date").count().collect()
     changes = {str(row.cut_date): row["count"] for row in by_day}
     dbt.set_snapshot_property(CHANGES_PROPERTY, json.dumps(changes, separators=(",", ":")))
-
-
-def has_whole_images(format_name: str) -> bool:
-    """Whether each change of the format has its row whole, before and after it."""
-    return getattr(FORMATS[format_name], "WHOLE_IMAGES", True)
 
 
 def _before_the_log(loads: DataFrame) -> DataFrame:

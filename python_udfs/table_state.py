@@ -20,6 +20,10 @@ topics that the model doesn't read. Such a statement, and one whose effect on th
 read, becomes a refused row with its reason. What is sure of it holds nevertheless: the rows that
 the table had before are gone.
 
+Where a change may be told in part (MongoDB's), the deletes at an event have the rows that are
+known whole, and of the others the keys. Full loads stand before all changes there, as they are.
+What a table got by a RENAME can't be worked out from changes in part, and is refused.
+
 Positions: the rows before the log are in file number -1. At an event the deletes have row_number
 0 (taken back: -1), and what fills the table 1 and up, of which the highest is right.
 """
@@ -34,6 +38,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from python_udfs.deserialize.envelope import FORMATS, ROW_OPS, TABLE_OPS
+from python_udfs.deserialize.types import source_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
@@ -68,6 +73,7 @@ STATEMENT = [
     "partition_number",
     "message_offset",
 ]
+IS_WHOLE = "_is_whole"  # of an image: all of its columns are known, not the key alone
 KEYLESS_LOAD = (
     "a row of a full load of a table without key: it can't be told whether the log has it too"
 )
@@ -224,6 +230,11 @@ def positions_are_places(format_name: str) -> bool:
     return getattr(FORMATS[format_name], "POSITION_IS_PLACE", False)
 
 
+def has_whole_images(format_name: str) -> bool:
+    """Whether each change of the format has its row whole, before and after it."""
+    return getattr(FORMATS[format_name], "WHOLE_IMAGES", True)
+
+
 def _lower(name: Table) -> Table:
     return name[0].lower(), name[1].lower()
 
@@ -264,6 +275,10 @@ class TableState:
         def noted(name: str) -> Any:
             return json.loads(dbt.snapshot_property(name, "null"))
 
+        self.whole_images = has_whole_images(source.format)
+        if not self.whole_images:
+            marked = {IS_WHOLE: source_type("bit(1)"), **source.columns}
+            source = replace(source, columns=marked)
         self.source, self.binlog, self.scope, self.day = source, binlog, scope, day
         self.table, self.batches = (source.database, source.table), dbt.meta["batches"]
         known = [Statement.from_json(one) for one in noted(MOVES_PROPERTY) or []]
@@ -279,7 +294,7 @@ class TableState:
         }
         self.events = events_of([*known, *fresh], self.table)
         times = [one for one in (self.loaded_before, found.loaded) if one is not None]
-        self.loaded = max(times, default=None)
+        self.loaded = max(times, default=None) if self.whole_images else None
         self.has_load = found.loaded is not None
         known_events = events_of(known, self.table)
         late_fill = found.origin_first is not None and any(
@@ -302,10 +317,16 @@ class TableState:
         self.needed = self.all_keys or behind or early or self.has_load
         places = self._check_order(found, noted(PLACES_PROPERTY) or [[], False])
         self._all_statements: list[Statement] | None = None
-        self._fills = self._fills_of(self.events) if self.needed else {}
+        self._fills = self._fills_of(self.events) if self.needed and self.whole_images else {}
         for one in fresh:
             fill = self._fills.get(one.place)
-            if fill and fill.gap and any(new == self.table for _, new in one.moves):
+            origin = next((old for old, new in one.moves if new == self.table), None)
+            if origin and not self.whole_images:
+                self.refusals[one.coordinates] = (
+                    f"the rows that {'.'.join(self.table)} got from {'.'.join(origin)} aren't "
+                    "known, for changes may be told in part; those that it had before are gone"
+                )
+            elif origin and fill and fill.gap:
                 self.refusals[one.coordinates] = fill.gap
         kept = [one for one in [*known, *fresh] if _touches(one, {self.table, *self.origins})]
         for name, value in (
@@ -380,6 +401,8 @@ class TableState:
         """Why a statement that may be about the table can't be taken; None where it can."""
         if statement.reason is not None:
             return statement.reason if statement.names(self.table) else None
+        if getattr(FORMATS[self.source.format], "EXACT_NAMES", False):
+            return None
         alike = [
             name
             for move in statement.moves
@@ -509,6 +532,9 @@ class TableState:
         from pyspark.sql import functions as F
 
         source = self.source
+        if not self.whole_images:
+            changes, loads = _marked(source, changes), _marked(source, loads)
+            known, gone = (None if one is None else _marked(source, one) for one in (known, gone))
         moves, new_loads = _moves(source, changes), _loads(source, loads)
         emitted, fills = None, self._fills
         if known is not None:
@@ -531,7 +557,8 @@ class TableState:
         moves = moves.localCheckpoint(eager=False)
         states = _segments(source, moves, new_loads, self.events, fills, self.loaded)
         difference = _difference(source, _wanted(states, self.events, self.day), emitted)
-        return self._rows_of(difference, changes.schema)
+        rows = self._rows_of(difference, changes.schema)
+        return rows if self.whole_images else _unmarked(source, rows)
 
     def _touched(self, moves: DataFrame, loads: DataFrame, old_moves: DataFrame) -> DataFrame:
         """Keys for which something else may follow than what the table holds."""
@@ -613,6 +640,54 @@ def image_of(source: TableSource) -> Column:
     from pyspark.sql import functions as F
 
     return F.struct(*source.columns, "raw_values")
+
+
+def _marked(source: TableSource, rows: DataFrame) -> DataFrame:
+    """Rows of a format that may tell a change in part, as if each told its row: IS_WHOLE says
+    whether it is all of the row, else it is the key. A row of a full load is an insert.
+
+    Args:
+        source: with IS_WHOLE among its columns.
+    """
+    from pyspark.sql import functions as F
+
+    names = [*(name for name in source.columns if name != IS_WHOLE), "raw_values"]
+    whole, before = F.col("known_columns").isNull(), F.col("before")
+
+    def known_if(condition: Column) -> dict[str, Column]:
+        return {
+            name: F.col(name) if name in source.primary_key else F.when(condition, F.col(name))
+            for name in names
+        }
+
+    told = F.struct(F.lit(True).alias(IS_WHOLE), *[before[name].alias(name) for name in names])
+    nothing = known_if(F.lit(False)).items()
+    bare = F.struct(F.lit(False).alias(IS_WHOLE), *[one.alias(name) for name, one in nothing])
+    had = F.when(before.isNotNull(), told).otherwise(bare)
+    of_load = F.col("metadata_op_type") == "snapshot"
+    return rows.withColumns(
+        {
+            **known_if(whole),
+            IS_WHOLE: whole,
+            "before": F.when(F.col("op_type") != "insert", had),
+            "metadata_op_type": F.when(of_load, "insert").otherwise(F.col("metadata_op_type")),
+        }
+    )
+
+
+def _unmarked(source: TableSource, rows: DataFrame) -> DataFrame:
+    """What _marked made of rows, as the format tells it."""
+    from pyspark.sql import functions as F
+
+    names = [*(name for name in source.columns if name != IS_WHOLE), "raw_values"]
+    whole, before = F.col(IS_WHOLE), F.col("before")
+    image = F.struct(*[before[name].alias(name) for name in names])
+    return rows.withColumns(
+        {
+            "before": F.when(whole & before.isNotNull(), image),
+            "known_columns": F.when(~whole, F.array().cast("array<string>")),
+        }
+    ).drop(IS_WHOLE)
 
 
 def canonical(source: TableSource, image: Column) -> Column:

@@ -47,7 +47,11 @@ What a change tells of its document; the typed row says no more, in the columns 
   `document_rest`.
 - A row of a snapshot stands before all changes, the newest snapshot last: what a change tells is
   newer, and what none tells is as it was when the row was read.
-- A dropped or renamed collection is told by an event that has no effect on the rows.
+- A `drop`, or a `rename` away, deletes each document that the collection had: whole where its
+  newest row tells all columns, else by its key. Before a `dropDatabase` each collection has its
+  own `drop`. A `rename` onto the collection does the same, and is refused: the documents that came
+  with it aren't known. `invalidate` ends a stream, it carries nothing. Debezium tells of none of
+  these.
 - A cut column that an update doesn't tell doesn't date it: the time of the change does.
 
 Columns are the document's fields by name; a name with dots (an alias: {city: address.city}) goes
@@ -63,6 +67,7 @@ its keys are in alphabetical order, its numbers without zeros at their end, as M
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from python_udfs.deserialize.json_lines import (
@@ -76,6 +81,7 @@ from python_udfs.deserialize.json_lines import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from python_udfs.deserialize.ddl import Move
     from python_udfs.deserialize.table_source import TableSource
     from python_udfs.deserialize.types import SourceType
 
@@ -101,6 +107,7 @@ DEBEZIUM_OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 # one (else the update is told by its fields), or always
 OPTIONS = {"full_document": ("lookup", "whenAvailable", "required")}
 WHOLE_IMAGES = False  # an update may tell only what it changed
+EXACT_NAMES = True  # collections may differ in upper and lower case alone
 # columns of the typed rows beside those of every format, see `images`
 EXTRA = {
     "known_columns": "array<string>",
@@ -273,6 +280,19 @@ def envelope(messages: DataFrame) -> DataFrame:
         .drop("_listed", "_head", "_kind", "_seconds", "_ordinal", "_wall", "_key", "_place")
         .drop("_identity")
     )
+
+
+def table_moves(payload: str, database: str | None, table: str | None, op: str) -> list[Move]:
+    """Where the documents of a collection went, by a `drop` or `rename`, as ddl.moves tells it."""
+    collection = (database or "", table or "")
+    if op == "drop":
+        return [(collection, None)]
+    event = json.loads(payload)
+    [event] = event if isinstance(event, list) else [event]
+    to = (event.get("payload") or event).get("to") or {}
+    if not to.get("db") or not to.get("coll"):
+        raise ValueError("a `rename` without `to`, or without db and coll in it")
+    return [(collection, (to["db"], to["coll"]))]
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:

@@ -125,6 +125,8 @@ def table_source(model: str, meta: Any) -> TableSource:
     if format_name not in FORMATS:
         problems.append(f"`format` must be one of {', '.join(FORMATS)}, got {format_name!r}")
     module = FORMATS.get(format_name)
+    if meta.get("primary_key") == [] and not getattr(module, "WHOLE_IMAGES", True):
+        problems.append(f"`primary_key` is empty, and {format_name} tells a delete by its key")
     taken = TAKEN | set(getattr(module, "EXTRA", {}))
     options, wrong = _options(meta.get("options") or {}, module)
     problems += wrong

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from python_udfs.deserialize.envelope import with_envelope
-from python_udfs.deserialize.mongodb import EXTRA, images
+from python_udfs.deserialize.mongodb import EXTRA, images, table_moves
 from python_udfs.deserialize.table_source import TableSource
 from python_udfs.landing.files import LIVE
 from python_udfs.landing.spark import RAW_SCHEMA
@@ -138,7 +138,24 @@ def one_row(spark: SparkSession, message: Message, declaration: TableSource | No
     return rows_of(spark, [message], declaration)[0]
 
 
+def test_a_collection_without_key_is_refused():
+    with pytest.raises(ValueError, match="`primary_key` is empty, and mongodb tells a delete"):
+        declared(primary_key=[])
+
+
 # The envelope
+
+
+def test_where_the_documents_of_a_collection_went():
+    here, there = ("shop", "o"), ("old", "o_2026")
+    drop, rename = stream("drop"), stream("rename", to={"db": "old", "coll": "o_2026"})
+    wrapped = {"schema": {}, "payload": rename}
+    for event, to in ((drop, None), (rename, there), ([rename], there), (wrapped, there)):
+        op = "rename" if to else "drop"
+        assert table_moves(json.dumps(event), *here, op) == [(here, to)]
+    for to in (..., None, {"db": "old"}):
+        with pytest.raises(ValueError, match="a `rename` without `to`"):
+            table_moves(json.dumps(stream("rename", to=to)), *here, "rename")
 
 
 def test_each_operation_of_a_change_stream(spark):

@@ -426,6 +426,107 @@ def test_rows_that_a_rename_brings_are_known_from_an_empty_table_on(
     assert [row.op_type for row in model.rows] == ([] if is_told else ["rename"])
 
 
+def collection_event(i: int, kind: str, **fields: Any) -> str:
+    """An event of MongoDB's collection shop.o, as a change stream tells it."""
+    time = 1772416800 + i
+    event = {
+        "_id": {"_data": f"82{time:08X}000000012B042C0100296E5A1004{i:032X}04"},
+        "operationType": kind,
+        "clusterTime": {"$timestamp": {"t": time, "i": 1}},
+        "ns": {"db": "shop", "coll": "o"},
+    }
+    return json.dumps(event | fields)
+
+
+def collection_events() -> list[str]:
+    """Documents with and without pre-images, a drop, another that the name gets, a rename away."""
+
+    def document(i: int, kind: str, key: int, state: str | None, was: str | None = None) -> str:
+        told: dict[str, Any] = {"documentKey": {"_id": key}}
+        if kind == "update":
+            told["updateDescription"] = {"updatedFields": {"state": state}, "removedFields": []}
+        elif state is not None:
+            told["fullDocument"] = {"_id": key, "state": state, "amount": 1.5}
+        if was is not None:
+            told["fullDocumentBeforeChange"] = {"_id": key, "state": was, "amount": 1.5}
+        return collection_event(i, kind, **told)
+
+    return [
+        document(0, "insert", 1, "new"),
+        document(1, "insert", 2, "new"),
+        document(2, "insert", 3, "new"),
+        document(3, "insert", 4, "new"),
+        document(4, "update", 2, "paid"),
+        document(5, "update", 3, "paid", was="new"),
+        document(6, "delete", 4, None),
+        collection_event(7, "drop"),
+        document(8, "insert", 1, "again"),
+        document(9, "insert", 5, "new"),
+        document(10, "delete", 5, None, was="new"),
+        collection_event(11, "rename", to={"db": "shop", "coll": "o_old"}),
+        collection_event(12, "drop", ns={"db": "shop", "coll": "O"}),
+        document(13, "insert", 6, "new"),
+        collection_event(14, "invalidate"),
+    ]
+
+
+def taken_away(model: Model) -> Counter:
+    """What events deleted, less what was taken back of it: (position, key, row or None)."""
+    found: Counter = Counter()
+    for row in model.rows:
+        if row.metadata_op_type in ("drop", "rename"):
+            whole, deletes = row.known_columns is None, row.op_type == "delete"
+            image = (row.before if deletes else row).state if whole else None
+            assert whole or (row.before is None and row.known_columns == [])
+            found[row.binlog_position, row.id, image] += 1 if deletes else -1
+    assert all(row.reject_reason is None for row in model.rows)
+    return Counter({one: n for one, n in found.items() if n})
+
+
+def of_mongodb(spark: SparkSession) -> Model:
+    model = Model(spark, "mongodb", ["id"])
+    model.meta["source"]["aliases"] = {"id": "_id"}
+    return model
+
+
+def test_a_dropped_or_renamed_collection_loses_its_documents(spark: SparkSession) -> None:
+    messages = list(enumerate(collection_events()))
+    drop, rename = ((1772416800 + i) * 2**31 + 1 for i in (7, 11))
+    expected = {
+        (drop, 1, "new"): 1,
+        (drop, 2, None): 1,  # an update told a part of it
+        (drop, 3, "paid"): 1,
+        (rename, 1, "again"): 1,
+    }
+    seed = random.randrange(1000)
+    print(f"seed {seed}")
+    random.Random(seed).shuffle(messages)
+    for order in (collection_events(), None):
+        model = of_mongodb(spark)
+        parts = [dict(enumerate(order))] if order else [dict(messages[n::3]) for n in range(3)]
+        for part in parts:
+            model.take(part)
+        assert taken_away(model) == expected
+        newest: dict[int, Any] = {}
+        for row in model.rows:
+            place = row.binlog_position, row.row_number
+            newest[row.id] = max(newest.get(row.id, ((0, 0), "")), (place, row.op_type))
+        assert {key for key, (_, op) in newest.items() if op != "delete"} == {6}
+
+
+def test_what_a_collection_got_by_a_rename_is_refused(spark: SparkSession) -> None:
+    to = {"db": "shop", "coll": "o"}
+    renamed = collection_event(20, "rename", ns={"db": "shop", "coll": "p"}, to=to)
+    model = of_mongodb(spark)
+    model.take(dict(enumerate([collection_events()[0], renamed])))
+
+    [refused] = [row for row in model.rows if row.reject_reason]
+    assert "the rows that shop.o got from shop.p aren't known" in refused.reject_reason
+    assert json.loads(refused.reject_payload) == json.loads(renamed)
+    model.rows.remove(refused)
+    assert [key for _, key, _ in taken_away(model)] == [1]
+
+
 def test_statements_that_cannot_be_taken_are_refused(spark: SparkSession) -> None:
     reasons = {
         statement("alter table o truncate partition p1", "o", "ALTER"): (

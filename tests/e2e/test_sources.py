@@ -103,10 +103,21 @@ def test_all_mistakes_in_declarations_are_told_at_once(readme_table: DbtProject)
     )
     head = head.replace("primary_key: []", "primary_key: [line]")  # of another table
     path.write_text(head + tail, encoding="utf-8")
+    folded = readme_table.root / "models" / "dwd" / "trade" / "dwd_trade__coupon_wide.sql"
+    right = folded.read_text(encoding="utf-8")
+    folded.write_text(right.replace("'sequence'", "'sequense'"), encoding="utf-8")
 
-    outcome = readme_table.run("run", "-s", "ods_binlog", expect_ok=False)
+    parsed = readme_table.run("parse", "--write-json", expect_ok=False)
+    # dbt asks no plugin here, so that it is the run that tells
+    run = readme_table.run("run", "--no-write-json", "-s", "ods_binlog", expect_ok=False)
 
-    assert "column `price`: 'money' is no MySQL type" in outcome.log
-    assert "`cut_column` names `changed_at`" in outcome.log
-    assert "`primary_key` names `line`" in outcome.log
-    assert "ods_binlog" not in outcome.results  # before anything is read
+    for told in (str(parsed.exception), run.log):
+        assert "column `price`: 'money' is no MySQL type" in told
+        assert "`cut_column` names `changed_at`" in told
+        assert "`primary_key` names `line`" in told
+        assert "fold.sequense is no setting" in told
+    assert run.results == {}  # before anything is read
+
+    path.write_text(text, encoding="utf-8")
+    folded.write_text(right, encoding="utf-8")
+    readme_table.run("parse", "--write-json")

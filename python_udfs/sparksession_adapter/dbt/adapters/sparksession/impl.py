@@ -54,7 +54,7 @@ from dbt.adapters.sparksession.key_filters import KeyFilters
 from dbt.adapters.sparksession.maintenance import Maintenance
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.publications import Publications
-from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view, use_code_of
+from dbt.adapters.sparksession.python_models import SessionJobHelper, find_code_of, result_view
 from dbt.adapters.sparksession.ranges import ColumnRanges
 from dbt.adapters.sparksession.session import let_go, own_session
 from dbt.adapters.sparksession.snapshots import (
@@ -327,29 +327,32 @@ class SparkSessionAdapter(
         return manifest.nodes[tested].to_dict()
 
     @available
-    def check_sources(self, graph: dict) -> None:
-        """Look at the declarations (`meta.source`) of all models, before any of them is run.
+    def check_declarations(self, manifest: Any = None) -> None:
+        """Look at all that models declare and that can be judged by itself: `meta.source`, folds
+        and zippers.
+
+        Args:
+            manifest: None: the one that this run goes by.
 
         Raises:
             CompilationError: what is wrong with them, of each model all that is.
         """
-        nodes = [one for one in graph["nodes"].values() if one["resource_type"] == "model"]
-        declared = {
-            one["name"]: one["config"]["meta"]["source"]
-            for one in nodes
-            if "source" in (one["config"].get("meta") or {})
-        }
-        if not declared:
-            return
-        use_code_of(self.config.project_root)
-        from python_udfs.deserialize.table_source import table_source
-
+        nodes = (manifest or self.get_macro_resolver()).nodes.values()
+        models = sorted(
+            (node for node in nodes if node.resource_type == "model"), key=lambda node: node.name
+        )
         problems = []
-        for name, source in sorted(declared.items()):
+        for model in models:
             try:
-                table_source(name, source)
-            except ValueError as exc:
-                problems.append(str(exc))
+                if "source" in model.config.meta:
+                    find_code_of(self.config.project_root)
+                    from python_udfs.deserialize.table_source import table_source
+
+                    table_source(model.name, model.config.meta["source"])
+                if model.config.materialized == FOLDED:
+                    self.declared_fold({"name": model.name, "config": model.config})
+            except (ValueError, CompilationError) as exc:
+                problems.append(getattr(exc, "msg", str(exc)))
         if problems:
             raise CompilationError("\n".join(problems))
 

@@ -23,11 +23,10 @@ def result_view(alias: str) -> str:
     return f"{alias}__dbt_python"
 
 
-def use_code_of(root: str) -> None:
+def find_code_of(root: str) -> None:
     """Let the project's code be imported."""
     if root not in sys.path:  # --project-dir leaves the working directory alone
         sys.path.insert(0, root)
-    ship_by_value(root)
 
 
 def ship_by_value(root: str, package: str = "python_udfs") -> None:
@@ -64,7 +63,8 @@ class SessionJobHelper(PythonJobHelper):
 
     def submit(self, compiled_code: str) -> None:
         root = self.adapter.config.project_root
-        use_code_of(root)
+        find_code_of(root)
+        ship_by_value(root)
         spark = own_session(self.credentials).session
         # the model's source comes first in the compiled code, so line numbers are the file's
         path = os.path.join(root, self.model["original_file_path"])
