@@ -168,6 +168,14 @@ def test_a_range_of_time_is_made_anew_and_the_rest_left_alone(project: DbtProjec
     """What is stored was spoilt within the range and outside of it, in several runs."""
     changes = Changes(project, random.Random(11))
     changes.more(50)
+    # one update that moved a row to another key, and over the range's end
+    moving = {"file": 9, "position": 2, "a": "y", "b": 1}
+    pair = [
+        moving | {"id": 1, "kind": "-U", "time": "2026-03-01 00:10:30"},
+        moving | {"id": 2, "kind": "+U", "time": "2026-03-01 00:11:30"},
+    ]
+    changes.insert(pair)
+    changes.known += pair
     project.run("run", "--full-refresh", "-s", "zip")
     changes.more(30)
     project.run("run", "-s", "zip")
@@ -177,11 +185,13 @@ def test_a_range_of_time_is_made_anew_and_the_rest_left_alone(project: DbtProjec
     project.query(f"update dw.zip__runs set a = 'wrong' where {within} and position % 3 = 1")
     project.query(f"update dw.zip__runs set a = 'left' where not ({within}) and position % 5 = 0")
     project.query(f"update dw.zip__runs set b = 99 where {within} and position % 7 = 0")
-    # some are stored under a time on the other side of the range's bounds
+    # some are stored under a time on the other side of the range's bounds, half of them under
+    # another key too
     moved = "position % 11 = 4"
     project.query(
         f"update dw.zip__runs set time = if({within}, time + interval 1 hour, "
-        f"timestamp'{first}' + interval 1 second) where {moved}"
+        f"timestamp'{first}' + interval 1 second), id = if(position % 2 = 0, id % 6 + 1, id) "
+        f"where {moved}"
     )
     with pytest.raises(AssertionError):
         changes.compare("zip", ["a", "b"])

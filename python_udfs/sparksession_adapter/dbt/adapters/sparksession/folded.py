@@ -218,7 +218,7 @@ class FoldedTables(metaclass=AdapterMeta):
             asked: the var `rebuild`: {from, to}, the latter excluded, as texts of the time's type.
 
         Returns:
-            {condition: SQL, on the changes' time; row_key: SQL, the columns that tell them apart}.
+            {condition: SQL, on the changes' time; sequence: SQL, the columns that order them}.
 
         Raises:
             CompilationError: another value, or a model that isn't a zipper of SQL.
@@ -241,7 +241,7 @@ class FoldedTables(metaclass=AdapterMeta):
         time = quoted(zipper.time)
         return {
             "condition": f"{time} >= {first} and {time} < {end}",
-            "row_key": ", ".join(map(quoted, zipper.row_key)),
+            "sequence": ", ".join(map(quoted, zipper.sequence)),
         }
 
     @available

@@ -191,7 +191,8 @@
 {#
     Of a zipper with `--vars 'rebuild: {from: .., to: ..}'`: what is stored of changes of that time is
     replaced by what the log says of it now, the rest isn't touched. A change is of that time if it
-    is stored so or the log says so, and there is once afterwards. First the changes are added,
+    is stored so or the log says so, and there is once afterwards, whatever key and time it was
+    stored under: all changes of its sequence are made anew with it. First the changes are added,
     which changes nothing where they are right, then the others go: a run that stops in between is
     made good by the next one with the same vars.
 #}
@@ -208,11 +209,17 @@
         {%- do return(false) -%}
     {%- endif -%}
     {%- set told_or_stored -%}
-        select * from ({{ adapter.rendered_anew(model, context) }})
+        with zipper__log as (
+            {{ adapter.rendered_anew(model, context) }}
+        )
+
+        select * from zipper__log
         where
             {{ range.condition }}
-            or ({{ range.row_key }}) in (
-                select {{ range.row_key }} from {{ runs_relation }} where {{ range.condition }}
+            or ({{ range.sequence }}) in (
+                select {{ range.sequence }} from zipper__log where {{ range.condition }}
+                union all
+                select {{ range.sequence }} from {{ runs_relation }} where {{ range.condition }}
             )
     {%- endset -%}
     {%- set batch = _staged_batch(
@@ -239,8 +246,8 @@
             run_level > {{ level }}
             and (
                 {{ range.condition }}
-                or ({{ range.row_key }}) in (
-                    select {{ range.row_key }} from {{ runs_relation }} where run_level = {{ level }}
+                or ({{ range.sequence }}) in (
+                    select {{ range.sequence }} from {{ runs_relation }} where run_level = {{ level }}
                 )
             )
     {%- endcall -%}
