@@ -252,13 +252,14 @@ class Histories:
         }.items():
             project.query(f"create or replace table src.{name} ({columns}) using iceberg")
 
-    def more(self, share: float) -> None:
+    def more(self, share: float, times: int = 1) -> None:
+        """Let that share of the worlds go on, by a few events each, so many times."""
         rng = self.rng
         events, log = [], []
         for world in range(self.worlds):
             if rng.random() >= share:
                 continue
-            for _ in range(rng.choice([0, 1, 2, 5])):
+            for _ in range(times * rng.choice([0, 1, 2, 5])):
                 self.position += 1
                 at = STARTS[world % len(STARTS)] + rng.randint(0, 300) * MINUTES
                 k, v = rng.choice([None, 1, 1, 1, 2]), rng.choice(["x", "y", "z"])
@@ -409,8 +410,11 @@ def check_histories(
     project.write(files(names))
     compared = 0
     for number in range(runs):
-        if number != 1:  # a run without anything new
-            histories.more(1.0 if number == 0 else rng.choice([0.03, 0.3, 0.8]))
+        # rows enough for the third run to change and delete them; the second has nothing new
+        if number == 0:
+            histories.more(1.0, times=3)
+        elif number != 1:
+            histories.more(0.8 if number == 2 else rng.choice([0.03, 0.3, 0.8]))
         outcome = project.run("run")
         compared += histories.compare()
         if number == 1:
