@@ -211,7 +211,7 @@
 
 {#
     The rows of a side as they are now. Of a stream of retract rows the last of each key, unless it
-    takes the row away; the key stands outside of the aggregate, so that ranges of it reach the scan.
+    takes the row away; the key stands outside of the aggregate, so that its ranges reach the scan.
 #}
 {% macro _state_of(side) -%}
     {%- set rows = pinned(side.relation) -%}
@@ -263,7 +263,9 @@
     {%- if not side.sequence -%}
         {%- do return(changes) -%}
     {%- endif -%}
-    {%- set keys = '(select distinct ' ~ side.key | join(', ') ~ ' from ' ~ changes ~ ' as stream)' -%}
+    {%- set keys -%}
+        (select distinct {{ side.key | join(', ') }} from {{ changes }} as stream)
+    {%- endset -%}
     {%- set keys = _kept(keeps, 'changed_right_keys', keys) -%}
     {%- set rows -%}
         (
