@@ -17,7 +17,7 @@ With their writes, by the clock: `dbt run` of ods_binlog and of the typed model,
 that reads the landed files, does what `bare` does and writes an Iceberg table. Each is the first
 work of its process.
 
-    python -m benchmarks.bench_formats --rows 100000
+    python -m benchmarks.bench_formats --rows 400000
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ COLUMNS = {
 TURNS = 4  # the first one warms up
 # an event of MongoDB is decoded several times as slowly: fewer of them measure as well
 MONGODB_SHARE = 4
+LAST_ROW = 9999  # stands for the xoffset that a transaction's last row doesn't have
 
 Row = dict[str, Any]
 
@@ -111,7 +112,7 @@ def debezium_line(row: Row) -> str:
         return found
 
     file, _, position = row["position"].partition(":")
-    # the last row of a transaction has no xoffset; here each row has a position of its own
+    # the last row of a transaction has no xoffset; it may share its position with others
     source = {
         "version": "3.5.0.Final",
         "connector": "mysql",
@@ -123,7 +124,7 @@ def debezium_line(row: Row) -> str:
         "server_id": 1,
         "file": file,
         "pos": int(position),
-        "row": row.get("xoffset", 0),
+        "row": row.get("xoffset", LAST_ROW),
     }
     op = {"insert": "c", "update": "u", "delete": "d"}[row["type"]]
     before = row["data"] | row.get("old", {})
@@ -144,7 +145,9 @@ def write_log(name: str, landing: Path, rows: int) -> tuple[int, int]:
         file = landing / "topics" / topic / "partition=0" / f"{topic}+0+0000000000.jsonl"
         file.parent.mkdir(parents=True)
         changes = rows // MONGODB_SHARE
-        content = b"".join(one + b"\n" for one in mongodb_lines(users=2000, changes=changes))
+        # a minute apart at most: a model has a file for each day that it writes
+        events = mongodb_lines(users=2000, changes=changes, longest_gap_ms=60_000)
+        content = b"".join(one + b"\n" for one in events)
         file.write_bytes(content)
         return content.count(b"\n"), len(content)
     if name == "maxwell":
@@ -152,7 +155,8 @@ def write_log(name: str, landing: Path, rows: int) -> tuple[int, int]:
         return made.rows, made.size
     convert = {"canal": canal_line, "debezium": debezium_line}[name]
     plain = landing / "plain"
-    generate(plain, rows)
+    # Canal tells no position: what came first is told within a partition only
+    generate(plain, rows, partitions=1 if name == "canal" else 4)
     messages = size = 0
     for path in sorted((plain / "topics" / "maxwell").rglob("*.jsonl")):
         file = landing / "topics" / topic / path.parent.name / path.name.replace("maxwell", topic)
@@ -351,7 +355,7 @@ HEAD = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--formats", nargs="*", default=list(TYPED), choices=list(TYPED))
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()

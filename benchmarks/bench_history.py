@@ -55,6 +55,8 @@ ROWS_PER_FILE = 50_000
 # The generated log begins here: places before it are free for history
 FIRST_OFFSET = 10**9
 FIRST_BINLOG = 900_000
+# Binlog files that a day may have; one holds some 2.5 million changes
+FILES_A_DAY = 4
 DAYS_PER_COMMIT = 30
 POINT = "point read"
 FILES, FILE_BYTES, READ_BYTES = "files", "bytes of the files", "bytes read"
@@ -158,7 +160,7 @@ def copies(
     # as many files of a day as there are copies and files of the first day, in the days' order
     day = (F.lit(history_days) - F.col("_back")).cast("long")
     old = F.col("binlog_file_number") - FIRST_BINLOG
-    number = ((day * times + F.col("_copy")) * 10 + old).cast("long")
+    number = ((day * times + F.col("_copy")) * FILES_A_DAY + old).cast("long")
     return rows.withColumn("_file", number)
 
 
@@ -411,6 +413,8 @@ def main() -> None:
         return
     if options.day_rows % PARTITIONS:
         sys.exit(f"bench: --day-rows must be a multiple of {PARTITIONS}")
+    if max(options.history) * options.history_days * FILES_A_DAY > FIRST_BINLOG:
+        sys.exit("bench: the history's binlog files would meet the log's: less --history")
     shutil.rmtree(SCRATCH, ignore_errors=True)
     files = write_log(options.day_rows, 2 + options.repeats)
     land(files[0])

@@ -39,6 +39,7 @@ LOOKUP_FROM = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PRE_IMAGES_FROM = datetime(2026, 3, 4, tzinfo=UTC)
 PROCESS = 0x9E3779B97F  # the part of an ObjectId that tells processes apart
 UUID = "5b1f0c9ad2c34e6f8a7712f4c09e3d5a"
+LONGEST_GAP_MS = 3_200_000
 MAX_LAG = 60  # changes that a lookup may come late
 NAMES = ("Ana", "Bo", "Chloé", "Đặng", "Emre", "王伟", "Íñigo", "O'Neil", "Zoë 😀", "Jürgen")
 CITIES = (("Porto", "4000"), ("København", "1050"), ("上海", "200000"), ("São Paulo", "01000"))
@@ -48,8 +49,9 @@ STATUSES = ("new", "active", "active", "blocked", "dormant")
 class Collection:
     """The simulated collection: its documents now, and the events that it wrote down."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, longest_gap_ms: int = LONGEST_GAP_MS) -> None:
         self.rng = random.Random(seed)
+        self.longest_gap_ms = longest_gap_ms
         self.now = START
         self.second, self.ordinal = 0, 0
         self.documents: dict[str, Document] = {}
@@ -192,7 +194,7 @@ class Collection:
     def tick(self) -> tuple[int, int]:
         """The next cluster time: seconds and the ordinal within that second."""
         if self.rng.random() < 0.85:
-            self.now += timedelta(milliseconds=self.rng.randint(50, 3_200_000))
+            self.now += timedelta(milliseconds=self.rng.randint(50, self.longest_gap_ms))
         second = int(self.now.timestamp())
         self.ordinal = self.ordinal + 1 if second == self.second else 1
         self.second = second
@@ -309,9 +311,18 @@ def _text(text: str) -> str:
     return text.encode().hex().upper()
 
 
-def lines(seed: int = SEED, users: int = USERS, changes: int = CHANGES) -> list[bytes]:
-    """The events as the sink writes them, a line each, without newlines."""
-    events = Collection(seed).run(users, changes)
+def lines(
+    seed: int = SEED,
+    users: int = USERS,
+    changes: int = CHANGES,
+    longest_gap_ms: int = LONGEST_GAP_MS,
+) -> list[bytes]:
+    """The events as the sink writes them, a line each, without newlines.
+
+    Args:
+        longest_gap_ms: between two events, which are half of it apart on average.
+    """
+    events = Collection(seed, longest_gap_ms).run(users, changes)
     return [json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode() for one in events]
 
 

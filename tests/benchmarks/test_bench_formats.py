@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from benchmarks.bench_formats import (
     debezium_line,
     settings_of_project,
     table_row,
+    write_log,
 )
 from benchmarks.generate_mongodb import lines as mongodb_lines
 from tests.deserialize.conftest import spark  # noqa: F401 - a fixture
@@ -63,6 +65,26 @@ def test_canal_writes_texts() -> None:
     assert message["data"][0]["order_id"] == "7200000000000008297"
     assert message["old"] == [{"amount": "327.68", "dispatch_time": None}]
     assert json.loads(LINES["canal"][0])["old"] is None
+
+
+def test_the_log_of_a_format_without_positions_has_one_partition(tmp_path: Path) -> None:
+    # the typed model refuses rows of Canal by several partitions
+    messages, size = write_log("canal", tmp_path, 300)
+    files = list((tmp_path / "topics" / "canal" / "partition=0").iterdir())
+    assert list(tmp_path.rglob("partition=*")) == [files[0].parent]
+    assert messages == sum(len(one.read_bytes().splitlines()) for one in files) == 300
+    assert size == sum(one.stat().st_size for one in files)
+
+
+def test_each_change_of_debezium_has_its_place(tmp_path: Path) -> None:
+    write_log("debezium", tmp_path, 3000)
+    lines = [
+        json.loads(line)
+        for one in (tmp_path / "topics" / "debezium").rglob("*.jsonl")
+        for line in one.read_text().splitlines()
+    ]
+    places = {tuple(line["source"][one] for one in ("file", "pos", "row")) for line in lines}
+    assert len(places) == len(lines) == 3000
 
 
 def test_debezium_encodes_times_and_decimals() -> None:
