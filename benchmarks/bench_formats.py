@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.common import ROOT, SCRATCH, run_dbt, run_module, session
 from benchmarks.generate_maxwell import generate
 from benchmarks.generate_mongodb import lines as mongodb_lines
+from python_udfs.deserialize.maxwell import LAST_ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -66,7 +67,6 @@ COLUMNS = {
 TURNS = 4  # the first one warms up
 # an event of MongoDB is decoded several times as slowly: fewer of them measure as well
 MONGODB_SHARE = 4
-LAST_ROW = 9999  # stands for the xoffset that a transaction's last row doesn't have
 
 Row = dict[str, Any]
 

@@ -413,8 +413,9 @@ def main() -> None:
         return
     if options.day_rows % PARTITIONS:
         sys.exit(f"bench: --day-rows must be a multiple of {PARTITIONS}")
-    if max(options.history) * options.history_days * FILES_A_DAY > FIRST_BINLOG:
-        sys.exit("bench: the history's binlog files would meet the log's: less --history")
+    longest = FIRST_BINLOG // (options.history_days * FILES_A_DAY)
+    if max(options.history) > longest:  # its binlog files would meet the log's
+        sys.exit(f"bench: --history must be at most {longest} on {options.history_days} days")
     shutil.rmtree(SCRATCH, ignore_errors=True)
     files = write_log(options.day_rows, 2 + options.repeats)
     land(files[0])

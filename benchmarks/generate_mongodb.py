@@ -39,7 +39,7 @@ LOOKUP_FROM = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PRE_IMAGES_FROM = datetime(2026, 3, 4, tzinfo=UTC)
 PROCESS = 0x9E3779B97F  # the part of an ObjectId that tells processes apart
 UUID = "5b1f0c9ad2c34e6f8a7712f4c09e3d5a"
-LONGEST_GAP_MS = 3_200_000
+LONGEST_GAP_MS = 3_200_000  # between two cluster times
 MAX_LAG = 60  # changes that a lookup may come late
 NAMES = ("Ana", "Bo", "Chloé", "Đặng", "Emre", "王伟", "Íñigo", "O'Neil", "Zoë 😀", "Jürgen")
 CITIES = (("Porto", "4000"), ("København", "1050"), ("上海", "200000"), ("São Paulo", "01000"))
@@ -320,7 +320,7 @@ def lines(
     """The events as the sink writes them, a line each, without newlines.
 
     Args:
-        longest_gap_ms: between two events, which are half of it apart on average.
+        longest_gap_ms: most milliseconds between two cluster times, half of it on average.
     """
     events = Collection(seed, longest_gap_ms).run(users, changes)
     return [json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode() for one in events]
