@@ -11,7 +11,7 @@ ifdef WAREHOUSE
 export WAREHOUSE
 endif
 
-.PHONY: help setup run test lint docs full-load reconcile compensate soak live bench lock clean
+.PHONY: help setup run test lint docs full-load reconcile compensate soak live bench lock clean drop-warehouse
 
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
@@ -23,6 +23,8 @@ help:
 	@echo "make compensate [FROM=<day> TO=<day>]   write days of the counts anew; without a range those that are wrong, and months and years"
 	@echo "make soak    the long randomised tests"
 	@echo "make live    MySQL, Maxwell and Kafka under a running warehouse, all killed; needs CDC_LAB"
+	@echo "make clean   delete target/ and logs/"
+	@echo "make drop-warehouse   delete the tables and the catalog in WAREHOUSE, after a question"
 	@echo "make bench   benchmarks, see benchmarks/RESULTS.md"
 
 setup: .venv/.ready
@@ -69,4 +71,8 @@ lock:
 		--no-emit-find-links --no-header --no-annotate --quiet requirements.in -o requirements.lock
 
 clean:
-	rm -rf target logs warehouse
+	@$(BIN)/python -m tools.clean
+
+# YES=<the folder's name> answers the question
+drop-warehouse:
+	@$(BIN)/python -m tools.clean warehouse $(if $(YES),"$(YES)")

@@ -39,6 +39,7 @@ from benchmarks.common import ROOT, SCRATCH, run_dbt, run_module, session
 from benchmarks.generate_maxwell import generate
 from benchmarks.generate_mongodb import lines as mongodb_lines
 from python_udfs.deserialize.maxwell import LAST_ROW
+from python_udfs.table_settings import table_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -310,7 +311,11 @@ def results(name: str, rows: int) -> dict[str, float]:
     shop = {} if name == "mongodb" else {"shop_format": name, "shop_topics": topics}
     dbt = run_dbt(landing, warehouse, f"ods_binlog {TYPED[name]}", shop)
     manifest = json.loads((SCRATCH / "dbt_target" / "manifest.json").read_text())
-    meta = manifest["nodes"][f"model.binlog_warehouse.{TYPED[name]}"]["config"]["meta"]
+    own, of_log = (
+        manifest["nodes"][f"model.binlog_warehouse.{one}"]["config"]["meta"]
+        for one in (TYPED[name], "ods_binlog")
+    )
+    meta = own | table_settings(own, of_log)
     asked = json.dumps([name, str(warehouse), str(landing), meta, messages])
     measured = run_module("bench_formats", "--measure", asked)
     found = json.loads(measured.output.splitlines()[-1])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from dbt.adapters.sparksession.secrets import redacted
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -108,4 +110,4 @@ def told(exc: Exception, what: str) -> ServerError:
     said = str(exc) if java is None else "it said nothing"
     while java is not None:  # the innermost cause that says something
         said, java = java.getMessage() or said, java.getCause()
-    return ServerError(f"{what}: {said}")
+    return ServerError(redacted(f"{what}: {said}"))

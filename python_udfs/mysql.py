@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from dbt.adapters.sparksession.secrets import environment
+
 from python_udfs import jdbc
 from python_udfs.jdbc import ServerError
 
@@ -28,9 +30,9 @@ def settings() -> dict[str, str]:
             "Example: MYSQL_URL=jdbc:mysql://host:3306/ MYSQL_USER=reader MYSQL_PASSWORD=.."
         )
     return {
-        "url": os.environ["MYSQL_URL"],
+        "url": environment("MYSQL_URL") or "",
         "user": os.environ["MYSQL_USER"],
-        "password": os.environ.get("MYSQL_PASSWORD", ""),
+        "password": environment("MYSQL_PASSWORD") or "",
     }
 
 

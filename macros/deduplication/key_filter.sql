@@ -17,7 +17,7 @@
 {% macro key_filter(rows, key, expected_keys, false_positive_rate=0.001) -%}
     {%- if execute -%}
         {%- set shape = adapter.declared_filter(
-            model, key, expected_keys, false_positive_rate, is_incremental()
+            model, rows, key, expected_keys, false_positive_rate, is_incremental()
         ) -%}
     select
         block_number,

@@ -205,8 +205,8 @@
         {%- endfor %}
         row_kind,
         {{ number }}L as run_number
+    -- a -U counts where the model leaves its +U out: of one run the +U comes first
     from changed_pairs
-    where row_kind <> '-U'
 {%- endmacro %}
 
 {#

@@ -7,7 +7,8 @@
 {% macro expire_versions(keep=none, days=none) %}
     {% for line in adapter.expire_versions(
         var('versions_kept', 10) if keep is none else keep,
-        var('versions_days', 7) if days is none else days
+        var('versions_days', 7) if days is none else days,
+        context
     ) %}
         {% do print(line) %}
     {% endfor %}

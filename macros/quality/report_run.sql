@@ -1,6 +1,7 @@
 {#
     What each model, seed and snapshot of a run read and wrote, and how many messages were refused.
-    What is to be said of them when they are more than `reject_threshold`; else none.
+    What is to be said of them when they are more than `reject_threshold`, and no fewer than
+    `reject_least`; else none.
 #}
 {% macro report_run(results) %}
     {% if not execute or flags.WHICH not in ['run', 'build'] %}
@@ -14,6 +15,7 @@
     {% if built %}
         {% do _print_models(built) %}
         {% do _tell_late_data(built) %}
+        {% do _tell_tests(results) %}
         {% do return(_judge_rejects(built)) %}
     {% endif %}
     {% do return(none) %}
@@ -26,7 +28,9 @@
     {% set written = namespace(rows=0, failed=0) %}
     {% for result in built %}
         {% set response = result.adapter_response %}
-        {% set is_table = 'rows_affected' in response %}
+        {% set batches = adapter.rows_of_batches(result.node.unique_id) %}
+        {% set is_table = 'rows_affected' in response or batches is not none %}
+        {% set added = response.get('rows_affected') or batches or 0 %}
         {% set rows_read = response.get('code', '') if is_table else '' %}
         {% if result.status != 'success' %}
             {% set written.failed = written.failed + 1 %}
@@ -34,16 +38,75 @@
         {% do print(line | format(
             result.node.name,
             '{:,}'.format(rows_read | int) if rows_read else '-',
-            '{:,}'.format(response['rows_affected']) if is_table else result.status
+            '{:,}'.format(added) if is_table else result.status
                 if result.status != 'success' else 'view',
             '%.1f' | format(result.execution_time),
         )) %}
-        {% set written.rows = written.rows + (response.get('rows_affected') or 0) %}
+        {% set written.rows = written.rows + added %}
     {% endfor %}
-    {% if not written.rows and not written.failed %}
+    {% if not written.rows and not written.failed and not adapter.is_empty_run() %}
         {% do print('Nothing new has landed: no row was added.') %}
     {% endif %}
     {% do print('') %}
+{% endmacro %}
+
+{#
+    How many data tests ran and which warned; columns that the log carries and no model takes, by
+    name. So that a run that is green says what it didn't look at.
+#}
+{% macro _tell_tests(results) %}
+    {% set tests, warned = [], [] %}
+    {% for result in results if result.node.resource_type == 'test' %}
+        {% do tests.append(result.status | string) %}
+        {% if result.status == 'warn' %}
+            {% do warned.append(result.node.name) %}
+            {% if (result.node.test_metadata or {}).name == 'takes_all_columns' %}
+                {% do _tell_untaken_columns(result.node) %}
+            {% endif %}
+        {% endif %}
+    {% endfor %}
+    {% if not tests %}
+        {% do print(
+            'No data test ran: dbt build runs them with the models, dbt test by themselves.'
+        ) %}
+    {% else %}
+        {% set line = '%d data tests: %d passed, %d warned%s, %d failed or skipped.' %}
+        {% do print(line | format(
+            tests | length,
+            tests | select('eq', 'pass') | list | length,
+            warned | length,
+            ' (' ~ warned | join(', ') ~ ')' if warned else '',
+            tests | reject('in', ['pass', 'warn']) | list | length,
+        )) %}
+    {% endif %}
+{% endmacro %}
+
+{% macro _tell_untaken_columns(test) %}
+    {% for row in run_query(
+        'select topic, database_name, table_name, column_name, message_count from ('
+        ~ test.compiled_code
+        ~ ') order by message_count desc, topic, table_name, column_name limit 10'
+    ).rows %}
+        {% do print(
+            'Column %s of %s.%s stands in %s messages of %s and is declared in no model: its '
+            'values are in ods_binlog alone.' | format(
+                row[3], row[1], row[2], '{:,}'.format(row[4]), row[0]
+            )
+        ) %}
+    {% endfor %}
+{% endmacro %}
+
+{# The reasons for which most messages of a run were refused, without what came. #}
+{% macro _tell_reasons(relation) %}
+    {% for row in run_query(
+        'select topic, left(regexp_replace(regexp_replace(reject_reason, '
+        ~ "' = .* is ', ' = .. is '), '[\\\\p{Cntrl}]', ' '), 160) as reason, "
+        ~ 'count(*) as messages '
+        ~ 'from ' ~ adapter.rows_of_run(relation) ~ ' where reject_reason is not null '
+        ~ 'group by topic, reason order by messages desc, topic, reason limit 3'
+    ).rows %}
+        {% do print('%s of %s: %s' | format('{:,}'.format(row[2]), row[0], row[1])) %}
+    {% endfor %}
 {% endmacro %}
 
 {# Changes of this run that are of days behind the open window; they count too. #}
@@ -76,7 +139,7 @@
 
 {# Messages and refused messages of this run: the rows that its own commits added. #}
 {% macro _judge_rejects(built) %}
-    {% set counts = namespace(messages=0, rejected=0, where=[], untaken=0) %}
+    {% set counts = namespace(messages=0, rejected=0, where=[], untaken=0, unread='') %}
     {% for result in built if result.status == 'success' %}
         {% set name = result.node.name %}
         {% set rows_added = result.adapter_response.get('rows_affected') %}
@@ -86,17 +149,25 @@
             ) %}
             {% set row = run_query(
                 'select count(*), count(reject_reason)'
-                ~ (_untaken_count() if name == 'ods_binlog' else ', 0')
+                ~ (_untaken_count() if name == 'ods_binlog' else ", 0 as untaken, '' as unread")
                 ~ ' from ' ~ adapter.rows_of_run(relation)
             ).rows[0] %}
             {% set counts.untaken = counts.untaken + row[2] %}
+            {% set counts.unread = counts.unread or row[3] %}
             {% set counts.messages = [counts.messages, row[0]] | max %}
             {% set counts.rejected = counts.rejected + row[1] %}
             {% if row[1] %}
                 {% do counts.where.append(row[1] ~ ' by ' ~ name) %}
+                {% do _tell_reasons(relation) %}
             {% endif %}
         {% endif %}
     {% endfor %}
+    {% if counts.unread %}
+        {% do print(
+            'Messages came of the batches ' ~ counts.unread ~ ', which the var `batches` does '
+            ~ "not name: they are in ods_binlog, and no typed table reads them."
+        ) %}
+    {% endif %}
     {% if counts.untaken %}
         {% do print(
             '%s changes are of tables that no ODS model takes; see meta_untaken.\n'
@@ -109,7 +180,8 @@
             '%d of %d messages were refused (%.2f %%): %s. They are in meta_quarantine with their '
             ~ 'reasons.'
         ) | format(counts.rejected, counts.messages, 100 * share, counts.where | join(', ')) %}
-        {% if share > var('reject_threshold') | float %}
+        {% set is_much = share > var('reject_threshold') | float %}
+        {% if is_much and counts.rejected >= var('reject_least') %}
             {% do return(
                 text ~ ' That is above reject_threshold (' ~ var('reject_threshold')
                 ~ '). The good rows are built; look at the reasons, then run again or raise the '
@@ -123,6 +195,9 @@
 
 {% macro _untaken_count() %}
     {% do return(
-        ", count_if(op in ('insert', 'update', 'delete') and not (" ~ is_taken_table() ~ "))"
+        ", count_if(op in ('insert', 'update', 'delete') and not (" ~ is_taken_table()
+        ~ ')) as untaken'
+        ~ ", array_join(sort_array(collect_set(batch_id) filter (where not ("
+        ~ is_read_batch() ~ "))), ', ') as unread"
     ) %}
 {% endmacro %}

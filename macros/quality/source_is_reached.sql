@@ -6,10 +6,11 @@
     {%- set place = (
         adapter.commit_property(at_source, 'source.last_change') if execute else none
     ) -%}
-    {%- set likes = [] -%}
+    {%- set likes, resets = [], [] -%}
     {%- for node in (graph.nodes or {}).values() -%}
         {%- if node.alias == at_source.identifier -%}
             {%- set topics = node.config.meta.source_count.topic -%}
+            {%- do resets.extend(node.config.meta.source_count.log_resets or []) -%}
             {%- for topic in ([topics] if topics is string else topics) -%}
                 {%- do likes.append(_is_like(topic)) -%}
             {%- endfor -%}
@@ -18,7 +19,12 @@
     {%- set file_number, position = (place or '0:0').split(':') -%}
     select
         coalesce(
-            max(struct(binlog_file_number, binlog_position))
+            max(
+                struct(
+                    {{ placed_file_number(resets) }} as binlog_file_number,
+                    binlog_position
+                )
+            )
             >= struct(
                 cast({{ file_number }} as bigint) as binlog_file_number,
                 cast({{ position }} as bigint) as binlog_position

@@ -56,17 +56,20 @@
     {%- set conditions = [] -%}
     {%- for source in _declared_sources() -%}
         {%- set names = [] -%}
+        {#- MySQL's names have no case -#}
+        {%- set is_exact = source.get('format') in ['mongodb', 'events'] -%}
+        {%- set column = 'column_name' if is_exact else 'lower(column_name)' -%}
         {%- for name in source.columns -%}
-            {%- do names.append(_sql_text(name)) -%}
+            {%- do names.append(_sql_text(name if is_exact else name | lower)) -%}
         {%- endfor -%}
         {%- for aliases in (source.get('aliases') or {}).values() -%}
             {%- for name in ([aliases] if aliases is string else aliases) -%}
-                {%- do names.append(_sql_text(name)) -%}
+                {%- do names.append(_sql_text(name if is_exact else name | lower)) -%}
             {%- endfor -%}
         {%- endfor -%}
         {%- do conditions.append(
             '(database_name = ' ~ _sql_text(source.database) ~ ' and table_name = '
-            ~ _sql_text(source.table) ~ ' and column_name in (' ~ names | join(', ') ~ '))'
+            ~ _sql_text(source.table) ~ ' and ' ~ column ~ ' in (' ~ names | join(', ') ~ '))'
         ) -%}
     {%- endfor -%}
     {{- conditions | sort | join(' or ') if conditions else 'false' -}}

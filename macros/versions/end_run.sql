@@ -7,7 +7,11 @@
     {% if not execute or flags.WHICH not in writing_commands() %}
         {% do return('') %}
     {% endif %}
-    {% if not problem and flags.WHICH == 'build' and var('publish_versions', true) %}
+    {% if adapter.is_empty_run() %}
+        {% for line in adapter.told_of_empty_run(results) %}
+            {% do print(line) %}
+        {% endfor %}
+    {% elif not problem and flags.WHICH == 'build' and var('publish_versions', true) %}
         {% do _tell_version(
             adapter.publish(results, context, var('hold_back', false))
         ) %}
@@ -18,8 +22,11 @@
         {% set problem = stores.problem %}
     {% endif %}
     {% do adapter.give_back_lease(results) %}
+    {% for line in adapter.told_of_unread(results) %}
+        {% do exceptions.warn(line) %}
+    {% endfor %}
     {% if problem %}
-        {% do exceptions.raise_compiler_error(problem) %}
+        {% do return('-- the run failed: ' ~ problem) %}
     {% endif %}
     {% do return('') %}
 {% endmacro %}

@@ -11,8 +11,8 @@
     dbt_scd_id) or by `by`; without a key equal rows are counted.
 
     Where the changes can't be told any more, since the snapshot that was read last has expired or a
-    log was rewritten, all rows are told as +I. A model of strategy append then replaces its rows by
-    what it makes of all inputs, in one commit.
+    log was rewritten, all rows are given as +I. An incremental model then replaces its rows by what
+    it makes of all inputs, in one commit, whatever its strategy.
 #}
 {% macro new_changes(relation, by=none) -%}
     {%- if not execute or relation.is_cte -%}

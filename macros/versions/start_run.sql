@@ -14,6 +14,20 @@
         ) %}
     {% endif %}
     {% do adapter.check_declarations() %}
+    {% for line in adapter.mixed_times() %}
+        {% do exceptions.warn(line) %}
+    {% endfor %}
+    {% for line in adapter.check_flags(selected_resources) %}
+        {% do log(line, info=true) %}
+    {% endfor %}
+    {% set unlisted = adapter.unlisted_tables() %}
+    {% if unlisted %}
+        {% do exceptions.warn(
+            unlisted | join(', ') ~ ': not named in the macro typed_models, so that '
+            ~ 'meta_quarantine, meta_accounting, meta_lineage and meta_late_data leave them '
+            ~ 'out. Name them there.'
+        ) %}
+    {% endif %}
     {% set candidate = adapter.get_relation(
         database=none, schema=target.schema, identifier='meta_candidate'
     ) %}

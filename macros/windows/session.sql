@@ -21,7 +21,9 @@
     keys the stored sessions that lie within `gap` of a new row, and the rows of these sessions;
     the model's own rows of the days in which these begin, which are written with them. Let sort_by
     begin with the key, so that few files of those days are opened. All rows of a key are sorted
-    in one task when the model is built anew.
+    in one task when the model is built anew. A model that leaves sessions out (having count(*) > 1)
+    reads all rows of the keys for which a row of such a session lies within `gap` of what is
+    touched.
 #}
 {% macro session(rows, time, key, gap, zone=none, where=none, bounds=none) -%}
     {{- _windowed({
@@ -123,6 +125,17 @@
     {%- set near = 'true' -%}
     {%- if keeps -%}
         {%- set spans = adapter.kept_rows(model, 'touched_spans', 'select * from ' ~ spans) -%}
+        {%- set lost = adapter.kept_rows(
+            model, 'lost_keys', _keys_of_lost_neighbours(window, all_rows, spans)
+        ) -%}
+        {%- if adapter.kept_count(model, lost) -%}
+            {%- set stored = adapter.kept_rows(
+                model, 'all_touched_sessions', _sessions_with_lost(window, stored, lost)
+            ) -%}
+            {%- set spans = adapter.kept_rows(
+                model, 'all_touched_spans', _spans_with_lost(window, all_rows, spans, stored, lost)
+            ) -%}
+        {%- endif -%}
         {%- set near = adapter.within_ranges(spans, window.near_keys + window.near).condition -%}
         {%- set days -%}
             select distinct
@@ -149,6 +162,57 @@
         )
     {%- endset -%}
     {{- _session_rows(window, rows) -}}
+{%- endmacro %}
+
+{#
+    Keys that have rows within the gap of a touched span which lie in none of them: rows of sessions
+    that the model has left out, since it keeps no session of one row, say. What such rows are
+    connected with only the rows themselves say.
+#}
+{% macro _keys_of_lost_neighbours(window, all_rows, spans) -%}
+    {%- set keys = window.key | join(', ') -%}
+    {%- set near = adapter.within_ranges(
+        spans, window.near_keys + window.near_neighbours
+    ).condition -%}
+    select distinct {{ keys }}
+    from (
+        {{ _valid_rows(window, '(select * from ' ~ all_rows ~ ' where ' ~ near ~ ')') }}
+    ) as neighbours
+    left semi join {{ spans }} as spans
+        on {{ _same_session_key(window, 'neighbours', 'spans') }}
+        and neighbours.window__at between spans.first_at - {{ window.gap }}
+        and spans.last_at + {{ window.gap }}
+    left anti join {{ spans }} as inside
+        on {{ _same_session_key(window, 'neighbours', 'inside') }}
+        and neighbours.window__at between inside.first_at and inside.last_at
+{%- endmacro %}
+
+{# The touched sessions, and all that are stored of the lost keys. #}
+{% macro _sessions_with_lost(window, stored, lost) -%}
+    {%- set keys = window.key | join(', ') -%}
+    select {{ keys }}, window_start, window_end
+    from {{ stored }}
+    union
+    select {{ keys }}, window_start, window_end
+    from {{ this }} as held
+    left semi join {{ lost }} as lost on {{ _same_session_key(window, 'held', 'lost') }}
+{%- endmacro %}
+
+{# The touched spans, those of all sessions that are stored of the lost keys, and of their rows. #}
+{% macro _spans_with_lost(window, all_rows, spans, stored, lost) -%}
+    {%- set keys = window.key | join(', ') -%}
+    {%- set near = adapter.within_ranges(lost, window.near_keys).condition -%}
+    select {{ keys }}, first_at, last_at
+    from {{ spans }}
+    union
+    select {{ keys }}, window_start, window_end - {{ window.gap }}
+    from {{ stored }}
+    union
+    select {{ keys }}, window__at, window__at
+    from (
+        {{ _valid_rows(window, '(select * from ' ~ all_rows ~ ' where ' ~ near ~ ')') }}
+    ) as rows_of_key
+    left semi join {{ lost }} as lost on {{ _same_session_key(window, 'rows_of_key', 'lost') }}
 {%- endmacro %}
 
 {# Both sides have one key: nulls are keys too. #}

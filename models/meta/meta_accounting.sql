@@ -1,5 +1,27 @@
 with
 
+messages as (
+    {{
+        messages_once(
+            ref('ods_binlog'),
+            columns=[
+                'batch_id',
+                'topic',
+                'partition_number',
+                'message_offset',
+                'op',
+                'format',
+                'database_name',
+                'table_name',
+                'binlog_file',
+                'binlog_position',
+                'row_number',
+                'reject_reason',
+            ],
+        )
+    }}
+),
+
 ods_binlog as (
     select
         batch_id,
@@ -14,7 +36,7 @@ ods_binlog as (
         reject_reason,
         {{ is_read_batch() }} as is_read,
         {{ is_taken_table() }} as is_declared
-    from {{ ref('ods_binlog') }}
+    from messages
 ),
 
 typed as (
@@ -56,7 +78,8 @@ taken as (
 changes as (
     select
         metadata_table,
-        binlog_file,
+        -- as the log names it: typed tables add the number of the log
+        regexp_replace(binlog_file, '@[0-9]+$', '') as binlog_file,
         binlog_position,
         row_number
     from typed

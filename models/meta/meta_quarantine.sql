@@ -16,8 +16,12 @@ ods_binlog as (
 
 typed as (
     {% for typed_model in typed_models() -%}
+        {%- set declared = declared_source(typed_model.identifier) %}
         select
             '{{ typed_model.identifier }}' as refused_by,
+            '{{ declared.database }}' as database_name,
+            '{{ declared.table }}' as table_name,
+            event_time,
             batch_id,
             topic,
             partition_number,
@@ -48,7 +52,8 @@ unreadable as (
     where ods_binlog.reject_reason is not null
 ),
 
--- what was left of a cut file is settled once the whole message has come
+-- what was left of a cut file is settled once the whole message has come, another
+-- message once it was read again and taken
 still_unreadable as (
     select
         'ods_binlog' as refused_by,
@@ -67,22 +72,45 @@ still_unreadable as (
             and unreadable.topic = ods_binlog.topic
             and unreadable.partition_number = ods_binlog.partition_number
             and unreadable.message_offset = ods_binlog.message_offset
-            and unreadable.cut_reason is not null
             and ods_binlog.cut_reason is null
+            and (
+                unreadable.cut_reason is not null
+                or ods_binlog.reject_reason is null
+            )
 ),
 
+loads as (
+    select
+        database_name,
+        table_name,
+        max(event_time) as loaded_until
+    from {{ ref('ods_binlog') }}
+    where reject_reason is null and op = 'snapshot' and {{ is_read_batch() }}
+    group by
+        database_name,
+        table_name
+),
+
+-- a RENAME whose rows weren't all known is settled by a full load that was read well
+-- behind it (LOAD_MARGIN of python_udfs/table_state.py)
 unfit as (
     select
-        refused_by,
-        batch_id,
-        topic,
-        partition_number,
-        message_offset,
-        reject_reason,
-        reject_payload as raw_text,
+        typed.refused_by,
+        typed.batch_id,
+        typed.topic,
+        typed.partition_number,
+        typed.message_offset,
+        typed.reject_reason,
+        typed.reject_payload as raw_text,
         cast(null as binary) as raw_bytes,
-        load_id
+        typed.load_id
     from typed
+    left anti join loads
+        on
+            typed.database_name = loads.database_name
+            and typed.table_name = loads.table_name
+            and typed.reject_reason like '%come with a full load of%'
+            and typed.event_time + interval 1 hour < loads.loaded_until
 ),
 
 refused as (

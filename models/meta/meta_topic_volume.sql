@@ -1,15 +1,20 @@
 with
 
 ods_binlog as (
-    select
-        batch_id,
-        topic,
-        partition_number,
-        message_offset,
-        event_time,
-        payload,
-        reject_reason
-    from {{ ref('ods_binlog') }}
+    {{
+        messages_once(
+            ref('ods_binlog'),
+            columns=[
+                'batch_id',
+                'topic',
+                'partition_number',
+                'message_offset',
+                'event_time',
+                'payload',
+                'reject_reason',
+            ],
+        )
+    }}
 ),
 
 volume as (

@@ -19,17 +19,19 @@ What they mean, as seen from a real producer:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from python_udfs.deserialize.ddl import made_table, moves, table_op
+from python_udfs.deserialize.ddl import made_table, moves, table_op, too_long
+from python_udfs.deserialize.exact_numbers import bare_value, exact_decimal
 from python_udfs.deserialize.json_lines import (
     LATEST_TS,
     absent_columns,
     as_list,
     no_single_object,
+    text_kind,
 )
+from python_udfs.deserialize.statements import body_of, text_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,7 +60,11 @@ _HEAD = (
     "struct<database string, `table` string, type string, es bigint, isDdl boolean, "
     "data array<string>, old array<string>>"
 )
-_LABELS = "'((?:[^']|'')*)'"  # of enum('new','used'), a quote within them doubled
+_LISTS = ("data", "old", "mysqlType", "sqlType", "pkNames")  # names of lists in a message
+# of enum('new','used'), a quote within them doubled. Possessive: an enum may be of any length, and
+# Java would take a part of its stack for each character
+_LABELS = "'((?:[^']++|'')*+)'"
+SET_LABELS = 64  # that a set has at most: one a bit
 
 
 def envelope(messages: DataFrame) -> DataFrame:
@@ -77,10 +83,12 @@ def envelope(messages: DataFrame) -> DataFrame:
         op = F.when(kind == name, F.lit(one)).otherwise(op)
     # the statement itself only where it matters: Canal tells DROP DATABASE as it does any other,
     # and what it can't read itself
-    told = F.when(op == "ddl", table_op(F.get_json_object("payload", "$.sql")))
+    sql = F.get_json_object("payload", "$.sql")
+    told = F.when(op == "ddl", table_op(sql))
     frame = frame.withColumn("_op", F.coalesce(told, op))
     op = F.col("_op")
     is_row = op.isin("insert", "update", "delete")
+    unnamed = F.col("_head.database").isNull() | F.col("_head.table").isNull()
     rows, old = F.col("_head.data"), F.col("_head.old")
     no_object = no_single_object(F.col("_listed"), "Canal")
     reason = (
@@ -103,6 +111,14 @@ def envelope(messages: DataFrame) -> DataFrame:
             (op == "update") & (old.isNull() | (F.size(old) != F.size(rows))),
             F.lit("an update whose `old` has not one row for each of `data`"),
         )
+        .when(
+            kind.isin("TRUNCATE", "ERASE", "RENAME")
+            & (F.coalesce(sql, F.lit("")) == "")
+            & (unnamed | (kind == "RENAME")),
+            F.lit("a statement without `sql`, nor with `database` and `table` that it was on"),
+        )
+        .when(~is_row & (text_kind("sql") == "other"), F.lit("`sql` is no text"))
+        .when(~is_row, too_long(sql))
     )
     place = F.concat_ws("/", "topic", "partition_number")
     return (
@@ -122,15 +138,19 @@ def envelope(messages: DataFrame) -> DataFrame:
 
 def table_moves(payload: str, database: str | None, table: str | None, op: str) -> list[Move]:
     """Which table's rows a DDL message took where, see ddl.moves."""
-    sql = json.loads(payload).get("sql")
+    body = body_of(payload)
+    sql = text_in(body, "sql")
     if not sql and op in ("truncate", "drop"):
         return [((database or "", table or ""), None)]
-    return moves(sql or "", database or "")
+    found = moves(sql or "", database or "")
+    if not found and body.get("type") == "TRUNCATE":
+        raise ValueError("its type is TRUNCATE, its `sql` empties no table")
+    return found
 
 
 def new_table(payload: str, database: str | None) -> Table | None:
     """The table that a DDL message makes."""
-    return made_table(json.loads(payload).get("sql") or "", database or "")
+    return made_table(text_in(body_of(payload), "sql") or "", database or "")
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:
@@ -144,6 +164,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         *[name for name in messages.columns if name != "row_number"],
         F.col("_parsed.old").alias("_olds"),
         F.col("_parsed.mysqlType").alias("_types"),
+        bare_value(source.names_in_log(), F.col("payload"), _LISTS).alias("_bare"),
         F.posexplode("_parsed.data").alias("_number", "_data"),
     )
     frame = frame.withColumn("row_number", F.col("_number").cast("bigint")).withColumn(
@@ -171,13 +192,20 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     reason = (
         F.when(F.col("_data").isNull(), F.lit("a row of `data` is no object"))
         .when(
+            F.col("_bare"),
+            F.lit(
+                "a value is a number with a point, or a document, where Canal writes texts: its "
+                "digits can't be read as they are written"
+            ),
+        )
+        .when(
             is_update & F.col("_old").isNull(),
             F.lit("an update without `old`: the server's binlog_row_image must be FULL"),
         )
         .when(wrong != "", wrong)
         .otherwise(absent_columns(source, F.map_keys("_data")))
     )
-    dropped = ("_olds", "_types", "_number", "_data", "_old")
+    dropped = ("_olds", "_types", "_bare", "_number", "_data", "_old")
     return frame.withColumn("image_reason", reason).drop(*dropped)
 
 
@@ -215,13 +243,18 @@ def _value(raw: Column, declared: Column, kind: SourceType, enums: str) -> Colum
     if kind.kind == "text" and enums == "index" and kind.declared.lower().startswith("enum"):
         labels = F.regexp_extract_all(declared, F.lit(_LABELS), F.lit(1))
         index = raw.try_cast("int")
-        label = F.replace(F.get(labels, index - 1), F.lit("''"), F.lit("'"))
+        place = F.when(index > 0, index) - 1
+        label = F.replace(F.get(labels, place), F.lit("''"), F.lit("'"))
         # 0 is MySQL's mark of a value that was none of the enum's
         return F.when(index == 0, F.lit("")).otherwise(label)
     if kind.kind == "text" and enums == "index" and kind.declared.lower().startswith("set"):
         labels = F.regexp_extract_all(declared, F.lit(_LABELS), F.lit(1))
         bits = raw.try_cast("bigint")
-        chosen = F.filter(labels, lambda _, place: F.getbit(bits, place) == 1)
+        known = F.slice(labels, 1, SET_LABELS)  # of further ones there is no bit to ask for
+        chosen = F.filter(known, lambda _, place: F.getbit(bits, place) == 1)
         plain = F.transform(chosen, lambda label: F.replace(label, F.lit("''"), F.lit("'")))
-        return F.when(bits.isNotNull() & labels.isNotNull(), F.array_join(plain, ","))
+        is_set = bits.isNotNull() & (F.size(labels) <= SET_LABELS)
+        return F.when(is_set, F.array_join(plain, ","))
+    if kind.parsed.startswith("decimal"):
+        return exact_decimal(raw, kind.parsed)
     return raw.try_cast(kind.parsed) if kind.parsed != "string" else raw

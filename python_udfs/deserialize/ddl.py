@@ -13,34 +13,48 @@ T = TypeVar("T")
 Table = tuple[str, str]  # database, table
 Move = tuple[Table, Table | None]  # from, to; to None: the rows are gone
 
-# a quoted text or a comment must not be taken for words of the statement
+# Longer statements are refused: those on whole tables are far from it, and what can be sent isn't
+# bounded otherwise
+MAX_STATEMENT = 1 << 20  # characters
+TOO_LONG = f"a statement of more than {MAX_STATEMENT} characters isn't read"
+
+# Text from outside decides how often these match. So each repetition is possessive, and no part of
+# a text can be read in two ways: the time grows with the length, and Java's stack doesn't.
+# A quoted text or a comment must not be taken for words of the statement
 _TOKEN = re.compile(
-    r"""(?P<skip>\s+|--[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/|/\*M?!\d*|\*/)
-    |`(?P<quoted>(?:[^`]|``)+)`
-    |"(?P<ansi>(?:[^"]|"")+)"
-    |'(?:[^'\\]|\\.|'')*'
-    |(?P<word>[\w$\u0080-\uffff]+)
+    r"""(?P<skip>\s++|--[^\n]*+|\#[^\n]*+|/\*(?!M?!)(?:[^*]++|\*(?!/))*+\*/|/\*M?!\d*+|\*/)
+    |`(?P<quoted>(?:[^`]++|``)++)`
+    |"(?P<ansi>(?:[^"]++|"")++)"
+    |'(?:[^'\\]++|\\.|'')*+'
+    |(?P<word>[\w$\u0080-\uffff]++)
+    |(?P<unclosed>(?:/\*|[`"']).*+)
     |(?P<other>.)""",
     re.DOTALL | re.VERBOSE,
 )
-# the same for Spark, which looks at all statements to find those that `moves` has to read: it may
-# take one too many
+# The same for Spark, which looks at all statements to find those that `moves` has to read: it may
+# take one too many. What isn't closed stays as it is (group 1 to 4), to the statement's end
 _QUOTED = (
-    r"(?s)/\*(?!M?!).*?\*/|/\*M?!\d*|\*/|--[^\n]*|#[^\n]*|'[^'\\]*+(?:\\.[^'\\]*+)*+'"
-    r'|"[^"\\]*+(?:\\.[^"\\]*+)*+"|`[^`]*+`'
+    r"(?s)/\*M?!\d*+|\*/|--[^\n]*+|#[^\n]*+"
+    r"|/\*(?:[^*]++|\*(?!/))*+\*/|(/\*(?:[^*]++|\*(?!/))*+\z)"
+    r"|'(?:[^'\\]++|\\.)*+'|('(?:[^'\\]++|\\.)*+\\?\z)"
+    r'|"(?:[^"\\]++|\\.)*+"|("(?:[^"\\]++|\\.)*+\\?\z)'
+    r"|`[^`]*+`|(`[^`]*+\z)"
 )
+_BARE = " ~ $1$2$3$4"  # what takes the place of each
+# (?<!\w) and (?!\w) rather than \b, for which Java looks back over all marks before a place
 _OPS = {
     "truncate": (
-        r"(?is)^[\s~]*(truncate\b|alter\b.*?\b(truncate|drop|exchange|discard|import|convert)"
-        r"[\s~]+(partition|tablespace|table)\b)"
+        r"(?is)^[\s~]*+(truncate(?!\w)|alter(?!\w).*?(?<!\w)"
+        r"(truncate|drop|exchange|discard|import|convert)"
+        r"[\s~]++(partition|tablespace|table)(?!\w))"
     ),
     "drop": (
-        r"(?i)^[\s~]*(drop[\s~]+(tables?|database|schema)"
-        r"|create[\s~]+or[\s~]+replace[\s~]+table)\b"
+        r"(?i)^[\s~]*+(drop[\s~]++(tables?|database|schema)"
+        r"|create[\s~]++or[\s~]++replace[\s~]++table)(?!\w)"
     ),
     "rename": (
-        r"(?is)^[\s~]*(rename[\s~]+tables?\b"
-        r"|alter\b.*?\btable\b.*?\brename\b\s*+(?!(?:column|index|key)\b))"
+        r"(?is)^[\s~]*+(rename[\s~]++tables?(?!\w)|(?>alter(?!\w).*?(?<!\w)table(?!\w))"
+        r".*?(?<!\w)rename(?!\w)\s*+(?!(?:column|index|key)(?!\w)))"
     ),
 }
 # actions of ALTER TABLE that take rows away, or bring some, of which the log doesn't tell
@@ -58,11 +72,19 @@ def table_op(sql: Column) -> Column:
     """truncate, drop or rename for a statement that `moves` has to read; null for any other."""
     from pyspark.sql import functions as F
 
-    bare = F.regexp_replace(sql, _QUOTED, " ~ ")
+    short = F.when(F.length(sql) <= MAX_STATEMENT, sql)  # see too_long
+    bare = F.regexp_replace(short, _QUOTED, _BARE)
     op = F.lit(None).cast("string")
     for name, pattern in reversed(_OPS.items()):
         op = F.when(bare.rlike(pattern), F.lit(name)).otherwise(op)
     return op
+
+
+def too_long(sql: Column) -> Column:
+    """Why a statement isn't read; null where it is."""
+    from pyspark.sql import functions as F
+
+    return F.when(F.length(sql) > MAX_STATEMENT, F.lit(TOO_LONG))
 
 
 def moves(sql: str, database: str) -> list[Move]:
@@ -116,34 +138,59 @@ def made_table(sql: str, database: str) -> Table | None:
 
 
 class _Tokens:
-    """The words, names and signs of a statement, read from its front."""
+    """The words, names and signs of a statement, read from its front.
+
+    Raises:
+        ValueError: the statement is too long to be read.
+    """
 
     def __init__(self, sql: str, database: str) -> None:
+        if len(sql) > MAX_STATEMENT:
+            raise ValueError(TOO_LONG)
         self.database = database
-        self.parts: list[tuple[str, str]] = []  # ("word" | "name" | "other", text)
+        self._place = 0  # in _parts, of what comes next
+        self._parts: list[tuple[str, str]] = []  # ("word" | "name" | "other" | "unclosed", text)
         for match in _TOKEN.finditer(sql):
             if match["skip"] is not None:
                 continue
             if match["quoted"] is not None:
-                self.parts.append(("name", match["quoted"].replace("``", "`")))
+                self._parts.append(("name", match["quoted"].replace("``", "`")))
             elif match["ansi"] is not None:
-                self.parts.append(("name", match["ansi"].replace('""', '"')))
+                self._parts.append(("name", match["ansi"].replace('""', '"')))
             elif match["word"] is not None:
-                self.parts.append(("word", match["word"]))
+                self._parts.append(("word", match["word"]))
+            elif match["unclosed"] is not None:
+                self._parts.append(("unclosed", match[0][:1].replace("/", "/*")))
             else:
-                self.parts.append(("other", match[0]))
+                self._parts.append(("other", match[0]))
+
+    def next(self) -> tuple[str, str] | None:
+        """The kind and the text of what comes next; None at the end.
+
+        Raises:
+            ValueError: a quote or a comment begins there that the statement doesn't close.
+        """
+        if self._place >= len(self._parts):
+            return None
+        kind, text = self._parts[self._place]
+        if kind == "unclosed":
+            raise ValueError(f"the statement doesn't close its {text}")
+        return kind, text
 
     def take(self, word: str) -> bool:
         """Whether the next part is this word or sign; if so, it is read."""
-        if self.parts and self.parts[0][0] != "name" and self.parts[0][1].lower() == word:
-            self.parts.pop(0)
+        found = self.next()
+        if found and found[0] != "name" and found[1].lower() == word:
+            self._place += 1
             return True
         return False
 
     def name(self) -> str:
-        if not self.parts or self.parts[0][0] == "other":
+        found = self.next()
+        if not found or found[0] == "other":
             raise ValueError("a name was expected, the statement has none there")
-        return self.parts.pop(0)[1]
+        self._place += 1
+        return found[1]
 
     def table(self) -> Table:
         first = self.name()
@@ -175,9 +222,10 @@ class _Tokens:
 
     def untold(self) -> str | None:
         """The action that comes next, in lower case, if it is one of _UNTOLD."""
-        words = [text.lower() for kind, text in self.parts[:2] if kind == "word"]
+        two = self._parts[self._place : self._place + 2]
+        words = [text.lower() for kind, text in two if kind == "word"]
         if len(words) == 2 and words[1] in _UNTOLD.get(words[0], ()):
-            self.parts = self.parts[2:]
+            self._place += 2
             return " ".join(words)
         return None
 
@@ -187,7 +235,7 @@ class _Tokens:
         old, depth = self.table(), 0
         self.wait()
         at_start = True  # of an action
-        while self.parts:
+        while found := self.next():
             if depth == 0 and at_start and (untold := self.untold()):
                 if untold == "truncate partition" and self.take("all"):
                     return [(old, None)]
@@ -200,7 +248,8 @@ class _Tokens:
                     continue
                 _ = self.take("to") or self.take("as") or self.take("=")
                 return [(old, self.table())]
-            kind, text = self.parts.pop(0)
+            kind, text = found
+            self._place += 1
             depth += {"(": 1, ")": -1}.get(text, 0) if kind == "other" else 0
             at_start = kind == "other" and text == ","
         return []

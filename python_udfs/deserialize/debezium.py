@@ -33,19 +33,30 @@ What they mean, as seen from a real producer (3.5, on MariaDB) and documented fo
 
 from __future__ import annotations
 
-import json
 import re
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from python_udfs.deserialize.ddl import made_table, moves, table_op
+from python_udfs.deserialize.ddl import made_table, moves, table_op, too_long
+from python_udfs.deserialize.exact_numbers import (
+    AMBIGUOUS,
+    is_ambiguous,
+    may_be_printed_anew,
+    may_be_rounded,
+    narrow_decimals,
+    rounded_texts,
+    with_marked_numbers,
+    without_marks,
+)
 from python_udfs.deserialize.json_lines import (
+    JSON_ONLY,
     LATEST_TS,
     absent_columns,
     as_list,
     half_character,
     no_single_object,
 )
+from python_udfs.deserialize.statements import body_of, object_in, text_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -76,6 +87,11 @@ OPTIONS = {
     "decimal.handling.mode": ("precise", "string", "double"),
     "bigint.unsigned.handling.mode": ("long", "precise"),
     "binary.handling.mode": ("bytes", "base64", "base64-url-safe", "hex"),
+}
+# where a message tells which server made its change, see log_resets
+SERVER_PATHS = {
+    "server_id": ("$.source.server_id", "$.payload.source.server_id"),
+    "server_uuid": ("$.source.gtid", "$.payload.source.gtid"),
 }
 MADE_BY_LOG = "false"  # source.snapshot of what doesn't come from one
 POSTGRES = "postgres"  # binlog_file of all that has an lsn
@@ -197,7 +213,13 @@ def _row_number() -> Column:
     row = F.when(origin["row"].between(0, 2**HASH_BITS), origin["row"])
     both = "before string, after string"
     texts = F.from_json(F.col("payload"), f"struct<{both}, payload struct<{both}>>")
-    hashed = F.xxhash64(texts).bitwiseAND(F.lit(2**HASH_BITS - 1))
+    # what differs behind a double's digits is another row
+    exact = F.from_json(
+        with_marked_numbers(F.col("payload")), f"struct<{both}, payload struct<{both}>>"
+    )
+    long_number = F.col("payload").rlike(r"[0-9][0-9.]{15}")
+    hashed = F.when(long_number, F.xxhash64(exact)).otherwise(F.xxhash64(texts))
+    hashed = hashed.bitwiseAND(F.lit(2**HASH_BITS - 1))
     in_binlog = origin["file"].isNotNull() & (
         F.coalesce(origin["snapshot"], F.lit("false")) == "false"
     )
@@ -254,26 +276,28 @@ def _envelope_reason() -> Column:
             F.lit("no `source.ts_ms`, or one that is no time"),
         )
         .when(of_row & (op != "snapshot"), unplaced)
+        .when(head["op"].isNull(), too_long(head["ddl"]))
     )
 
 
 def table_moves(payload: str, database: str | None, table: str | None, op: str) -> list[Move]:
     """Which table's rows a TRUNCATE or a schema change took where, see ddl.moves."""
-    body = json.loads(payload)
-    body = body.get("payload") or body
-    if body.get("ddl"):
-        return moves(body["ddl"], body.get("databaseName") or database or "")
+    body = body_of(payload)
+    body = object_in(body, "payload") or body
+    if ddl := text_in(body, "ddl"):
+        return moves(ddl, text_in(body, "databaseName") or database or "")
     return [((database or "", table or ""), None)]
 
 
 def new_table(payload: str, database: str | None) -> Table | None:
     """The table that a schema change makes; None for one that a snapshot makes up."""
-    body = json.loads(payload)
-    body = body.get("payload") or body
-    snapshot = (body.get("source") or {}).get("snapshot")
+    body = body_of(payload)
+    body = object_in(body, "payload") or body
+    snapshot = object_in(body, "source").get("snapshot")
     if str(snapshot or MADE_BY_LOG).lower() != MADE_BY_LOG:
         return None
-    return made_table(body.get("ddl") or "", body.get("databaseName") or database or "")
+    named = text_in(body, "databaseName")
+    return made_table(text_in(body, "ddl") or "", named or database or "")
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:
@@ -286,7 +310,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     )
     both = f"before struct<{fields}>, after struct<{fields}>"
     schema = f"struct<{both}, payload struct<{both}>, _corrupt string>"
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt", **JSON_ONLY}
     frame = messages.withColumn("_parsed", F.from_json(F.col("payload"), schema, options))
     frame = frame.select(
         *messages.columns,
@@ -294,14 +318,16 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         F.coalesce("_parsed.payload.after", "_parsed.after").alias("_raw_after"),
         F.col("_parsed._corrupt").isNotNull().alias("_unread"),
     )
+    frame = frame.withColumn("_exact", _exact_texts(source))
     had = F.col("op").isin("update", "delete")
     frame = frame.select(
         *messages.columns,
         "_raw_before",
         "_raw_after",
         "_unread",
-        F.when(had, _decoded("_raw_before", source)).alias("before"),
-        F.when(F.col("op") != "delete", _decoded("_raw_after", source)).alias("_after"),
+        "_exact",
+        F.when(had, _decoded("before", source)).alias("before"),
+        F.when(F.col("op") != "delete", _decoded("after", source)).alias("_after"),
     )
     frame = frame.withColumn(
         "data", F.when(F.col("op") == "delete", F.col("before")).otherwise(F.col("_after"))
@@ -323,6 +349,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         "data",
         "before",
         "_after",
+        "_exact",
         *[
             F.coalesce(F.col("_maps.payload")[part], F.col("_maps")[part]).alias(f"_{part}_texts")
             for part in ("before", "after")
@@ -344,16 +371,63 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             ),
         )
         .when(misfits != "", misfits)
+        .when(F.col("_exact").isNotNull() & is_ambiguous(F.col("payload")), F.lit(AMBIGUOUS))
         .when(had & _key_only(source), F.lit("`before` holds nothing but the key"))
         .otherwise(
             F.coalesce(
+                _rounded(source),
                 half_character(source),
                 F.when(~is_delete, absent_columns(source, F.map_keys("_after_texts"))),
                 F.when(had, absent_columns(source, F.map_keys("_before_texts"), "before")),
             )
         )
     )
-    return frame.withColumn("image_reason", reason).drop("_after", "_before_texts", "_after_texts")
+    made = ("_after", "_exact", "_before_texts", "_after_texts")
+    return frame.withColumn("image_reason", reason).drop(*made)
+
+
+def _read_as_decimals(source: TableSource) -> dict[str, SourceType]:
+    """Names in the log of the decimals that from_json reads, and may round."""
+    return {
+        name: kind
+        for name, kind in narrow_decimals(source.names_in_log()).items()
+        if _raw_type(kind, source.options) == kind.parsed
+    }
+
+
+def _exact_texts(source: TableSource) -> Column:
+    """Both images as structs of marked texts, see exact_numbers; null where none is needed."""
+    from pyspark.sql import functions as F
+
+    payload = F.col("payload")
+    texts = {
+        name: [F.col(raw)[name] for raw in ("_raw_before", "_raw_after")]
+        for name, kind in source.names_in_log().items()
+        if kind.kind == "text"
+    }
+    decimals = _read_as_decimals(source)
+    if not texts and not decimals:
+        return F.lit(None)
+    row = ", ".join(f"`{name}` string" for name in (*texts, *decimals))
+    both = f"before struct<{row}>, after struct<{row}>"
+    read = F.from_json(with_marked_numbers(payload), f"struct<{both}, payload struct<{both}>>")
+    images = [F.coalesce(read["payload"][part], read[part]) for part in ("before", "after")]
+    needed = may_be_printed_anew(texts, payload) | may_be_rounded(decimals.values(), payload)
+    return F.when(needed, F.struct(images[0].alias("before"), images[1].alias("after")))
+
+
+def _rounded(source: TableSource) -> Column:
+    """Text naming the decimals with more places than they are read with; null without such."""
+    from pyspark.sql import functions as F
+
+    decimals = _read_as_decimals(source)
+    if not decimals:
+        return F.lit(None).cast("string")
+    found = []
+    for part in ("after", "before"):
+        found += rounded_texts(decimals, part, F.col("_exact")[part])
+    listed = F.concat_ws("; ", *found)
+    return F.when(F.col("_exact").isNotNull() & (listed != ""), listed)
 
 
 def _key_only(source: TableSource) -> Column:
@@ -383,15 +457,27 @@ def _misfits(source: TableSource) -> Column:
     return F.concat_ws("; ", *found)
 
 
-def _decoded(image: str, source: TableSource) -> Column:
-    """An image's columns in their `parsed` types; a value that doesn't fit is null."""
+def _decoded(part: str, source: TableSource) -> Column:
+    """An image's columns in their `parsed` types; a value that doesn't fit is null.
+
+    Args:
+        part: before or after.
+    """
     from pyspark.sql import functions as F
+
+    image = F.col(f"_raw_{part}")
+
+    def read(name: str, kind: SourceType) -> Column:
+        if kind.kind != "text":
+            return image[name]
+        exact = without_marks(F.col("_exact")[part][name])
+        return F.when(F.col("_exact").isNotNull(), exact).otherwise(image[name])
 
     values = []
     for name, kind in source.columns.items():
-        raw = F.coalesce(*[F.col(image)[one] for one in source.names(name)])
+        raw = F.coalesce(*[read(one, kind) for one in source.names(name)])
         values.append(_value(raw, kind, source.options).alias(name))
-    return F.when(F.col(image).isNotNull(), F.struct(*values))
+    return F.when(image.isNotNull(), F.struct(*values))
 
 
 # Values

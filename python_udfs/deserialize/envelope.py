@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from python_udfs.deserialize import canal, debezium, events, maxwell, mongodb
+from python_udfs.landing.files import LONG_LINE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -102,6 +103,7 @@ def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
         "message_key",
         "payload",
         "payload_bytes",
-        "cut_reason",
+        # of what may come whole yet; too long a line stays so
+        F.when(~F.col("cut_reason").startswith(LONG_LINE), F.col("cut_reason")).alias("cut_reason"),
         "reject_reason",
     )

@@ -20,7 +20,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from python_udfs.deserialize.exact_numbers import (
+    AMBIGUOUS,
+    exact_decimal,
+    is_ambiguous,
+    may_be_printed_anew,
+    with_marked_numbers,
+    without_marks,
+)
 from python_udfs.deserialize.json_lines import (
+    JSON_ONLY,
     LATEST_TS,
     as_list,
     half_character,
@@ -87,10 +96,21 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     """Row messages with their image, as maxwell.images; there is none before an insert."""
     from pyspark.sql import functions as F
 
-    frame = messages.withColumn("_row", F.from_json(F.col("payload"), "map<string, string>"))
+    payload, texts = F.col("payload"), "map<string, string>"
+    frame = messages.withColumn("_row", F.from_json(payload, texts, JSON_ONLY))
+    values = {name: [F.col("_row")[name]] for name in source.names_in_log()}
+    marked = F.from_json(with_marked_numbers(payload), texts, JSON_ONLY)
+    needed = may_be_printed_anew(values, payload)
+    frame = frame.withColumn("_exact", F.when(needed, marked))
+    is_exact = F.col("_exact").isNotNull()
     fields, wrong = [], []
     for name, kind in source.columns.items():
-        raw = F.coalesce(*[F.col("_row")[one] for one in source.names(name)])
+        raw = F.coalesce(
+            *[
+                F.when(is_exact, without_marks(F.col("_exact")[one])).otherwise(F.col("_row")[one])
+                for one in source.names(name)
+            ]
+        )
         value = _value(raw, kind)
         fields.append(value.alias(name))
         text = F.concat(
@@ -102,10 +122,11 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     told = F.concat_ws("; ", *wrong)
     reason = (
         F.when(F.col("_row").isNull(), F.lit("an object that can't be read"))
+        .when(is_exact & is_ambiguous(payload), F.lit(AMBIGUOUS))
         .when(told != "", told)
         .otherwise(half_character(source))
     )
-    return frame.withColumn("image_reason", reason).drop("_row")
+    return frame.withColumn("image_reason", reason).drop("_row", "_exact")
 
 
 def instant(text: Column) -> Column:
@@ -128,5 +149,7 @@ def _value(raw: Column, kind: SourceType) -> Column:
         return F.date_format(instant(raw), "yyyy-MM-dd HH:mm:ss.SSSSSS")
     if kind.kind == "integer":
         bit = F.when(raw == "true", F.lit("1")).when(raw == "false", F.lit("0")).otherwise(raw)
-        return bit.try_cast(kind.parsed)
+        raw = bit
+    if kind.parsed.startswith("decimal"):
+        return exact_decimal(raw, kind.parsed)
     return raw.try_cast(kind.parsed) if kind.parsed != "string" else raw

@@ -19,6 +19,9 @@ LONE_SURROGATE = (
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F])"
 )
 
+# options of from_json: NaN and Infinity are no JSON
+JSON_ONLY = {"allowNonNumericNumbers": "false"}
+
 
 def as_list(payload: Column, head: str) -> Column:
     """The objects of a line as an array of `head` (a struct's DDL); null where it is no JSON.
@@ -28,7 +31,8 @@ def as_list(payload: Column, head: str) -> Column:
     """
     from pyspark.sql import functions as F
 
-    return F.from_json(F.concat(F.lit("["), payload, F.lit("]")), f"array<{head}>")
+    listed = F.concat(F.lit("["), payload, F.lit("]"))
+    return F.from_json(listed, f"array<{head}>", JSON_ONLY)
 
 
 def no_single_object(listed: Column, producer: str) -> Column:
@@ -50,6 +54,23 @@ def no_single_object(listed: Column, producer: str) -> Column:
         F.when(listed.isNull(), F.when(variant.isNull(), no_json).otherwise(no_object))
         .when(F.size(listed) == 0, F.lit("empty line"))
         .when(F.size(listed) != 1, F.lit("more than one JSON value on a line"))
+    )
+
+
+def text_kind(name: str) -> Column:
+    """text, none or other: what stands under a name of the payload's object; null where it can't
+    be read.
+
+    from_json and get_json_object make texts of numbers and objects, too. To be asked of few rows.
+    """
+    from pyspark.sql import functions as F
+
+    value = F.try_variant_get(F.try_parse_json("payload"), f"$.{name}", "variant")
+    kind = F.schema_of_variant(value)
+    return (
+        F.when(kind == "STRING", F.lit("text"))
+        .when(value.isNull() | (kind == "VOID"), F.lit("none"))
+        .when(kind.isNotNull(), F.lit("other"))
     )
 
 

@@ -20,25 +20,40 @@ What they mean, as seen from a real producer:
 
 from __future__ import annotations
 
-import json
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
-from python_udfs.deserialize.ddl import moves, table_op
+from python_udfs.deserialize.ddl import moves, table_op, too_long
+from python_udfs.deserialize.exact_numbers import (
+    AMBIGUOUS,
+    is_ambiguous,
+    may_be_printed_anew,
+    may_be_rounded,
+    narrow_decimals,
+    rounded_texts,
+    with_marked_numbers,
+    without_marks,
+)
 from python_udfs.deserialize.json_lines import (
+    JSON_ONLY,
     LATEST_TS,
     absent_columns,
     as_list,
     half_character,
     misfit_texts,
     no_single_object,
+    text_kind,
     unread_names,
 )
+from python_udfs.deserialize.statements import body_of, name_in, object_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from python_udfs.deserialize.ddl import Move, Table
     from python_udfs.deserialize.table_source import TableSource
+    from python_udfs.deserialize.types import SourceType
 
 LAST_ROW = 2**31 - 1  # row_number of a transaction's last row, which has no xoffset
 OPS = {
@@ -49,6 +64,9 @@ OPS = {
     "bootstrap-start": "control",
     "bootstrap-complete": "control",
 }
+# where a message tells which server made its change, if Maxwell writes it (output_server_id,
+# output_gtid_position); a format without such has no binlog, see log_resets
+SERVER_PATHS = {"server_id": ("$.server_id",), "server_uuid": ("$.gtid",)}
 DDL = r"^(database|table)-(create|alter|drop)$"
 _HEAD = (
     "struct<database string, `table` string, type string, ts bigint, xid bigint, "
@@ -121,6 +139,7 @@ def envelope(messages: DataFrame) -> DataFrame:
                 "no `xoffset`, or one that is no row number: run Maxwell with output_xoffset=true"
             ),
         )
+        .when(is_ddl, _unread_statement())
     )
     return (
         frame.withColumn("event_time", time)
@@ -139,11 +158,7 @@ def _table_op() -> Column:
     """
     from pyspark.sql import functions as F
 
-    names = [
-        F.get_json_object("payload", f"$.{part}.{name}")
-        for name in ("database", "table")
-        for part in ("old", "def")
-    ]
+    names = _altered_names()
     renamed = (names[0] != names[1]) | (names[2] != names[3])
     told = table_op(F.get_json_object("payload", "$.sql"))
     return (
@@ -153,21 +168,58 @@ def _table_op() -> Column:
     )
 
 
+def _altered_names() -> list[Column]:
+    """Of a table-alter: the database before and after it, the table before and after it."""
+    from pyspark.sql import functions as F
+
+    return [
+        F.get_json_object("payload", f"$.{part}.{name}")
+        for name in ("database", "table")
+        for part in ("old", "def")
+    ]
+
+
+def _unread_statement() -> Column:
+    """Why a DDL row doesn't tell what it was on, or did; null where it does."""
+    from pyspark.sql import functions as F
+
+    unnamed = reduce(or_, [name.isNull() for name in _altered_names()])
+    kind = F.col("_head.type")
+    return (
+        F.when(F.col("_head.database").isNull(), F.lit("no `database`"))
+        .when(kind.like("table-%") & F.col("_head.table").isNull(), F.lit("no `table`"))
+        .when(
+            (kind == "table-alter") & unnamed,
+            F.lit("a table-alter without database and table in its `old` and `def`"),
+        )
+        .when(text_kind("sql") == "other", F.lit("`sql` is no text"))
+        .otherwise(too_long(F.get_json_object("payload", "$.sql")))
+    )
+
+
 def table_moves(payload: str, database: str | None, table: str | None, op: str) -> list[Move]:
     """Which table's rows a DDL row took where, see ddl.moves."""
-    row = json.loads(payload)
+    row = body_of(payload)
+    kind = name_in(row, "type")
     if op == "rename":
-        old, new = ((row[part]["database"], row[part]["table"]) for part in ("old", "def"))
+        old, new = (
+            (name_in(part, "database"), name_in(part, "table"))
+            for part in (object_in(row, "old"), object_in(row, "def"))
+        )
         return [(old, new)]
-    if row["type"].endswith("-drop"):
-        return [((row["database"], row.get("table") or "*"), None)]
-    return moves(row["sql"], row["database"])
+    if kind == "database-drop":
+        return [((name_in(row, "database"), "*"), None)]
+    if kind == "table-drop":
+        return [((name_in(row, "database"), name_in(row, "table")), None)]
+    return moves(name_in(row, "sql"), name_in(row, "database"))
 
 
 def new_table(payload: str, database: str | None) -> Table | None:
     """The table that a DDL row makes."""
-    row = json.loads(payload)
-    return (row["database"], row["table"]) if row["type"] == "table-create" else None
+    row = body_of(payload)
+    if name_in(row, "type") != "table-create":
+        return None
+    return name_in(row, "database"), name_in(row, "table")
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:
@@ -188,15 +240,24 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
 
     row = ", ".join(f"`{name}` {kind.parsed}" for name, kind in source.names_in_log().items())
     schema = f"struct<data struct<{row}>, old struct<{row}>, _corrupt string>"
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt", **JSON_ONLY}
     frame = messages.withColumn("_parsed", F.from_json(F.col("payload"), schema, options))
+    frame = frame.withColumn("_exact", _exact_texts(source))
     # a null field of `old` may be null or absent: its keys tell
     has_old = F.col("_parsed.old").isNotNull()
     keys = F.when((F.col("op") == "update") & has_old, F.map_keys(_raw("old")))
     frame = frame.withColumn("_old_keys", keys)
 
+    def read(part: str, name: str, kind: SourceType) -> Column:
+        value = F.col(f"_parsed.{part}")[name]
+        if kind.kind != "text":
+            return value
+        exact = without_marks(F.col(f"_exact.{part}")[name])
+        return F.when(F.col("_exact").isNotNull(), exact).otherwise(value)
+
     def value(part: str, name: str) -> Column:
-        raw = F.coalesce(*[F.col(f"_parsed.{part}")[one] for one in source.names(name)])
+        kind = source.columns[name]
+        raw = F.coalesce(*[read(part, one, kind) for one in source.names(name)])
         if not source.columns[name].declared.lower().startswith("set"):
             return raw
         return F.coalesce(F.array_join(F.from_json(raw, "array<string>"), ","), raw)
@@ -229,9 +290,43 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             (F.col("op") == "update") & ~has_old,
             F.lit("an update without `old`: the server's binlog_row_image must be FULL"),
         )
-        .otherwise(F.coalesce(half_character(source), F.when(unsure, absent)))
+        .when(F.col("_exact").isNotNull() & is_ambiguous(F.col("payload")), F.lit(AMBIGUOUS))
+        .otherwise(F.coalesce(_rounded(source), half_character(source), F.when(unsure, absent)))
     )
-    return frame.withColumn("image_reason", reason).drop("_parsed", "_old_keys")
+    return frame.withColumn("image_reason", reason).drop("_parsed", "_exact", "_old_keys")
+
+
+def _exact_texts(source: TableSource) -> Column:
+    """`data` and `old` as structs of marked texts, see exact_numbers; null where none is needed."""
+    from pyspark.sql import functions as F
+
+    payload, names = F.col("payload"), source.names_in_log()
+    texts = {
+        name: [F.col(f"_parsed.{part}")[name] for part in ("data", "old")]
+        for name, kind in names.items()
+        if kind.kind == "text"
+    }
+    decimals = narrow_decimals(names)
+    if not texts and not decimals:
+        return F.lit(None)
+    row = ", ".join(f"`{name}` string" for name in (*texts, *decimals))
+    needed = may_be_printed_anew(texts, payload) | may_be_rounded(decimals.values(), payload)
+    schema = f"struct<data struct<{row}>, old struct<{row}>>"
+    return F.when(needed, F.from_json(with_marked_numbers(payload), schema))
+
+
+def _rounded(source: TableSource) -> Column:
+    """Text naming the decimals with more places than they are read with; null without such."""
+    from pyspark.sql import functions as F
+
+    decimals = narrow_decimals(source.names_in_log())
+    if not decimals:
+        return F.lit(None).cast("string")
+    found = []
+    for part in ("data", "old"):
+        found += rounded_texts(decimals, part, F.col("_exact")[part])
+    listed = F.concat_ws("; ", *found)
+    return F.when(F.col("_exact").isNotNull() & (listed != ""), listed)
 
 
 def _raw(part: str) -> Column:

@@ -67,9 +67,9 @@ its keys are in alphabetical order, its numbers without zeros at their end, as M
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
+from python_udfs.deserialize.exact_numbers import exact_decimal, is_no_double
 from python_udfs.deserialize.json_lines import (
     LATEST_TS,
     as_list,
@@ -77,6 +77,7 @@ from python_udfs.deserialize.json_lines import (
     no_single_object,
     not_null,
 )
+from python_udfs.deserialize.statements import body_of, name_in, object_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -287,12 +288,11 @@ def table_moves(payload: str, database: str | None, table: str | None, op: str) 
     collection = (database or "", table or "")
     if op == "drop":
         return [(collection, None)]
-    event = json.loads(payload)
-    [event] = event if isinstance(event, list) else [event]
-    to = (event.get("payload") or event).get("to") or {}
+    event = body_of(payload)
+    to = object_in(object_in(event, "payload") or event, "to")
     if not to.get("db") or not to.get("coll"):
         raise ValueError("a `rename` without `to`, or without db and coll in it")
-    return [(collection, (to["db"], to["coll"]))]
+    return [(collection, (name_in(to, "db"), name_in(to, "coll")))]
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:
@@ -390,6 +390,14 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             (~is_delete & F.col("_document").isNull())
             | (F.col("_before_text").isNotNull() & F.col("_prior").isNull()),
             F.lit("a document that can't be read: no object, or a name twice in it"),
+        )
+        .when(
+            is_no_double(F.col("payload"))
+            | is_no_double(F.concat_ws(" ", "_after", "_before_text", "_body.updateDescription")),
+            F.lit(
+                "a number that neither a double nor a 64-bit integer holds: its digits can't be "
+                "read as they are written"
+            ),
         )
         .when(wrong != "", wrong)
         .otherwise(F.coalesce(_partly_set(source), half_character(source)))
@@ -673,9 +681,11 @@ def _parsed(one: Column, kind: SourceType) -> Column:
     if kind.kind == "datetime":
         return F.when(found == "text", text)
     number = F.when(found == "number", text)
+    if kind.kind == "decimal":
+        return exact_decimal(number, kind.parsed)
     if kind.kind != "integer":
         return number.try_cast(kind.parsed)
     bit = F.when(found == "boolean", F.when(text == "true", F.lit("1")).otherwise(F.lit("0")))
     # shells and drivers write whole numbers as doubles
-    wide = F.coalesce(number, bit).try_cast("decimal(38,18)")
+    wide = exact_decimal(F.coalesce(number, bit), "decimal(38,18)")
     return F.when((wide % 1 == 0) | (kind.parsed != "bigint"), wide.try_cast(kind.parsed))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from python_udfs.deserialize.types import SourceType, source_type
+from python_udfs.log_resets import LogReset, log_resets
 
 REQUIRED = ("database", "table", "primary_key", "columns")
 OPTIONAL = (
@@ -17,6 +18,7 @@ OPTIONAL = (
     "topic",
     "format",
     "options",
+    "log_resets",
 )
 # names that the typed row has already; the EXTRA columns of the table's format besides
 TAKEN = {
@@ -64,6 +66,7 @@ class TableSource:
             () for any.
         format: key of envelope.FORMATS.
         options: what the format's module lets one say of the producer's settings, see its OPTIONS.
+        log_resets: where the server's binlog began anew, oldest first.
     """
 
     database: str
@@ -78,6 +81,7 @@ class TableSource:
     topics: tuple[str, ...]
     format: str
     options: dict[str, str]
+    log_resets: tuple[LogReset, ...] = ()
 
     def names(self, column: str) -> tuple[str, ...]:
         """The names that a column may have in the log, its own first."""
@@ -94,6 +98,14 @@ class TableSource:
         if self.cut_column:
             names.append(self.cut_column)
         return tuple(dict.fromkeys(names))
+
+
+def _names(setting: str, value: Any) -> tuple[tuple[str, ...], list[str]]:
+    """The names that a setting holds, one or a list of them; and what is wrong with it."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or any(not isinstance(one, str) for one in names):
+        return (), [f"`{setting}` must be a name or a list of names, got {value!r}"]
+    return tuple(names), []
 
 
 def table_source(model: str, meta: Any) -> TableSource:
@@ -122,6 +134,7 @@ def table_source(model: str, meta: Any) -> TableSource:
         if name not in REQUIRED + OPTIONAL
     ]
     format_name = meta.get("format", "maxwell")
+    format_name = format_name if isinstance(format_name, str) else repr(format_name)
     if format_name not in FORMATS:
         problems.append(f"`format` must be one of {', '.join(FORMATS)}, got {format_name!r}")
     module = FORMATS.get(format_name)
@@ -129,6 +142,8 @@ def table_source(model: str, meta: Any) -> TableSource:
         problems.append(f"`primary_key` is empty, and {format_name} tells a delete by its key")
     taken = TAKEN | set(getattr(module, "EXTRA", {}))
     options, wrong = _options(meta.get("options") or {}, module)
+    problems += wrong
+    resets, wrong = log_resets(meta.get("log_resets"), module)
     problems += wrong
     columns: dict[str, SourceType] = {}
     declared = meta.get("columns")
@@ -149,14 +164,17 @@ def table_source(model: str, meta: Any) -> TableSource:
     lists = {}
     for name in ("primary_key", "columns_of_interest", "required_columns", "topic"):
         value = meta.get(name) or []
-        lists[name] = tuple([value] if isinstance(value, str) else value)
+        lists[name], wrong = _names(name, value)
+        problems += wrong
         problems += [
             f"`{name}` names `{column}`, which is not among `columns`"
             for column in lists[name]
             if name != "topic" and column not in (declared or {})
         ]
     cut = meta.get("cut_column")
-    if cut is not None and cut not in (declared or {}):
+    if cut is not None and not isinstance(cut, str):
+        problems.append(f"`cut_column` must be the name of a column, got {cut!r}")
+    elif cut is not None and cut not in (declared or {}):
         problems.append(f"`cut_column` names `{cut}`, which is not among `columns`")
     elif cut in columns and columns[cut].kind not in ("date", "datetime", "timestamp"):
         problems.append(f"`cut_column` `{cut}` must be a date or a time, is {declared[cut]}")
@@ -168,9 +186,12 @@ def table_source(model: str, meta: Any) -> TableSource:
     for name, others in renamed.items():
         if name not in (declared or {}):
             problems.append(f"`aliases` names `{name}`, which is not among `columns`")
-        aliases[str(name)] = tuple([others] if isinstance(others, str) else others)
+        aliases[str(name)], wrong = _names(f"aliases.{name}", others)
+        problems += wrong
         for other in aliases[str(name)]:
-            if str(other).lower() in seen or "`" in str(other):
+            # MySQL's names have no case: the column may have been renamed by it
+            own = str(other).lower() == str(name).lower() and str(other) != str(name)
+            if (str(other).lower() in seen and not own) or "`" in str(other):
                 problems.append(f"alias `{other}` of `{name}`: taken by another column, or holds `")
             seen.add(str(other).lower())
     version = meta.get("schema_version", 1)
@@ -191,6 +212,7 @@ def table_source(model: str, meta: Any) -> TableSource:
         topics=lists["topic"],
         format=format_name,
         options=options,
+        log_resets=tuple(resets),
     )
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from python_udfs.landing.offsets import Interval, held_until, merge
@@ -23,8 +24,17 @@ TOPICS = "topics"
 BATCHES = "batches"
 LIVE = "live"  # the batch of the running log
 BATCH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-FILE_NAME = re.compile(r"(?P<topic>.+)\+(?P<partition>\d+)\+(?P<offset>\d+)\.jsonl(?P<gz>\.gz)?")
+# a topic without :, which stands between a batch and its topic where their offsets are kept
+FILE_NAME = re.compile(
+    r"(?P<topic>[^:]+)\+(?P<partition>[0-9]{1,10})\+(?P<offset>[0-9]{1,20})\.jsonl(?P<gz>\.gz)?"
+)
+LAST_PARTITION, LAST_OFFSET = 2**31 - 1, 2**62  # room for the lines of a file behind it
+Seen = int | Sequence[int]  # a file's size, with the time of its last change behind it
 CHUNK = 4 << 20  # bytes read at once, and about the size of an Arrow batch
+LINES_A_BATCH = 250_000  # lines may be empty: their number needs a bound beside their size
+LONGEST_LINE = 64 << 20  # bytes, by default
+KEPT_OF_LONG = 64 << 10  # bytes of a longer line that are kept
+LONG_LINE = "the line is longer than"
 CUT_LINE = "the file ends within a line"
 CUT_STREAM = "the file's gzip stream is cut or broken"
 
@@ -78,7 +88,9 @@ def list_files(landing: str) -> list[LandedFile]:
 
     Raises:
         FileNotFoundError: no such folder, or no `topics` in it.
-        ValueError: names that don't fit the layout; all of them in one message.
+        ValueError: names that don't fit the layout, all of them in one message; or links and
+            pipes, which are neither followed nor read, all of them in one; or a folder that can't
+            be read.
     """
     topics = os.path.join(landing, TOPICS)
     if not os.path.isdir(topics):
@@ -86,43 +98,85 @@ def list_files(landing: str) -> list[LandedFile]:
             f"No landing folder {topics}: LANDING must name a folder that holds "
             "topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]."
         )
-    found, misfits = _listed(landing, topics, LIVE)
+    found, misfits, special = _listed(landing, topics, LIVE)
     batches = os.path.join(landing, BATCHES)
     for batch in sorted(os.listdir(batches)) if os.path.isdir(batches) else ():
         if batch[0] in "._+" or batch.startswith("README"):
             continue
         inside = os.path.join(batches, batch, TOPICS)
+        if os.path.islink(os.path.join(batches, batch)) or os.path.islink(inside):
+            special.append(os.path.relpath(os.path.join(batches, batch), landing))
+            continue
         if not BATCH_NAME.fullmatch(batch) or batch == LIVE or not os.path.isdir(inside):
             misfits.append(os.path.relpath(os.path.join(batches, batch), landing))
             continue
-        more, wrong = _listed(landing, inside, batch)
+        more, wrong, others = _listed(landing, inside, batch)
         found += more
         misfits += wrong
+        special += others
+    if special:
+        raise ValueError(
+            f"{len(special)} entries of the landing folder are neither files nor folders but "
+            f"symbolic links, pipes or devices, which aren't read: {_named(special)}. Put the "
+            "files themselves there (LANDING itself may be a link), or take these away."
+        )
     if misfits:
         raise ValueError(
             f"{len(misfits)} landed files don't fit the layout "
             "[batches/<batch>/]topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz] "
-            f"(a batch's name: letters, digits, - and _, not {LIVE}): "
-            f"{', '.join(sorted(misfits)[:10])}. Rename them or take them away."
+            f"(a batch's name: letters, digits, - and _, not {LIVE}; a topic without :; an offset "
+            f"of at most 2^62): {_named(misfits)}. Rename them or take them away."
         )
     return sorted(found, key=lambda one: (one.batch, one))
 
 
-def _listed(landing: str, topics: str, batch: str) -> tuple[list[LandedFile], list[str]]:
-    """The files under one `topics` folder, and the names that don't fit the layout."""
-    found, misfits = [], []
-    for folder, folders, names in os.walk(topics, followlinks=True):
+def _named(names: list[str]) -> str:
+    """The first of some names, as a screen can show them."""
+    text = ", ".join(sorted(names)[:10])
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def _unreadable(error: OSError) -> None:
+    raise ValueError(
+        f"The landing folder can't be read at {_named([str(error.filename)])}: {error.strerror}. "
+        "Let the user of the run read it."
+    )
+
+
+def _listed(landing: str, topics: str, batch: str) -> tuple[list[LandedFile], list[str], list[str]]:
+    """The files under one `topics` folder, the names that don't fit the layout, and what is neither
+    file nor folder.
+
+    Links aren't followed: one may go in a circle, or bring any file of the system among the
+    messages.
+    """
+    found, misfits, special = [], [], []
+    for folder, folders, names in os.walk(topics, onerror=_unreadable):
         folders[:] = sorted(name for name in folders if name[0] not in "._+")
+        links = [one for one in folders if os.path.islink(os.path.join(folder, one))]
+        special += [os.path.relpath(os.path.join(folder, one), landing) for one in links]
         for name in names:
             if name[0] in "._+" or name.startswith("README"):
                 continue
             path = os.path.join(folder, name)
+            try:
+                status = os.lstat(path)
+            except FileNotFoundError:  # a sink renamed it since
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                special.append(os.path.relpath(path, landing))
+                continue
             match = FILE_NAME.fullmatch(name)
             place = os.path.relpath(folder, topics)
-            if not match or place != f"{match['topic']}/partition={int(match['partition'])}":
+            if (
+                not match
+                or place != f"{match['topic']}/partition={int(match['partition'])}"
+                or not match["topic"].isprintable()  # nor are bytes that are no UTF-8
+                or int(match["partition"]) > LAST_PARTITION
+                or int(match["offset"]) > LAST_OFFSET
+            ):
                 misfits.append(os.path.relpath(path, landing))
                 continue
-            status = os.stat(path)
             found.append(
                 LandedFile(
                     topic=match["topic"],
@@ -134,13 +188,13 @@ def _listed(landing: str, topics: str, batch: str) -> tuple[list[LandedFile], li
                     batch=batch,
                 )
             )
-    return found, misfits
+    return found, misfits, special
 
 
 def files_to_read(
     files: list[LandedFile],
     held: dict[str, list[Interval]],
-    seen_sizes: dict[str, int],
+    seen_sizes: Mapping[str, Seen],
     seen_until_ns: int | None = None,
 ) -> list[LandedFile]:
     """The files that may hold a message not held yet.
@@ -154,8 +208,10 @@ def files_to_read(
     Args:
         files: ordered as by `list_files`.
         held: offsets_key -> merged intervals of the offsets that the table holds.
-        seen_sizes: LandedFile.name -> size at the time when it was last read, of those files
-            whose end the next file's name doesn't tell: a partition's last file and broken ones.
+        seen_sizes: LandedFile.name -> (size, changed_ns) when it was last read, or the size alone,
+            of those files whose end the next file's name doesn't tell: a partition's last file and
+            broken ones. A file that was written since is read again, also when it has its size
+            still: a copy may reserve its size first.
         seen_until_ns: newest `changed_ns` of the last listing; None: no file is taken for new.
     """
     chosen = []
@@ -167,43 +223,86 @@ def files_to_read(
         covered = until is not None and same_partition and following.first_offset <= until + 1
         if covered and not is_new:
             continue
-        if seen_sizes.get(file.name) == file.size:
+        if _as_seen(file, seen_sizes.get(file.name)):
             continue
         chosen.append(file)
     return chosen
 
 
-def open_ended(files: list[LandedFile], held: dict[str, list[Interval]]) -> dict[str, int]:
-    """Name -> size of the files whose end only reading tells: see `files_to_read`."""
-    return {file.name: file.size for file in files_to_read(files, held, {})}
+def _as_seen(file: LandedFile, seen: Seen | None) -> bool:
+    """Whether a file has not changed since it was read, see files_to_read."""
+    if isinstance(seen, int):  # written by an earlier version of the project
+        return seen == file.size
+    return seen is not None and tuple(seen) == (file.size, file.changed_ns)
 
 
-def read_lines(path: str) -> Iterator[tuple[list[bytes], str | None]]:
+def open_ended(
+    files: list[LandedFile], held: dict[str, list[Interval]]
+) -> dict[str, tuple[int, int]]:
+    """Name -> (size, changed_ns) of the files whose end only reading tells: see `files_to_read`."""
+    return {file.name: (file.size, file.changed_ns) for file in files_to_read(files, held, {})}
+
+
+def _plain(path: str, flags: int) -> int:
+    """Open a file that is no link by now, nor a pipe that nobody writes to."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[tuple[list[bytes], str | None]]:
     """The lines of a file in chunks, without their newline.
 
+    Args:
+        longest: bytes of a line that is taken whole. A small file may hold a line of any length.
+
     Yields:
-        (lines, None) for whole lines; at the end at most one ([rest], reason) where the file
-        ends within a line or its gzip stream is broken: `rest` is what could be read of it.
+        (lines, None) for whole lines; ([begin], a reason that begins with LONG_LINE) for a longer
+        one, of which the rest is passed over; at the end at most one ([rest], another reason)
+        where the file ends within a line or its gzip stream is broken: `rest` is what could be
+        read of it.
     """
     gz = path.endswith(".gz")
     carry: list[bytes] = []
+    carried, is_long = 0, False  # bytes of the line that `carry` begins; whether that has a part
+    too_long = f"{LONG_LINE} {longest} bytes (max_line_mb); its begin is kept"
     broken = None
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=_plain) as file:
         for block in _unzipped(file) if gz else iter(lambda: file.read(CHUNK), b""):
             if block is None:
                 broken = CUT_STREAM
                 break
             head, newline, tail = block.partition(b"\n")
+            carried += len(head)
+            if carried <= longest:
+                carry.append(head)
+            elif not is_long:
+                carry, is_long = [b"".join([*carry, head])[:KEPT_OF_LONG]], True
             if not newline:
-                carry.append(block)
                 continue
             lines = tail.split(b"\n")
-            first = b"".join(carry) + head
+            first = b"".join(carry)
             carry = [lines.pop()]
-            yield [first, *lines], None
+            carried = len(carry[0])
+            if is_long:
+                yield [first], too_long
+                is_long = False
+            else:
+                lines.insert(0, first)
+            yield from _bounded(lines, longest, too_long)
     rest = b"".join(carry)
     if broken or rest:
         yield [rest], broken or CUT_LINE
+
+
+def _bounded(
+    lines: list[bytes], longest: int, too_long: str
+) -> Iterator[tuple[list[bytes], str | None]]:
+    """Whole lines as `read_lines` yields them. None is much longer than a chunk."""
+    if longest >= 2 * CHUNK or all(len(line) <= longest for line in lines):
+        yield lines, None
+        return
+    for line in lines:
+        long = len(line) > longest
+        yield [line[:KEPT_OF_LONG] if long else line], too_long if long else None
 
 
 def _unzipped(file: object) -> Iterator[bytes | None]:
@@ -231,13 +330,19 @@ def _unzipped(file: object) -> Iterator[bytes | None]:
 
 def count_lines(path: str) -> int:
     """Number of whole lines of a file."""
-    return sum(len(lines) for lines, cut_reason in read_lines(path) if cut_reason is None)
+    return sum(len(lines) for lines, reason in read_lines(path) if not is_cut(reason))
+
+
+def is_cut(reason: str | None) -> bool:
+    """Whether what has this reason, of `read_lines`, may come whole yet."""
+    return reason is not None and not reason.startswith(LONG_LINE)
 
 
 def message_batches(
     files: Iterable[tuple[str, str, str, int, int]],
     held: dict[str, list[Interval]],
     together: dict[str, list[tuple[int, str]]] | None = None,
+    longest: int = LONGEST_LINE,
 ) -> Iterator[dict[str, list]]:
     """The messages of some files as columns, without those held already.
 
@@ -249,12 +354,13 @@ def message_batches(
         files: (path, batch, topic, partition, first offset).
         held: as for `files_to_read`.
         together: offsets_key -> (first offset, path), sorted, of all files of this run.
+        longest: as of `read_lines`.
 
     Yields:
         {"batch_id", "topic", "partition_number", "message_offset", "run_offset", "message_key",
         "payload", "cut_reason"}: lists of one length. run_offset is the first offset of the
         unbroken run that the message was read in; cut_reason is set on what is left of a broken
-        file.
+        file, and on what is kept of too long a line.
     """
     for path, batch, topic, partition, first_offset in files:
         key = offsets_key(batch, topic, partition)
@@ -262,7 +368,7 @@ def message_batches(
         siblings = (together or {}).get(key, [])
         following = bisect_right(siblings, (first_offset, path))
         offset, run_offset = first_offset, None
-        for lines, cut_reason in read_lines(path):
+        for lines, cut_reason in read_lines(path, longest):
             while following < len(siblings) and siblings[following][0] < offset + len(lines):
                 begin, sibling = siblings[following]
                 count = count_lines(sibling)
@@ -275,7 +381,8 @@ def message_batches(
                 if until is not None:
                     start, run_offset = min(until + 1 - offset, len(lines)), None
                     continue
-                stop = _next_held(intervals, offset + start, offset + len(lines)) - offset
+                end = min(len(lines), start + LINES_A_BATCH)
+                stop = _next_held(intervals, offset + start, offset + end) - offset
                 if run_offset is None:
                     run_offset = offset + start
                 count = stop - start

@@ -9,12 +9,13 @@ message.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.sparksession.secrets import environment, redacted
 
 from python_udfs.landing.files import LIVE, offsets_key
 from python_udfs.landing.offsets import Interval
@@ -105,7 +106,7 @@ def kafka_source(settings: dict[str, Any]) -> KafkaSource | None:
             "comma separated, or to ~ and a regular expression: ~maxwell.*"
         )
     try:
-        options = json.loads(os.environ.get(OPTIONS) or "{}")
+        options = json.loads(environment(OPTIONS) or "{}")
     except ValueError:
         options = None
     if not isinstance(options, dict) or any(
@@ -230,7 +231,7 @@ def reason_of(error: Any, options: dict[str, str]) -> str:
         parts = re.split(r"[\s=\"';]+", value) if SECRET.search(name) else []
         for part in sorted(filter(None, parts), key=len, reverse=True):
             text = text.replace(part, "***")
-    return f"{error.getClass().getSimpleName()}: {text}".rstrip(".")
+    return redacted(f"{error.getClass().getSimpleName()}: {text}".rstrip("."))
 
 
 def ranges_to_read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from python_udfs.landing.files import LandedFile, message_batches, offsets_key
+from python_udfs.landing.files import LONGEST_LINE, LandedFile, message_batches, offsets_key
 from python_udfs.landing.offsets import Interval, merge
 
 if TYPE_CHECKING:
@@ -20,13 +20,19 @@ RAW_SCHEMA = (
 
 
 def read_messages(
-    session: SparkSession, files: list[LandedFile], held: dict[str, list[Interval]]
+    session: SparkSession,
+    files: list[LandedFile],
+    held: dict[str, list[Interval]],
+    longest: int = LONGEST_LINE,
 ) -> DataFrame:
     """One row a message of `files` that is not in `held`, in the columns of RAW_SCHEMA.
 
     Files are read by Python workers in Arrow batches: only so do messages keep their line
     number, broken gzip streams their good part, and invalid bytes their value. The work for
     each line is done by C code (split, Arrow); no line is handled by Python.
+
+    Args:
+        longest: bytes of a line that is taken whole.
     """
     rows = [
         (file.path, file.batch, file.topic, file.partition, file.first_offset) for file in files
@@ -47,7 +53,7 @@ def read_messages(
         ]
         for batch in batches:
             named = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            for columns in message_batches(named, held, together):
+            for columns in message_batches(named, held, together, longest):
                 arrays = [
                     pa.array(values, type=kind)
                     for values, kind in zip(columns.values(), types, strict=True)

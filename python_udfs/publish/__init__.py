@@ -4,6 +4,9 @@
                                is published
     PUBLISH_<NAME>_URL         where the target is; what it looks like its module says
     PUBLISH_<NAME>_USER, PUBLISH_<NAME>_PASSWORD, PUBLISH_<NAME>_OPTIONS   as its module says
+    PUBLISH_<NAME>_<ANY>_FILE  a file that holds the value instead, as containers get secrets
+    PUBLISH_<NAME>_TLS         verify: only an encrypted connection to a server whose certificate
+                               is that of its name will do; "": as the other settings say
 
 They are read here alone, so that no dbt file, log or compiled text has them.
 """
@@ -16,6 +19,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.sparksession.publications import PublishError
+from dbt.adapters.sparksession.secrets import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,14 +54,29 @@ def setting(target: str, name: str, default: str | None = None) -> str:
         PublishError: it isn't set and has no default.
     """
     variable = f"PUBLISH_{target.upper()}_{name}"
-    value = os.environ.get(variable) or default
+    value = environment(variable) or default
     if value is None:
         raise PublishError(f"{variable} isn't set")
     return value
 
 
-def open_store(session: SparkSession, target: str) -> Any:
+def is_tls_wanted(target: str) -> bool:
+    """Whether PUBLISH_<TARGET>_TLS asks for a connection that nobody can read or answer instead.
+
+    Raises:
+        PublishError: it says something else.
+    """
+    value = setting(target, "TLS", "")
+    if value not in ("", "verify"):
+        raise PublishError(f"PUBLISH_{target.upper()}_TLS must be verify or empty, got {value!r}")
+    return value == "verify"
+
+
+def open_store(session: SparkSession, target: str, warehouse: str) -> Any:
     """The target, open; see Store of the adapter's publications.py.
+
+    Args:
+        warehouse: the warehouse's id: a store drops what bears it, and nothing else.
 
     Raises:
         PublishError: it can't be reached, or refuses.
@@ -65,4 +84,4 @@ def open_store(session: SparkSession, target: str) -> Any:
     if not hasattr(session, "_jsparkSession"):
         raise PublishError("it is published to by a Spark in this process; unset SPARK_REMOTE")
     module = importlib.import_module(f"{__name__}.{targets()[target]}")
-    return module.open_store(session, target)
+    return module.open_store(session, target, warehouse)

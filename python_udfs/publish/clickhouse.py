@@ -31,7 +31,8 @@ from urllib.parse import quote, urlsplit
 
 from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Held, Part, PublishError, Taken
 
-from python_udfs.publish import setting
+from python_udfs.publish import is_tls_wanted, setting
+from python_udfs.publish.row_counts import check_rows, counted, rows_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,12 +59,26 @@ SPARK_TYPES = {
 TYPE = re.compile(
     r"U?Int(?:8|16|32|64|128|256)|Decimal\(\d+, ?\d+\)|String|LowCardinality\(String\)|Float64"
 )
+ELSEWHERE = "set PUBLISH_<NAME>_FOLDER to one that this process and all of Spark's tasks share"
+LOST = (
+    "do the address and the tables lead to one server? Publish again, it begins with this version"
+)
 FIRST, END = "1900-01-01", "2299-01-01"  # days that ClickHouse's types hold
 CREATE_VERSIONS = (
     f"create table if not exists {VERSION_TABLE} "
     "(table_name String, said_as UInt64, record String) "
     "engine = ReplacingMergeTree(said_as) order by table_name"
 )
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: each request has the user's password in a header."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+OPENER = urllib.request.build_opener(NoRedirect)
 
 
 class Client(Protocol):
@@ -101,9 +116,14 @@ class Server:
         if length is not None:
             request.add_header("Content-Length", str(length))
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            with OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
                 return answer.read()
         except urllib.error.HTTPError as exc:
+            if 300 <= exc.code < 400:
+                raise PublishError(
+                    f"{self._url} answers with a redirect, which isn't followed, for the password "
+                    "would go along: name the server itself"
+                ) from None
             raise PublishError(
                 f"it refused: {_said(exc.read().decode(errors='replace'))}"
             ) from None
@@ -213,8 +233,17 @@ def written(name: str, kind: str) -> tuple[str, str, str]:
     return column, kind_here, column
 
 
-def open_store(session: SparkSession, target: str) -> ClickhouseStore:
+def open_store(session: SparkSession, target: str, warehouse: str) -> ClickhouseStore:
     url = urlsplit(setting(target, "URL"))
+    if url.username or url.password or url.query:
+        raise PublishError(
+            f"PUBLISH_{target.upper()}_URL holds a user, a password or options, which are not "
+            f"read from it: set PUBLISH_{target.upper()}_USER and _PASSWORD (or _PASSWORD_FILE)"
+        )
+    if is_tls_wanted(target) and url.scheme == "http":
+        raise PublishError(
+            f"PUBLISH_{target.upper()}_TLS asks for TLS, its URL begins with http: use https"
+        )
     path, _, database = url.path.rstrip("/").rpartition("/")
     client: Client
     if url.scheme == "chdb" and path and database:
@@ -229,7 +258,7 @@ def open_store(session: SparkSession, target: str) -> ClickhouseStore:
         )
     place = Path(setting(target, "FOLDER", session.conf.get("spark.local.dir", "target")))
     folder = place.absolute() / f"publish_{secrets.token_hex(8)}"
-    return ClickhouseStore(client, folder)
+    return ClickhouseStore(client, folder, warehouse)
 
 
 class ClickhouseStore:
@@ -237,6 +266,7 @@ class ClickhouseStore:
 
     Args:
         folder: for the files of a publication.
+        warehouse: id of the warehouse that publishes; names of its staging tables hold it.
 
     Raises:
         PublishError: it can't be reached or refuses.
@@ -244,8 +274,9 @@ class ClickhouseStore:
 
     together = False
 
-    def __init__(self, client: Client, folder: Path) -> None:
+    def __init__(self, client: Client, folder: Path, warehouse: str) -> None:
         self._client, self._folder = client, folder
+        self._staging = f"{STAGING}{warehouse}_"
         self._records: dict[str, dict[str, Any]] = {}
         self._number = 0
         self._client.query("select 1")
@@ -295,9 +326,12 @@ class ClickhouseStore:
         types = column_types(part.kinds, part.publication.types)
         self._make_or_check(table, types)
         self._say(table, record | {"begun_version": part.version, "begun_mark": part.mark})
-        staging = self._stage(part, types)
+        staging, sent = self._stage(part, types)
+        number = self._number  # that the staged rows are published as
         rows, held = quoted(staging), quoted(table + ROWS_SUFFIX)
         written_rows, removed = self._counts(part, rows)
+        staged = written_rows + removed
+        check_rows(table, sent, staged, "the staging table")
         if part.whole:
             before = self._client.query(
                 f"select count() from {held} final where {ROW_KEY} not in "
@@ -313,6 +347,8 @@ class ClickhouseStore:
         elif written_rows or removed:
             self._client.query(f"optimize table {rows} final")
             self._client.query(f"alter table {held} attach partition tuple() from {rows}")
+        ((loaded,),) = self._client.query(f"select count() from {held} where {NUMBER} = {number}")
+        check_rows(table, staged, int(loaded), "its table", LOST)
         self._client.query(f"drop table {rows} sync")
         self._say(table, self._records[table] | done)
         return Taken(part, written_rows, removed)
@@ -336,9 +372,9 @@ class ClickhouseStore:
         """
         name = table + ROWS_SUFFIX
         found = self._columns(name)
+        if self._columns(table) and not (found and self._is_view(table)):
+            raise PublishError(f"{table} is there, and was not made by publishing")
         if not found:
-            if self._columns(table):
-                raise PublishError(f"{table} is there, and was not made by publishing")
             self._say(table, {})  # what is said of one that somebody dropped
             self._client.query(_create(name, types, HELD_ENGINE))
         else:
@@ -360,22 +396,23 @@ class ClickhouseStore:
             f"create or replace view {quoted(table)} as select {columns} from {quoted(name)} final"
         )
 
-    def _stage(self, part: Part, types: Mapping[str, str]) -> str:
-        """Write a part's rows into a table of their own; its name."""
+    def _stage(self, part: Part, types: Mapping[str, str]) -> tuple[str, int]:
+        """Write a part's rows into a table of their own; its name, and how many rows Spark sent."""
         for (old,) in self._client.query(
             "select name from system.tables where database = currentDatabase() "
-            f"and startsWith(name, '{STAGING}')"
+            f"and startsWith(name, {literal(self._staging)})"
         ):
             self._client.query(f"drop table {quoted(old)} sync")
-        name = STAGING + secrets.token_hex(8)
+        name = self._staging + secrets.token_hex(8)
         # one that keeps equal keys, so that they are found
         self._client.query(_create(name, types, "MergeTree"))
         self._number += 1
         ways = {one: written(one, kind) for one, kind in part.kinds.items()}
         folder = self._folder / name
         spark = [f"{sql} as {quoted(one)}" for one, (sql, _, _) in ways.items()]
+        frame, sent = counted(part.rows.selectExpr(ROW_KEY, SIGN, *spark))
         try:
-            part.rows.selectExpr(ROW_KEY, SIGN, *spark).write.parquet(folder.as_uri())
+            frame.write.parquet(folder.as_uri())
         except Exception as exc:
             raise PublishError(
                 f"rows of {part.publication.table} were refused: {_cause(exc)}"
@@ -389,10 +426,13 @@ class ClickhouseStore:
             f"insert into {quoted(name)} ({names}) select {ROW_KEY}{values}, {self._number}, "
             f"{SIGN} = -1 from "
         ).replace("{", "{{").replace("}", "}}") + "{rows}"
-        for file in sorted(folder.glob("*.parquet")):
+        files = sorted(folder.glob("*.parquet")) if folder.is_dir() else []
+        # on a cluster tasks write a folder of their own machine, which isn't this one's
+        check_rows(part.publication.table, sent(), rows_in(files), f"{self._folder}", ELSEWHERE)
+        for file in files:
             self._client.insert(sql, structure, file)
         shutil.rmtree(folder)
-        return name
+        return name, sent()
 
     def _say(self, table: str, record: dict[str, Any]) -> None:
         """Write down what a table holds."""
@@ -402,6 +442,14 @@ class ClickhouseStore:
             f"select {literal(table)}, {self._number}, {literal(json.dumps(record))}"
         )
         self._records[table] = record
+
+    def _is_view(self, table: str) -> bool:
+        """Whether it is the view that publishing makes of a table's rows."""
+        rows = self._client.query(
+            "select engine, create_table_query from system.tables "
+            f"where database = currentDatabase() and name = {literal(table)}"
+        )
+        return any(engine == "View" and f"{table}{ROWS_SUFFIX}" in sql for engine, sql in rows)
 
     def _columns(self, table: str) -> dict[str, str]:
         """Column -> type of a table; none where there is no table."""

@@ -22,7 +22,7 @@ What a publication that was killed had written lies there once more, or in part;
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.sparksession.connections import quoted
@@ -36,7 +36,8 @@ from python_udfs.landing.kafka import (
     read_topics,
     reason_of,
 )
-from python_udfs.publish import setting
+from python_udfs.publish import is_tls_wanted, setting
+from python_udfs.publish.row_counts import check_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +81,7 @@ def message_sql(columns: Sequence[str], key: Sequence[str], version: int, mode: 
     ]
 
 
-def open_store(session: SparkSession, target: str) -> KafkaStore:
+def open_store(session: SparkSession, target: str, warehouse: str) -> KafkaStore:
     given = setting(target, "OPTIONS", "{}")
     try:
         options = json.loads(given)
@@ -89,10 +90,18 @@ def open_store(session: SparkSession, target: str) -> KafkaStore:
     if not isinstance(options, dict):  # without its text: it may hold a password
         raise PublishError(f"PUBLISH_{target.upper()}_OPTIONS must be a JSON object")
     options = {name: str(value) for name, value in options.items()}
+    protocol = options.get("security.protocol", "PLAINTEXT").upper()
+    checked = options.get("ssl.endpoint.identification.algorithm", "https")
+    if is_tls_wanted(target) and (protocol not in ("SSL", "SASL_SSL") or not checked):
+        raise PublishError(
+            f"PUBLISH_{target.upper()}_TLS asks for TLS, PUBLISH_{target.upper()}_OPTIONS for "
+            f"security.protocol {protocol}: set it to SSL or SASL_SSL, and leave "
+            "ssl.endpoint.identification.algorithm as it is"
+        )
     partitions = setting(target, "PARTITIONS", "0")
     if not partitions.isdecimal():
         raise PublishError(f"PUBLISH_{target.upper()}_PARTITIONS must be a number")
-    return KafkaStore(session, setting(target, "URL"), options, int(partitions))
+    return KafkaStore(session, setting(target, "URL"), options, int(partitions), warehouse)
 
 
 class KafkaStore:
@@ -105,9 +114,15 @@ class KafkaStore:
     together = False
 
     def __init__(
-        self, session: SparkSession, servers: str, options: dict[str, str], partitions: int
+        self,
+        session: SparkSession,
+        servers: str,
+        options: dict[str, str],
+        partitions: int,
+        warehouse: str,
     ) -> None:
         self._session, self._servers, self._options = session, servers, options
+        self._warehouse = warehouse
         self._partitions = partitions  # of new topics; 0: as many as the brokers say
         self._records: dict[str, dict[str, Any]] = {}
         self._admin: Any = None
@@ -136,7 +151,9 @@ class KafkaStore:
         with _Told(self):
             found = rows.selectExpr("cast(message_key as string)", "cast(payload as string)")
             records = {key: json.loads(text) for key, text in found.collect() if text}
-        self._records = {key: one for key, one in records.items() if key in self._topics}
+        known = {key: one for key, one in records.items() if key in self._topics}
+        ids = self._topic_ids(known)
+        self._records = {key: one for key, one in known.items() if self._is_of(one, key, ids[key])}
         names = ("version", "mark", "begun_version", "begun_mark")
         return {
             topic: Held(
@@ -144,6 +161,23 @@ class KafkaStore:
             )
             for topic, one in self._records.items()
         }
+
+    def _is_of(self, record: Mapping[str, Any], topic: str, topic_id: str) -> bool:
+        """Whether what is said of a topic was said of this one, not of one of its name that was
+        deleted. Records of before the ids were stored say how far the topic reached."""
+        if "topic_id" in record:
+            return record["topic_id"] == topic_id
+        ends = self._ends(topic) if record.get("ends") else {}
+        return all(ends.get(one, 0) >= end for one, end in (record.get("ends") or {}).items())
+
+    def _topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Topic -> the id that Kafka gave it when it was made."""
+        names = self._session._jvm.java.util.ArrayList()
+        for topic in topics:
+            names.append(topic)
+        with _Told(self):
+            found = self._answer(self._admin.describeTopics(names).allTopicNames())
+            return {topic: found[topic].topicId().toString() for topic in topics}
 
     def take(self, parts: Sequence[Part]) -> list[Taken]:
         """Write each part's messages, then that its topic holds the version."""
@@ -162,8 +196,13 @@ class KafkaStore:
         if part.whole:
             rows = self._missing(topic, mode, rows, part.version)
         begun = {"begun_version": part.version, "begun_mark": part.mark, "mode": mode}
+        begun |= {"warehouse": self._warehouse, "topic_id": self._topic_ids([topic])[topic]}
         self._say(topic, record | begun | {"columns": dict(part.kinds)})
+        before = sum(self._ends(topic).values())
         written, removed = self._write(topic, rows)
+        # others' messages and marks of transactions count too: there may be more
+        arrived = sum(self._ends(topic).values()) - before
+        check_rows(topic, written + removed, min(arrived, written + removed), "the topic")
         self._say(
             topic,
             self._records[topic]
@@ -186,6 +225,9 @@ class KafkaStore:
             self._make(topic, CONFIGS[mode], self._partitions)
             return
         problems = []
+        if not record and any(first < end for first, end in self._offsets(topic).values()):
+            # of a version as a whole, their keys would get tombstones
+            problems.append(f"it has messages, and {VERSION_TOPIC} doesn't know it")
         if record and record.get("mode") != mode:
             problems.append(f"it was published in mode {record.get('mode')}, not {mode}")
         was = record.get("columns") or {}

@@ -21,7 +21,6 @@ from python_udfs.mysql import Server, literal, quoted
 from python_udfs.publish import transactional
 from python_udfs.publish.transactional import (
     LOCK_SECONDS,
-    STAGING,
     VERSION_TABLE,
     TransactionalStore,
     as_json,
@@ -148,15 +147,15 @@ def written(name: str, kind: str) -> Column:
     return column.alias(name)
 
 
-def open_store(session: SparkSession, target: str) -> MysqlStore:
-    options = login(target, "mysql") | {
+def open_store(session: SparkSession, target: str, warehouse: str) -> MysqlStore:
+    options = login(target, "mysql", ("sslMode", "VERIFY_IDENTITY")) | {
         "connectTimeout": "10000",
         # values that don't fit are refused; a text's bytes arrive as they are
         "sessionVariables": SESSION,
         "characterEncoding": "UTF-8",
         "rewriteBatchedStatements": "true",
     }
-    return MysqlStore(session, options)
+    return MysqlStore(session, options, warehouse)
 
 
 class MysqlStore(TransactionalStore):
@@ -184,7 +183,7 @@ class MysqlStore(TransactionalStore):
     def _staging_left(self) -> str:
         return (
             "select table_name from information_schema.tables where table_schema = database() "
-            f"and left(table_name, {len(STAGING)}) = '{STAGING}'"
+            f"and left(table_name, {len(self._staging)}) = {literal(self._staging)}"
         )
 
     def _types(self, part: Part) -> dict[str, str]:

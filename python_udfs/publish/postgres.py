@@ -242,8 +242,8 @@ def _error(said: str) -> Column:
     return F.raise_error(F.lit(said))
 
 
-def open_store(session: SparkSession, target: str) -> PostgresStore:
-    options = login(target, "postgresql") | {
+def open_store(session: SparkSession, target: str, warehouse: str) -> PostgresStore:
+    options = login(target, "postgresql", ("sslmode", "verify-full")) | {
         "connectTimeout": "10",
         "tcpKeepAlive": "true",
         # a text goes into a column of any type, as its type reads it
@@ -252,7 +252,7 @@ def open_store(session: SparkSession, target: str) -> PostgresStore:
         # else an error has the rows' values
         "logServerErrorDetail": "false",
     }
-    return PostgresStore(session, options)
+    return PostgresStore(session, options, warehouse)
 
 
 class PostgresStore(TransactionalStore):
@@ -300,7 +300,7 @@ class PostgresStore(TransactionalStore):
             "select relname from pg_class "
             "inner join pg_namespace on pg_namespace.oid = relnamespace "
             f"where nspname = {literal(self._schema)} and relkind = 'r' and relpersistence = 'u' "
-            f"and left(relname, {len(STAGING)}) = '{STAGING}'"
+            f"and left(relname, {len(self._staging)}) = {literal(self._staging)}"
         )
 
     def _types(self, part: Part) -> dict[str, str]:

@@ -3,7 +3,8 @@
 Spark writes a part's rows into a staging table that nobody reads. Then one transaction takes the
 rows of all parts into their tables and writes down the version that each of them holds
 (published_version): a reader's statement sees all tables as of one version, whenever the
-publication is killed. Staging tables that it leaves the next one drops.
+publication is killed. Staging tables that it leaves the next one of the same warehouse drops: their
+names hold the warehouse's id.
 
 A table's primary key is row_key, a hash of the key's values: null equals null, and texts are
 compared by their bytes whatever their collation.
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING
 from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Held, Part, PublishError, Taken
 
 from python_udfs.jdbc import Server, ServerError, told
-from python_udfs.publish import setting
+from python_udfs.publish import is_tls_wanted, setting
+from python_udfs.publish.row_counts import check_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -33,18 +35,31 @@ WRITERS = 4  # connections that fill a staging table
 BATCH_ROWS = 5_000
 
 
-def login(target: str, scheme: str) -> dict[str, str]:
+def login(target: str, scheme: str, tls: tuple[str, str]) -> dict[str, str]:
     """Options of JDBC that say where a target is and who publishes to it: url, user, password.
 
+    Args:
+        tls: the driver's option, and its value, for a connection over TLS to a server whose
+            certificate is checked; set where PUBLISH_<TARGET>_TLS asks for it.
+
     Raises:
-        PublishError: one isn't set, or the URL is none of `jdbc:<scheme>` with a database.
+        PublishError: one isn't set, the URL is none of `jdbc:<scheme>` with a database, or asks
+            for less than TLS.
     """
     url = setting(target, "URL")
     if not re.fullmatch(rf"jdbc:{scheme}://[^/?]+/[^/?]+(\?.*)?", url):
         raise PublishError(
             f"PUBLISH_{target.upper()}_URL must look like jdbc:{scheme}://host:port/database"
         )
-    return {
+    wanted = is_tls_wanted(target)
+    options = url.partition("?")[2].lower()
+    # what the URL says goes before what an option says, or the other way round, as drivers like
+    if wanted and re.search(r"(?:^|&)(?:use|require|verifyserver)?ssl[a-z]*=", options):
+        raise PublishError(
+            f"PUBLISH_{target.upper()}_TLS asks for TLS, which sets {tls[0]}={tls[1]}: leave the "
+            "options of TLS out of its URL"
+        )
+    return ({tls[0]: tls[1]} if wanted else {}) | {
         "url": url,
         "user": setting(target, "USER"),
         "password": setting(target, "PASSWORD", ""),
@@ -124,6 +139,9 @@ class TransactionalStore(ABC):
     Attributes:
         make: the server's, a connection to which is opened.
 
+    Args:
+        warehouse: id of the warehouse that publishes.
+
     Raises:
         PublishError: the server can't be reached or refuses.
     """
@@ -131,8 +149,9 @@ class TransactionalStore(ABC):
     together = True
     make: type[Server]
 
-    def __init__(self, session: SparkSession, options: dict[str, str]) -> None:
+    def __init__(self, session: SparkSession, options: dict[str, str], warehouse: str) -> None:
         self._session, self._options = session, options
+        self._staging = f"{STAGING}{warehouse}_"  # how names of its staging tables begin
         try:
             self._server = self.make(session, options)
         except ServerError as exc:
@@ -144,6 +163,7 @@ class TransactionalStore(ABC):
             self.close()
             raise
         self._held: dict[str, Held] = {}
+        self._sent: dict[str, int] = {}  # staging table -> rows that Spark wrote into it
 
     def close(self) -> None:
         self._server.close()
@@ -181,21 +201,28 @@ class TransactionalStore(ABC):
 
     def _stage(self, part: Part) -> str:
         """Write a part's rows into a table of their own; its name."""
+        from pyspark import StorageLevel
+
         publication = part.publication
         types = self._types(part)
         self._make_or_check(publication.table, types, publication.key)
-        name = f"{STAGING}{secrets.token_hex(8)}"
+        name = f"{self._staging}{secrets.token_hex(8)}"
         self._execute(self._create_staging(name, types))
         frame = part.rows.select(ROW_KEY, SIGN, *self._written(part, types))
         options = self._options | {"driver": self.make.driver, "dbtable": self._name(name)}
         options |= {"numPartitions": str(WRITERS), "batchsize": str(BATCH_ROWS)}
+        # Spark's writer for JDBC tells no count, and what is observed of it is 0
+        kept = frame.persist(StorageLevel.DISK_ONLY)
         try:
-            frame.write.format("jdbc").mode("append").options(**options).save()
+            self._sent[name] = kept.count()
+            kept.write.format("jdbc").mode("append").options(**options).save()
             self._seal(name)
         except Exception as exc:
             self._drop([name])
             said = str(told(exc, "")).removeprefix(": ").split("\n")[0]
             raise PublishError(self._refusal(said, part)) from None
+        finally:
+            kept.unpersist()
         return name
 
     def _make_or_check(self, table: str, types: Mapping[str, str], key: Sequence[str]) -> None:
@@ -214,6 +241,8 @@ class TransactionalStore(ABC):
                 self._execute(statement)
             return
         problems = self._differences(table, types, found)
+        if table not in self._held and self._query(f"select 1 from {self._name(table)} limit 1"):
+            problems.append(f"it has rows, and {VERSION_TABLE} doesn't know it")
         if problems:
             raise PublishError(
                 f"table {table} differs from the model: {', '.join(problems)}"
@@ -241,10 +270,13 @@ class TransactionalStore(ABC):
     def _apply(self, part: Part, staging: str | None) -> Taken:
         if staging is None:
             return Taken(part, 0, 0)
+        written = f"count(case when {SIGN} = 1 then 1 end)"
+        counts = self._query(f"select count(*), {written} from {self._name(staging)}")[0]
+        staged, count = (int(one or 0) for one in counts)
+        check_rows(part.publication.table, self._sent[staging], staged, "the staging table")
         removed = self._change(self._remove(part, self._name(staging)))
         self._change(self._put(part, self._name(staging)))
-        (count,) = self._query(f"select count(*) from {self._name(staging)} where {SIGN} = 1")[0]
-        return Taken(part, int(count or 0), removed)
+        return Taken(part, count, removed)
 
     def _columns(self, table: str) -> dict[str, str]:
         """Column -> type of a table; none where there is no table."""
@@ -302,7 +334,7 @@ class TransactionalStore(ABC):
 
     @abstractmethod
     def _staging_left(self) -> str:
-        """Query of the staging tables that were left."""
+        """Query of the staging tables that publications of this warehouse left."""
 
     @abstractmethod
     def _types(self, part: Part) -> dict[str, str]:

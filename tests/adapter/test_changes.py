@@ -337,6 +337,32 @@ def test_changes_that_are_told_again_replace_those_that_were_appended(make_proje
     assert "new_changes: dw.signed_view has a column sign but no row_kind" in told
 
 
+def test_changes_that_are_told_again_replace_those_that_were_merged(make_project):
+    rows = "select id, v from {{ new_changes(source('src', 'held'), by='id') }} where sign > 0"
+    project = make_project(
+        {
+            "models/sources.yml": "sources: [{name: src, tables: [{name: held}]}]",
+            "models/merged.sql": "{{ config(materialized='incremental', unique_key='id', "
+            "incremental_strategy='merge') }} " + rows,
+        }
+    )
+    project.query("create namespace if not exists src")
+    project.query("create or replace table src.held (id int, v string) using iceberg")
+    project.query("insert into src.held values (1, 'a'), (2, 'b')")
+    project.run("run")
+    project.query("delete from src.held where id = 2")
+    project.query("insert into src.held values (3, 'c')")
+    project.query(
+        "call lake.system.expire_snapshots(table => 'src.held', retain_last => 1, "
+        "older_than => timestamp '2100-01-01 00:00:00')"
+    )
+    project.run("run")
+    assert project.column("select id from dw.merged order by id") == [1, 3]
+    project.query("insert into src.held values (4, 'd')")
+    assert project.run("run").results["merged"].message.startswith("+1 rows")
+    assert project.column("select id from dw.merged order by id") == [1, 3, 4]
+
+
 MAPS = "m map<string, int>, s struct<a: int, m: map<string, array<int>>>, "
 MAPS += "l array<map<int, string>>, mm map<string, map<string, int>>"
 

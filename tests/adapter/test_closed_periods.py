@@ -10,6 +10,7 @@ from decimal import Decimal
 
 import pytest
 from dbt.adapters.sparksession.connections import literal
+from dbt.adapters.sparksession.impl import SparkSessionAdapter
 
 from tests.support.dbt_project import REPO, DbtProject
 from tests.support.small_warehouse import PROJECT
@@ -69,7 +70,7 @@ FILES = {
     "models/sales_td.sql": "{{ config(materialized='view') }} " + TOTALS,
 }
 SHARE = Decimal("0.0000000001")  # of an amount
-Sale = tuple[date, str | None, int | None, Decimal | None, int]  # .., buyer, amount, sign
+Sale = tuple[date | None, str | None, int | None, Decimal | None, int]  # .., buyer, amount, sign
 
 
 @pytest.fixture
@@ -182,6 +183,67 @@ def test_a_day_ahead_of_the_clock_closes_nothing(project: DbtProject) -> None:
     project.run("run")
     assert months(project) == {"2026-01": 1, "2026-02": 2}
     assert project.column("select sales from dw.sales_td") == [5]
+
+
+def test_a_level_gives_up_no_period_that_its_readers_expect(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(project, sale("2026-08-03"), sale("2026-10-03"), sale("2026-11-03"))
+    with monkeypatch.context() as clock:
+        clock.setattr(SparkSessionAdapter, "_today", lambda *_: date(2027, 3, 5))
+        add(project, sale("2027-02-01"), sale("2027-03-01"))
+        project.run("run")
+    monkeypatch.setattr(SparkSessionAdapter, "_today", lambda *_: date(2026, 11, 24))
+    add(project, sale("2026-08-04"), sale("2026-11-04"))
+    for models in (["sales_1d"], ["sales_1m"], ["sales_1y"], ["sales_1m", "sales_td"]):
+        project.run("run", "-s", *models)
+    assert project.column("select sales from dw.sales_td") == [7]
+    assert months(project) == {"2026-08": 2, "2026-10": 1, "2026-11": 2, "2027-02": 1}
+
+    # all that reads it is built as well
+    add(project, sale("2026-11-05"))
+    project.run("run")
+    assert months(project) == {"2026-08": 2, "2026-10": 1}
+    assert project.column("select count(*) from dw.sales_1y") == [0]
+    assert project.column("select sales from dw.sales_td") == [8]
+
+
+def test_a_level_does_not_count_periods_that_the_finer_one_gave_up(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(project, *map(sale, ("2026-08-03", "2026-10-03", "2027-02-01", "2027-03-01")))
+    with monkeypatch.context() as clock:
+        clock.setattr(SparkSessionAdapter, "_today", lambda *_: date(2027, 3, 5))
+        project.run("run")
+    monkeypatch.setattr(SparkSessionAdapter, "_today", lambda *_: date(2026, 9, 24))
+    years = FILES["models/sales_1y.sql"]
+    project.write({"models/sales_1y.sql": years + " where no_such_column"})
+    add(project, sale("2026-09-03"))
+    project.run("run", expect_ok=False)
+    assert months(project) == {"2026-08": 1}
+    project.write({"models/sales_1y.sql": years})
+    message = project.run("run", "-s", "sales_1y", expect_ok=False).results["sales_1y"].message
+    assert "holds periods before 2027-01-01, dw.sales_1m only those before 2026-09-01" in message
+    project.run("run", "-s", "sales_1m+")
+    assert project.column("select sales from dw.sales_td") == [5]
+
+
+def test_rows_without_a_day_count_in_the_total(project: DbtProject) -> None:
+    undated = (None, "Oslo", 7, Decimal("1.00"), 1)
+    add(project, sale("2025-08-03"), undated)
+    project.run("run")
+    assert project.column("select sales from dw.sales_td") == [2]
+    add(project, sale("2026-09-03"), sale("2026-10-03"))
+    project.run("run")
+    assert project.column("select sales from dw.sales_td") == [4]
+    add(project, undated)
+    project.query("insert into src.log values (date '+12026-10-03', 'Oslo', 7, 1.00, 1)")
+    project.run("run")
+    assert project.column("select sales from dw.sales_td") == [6]
+    assert months(project) == {"2025-08": 1, "2026-09": 1}
+    sql = TOTALS.replace(")) }}", "), as_of='2026-09-30') }}")
+    compiled = project.run("compile", "--inline", sql).raw.results[0].node.compiled_code
+    assert [row["sales"] for row in project.query(compiled)] == [2]
 
 
 def test_the_total_of_an_older_version_reads_the_periods_that_were_closed_then(

@@ -115,6 +115,10 @@ def tested(project):
     return project.run("test", expect_ok=False)
 
 
+def test_debug_connects_to_the_warehouse_of_the_profile(project):
+    assert "All checks passed!" in project.run("debug").log
+
+
 def test_generic_tests_say_pass_and_fail(tested):
     statuses = tested.statuses()
     assert statuses["unique_orders_id"] == "pass"

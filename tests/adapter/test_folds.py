@@ -324,6 +324,28 @@ def test_a_time_ahead_of_the_clock_ends_no_tombstone(spark: SparkSession):
         assert {row.id for row in kept} == {2, 3}, kind
 
 
+@pytest.mark.parametrize("keep_when", [None, "n >= 0", "n <> 0 or id = 1", "nullif(n, 0) > 0"])
+def test_a_merge_of_all_runs_shows_the_rows_that_were_shown(
+    spark: SparkSession, keep_when: str | None
+):
+    types = [("id", "int"), ("n", "int"), ("kind", "string")]
+    spark.sql(
+        "select * from values (1, 2, '+I'), (1, 2, '-D'), (2, 1, '+I'), (3, 0, '+I'), "
+        "(4, null, '+I') as t(id, n, kind)"
+    ).createOrReplaceTempView("zero_rows")
+    for config in ({"row_kind": "kind", "on_delete": "retract"}, {}):
+        config |= {"aggregates": {"n": "sum"}} | ({"keep_when": keep_when} if keep_when else {})
+        fold = Fold.read("m", "id", config).bound(types if "row_kind" in config else types[:2])
+        merged = merged_whole(spark, fold, "zero_rows")
+        before, after = (
+            {tuple(row) for row in spark.sql(fold.folded(rows, run_count=count)).collect()}
+            for rows, count in (("zero_rows_runs", 2), (f"({merged})", 1))
+        )
+        assert after == before
+        if keep_when is None:
+            assert {row[0] for row in after} == {1, 2, 3, 4}
+
+
 def test_sums_that_come_to_nothing_are_forgotten(spark: SparkSession):
     config = {"aggregates": {"n": "sum"}, "row_kind": "kind", "on_delete": "retract"}
     fold = Fold.read("m", "id", config | {"keep_when": "n <> 0"}).bound(

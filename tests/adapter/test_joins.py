@@ -698,6 +698,35 @@ PRICED = """
 """
 
 
+def test_a_pair_that_the_model_leaves_out_from_now_on_goes(make_project):
+    models = {
+        "models/sources.yml": "sources: [{name: src, tables: [{name: facts}, {name: others}]}]",
+        "models/paid.sql": """
+            {{ config(materialized='folded', unique_key=['id', 'rid'], fold={
+                'sequence': 'run_number', 'row_kind': 'row_kind'}) }}
+            with joined as ({{ latest_join(
+                left={'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id']},
+                right={'relation': source('src', 'others'), 'key': 'rid',
+                    'columns': ['rid', 'amount']},
+                on={'id': 'id'},
+            ) }})
+            select * from joined where amount > 0
+        """,
+    }
+    project = make_project(MACROS | models)
+    project.query("create namespace if not exists src")
+    project.query("create or replace table src.facts using iceberg as select 1 as id")
+    project.query(
+        "create or replace table src.others using iceberg as select * from values "
+        "(1, 1, 10), (2, 1, 20), (3, 1, 0) as t(rid, id, amount)"
+    )
+    project.run("run", "-s", "paid")
+    project.query("update src.others set amount = case rid when 1 then 0 else 30 end")
+    project.run("run", "-s", "paid")
+    rows = project.query("select rid, amount from dw.paid order by rid")
+    assert [tuple(row.values()) for row in rows] == [(2, 30), (3, 30)]
+
+
 def test_a_version_that_ends_touches_the_facts_behind_its_end_alone(make_project):
     """Unless its end is told: then all its facts have another one."""
     folded = (

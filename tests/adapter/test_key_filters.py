@@ -154,3 +154,49 @@ def test_a_shape_is_the_smallest_that_does() -> None:
     assert (shape.blocks, shape.hashes) == (439, 10)
     assert Shape.read(shape.text) == shape
     assert Shape.for_keys(["id"], 1, 0.1) == Shape(("id",), 1, 3)
+
+
+def test_a_key_keeps_its_hash_when_its_column_is_widened(make_project) -> None:
+    seen = """
+        {{{{ config(materialized='incremental', incremental_strategy='append') }}}}
+        {{{{ unseen_rows(rows=new_rows(source('src', '{0}')), key='k', order_by='n',
+            filter='{0}_filter') }}}}
+    """
+    held = """
+        {{{{ config(materialized='folded', unique_key='block_number',
+            fold={{'aggregates': {{'bits': 'bitmap_or'}}}}) }}}}
+        {{{{ key_filter(rows=ref('{0}_seen'), key='k', expected_keys=1000) }}}}
+    """
+    kinds = {"whole": ("int", "bigint"), "money": ("decimal(9, 2)", "decimal(20, 2)")}
+    kinds["share"] = ("float", "double")
+    tables = ", ".join(f"{{name: {name}}}" for name in kinds)
+    models = {f"models/{name}_seen.sql": seen.format(name) for name in kinds}
+    models |= {f"models/{name}_filter.sql": held.format(name) for name in kinds}
+    project = make_project(
+        MACROS | models | {"models/sources.yml": f"sources: [{{name: src, tables: [{tables}]}}]"}
+    )
+    project.query("create namespace if not exists src")
+    for name, (kind, _) in kinds.items():
+        project.query(f"create or replace table src.{name} (k {kind}, n int) using iceberg")
+        project.query(f"insert into src.{name} values (1, 1), (0, 2), (null, 3)")
+    project.run("run")
+    for name, (_, wider) in kinds.items():
+        project.query(f"alter table src.{name} alter column k type {wider}")
+        project.query(
+            f"insert into src.{name} values (1, 11), (-0.0 * cast(1 as {wider}), 12), (2, 13), "
+            "(null, 14)"
+        )
+    project.run("run")
+    for name, (_, wider) in kinds.items():  # the model's own table follows
+        project.query(f"alter table dw.{name}_seen alter column k type {wider}")
+        project.query(f"insert into src.{name} values (1, 21), (2, 22), (3, 23)")
+    outcome = project.run("run")
+    for name in kinds:
+        assert project.column(f"select n from dw.{name}_seen order by n") == [1, 2, 3, 13, 23]
+        assert f"{name}_seen: 3 keys came, 2 were looked up, 2 of them" in outcome.log
+
+
+def test_a_filter_of_before_the_kinds_were_stored_serves_keys_that_cannot_be_widened() -> None:
+    stored = Shape.read('{"key":["id"],"blocks":1,"hashes":3}')
+    assert stored.hashes_as(["string"]) and not stored.hashes_as(["bigint"])
+    assert Shape.for_keys(["id"], 1, 0.1, ["bigint"]).hashes_as(["bigint"])

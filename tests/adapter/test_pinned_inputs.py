@@ -12,13 +12,13 @@ SOURCES = """
         tables: [{name: log}, {name: regions}, {name: rates}]
 """
 INCREMENTAL = "{{ config(materialized='incremental') }}\n"
-FRAGILE = INCREMENTAL + (
+FRAGILE = INCREMENTAL.replace("') }}", "', on_definition_change='accept') }}") + (
     "select id, cast(v as int) as v from {{ new_rows(source('src', 'log')) }}\n"
 )
 DAILY = """
     {{ config(
         materialized='incremental', incremental_strategy='replace_partitions',
-        partition_by='day', on_schema_change='append_new_columns',
+        partition_by='day', on_schema_change='append_new_columns', on_definition_change='accept',
     ) }}
     select day, count(*) as n, sum(id) as ids
     from {{ changed_partitions(source('src', 'log'), by='day') }} group by day

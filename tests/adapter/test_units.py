@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from dbt.adapters.sparksession import java as of_java
 from dbt.adapters.sparksession import session
+from dbt.adapters.sparksession.business_time import utc_hours
 from dbt.adapters.sparksession.connections import literal
-from dbt.adapters.sparksession.inputs import (
-    ASKED_PROPERTY,
-    Inputs,
-    Read,
+from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, Inputs, Read, sql_mark
+from dbt.adapters.sparksession.java import find_java, java_major
+from dbt.adapters.sparksession.partitions import (
     asked_partitions,
     partition_predicate,
+    partition_values,
 )
-from dbt.adapters.sparksession.java import find_java, java_major
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.snapshots import History, KeptHistories, Snapshot
 from dbt_common.exceptions import DbtRuntimeError
@@ -211,8 +211,8 @@ def test_newest_ancestor_that_speaks_of_a_key_is_asked():
 
 def test_commit_of_another_model_is_not_asked():
     written = history(
-        (1, None, "append", {"k": "mine", "dbt.model": "model.a"}),
-        (2, 1, "append", {"k": "another's", "dbt.model": "model.b"}),
+        (1, None, "append", {"k": "mine", "dbt.table": "model.a"}),
+        (2, 1, "append", {"k": "another's", "dbt.table": "model.b"}),
         head=2,
     )
     assert written.recorded("k", "model.a") == "mine"
@@ -264,12 +264,28 @@ def test_partitions_are_unknown_above_the_limit():
     ],
 )
 def test_changed_partitions_become_a_condition(partitions, predicate):
-    assert partition_predicate("day", partitions) == predicate
+    assert partition_predicate("day", partition_values("day", partitions)) == predicate
+
+
+def test_a_text_partition_may_be_null_or_say_so():
+    expected = "city in ('Oslo', 'null') or city is null"
+    assert partition_predicate("city", {"Oslo", "null"}, "string") == expected
+    assert partition_predicate("city", {"Oslo", "null"}, "varchar(9)") == expected
+
+
+def test_bytes_of_a_partition_are_read_from_base64():
+    assert partition_predicate("k", {"AQ=="}, "binary") == "k in (X'01')"
+    expected = "k in (X'9EE965') or k is null"  # whose base64 is the word null
+    assert partition_predicate("k", {"null"}, "binary") == expected
+
+
+def test_a_partition_column_of_any_name_is_found():
+    assert partition_values("`a b`", {"a+b=1", "a+b=2/c=3"}) == {"1", "2"}
 
 
 def test_partition_column_must_be_there():
     with pytest.raises(ValueError, match="no partition column 'day' in 'month=3'"):
-        partition_predicate("day", {"month=3"})
+        partition_values("day", {"day=1", "month=3"})
 
 
 def test_asked_days_are_named_as_the_summaries_name_partitions():
@@ -292,6 +308,42 @@ def test_a_model_that_is_asked_for_days_has_something_to_do():
     assert inputs.unchanged
     inputs.properties[ASKED_PROPERTY] = "2026-03-01"
     assert not inputs.unchanged
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("select 1 -- it's one", "select   1", True),
+        ("{{ config(a='--') }}select 'a b' /* '1' */", "select 'a b' {# '2' #}", True),
+        ("select '--a'", "select '--b'", False),
+        ("select 'it\\'s --a', 1", "select 'it\\'s --b', 1", False),
+        ("select '/*' || 'a' || '*/'", "select '/*' || 'b' || '*/'", False),
+        ("select 'a  b'", "select 'a b'", False),
+        ("select `a--b`", "select `a--c`", False),
+    ],
+)
+def test_only_what_changes_rows_changes_the_mark_of_a_models_sql(one, other, same):
+    assert (sql_mark(one) == sql_mark(other)) == same
+
+
+@pytest.mark.parametrize(
+    ("sql", "calls"),
+    [
+        ("select cut_date, hour(create_time), count(*) from x", ["hour(create_time)"]),
+        ("select cut_date, extract(hour from a.t) from x", ["extract(hour from a.t)"]),
+        ("select cut_month, date_trunc('DAY', t) from x", ["date_trunc('DAY', t)"]),
+        ("select cut_date, date_format(t, 'HH:mm') from x", ["date_format(t, 'HH:mm')"]),
+        ("select cut_date, hour(\n cast(t as date)\n) from x", ["hour( cast(t as date) )"]),
+        ("select hour(create_time) from x", []),  # no day of the business zone beside it
+        ("select cut_date, hour({{ business_time('create_time') }}) from x", []),
+        ("select cut_date, {{ business_time('t') }} as shown, hour(shown) from x", []),
+        ("select cut_date, hour(from_utc_timestamp(t, '+08:00')) from x", []),
+        ("select cut_date, date_trunc('minute', t), date_format(t, 'yyyy') from x", []),
+        ("select cut_date -- hour(create_time)\nfrom x", []),
+    ],
+)
+def test_hours_of_utc_beside_business_days_are_found(sql, calls):
+    assert list(utc_hours(sql)) == calls
 
 
 def test_table_is_pinned_once_until_the_run_builds_it():

@@ -29,7 +29,10 @@ D = """
     select b.id, b.name from {{ ref('b') }} as b inner join {{ ref('c') }} as c on b.id = c.id
 """
 F = """
-    {{ config(materialized='folded', unique_key='id', fold={'sequence': 'name'}) }}
+    {{ config(
+        materialized='folded', unique_key='id', fold={'sequence': 'name'},
+        on_definition_change='accept',
+    ) }}
     select id, name {{ ', 1 as one' if var('more', false) }} from {{ new_rows(ref('a')) }}
 """
 TESTS = """
@@ -140,6 +143,57 @@ def test_a_test_that_passed_is_run_again_only_on_other_rows(
     assert project.column("select count(*) from published.a") == [3]
 
 
+def test_a_test_of_rows_that_no_snapshot_holds_is_always_run(
+    make: Callable[..., DbtProject],
+) -> None:
+    project = make(over_outside="select id from {{ source('raw', 'outside') }}")
+    declared = TESTS.replace("{name: raw}]", "{name: raw}, {name: outside}]")
+    tested = "      - name: over_outside\n        columns: [{name: id, data_tests: [not_null]}]\n"
+    project.write({"models/_models.yml": declared.rstrip() + "\n" + tested})
+    project.query("create table dw.elsewhere (id int) using iceberg")
+    project.query("insert into dw.elsewhere values (1)")
+    # a view whose table nobody declares, so the version names no snapshot of it
+    project.query("create view dw.outside as select * from dw.elsewhere")
+    project.run("build")
+    project.query("insert into dw.elsewhere values (null)")
+    again = project.run("build", expect_ok=False)
+    assert again.statuses()["not_null_over_outside_id"] == "fail"
+    assert "3 data tests had passed on these very rows" in again.log
+
+
+def test_a_test_over_a_view_that_a_run_did_not_write_proves_nothing(
+    make: Callable[..., DbtProject],
+) -> None:
+    project = make()
+    related = (
+        TESTS.rstrip()
+        + """
+      - name: b
+        columns:
+          - name: id
+            data_tests: [{relationships: {arguments: {to: "ref('d')", field: id}}}]
+    """
+    )
+    project.write({"models/_models.yml": related})
+    project.run("build")
+    name = "relationships_b_id__id__ref_d_"
+    # what is there is still the view of before, in which all ids of b are found
+    project.write({"models/d.sql": D + " where b.id > 0"})
+    assert project.run("build", "--select", "b").statuses()[name] == "pass"
+    assert project.run("build", expect_ok=False).statuses()[name] == "fail"
+
+
+def test_a_model_that_mixes_hours_of_utc_with_business_days_is_warned_of(
+    make: Callable[..., DbtProject],
+) -> None:
+    hourly = "select current_date() as cut_date, hour(current_timestamp()) as h"
+    meant = "{{ config(meta={'utc_times': true}) }} "
+    project = make(hourly=hourly, meant=meant + hourly)
+    log = project.run("run", "-s", "hourly", "meant").log
+    assert "hourly: hour(current_timestamp()) goes by UTC" in log
+    assert "meant: hour" not in log
+
+
 def test_a_selection_publishes_what_it_built(make: Callable[..., DbtProject]) -> None:
     project = make()
     project.run("build")
@@ -158,6 +212,20 @@ def test_a_selection_publishes_what_it_built(make: Callable[..., DbtProject]) ->
     refused = project.run("build", "--select", "b")
     assert "Not published: b was made from rows of a that no version holds" in refused.log
     assert ids(project, "published.b") == [0, 1, 2, 3]
+
+
+def test_tables_that_were_dropped_by_hand_are_built_and_published_again(
+    make: Callable[..., DbtProject],
+) -> None:
+    project = make()
+    project.run("build")
+    for table in ("a", "b"):
+        project.query(f"drop table dw.{table}")
+
+    assert "Published as version 2" in project.run("build").log
+
+    assert project.column("select id from published.a order by id") == [0, 1, 2]
+    assert project.column("select count(*) from published.d") == [3]
 
 
 def test_versions_are_listed_and_compared(project: DbtProject) -> None:
@@ -210,7 +278,10 @@ def test_an_old_version_is_read_as_it_was_while_models_change(
     make: Callable[..., DbtProject],
 ) -> None:
     """A column more, other SQL, a full refresh: who reads version 1 sees none of it."""
-    b = B.replace("incremental'", "incremental', on_schema_change='append_new_columns'")
+    b = B.replace(
+        "incremental'",
+        "incremental', on_schema_change='append_new_columns', on_definition_change='accept'",
+    )
     project = make(b=b)
     project.run("build")
     asked = ("show", "--inline", "select * from {{ ref('b') }} order by id", "--output", "json")

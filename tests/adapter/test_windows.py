@@ -506,3 +506,61 @@ def test_a_late_row_reads_and_writes_its_own_windows(make_project) -> None:
         "select n from dw.counted where window_start = timestamp '2026-03-07 10:00'"
     )
     assert got == [{"n": 3}]
+
+
+def busy_sessions(rows: list[tuple[int | None, datetime]], gap: timedelta) -> Counter:
+    """(key, begin and end in seconds, number of rows) of the sessions that have several rows."""
+    found: Counter = Counter()
+    for key in {key for key, _ in rows}:
+        times = sorted(at for k, at in rows if k == key)
+        session: list[datetime] = []
+        for at in [*times, None]:
+            if session and (at is None or at - session[-1] > gap):
+                if len(session) > 1:
+                    begin, end = (int(one.timestamp()) for one in (session[0], session[-1] + gap))
+                    found[key, begin, end, len(session)] += 1
+                session = []
+            session.append(at)
+    return found
+
+
+def test_sessions_that_a_model_leaves_out_are_joined_all_the_same(make_project) -> None:
+    rng = seeded()
+    project = make_project(
+        MACROS
+        | {
+            "models/sources.yml": "sources: [{name: src, tables: [{name: clicks}]}]",
+            "models/busy.sql": f"""
+                {{{{ {CONFIG} }}}}
+                with windowed as ({{{{ session(
+                    rows=source('src', 'clicks'), time='at', key='k', gap='30 minutes'
+                ) }}}})
+                select k, window_start, window_end, window_date, count(*) as n
+                from windowed group by all having count(*) > 1
+            """,
+        }
+    )
+    project.query("create namespace if not exists src")
+    project.query("create or replace table src.clicks (k int, at timestamp) using iceberg")
+    held: list[tuple[int | None, datetime]] = []
+    for number in range(7):
+        come = [
+            (rng.choice([None, *range(12)]), MONTH + rng.randint(0, 100) * 12 * MINUTES)
+            for _ in range(60 if number == 0 else 8)
+        ]
+        append(project, "src.clicks", come)
+        held += come
+        if number % 2:
+            k, at = rng.choice(held)
+            project.query(
+                f"delete from src.clicks where k <=> {'null' if k is None else k} "
+                f"and at = timestamp '{at.isoformat()}'"
+            )
+            held = [one for one in held if one != (k, at)]
+        project.run("run", "-s", "busy")
+        rows = project.query(
+            "select k, unix_seconds(window_start) as first, unix_seconds(window_end) as end, n "
+            "from dw.busy"
+        )
+        expected = busy_sessions(held, 30 * MINUTES)
+        assert Counter(tuple(row.values()) for row in rows) == expected, number

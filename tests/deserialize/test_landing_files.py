@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
+import os
+import time
+import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from python_udfs.deserialize.envelope import with_envelope
 from python_udfs.landing import files as landing
 from python_udfs.landing.files import CHUNK, CUT_LINE, CUT_STREAM, LIVE, LandedFile
 from python_udfs.landing.offsets import held_until, merge
@@ -153,7 +158,7 @@ def test_each_partition_has_its_own_offsets():
 def test_the_last_file_is_read_again_when_it_has_grown():
     held = {"t/0": [(0, 14)]}
     seen = landing.open_ended([landed(0), landed(10, size=50)], held)
-    assert seen == {"t+0+0000000010.jsonl": 50}
+    assert seen == {"t+0+0000000010.jsonl": (50, 0)}
     assert chosen([landed(0), landed(10, size=50)], held, seen) == []
     assert chosen([landed(0), landed(10, size=80)], held, seen) == [10]
 
@@ -166,6 +171,29 @@ def test_a_file_that_was_cut_is_read_again_when_it_is_complete():
     assert chosen([cut, landed(10)], held, seen) == []
     assert chosen([whole, landed(10)], held, seen) == [0]
     assert chosen([whole, landed(10)], {"t/0": [(0, 19)]}, seen) == []
+
+
+def test_a_file_that_is_written_again_at_its_size_is_read_again(tmp_path):
+    """A copy reserves its size first: what is read then is cut, and what comes has that size."""
+    content = b"".join(line + b"\n" for line in LINES[:20])
+    path = write(tmp_path, "t+0+0000000000.jsonl", content[:100] + bytes(len(content) - 100))
+    [reserved] = landing.list_files(str(tmp_path))
+    good, cut = read(path)
+    assert 0 < len(good) < 20 and cut[0][1] == landing.CUT_LINE
+    held = {"t/0": [(0, len(good) - 1)]}
+    # as they come back from a commit
+    seen = json.loads(json.dumps(landing.open_ended([reserved], held)))
+    assert landing.files_to_read([reserved], held, seen, reserved.changed_ns) == []
+    time.sleep(0.02)
+
+    with path.open("r+b") as file:
+        file.write(content)
+
+    [whole] = landing.list_files(str(tmp_path))
+    assert whole.size == reserved.size
+    assert landing.files_to_read([whole], held, seen, reserved.changed_ns) == [whole]
+    by_size = {name: size for name, (size, _) in seen.items()}  # of an earlier version
+    assert landing.files_to_read([whole], held, by_size, reserved.changed_ns) == []
 
 
 def test_a_log_that_is_delivered_again_split_otherwise_is_not_read():
@@ -432,3 +460,179 @@ def test_a_batch_whose_name_will_not_do_is_refused(tmp_path, name):
         landing.list_files(str(tmp_path))
 
     assert f"batches/{name}" in str(error.value)
+
+
+# What is hostile
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+@pytest.mark.parametrize("longest", [100, 5 << 20])
+def test_too_long_a_line_gives_its_begin_with_a_reason_and_the_next_ones_come(
+    tmp_path, suffix, longest
+):
+    long = b"x" * (3 * CHUNK + 7)
+    lines = [long, b"a", b"b" * 100, b"", long[: CHUNK * 2 + 1], b"c"]
+    path = write(tmp_path, f"t+0+0{suffix}", b"\n".join(lines) + b"\n")
+    found = [
+        (line, reason) for some, reason in landing.read_lines(str(path), longest) for line in some
+    ]
+
+    assert len(found) == len(lines) == landing.count_lines(str(path))
+    for (line, reason), whole in zip(found, lines, strict=True):
+        if len(whole) > longest:
+            assert whole.startswith(line) and len(line) == landing.KEPT_OF_LONG
+            assert reason.startswith(landing.LONG_LINE) and not landing.is_cut(reason)
+        else:
+            assert (line, reason) == (whole, None)
+
+
+def test_a_small_file_that_holds_a_very_long_line_takes_little_memory(tmp_path):
+    size = 400 << 20
+    path = tmp_path / "t+0+0.jsonl.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(size >> 20):
+            file.write(b"x" * (1 << 20))
+        file.write(b"\nlast\n")
+    assert path.stat().st_size < 4 << 20
+    tracemalloc.start()
+    found = [(len(line), reason) for some, reason in landing.read_lines(str(path)) for line in some]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert [length for length, _ in found] == [landing.KEPT_OF_LONG, 4]
+    assert found[0][1].startswith(landing.LONG_LINE)
+    print(f"at most {peak >> 20} MB")
+    assert peak < 3 * landing.LONGEST_LINE
+
+
+def test_a_file_of_newlines_alone_comes_in_batches(tmp_path):
+    path = write(tmp_path, "t+0+0.jsonl.gz", b"\n" * 1_000_000)
+    sizes = [
+        len(columns["payload"])
+        for columns in landing.message_batches([(str(path), LIVE, "t", 0, 0)], {})
+    ]
+    assert (sum(sizes), max(sizes)) == (1_000_000, landing.LINES_A_BATCH)
+
+
+def outside(tmp_path: Path) -> Path:
+    secret = tmp_path / "outside"
+    secret.mkdir()
+    (secret / "t+0+0000000000.jsonl").write_bytes(b"a secret\n")
+    return secret
+
+
+SPECIAL = {
+    "a link to a file outside": lambda at, out: (at / "t+0+5.jsonl").symlink_to(
+        out / "t+0+0000000000.jsonl"
+    ),
+    "a link to a system file": lambda at, out: (at / "t+0+5.jsonl").symlink_to("/etc/passwd"),
+    "a broken link": lambda at, out: (at / "t+0+5.jsonl").symlink_to(out / "none"),
+    "a link to itself": lambda at, out: (at / "t+0+5.jsonl").symlink_to(at / "t+0+5.jsonl"),
+    "a pipe": lambda at, out: os.mkfifo(at / "t+0+5.jsonl"),
+    "a folder outside": lambda at, out: (at.parent / "partition=1").symlink_to(out),
+    "a loop of folders": lambda at, out: (at / "loop").symlink_to(at.parent.parent),
+    "a topic outside": lambda at, out: (at.parent.parent / "u").symlink_to(out),
+    "a batch outside": lambda at, out: _linked_batch(at.parents[2], out),
+    "the topics of a batch": lambda at, out: _linked_topics(at.parents[2], out),
+}
+
+
+def _linked_batch(root: Path, out: Path) -> None:
+    (root / "batches").mkdir()
+    (root / "batches" / "again").symlink_to(out)
+
+
+def _linked_topics(root: Path, out: Path) -> None:
+    (root / "batches" / "again").mkdir(parents=True)
+    (root / "batches" / "again" / "topics").symlink_to(out)
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_what_is_no_file_is_named_and_nothing_of_it_is_read(tmp_path, kind):
+    out = outside(tmp_path)
+    write(tmp_path / "landing", "t+0+0.jsonl", b"1\n")
+    SPECIAL[kind](tmp_path / "landing" / "topics" / "t" / "partition=0", out)
+    with pytest.raises(ValueError, match="neither files nor folders but symbolic links") as error:
+        landing.list_files(str(tmp_path / "landing"))
+    assert "secret" not in str(error.value) and str(error.value).count("\n") == 0
+
+
+def test_the_landing_folder_itself_may_be_a_link(tmp_path):
+    write(tmp_path / "real", "t+0+0.jsonl", b"1\n")
+    (tmp_path / "landing").symlink_to(tmp_path / "real")
+    assert len(landing.list_files(str(tmp_path / "landing"))) == 1
+
+
+def test_a_file_that_became_a_link_since_it_was_listed_is_not_read(tmp_path):
+    path = write(tmp_path, "t+0+0.jsonl", b"1\n")
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    with pytest.raises(OSError, match="symbolic links"):
+        list(landing.read_lines(str(path)))
+
+
+def test_a_file_that_is_renamed_while_it_is_listed_is_passed_over(tmp_path, monkeypatch):
+    write(tmp_path, "t+0+0.jsonl", b"1\n")
+    write(tmp_path, "t+0+1.jsonl", b"2\n")
+    real = os.lstat
+
+    def lstat(path, **options):
+        if str(path).endswith("t+0+1.jsonl"):
+            raise FileNotFoundError(path)
+        return real(path, **options)
+
+    monkeypatch.setattr(landing.os, "lstat", lstat)
+    assert [file.first_offset for file in landing.list_files(str(tmp_path))] == [0]
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    write(tmp_path, "t+0+0.jsonl", b"1\n")
+    real = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("partition=0"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(ValueError, match=r"can't be read at .*partition=0: Permission denied"):
+        landing.list_files(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"t+0+{2**63}.jsonl",
+        f"t+0+{2**62 + 1}.jsonl",
+        "t+0+" + "9" * 200 + ".jsonl",
+        "t+0+\u0663.jsonl",
+        "again:t+0+0.jsonl",
+        "t\x1b[31m+0+0.jsonl",
+        "t\n+0+0.jsonl",
+        "t\u202e+0+0.jsonl",
+        b"t\xff+0+0.jsonl",
+    ],
+)
+def test_names_that_no_sink_writes_are_told_so_that_a_screen_can_show_them(tmp_path, name):
+    name = os.fsdecode(name)
+    write(tmp_path, name, b"1\n", folder=f"{name.partition('+')[0]}/partition=0")
+    with pytest.raises(ValueError, match="1 landed files don't fit the layout") as error:
+        landing.list_files(str(tmp_path))
+    assert str(error.value).isprintable()
+
+
+def test_a_partition_beyond_all_numbers_is_told(tmp_path):
+    number = 2**31
+    write(tmp_path, f"t+{number}+0.jsonl", b"1\n", folder=f"t/partition={number}")
+    with pytest.raises(ValueError, match="1 landed files don't fit the layout"):
+        landing.list_files(str(tmp_path))
+
+
+def test_too_long_a_line_is_held_and_refused(spark: SparkSession, tmp_path):
+    write(tmp_path, "t+0+0.jsonl", b"x" * 5000 + b"\n")
+    files = landing.list_files(str(tmp_path))
+    rows = with_envelope(read_messages(spark, files, {}, longest=1000), "maxwell")
+    [row] = rows.select("reject_reason", "cut_reason", "payload").collect()
+    assert row.reject_reason.startswith("the line is longer than 1000 bytes (max_line_mb)")
+    assert (row.cut_reason, row.payload) == (None, "x" * 5000)
+    assert held_offsets(rows) == {"t/0": [(0, 0)]}

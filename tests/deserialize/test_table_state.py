@@ -54,6 +54,8 @@ class Model:
         self.is_incremental = False
         self.run_id = "run"
         self.messages: dict[str, dict[int, str]] = {}  # batch -> offset -> text
+        self.vars: dict[str, Any] = {}
+        self.batches: list[str] | None = None  # to be read; None: all
         self.schema: Any = None
         self.replaces = False
 
@@ -63,14 +65,20 @@ class Model:
     def set_snapshot_property(self, name: str, value: str) -> None:
         self.properties[name] = value
 
+    def meta_of(self, _: DataFrame) -> dict[str, Any]:
+        return {}
+
+    def project_var(self, name: str, default: Any = None) -> Any:
+        return self.vars.get(name, default)
+
     def inputs_unchanged(self) -> bool:
         return False
 
     def new_rows(self, _: DataFrame) -> DataFrame:
         return self._new
 
-    def merge_rows(self, by: list[str], within: list[str]) -> None:
-        assert by == ["unique_key"] and within
+    def merge_rows(self, by: list[str], within: list[str], gone_when: str) -> None:
+        assert by == ["unique_key"] and within and gone_when.endswith(".op_type is null")
         self.replaces = True
 
     def binlog(self, batches: dict[str, dict[int, str]]) -> DataFrame:
@@ -95,7 +103,7 @@ class Model:
         self._new = new
         for batch, messages in batches.items():
             self.messages[batch] = self.messages.get(batch, {}) | messages
-        self.meta["batches"] = list(self.messages)
+        self.meta["batches"] = self.batches or list(self.messages)
         self.replaces = False
         session = SimpleNamespace(table=lambda _: self.frame(), conf=self.spark.conf)
         frame = table_changes(self, session, self.binlog(self.messages))
@@ -103,7 +111,7 @@ class Model:
         if self.replaces:
             keys = {row.unique_key for row in rows}
             self.rows = [row for row in self.rows if row.unique_key not in keys]
-        self.rows += rows
+        self.rows += [row for row in rows if row.op_type is not None]
         self.is_incremental = True
 
     def frame(self) -> DataFrame:

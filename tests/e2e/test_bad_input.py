@@ -65,12 +65,19 @@ def test_too_many_bad_messages_fail_the_run_after_saving_them(tmp_path: Path) ->
     outcome = warehouse.build(expect_ok=False)
 
     assert "above reject_threshold" in outcome.log
+    assert "keyboard interrupt" not in outcome.log
+    assert "60 of maxwell: " in outcome.log  # and why
     assert differing(truth("day0"), warehouse.td()) == []
     assert warehouse.refused() == 60
 
     again = warehouse.build()  # what was refused was said; it doesn't hold up the next run
 
     assert "Nothing new has landed" in again.log
+    warehouse.land_lines([b"broken"] * 5, len(good) + 60)
+    warehouse.land_lines(good[:3], 0, batch="later")
+    few = warehouse.build()  # all of a small run, but fewer than reject_least
+    assert "5 of 8 messages were refused" in few.log
+    assert "Messages came of the batches later, which" in few.log
 
 
 def test_a_cut_file_is_taken_as_far_as_it_goes_and_heals(tmp_path: Path) -> None:

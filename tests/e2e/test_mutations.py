@@ -414,8 +414,8 @@ RUN_FAULTS = (
     Fault(
         "pairs that vanished stay",
         JOINED,
-        "where row_kind <> '-U'",
-        "where row_kind not in ('-U', '-D')",
+        "from changed_pairs",
+        "from changed_pairs where row_kind not in ('-U', '-D')",
         JOIN_HISTORIES,
     ),
     Fault(

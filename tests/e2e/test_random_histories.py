@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from decimal import Decimal
@@ -135,6 +136,79 @@ def test_the_wide_orders_are_a_join_of_what_has_come(tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", range(2_000, 2_500, 50))
 def test_the_wide_orders_of_many_histories(tmp_path: Path, first: int) -> None:
     _check_wide(tmp_path, range(first, first + 50), batches=4)
+
+
+def _check_reset(folder: Path, seed: int) -> None:
+    """The server begins its binlog anew in mid-history. Undeclared, the counts are those of the log
+    before; declared, those of both logs, and of a full refresh."""
+    warehouse, rng = Warehouse(folder), random.Random(seed)
+    history = histories.generate(seed, reset=True)
+    begin = history.reset_at
+    stream = _sent(history.lines[:begin], rng)
+    first = len(stream)
+    stream += _sent(history.lines[begin:], rng)
+    before = oracle.read_messages(history.lines[:begin])
+    behind = oracle.read_messages(history.lines[begin:])
+    # what is no later than the log before may be of a transaction that began before its end
+    ended = max(change.ts for change in before)
+    later = [n for n in range(first, len(stream)) if _time_of(stream[n]) > ended]
+    cut = rng.choice(later) + 1
+    begin_told = next(n for n in range(first, len(stream)) if _is_change(stream[n]))
+    refused = {"reject_threshold": 1}
+
+    for number, offset in enumerate((0, cut)):
+        lines = stream[offset : cut if number == 0 else len(stream)]
+        warehouse.land_lines(lines, offset)
+        warehouse.build(vars=refused)
+        assert differing(oracle.daily_counts(before), warehouse.daily()) == [], seed
+    refusals = warehouse.column(
+        "select distinct reject_reason from dw.ods_shop__order_info where reject_reason is not null"
+    )
+    assert len(refusals) == 1
+    assert f'"maxwell": {{"0": {begin_told}}}' in refusals[0]
+
+    declared = {"shop_log_resets": [{"offsets": {"maxwell": {"0": first}}}]}
+    warehouse.build(vars=declared)
+
+    both = before + oracle.of_later_log(behind)
+    assert warehouse.refused() == 0
+    assert differing(oracle.daily_counts(both), warehouse.daily()) == [], seed
+    assert differing(oracle.counts_to_date(both), warehouse.td()) == [], seed
+    incremental = warehouse.contents(without=MESSAGE)
+    warehouse.build("--full-refresh", vars=declared)
+    assert warehouse.contents(without=MESSAGE) == incremental
+    print(f"seed {seed}: {len(before)} changes before the reset, {len(behind)} behind it")
+
+
+def _is_change(line: bytes) -> bool:
+    message = json.loads(line)
+    return message["database"] == "shop" and message["type"] in oracle.ROW_OPERATIONS
+
+
+def _time_of(line: bytes) -> int:
+    return json.loads(line)["ts"] if _is_change(line) else 0
+
+
+def _sent(lines: list[bytes], rng: random.Random) -> list[bytes]:
+    """The lines as a producer sends them that is started again now and then."""
+    stream: list[bytes] = []
+    for number, line in enumerate(lines):
+        stream.append(line)
+        if rng.random() < 0.01:
+            stream += lines[max(0, number - rng.randrange(60)) : number + 1]
+    return stream
+
+
+def test_counts_behind_a_reset_of_the_binlog_are_exact_once_it_is_declared(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    _check_reset(tmp_path, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3_000, 3_020))
+def test_counts_behind_resets_of_many_histories(tmp_path: Path, seed: int) -> None:
+    _check_reset(tmp_path, seed)
 
 
 @pytest.mark.soak

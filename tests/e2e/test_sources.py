@@ -61,6 +61,25 @@ def test_the_counts_through_canal_with_a_gap_that_a_batch_fills(
     assert "--full-refresh" in message
 
 
+def test_messages_that_somebody_deleted_do_not_come_back_from_the_files(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    lines = canal_lines()
+    offsets = "select message_offset from dw.ods_binlog order by 1"
+
+    def take(first: int, end: int) -> None:
+        warehouse.land_lines(lines[first:end], first, topic="canal")
+        warehouse.run("run", "--select", "ods_binlog", vars=CANAL)
+
+    take(0, 6)  # the run that makes the table, and one that adds to it
+    warehouse.query("delete from dw.ods_binlog where message_offset in (1, 5)")
+    take(6, 9)
+    warehouse.query("delete from dw.ods_binlog where message_offset in (2, 7, 8)")
+    take(9, 11)
+    assert warehouse.column(offsets) == [0, 3, 4, 6, 9, 10]
+    warehouse.run("run", "--select", "ods_binlog", vars=CANAL)
+    assert warehouse.column(offsets) == [0, 3, 4, 6, 9, 10]
+
+
 @pytest.fixture
 def readme_table(tmp_path: Path) -> DbtProject:
     """The project with the table that the README adds, as it stands there."""

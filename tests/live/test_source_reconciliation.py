@@ -50,6 +50,7 @@ class Shop:
     def __init__(self, client: MysqlClient) -> None:
         self.client = client
         self.rows: dict[int, dict[str, Any]] = {}
+        client.execute("drop database if exists shop")
         client.execute("create database shop")
         client.execute(f"create table shop.order_info ({COLUMNS})")
 
@@ -103,11 +104,12 @@ class Shop:
         )
 
 
-def ask_source(warehouse: Warehouse, mysql: MysqlServer, **env: str) -> None:
+def ask_source(warehouse: Warehouse, mysql: MysqlServer, *args: str, **env: str) -> None:
     events = warehouse.target / "events"
     events.mkdir(parents=True, exist_ok=True)
     own = {"SPARK_DRIVER_MEMORY": "1g", "SPARK_SUBMIT_OPTS": event_log(events)}
-    done = warehouse.subprocess("run", "--select", AT_SOURCE, env=mysql.load_settings | own | env)
+    words = ("run", "--select", AT_SOURCE, *args)
+    done = warehouse.subprocess(*words, env=mysql.load_settings | own | env)
     written = [path for path in warehouse.target.rglob("*") if path.is_file()]
     logs = [*warehouse.logs.rglob("*.log")]
     assert [*events.iterdir()] != []
@@ -116,9 +118,9 @@ def ask_source(warehouse: Warehouse, mysql: MysqlServer, **env: str) -> None:
     assert done.returncode == 0, done.stdout[-3000:]
 
 
-def verdict(warehouse: Warehouse, expect_ok: bool = True) -> dict[str, Any]:
+def verdict(warehouse: Warehouse, expect_ok: bool = True, **options: Any) -> dict[str, Any]:
     words = ("--selector", "source_reconciliation", "--exclude-resource-type", "unit_test")
-    warehouse.run("build", *words, expect_ok=expect_ok)
+    warehouse.run("build", *words, expect_ok=expect_ok, **options)
     return warehouse.query("select * from dw.meta_quality order by checked_at desc limit 1")[0]
 
 
@@ -182,6 +184,30 @@ def test_a_source_that_goes_on_agrees_and_planted_faults_are_listed(
         (7, "lost"): (0, 1),
     }
     assert (bad["verdict"], bad["groups_differing"], bad["count_difference"]) == ("failed", 4, 4)
+
+
+def test_a_source_whose_binlog_began_anew_agrees_at_a_place_in_the_new_one(
+    mysql: MysqlServer, tmp_path: Path
+) -> None:
+    shop, warehouse = Shop(mysql.connect()), Warehouse(tmp_path)
+    log = [shop.insert(1, 7, "new", "1.00"), shop.insert(2, 8, "new", "2.00")]
+    log += [shop.move(1, "paid"), shop.move(1, "sent")]
+    shop.client.execute("reset master")
+    first = len(log)
+    log += [shop.move(2, "paid"), shop.insert(3, 7, "new", "3.00")]
+    late = shop.move(3, "paid")
+    declared = {"shop_log_resets": [{"offsets": {"maxwell": {"0": first}}}]}
+    warehouse.land_lines(log, 0)
+    warehouse.build(vars=declared)
+    ask_source(warehouse, mysql, "--vars", json.dumps(declared), MYSQL_LOCK="true")
+
+    assert verdict(warehouse, vars=declared)["verdict"] == "not reached"
+
+    behind = shop.delete(2)
+    warehouse.land_lines([late, behind], len(log))
+    warehouse.build(vars=declared)
+    reached = verdict(warehouse, vars=declared)
+    assert (reached["verdict"], reached["groups_differing"]) == ("passed", 0)
 
 
 class Events:

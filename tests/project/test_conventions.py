@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import sqlfluff
 import yaml
+from dbt.adapters.sparksession.business_time import utc_hours
 
 from tests.e2e.test_mutations import RUN_FAULTS, SQL_FAULTS
 from tests.support.dbt_project import REPO, DbtProject
@@ -165,6 +166,11 @@ def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[An
         if re.search(r"\b(?:ref|source)\(", rest):
             unpinned.append(node.name)
     assert unpinned == []
+
+
+def test_no_model_mixes_hours_of_utc_with_business_days(models: list[Any]) -> None:
+    mixed = {node.name: list(utc_hours(node.raw_code)) for node in models}
+    assert {name: calls for name, calls in mixed.items() if calls} == {}
 
 
 def test_models_say_what_a_row_is(models: list[Any]) -> None:

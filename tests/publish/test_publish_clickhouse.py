@@ -165,6 +165,33 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
         assert len(set(analytics.versions().values())) == 1
 
 
+def test_only_what_bears_the_warehouses_mark_is_dropped(
+    project: ChildProject, analytics: Analytics
+) -> None:
+    source = Source(project, SEED)
+    source.change(4)
+    project.run("build")
+    (own,) = [
+        row["value"]
+        for row in project.query("show tblproperties dw.meta_lease")
+        if row["key"] == "warehouse.id"
+    ]
+    others = ["staging__of_somebody", f"staging__{'0' * 16}_{'1' * 16}"]
+    make = "create table {} (id Int32) engine = MergeTree order by id"
+    left = f"staging__{own}_{'2' * 16}"
+    analytics.ask(*(make.format(name) for name in [left, *others]))
+    source.change(4)
+    project.run("build")
+    asked = "select name from system.tables where name like 'staging%' order by name"
+    assert sorted(name for (name,) in analytics.ask(asked)[0]) == sorted(others)
+    # a table of an application in the place of the view
+    analytics.ask("drop view total", make.format("total"), "insert into total values (1)")
+    source.change(4)
+    failed = project.run("build", expect_ok=False).log
+    assert "total is there, and was not made by publishing" in " ".join(failed.split())
+    assert analytics.ask("select id from total") == [[[1]]]
+
+
 def test_a_table_of_another_make_is_told(project: ChildProject, analytics: Analytics) -> None:
     source = Source(project, SEED)
     source.change(4)

@@ -117,6 +117,11 @@ def test_a_consumer_rebuilds_the_tables(
     source.change(6, entries=3)
     assert "entries: 3 rows written, 0 removed\n" in project.run("build").log
     assert stream.rows() == expected(project)
+    # a topic that somebody deleted and made again, empty, holds no version
+    broker.delete("entries")
+    broker.create("entries", config={"cleanup.policy": "compact"})
+    project.run("run-operation", "publish_to")
+    assert stream.rows() == expected(project)
     # what the warehouse doesn't know any more is compared with what the topics have
     broker.delete(VERSIONS)
     source.change(10)

@@ -11,6 +11,7 @@ from tests.publish.transactional import (
     Serving,
     check_each_version_row_by_row,
     check_kills,
+    check_nothing_of_others_is_dropped,
     problem_of,
 )
 from tests.support.child import Child, ChildProject
@@ -142,6 +143,12 @@ def test_a_store_holds_each_version_row_by_row(
     project: ChildProject, serving: PostgresServing
 ) -> None:
     check_each_version_row_by_row(project, serving)
+
+
+def test_only_what_bears_the_warehouses_mark_is_dropped(
+    project: ChildProject, serving: PostgresServing
+) -> None:
+    check_nothing_of_others_is_dropped(project, serving)
 
 
 @pytest.mark.live  # half a minute

@@ -149,6 +149,39 @@ def check_each_version_row_by_row(project: ChildProject, serving: Serving) -> No
     assert serving.staging_tables() == []
 
 
+def check_nothing_of_others_is_dropped(project: ChildProject, serving: Serving) -> None:
+    source = Source(project, SEED)
+    source.change(4)
+    project.run("build")
+    (own,) = [
+        row["value"]
+        for row in project.query("show tblproperties dw.meta_lease")
+        if row["key"] == "warehouse.id"
+    ]
+    others = {"staging__of_somebody", f"staging__{'0' * 16}_{'1' * 16}"}
+    left = f"staging__{own}_{'2' * 16}"
+    kind = "unlogged table" if serving.kind == "postgres" else "table"
+    for name in {left} | others:
+        serving.client.execute(f"create {kind} {name} (id int)")
+    source.change(4)
+    project.run("build")
+    assert set(serving.staging_tables()) == others  # what a killed publication of its own left goes
+    for name in others:
+        serving.client.execute(f"drop table {name}")
+
+    # a table that publishing didn't make, of just the right columns
+    serving.client.execute("delete from published_version where table_name = 'total'")
+    before = serving.rows()
+    source.change(4)
+    project.run("build", expect_ok=False)
+    said = problem_of(project, serving.password, version=3)
+    assert "table total differs from the model: it has rows, and published_version doesn't" in said
+    assert serving.rows() == before
+    serving.client.execute("delete from total")
+    project.run("run-operation", "publish_to")
+    assert serving.rows() == expected(project)
+
+
 class Reader(threading.Thread):
     """Asks a store, in one statement each time, whether its tables are of one version."""
 

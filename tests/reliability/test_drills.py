@@ -150,6 +150,20 @@ def test_a_catalog_that_is_read_only_fails_the_run_and_readers_go_on(
     one_rerun_is_the_recovery(project)
 
 
+def test_a_table_whose_files_are_gone_is_named(make_project: Callable[..., DbtProject]) -> None:
+    project = make_project(FILES)
+    build_12_land_30(project)
+    aside = project.warehouse / "data" / "dw" / "meta_lease_aside"
+    (project.warehouse / "data" / "dw" / "meta_lease").rename(aside)
+
+    done = project.run("build", expect_ok=False)
+
+    assert "dw.meta_lease can't be read: the catalog names its file" in str(done.exception)
+    assert "\tat " not in done.log + str(done.exception)
+    aside.rename(aside.with_name("meta_lease"))
+    one_rerun_is_the_recovery(project)
+
+
 def spark_log(project: DbtProject) -> str:
     return (project.root / "logs" / "spark.log").read_text(errors="replace")
 

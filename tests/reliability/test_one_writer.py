@@ -6,22 +6,27 @@ PAIRS sets how many pairs of runs are started at once.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from dbt.adapters.sparksession import processes
 from dbt.adapters.sparksession.lease import (
     HEARTBEAT,
     Lease,
     LeaseRefusedError,
-    process_mark,
     utc_now,
 )
+from dbt.adapters.sparksession.place import Place
+from dbt.adapters.sparksession.processes import is_running, process_mark
 from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import DbtProject
@@ -48,6 +53,13 @@ def held_by(project: DbtProject, **columns: Any) -> None:
     """Let the lease's row say something else, as if another process had taken it."""
     values = ", ".join(f"{name} = {value}" for name, value in columns.items())
     project.query(f"update dw.meta_lease set {values}")
+
+
+def mark_of_another_start() -> str:
+    """The mark of a process of this boot and namespace that has ended, of a number used again."""
+    mark = process_mark(os.getppid())
+    assert mark is not None
+    return f"{mark.rpartition('/')[0]}/1"
 
 
 def no_wait(_: float) -> None:
@@ -103,7 +115,7 @@ def test_a_process_number_that_is_used_again_is_another_process(
     project: DbtProject, lease: Callable[[str], Lease]
 ) -> None:
     lease("first").take()
-    held_by(project, pid=os.getppid(), process="'another boot/1'", engine_pid="null")
+    held_by(project, pid=os.getppid(), process=f"'{mark_of_another_start()}'", engine_pid="null")
     dead = lease("second").take(no_wait)
     assert dead is not None and dead.run_id == "first"
 
@@ -113,13 +125,14 @@ def test_the_java_process_of_a_dead_run_is_waited_for(
 ) -> None:
     lease("first").take()
     mark = process_mark(os.getppid())
-    held_by(project, process="'gone'", pid=os.getppid(), engine_pid=os.getppid())
+    gone = mark_of_another_start()
+    held_by(project, process=f"'{gone}'", pid=os.getppid(), engine_pid=os.getppid())
     held_by(project, engine_process=f"'{mark}'")
     waited: list[float] = []
     with pytest.raises(LeaseRefusedError):
         lease("second").take(waited.append)
     assert sum(waited) == 60
-    held_by(project, engine_process="'gone too'")
+    held_by(project, engine_process=f"'{gone}'")
     assert lease("second").take(no_wait) is not None
 
 
@@ -166,3 +179,184 @@ def test_of_many_that_ask_at_once_one_gets_it(lease: Callable[[str], Lease]) -> 
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(taken, range(4))) == 1
+
+
+def silent_since(project: DbtProject, at: datetime) -> None:
+    """Let the holder have started, and its heart have beaten last, at that time."""
+    held_by(project, started_at=f"timestamp_ntz '{at}'")
+    project.query(f"alter table dw.meta_lease set tblproperties ('{HEARTBEAT}' = '{at}')")
+
+
+def test_a_live_process_of_another_pid_namespace_is_not_dead(
+    project: DbtProject, lease: Callable[[str], Lease]
+) -> None:
+    other = lease("first")
+    other.take()
+    # of a container with this host's name: its pid may be this process's own, as 1 always is
+    boot, _, start = str(process_mark(os.getpid())).split("/")
+    for elsewhere in (f"{boot}/pid:[1]/{start}", f"another boot/pid:[2]/{start}", "boot/1"):
+        for pid in (os.getpid(), 1):
+            held_by(project, pid=pid, process=f"'{elsewhere}'", engine_pid="null")
+            with pytest.raises(LeaseRefusedError, match="minutes after its last heartbeat"):
+                lease("second").take(no_wait)
+    silent_since(project, utc_now() - timedelta(days=1))
+    with pytest.raises(LeaseRefusedError):
+        lease("second").take(lambda _: other._beat())
+    silent_since(project, utc_now() - timedelta(days=1))
+    second = lease("second")
+    assert second.take(no_wait) is not None
+    assert not second.saw_end
+
+
+def test_the_heartbeat_decides_where_proc_hides_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = process_mark(os.getpid())
+    assert own is not None
+    assert is_running(os.getpid(), own) is True
+    assert is_running(os.getpid(), f"{own}1") is False
+    hidden = processes._stat
+    monkeypatch.setattr(processes, "_stat", lambda pid: [] if pid == 1 else hidden(pid))
+    assert is_running(1, f"{own.rpartition('/')[0]}/7") is None  # it is there, whatever it is
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert is_running(ended.pid, own) is False
+    # of a /proc that isn't this process's own nothing is read
+    monkeypatch.setattr(processes, "_namespace", lambda: None)
+    assert process_mark(os.getpid()) is None
+    assert is_running(os.getpid(), own) is None
+
+
+def test_a_process_in_a_namespace_of_its_own_does_not_see_this_one() -> None:
+    unshare = shutil.which("unshare")
+    asked = textwrap.dedent(
+        """
+        import os, sys
+        from dbt.adapters.sparksession.processes import is_running, process_mark
+        pid, mark = int(sys.argv[1]), sys.argv[2]
+        print(is_running(pid, mark), is_running(os.getpid(), mark), process_mark(os.getpid()))
+        """
+    )
+    mark = process_mark(os.getpid())
+    for options in (["-pf", "--mount-proc"], ["-Urpf", "--mount-proc"], ["-pf"], ["-Urpf"]):
+        done = subprocess.run(
+            [str(unshare), *options, sys.executable, "-c", asked, str(os.getpid()), str(mark)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0:
+            break
+    else:
+        pytest.skip("unshare can't make a pid namespace here")
+    assert done.stdout.startswith("None None "), done.stdout + done.stderr
+    assert str(mark).rpartition("/")[0] not in done.stdout
+
+
+def taken_over(project: DbtProject) -> None:
+    """Let another host take the lease over, as after a sleep of this one."""
+    project.query(
+        "update dw.meta_lease set generation = generation + 1, run_id = 'another', "
+        "host = 'elsewhere', owner = 'somebody'"
+    )
+
+
+def left_behind(project: DbtProject) -> list[Path]:
+    """Files that no snapshot knows, one in each table's folder: what another run writes now."""
+    found = []
+    for name in ("rows", "days", "latest__runs"):
+        (folder,) = project.warehouse.rglob(f"dw/{name}/data")
+        found.append(folder / "of_the_new_writer.parquet")
+        found[-1].write_bytes(b"not committed yet")
+    return found
+
+
+def test_a_run_that_lost_its_lease_deletes_nothing_at_its_end(project: DbtProject) -> None:
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    files = left_behind(project)
+    project.query("insert into dw.raw select id from range(10, 20)")
+    sql = FILES["models/latest.sql"]
+    stops = "where id = raise_error('stops')"
+    project.write(
+        {
+            "models/latest.sql": sql.rstrip() + f"\n{stops}\n",
+            "macros/lose.sql": """
+                {% macro lose() %}
+                    {% do run_query(
+                        "update dw.meta_lease set generation = generation + 1, "
+                        ~ "run_id = 'another', host = 'elsewhere', owner = 'somebody'"
+                    ) if execute and flags.WHICH == 'run' else '' %}
+                {% endmacro %}
+            """,
+            "dbt_project.yml": FILES["dbt_project.yml"].replace(
+                'on-run-end: "{{ end_run(results) }}"',
+                'on-run-end: ["{{ lose() }}", "{{ end_run(results) }}"]',
+            ),
+        }
+    )
+    failed = project.run("run", expect_ok=False)
+    said = f"{failed.exception}{failed.log}"
+    assert "ERROR creating sql folded model dw.latest" in said  # whose files would be tidied
+    assert "lease of the warehouse was taken over by somebody on elsewhere" in said
+    assert all(one.exists() for one in files)
+    (row,) = project.query("select run_id, host from dw.meta_lease")
+    assert row == {"run_id": "another", "host": "elsewhere"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("remove_orphans",),
+        ("compact",),
+        ("expire_versions", "--args", "{keep: 1, days: 0}"),
+    ],
+)
+def test_an_operation_that_loses_its_lease_stops_before_the_next_table(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    for number in range(3):
+        project.query(f"insert into dw.raw select id from range({number}, {number + 1})")
+        project.run("build")
+    files = left_behind(project)
+    before = {
+        name: project.column(f"select count(*) from dw.{name}.snapshots")
+        for name in ("rows", "days", "latest__runs")
+    }
+    done: list[str] = []
+    check = Place.check_delete
+
+    def checked(self: Any, table: str) -> None:
+        check(self, table)
+        done.append(table)
+        if len(done) == 1:
+            taken_over(project)
+
+    monkeypatch.setattr(Place, "check_delete", checked)
+    failed = project.run("run-operation", *command, expect_ok=False)
+    assert "was taken over by somebody on elsewhere" in f"{failed.exception}{failed.log}"
+    assert len(done) == 1
+    after_the_first = [one for one in files if f"{done[0].replace('.', '/')}/" not in str(one)]
+    assert len(after_the_first) >= 2
+    assert all(one.exists() for one in after_the_first)
+    for name, count in before.items():
+        assert project.column(f"select count(*) from dw.{name}.snapshots") == count, name
+
+
+def test_what_a_silent_run_wrote_stays_since_it_may_wake_up(
+    project: DbtProject, lease: Callable[[str], Lease]
+) -> None:
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    lease("first").take()
+    held_by(project, host="'elsewhere'")
+    silent_since(project, utc_now() - timedelta(minutes=10))
+    files = left_behind(project)
+    for one in files:
+        os.utime(one, (0, 0)) if one == files[0] else None
+    waits = Lease.take
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lease, "take", lambda self, **given: waits(self, wait=no_wait, **given))
+        told = project.run("run-operation", "remove_orphans").log
+    assert "only its heartbeat has stopped" in told
+    assert [one.exists() for one in files] == [False, True, True]  # the first is of before its time
+    project.run("run-operation", "remove_orphans")
+    assert not any(one.exists() for one in files)

@@ -213,6 +213,11 @@ def side_by_side(keys: Any, domains: dict[str, Any]) -> str:
     return " union all ".join(f"select * from {cte}" for cte in domains)
 
 
+def placed_file_number(resets: Any) -> str:
+    """See macros/chain/placed_file_number.sql."""
+    return "binlog_file_number"
+
+
 def _sql_text(value: Any) -> str:
     """The value as a text literal."""
     return f"'{value}'"

@@ -268,7 +268,7 @@ class DbtProject:
             return None
         manifest = self._parsed[1]
         for node in manifest.nodes.values():
-            if getattr(node, "compiled", False):
+            if getattr(node, "compiled", False) and node.resource_type != "seed":
                 node.compiled, node.compiled_code = False, None
                 node.extra_ctes_injected, node.extra_ctes = False, []
         return manifest

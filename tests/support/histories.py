@@ -103,11 +103,13 @@ class History:
     rows: the order table after the last message: order_id -> row (int, Decimal, str, None).
     days: the business days played, in order. A transaction that was open over the first midnight
         may date its rows to the day before.
+    reset_at: number of the lines before the binlog began anew; None where it didn't.
     """
 
     lines: list[bytes]
     rows: dict[int, Row]
     days: list[date]
+    reset_at: int | None = None
 
 
 def generate(
@@ -117,6 +119,7 @@ def generate(
     tenant: int | None = None,
     gaps: bool = False,
     wide: bool = False,
+    reset: bool = False,
 ) -> History:
     """Return a history of `days` business days over at most `keys` order ids.
 
@@ -128,10 +131,12 @@ def generate(
     gaps: days aren't neighbours; months and years go by between some of them.
     wide: more of what is told beside the orders: addresses whose order changes, coupons that are
         used for orders.
+    reset: between two days, somewhere in the middle, the server begins its binlog anew (RESET
+        MASTER), at the number that it began with or at one behind it that it has come to.
     """
     if days < 1 or keys < 3:
         raise ValueError(f"generate: days must be >= 1 and keys >= 3, got {days} and {keys}")
-    return _Workload(Random(seed), keys, tenant, wide).play(days, gaps)
+    return _Workload(Random(seed), keys, tenant, wide).play(days, gaps, reset)
 
 
 def pack(seeds: Sequence[int], batches: int, **options: Any) -> list[list[Message]]:
@@ -366,7 +371,7 @@ class _Workload:
         self.now = datetime.combine(FIRST_DAY, datetime.min.time())
         self.transaction: list[_Statement] = []
 
-    def play(self, days: int, gaps: bool = False) -> History:
+    def play(self, days: int, gaps: bool = False, reset: bool = False) -> History:
         """Run the workload and return its history."""
         played = [FIRST_OF_GAPS if gaps else FIRST_DAY]
         while len(played) < days:
@@ -374,8 +379,14 @@ class _Workload:
             played.append(played[-1] + timedelta(days=gap))
         # One day in mid-history without a single order: an empty partition.
         quiet = self.random.randrange(2, days) if days > 3 else None
+        first_binlog, reset_at = self.binlog, None
+        reset_on = self.random.randrange(1, days) if reset else None
         self._write_schema()
         for number, day in enumerate(played):
+            if number == reset_on:
+                last_binlog = int(re.split("[.:]", json.loads(self.lines[-1])["position"])[1])
+                self.binlog = self.random.randint(first_binlog, last_binlog)
+                self.pos, reset_at = 120, len(self.lines)
             midnight = datetime.combine(day, datetime.min.time())
             transactions = self.random.randint(12, 30)
             seconds = sorted(self.random.uniform(0, 86399) for _ in range(transactions))
@@ -388,7 +399,7 @@ class _Workload:
                 self._write_alter()
             if self.random.random() < 0.6:
                 self.binlog, self.pos = self.binlog + 1, 120
-        return History(self.lines, self.rows, played)
+        return History(self.lines, self.rows, played, reset_at)
 
     # Transactions
 

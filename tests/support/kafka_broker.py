@@ -135,8 +135,9 @@ class KafkaBroker:
         found = self._admin.listOffsets(dict.fromkeys(places, latest)).all().get()
         return [found[place].offset() for place in places]
 
-    def create(self, topic: str, partitions: int = 1) -> None:
+    def create(self, topic: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
         made = self.kafka.clients.admin.NewTopic(topic, partitions, self._short(1))
+        made.configs(config or {})
         self._admin.createTopics([made]).all().get()
 
     def delete(self, topic: str) -> None:

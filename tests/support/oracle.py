@@ -17,7 +17,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -138,6 +138,12 @@ def corrected(*layers: Iterable[Change]) -> list[Change]:
     for layer in layers:
         changes.update({change.identity: change for change in layer})
     return sorted(changes.values(), key=lambda change: change.order)
+
+
+def of_later_log(changes: Iterable[Change]) -> list[Change]:
+    """Return changes of a binlog that the server began anew: all are behind those of the first."""
+    later = 10**10  # a file number is below 2^31
+    return [replace(one, file_number=one.file_number + later) for one in changes]
 
 
 def _decode_row(message: Mapping[str, Any], key_columns: tuple[str, ...]) -> Change:

@@ -33,7 +33,7 @@ class Server:
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.position = 100
+        self.file, self.position = 3, 100
         self.time = START
         self.tables = {"o": [], "o_new": None}
 
@@ -50,6 +50,11 @@ class Server:
                 self.table_event()
             else:
                 self.change(self.random.choice(self.there()))
+
+    def begin_log(self, file: int) -> None:
+        """RESET MASTER, or another server that takes over: the binlog begins at this file."""
+        self.file, self.position = file, 100
+        self.time += self.random.choice((1, 5, 600))
 
     def there(self) -> list[str]:
         found = [name for name, rows in self.tables.items() if rows is not None]
@@ -124,6 +129,9 @@ class Server:
 
     # ---- how it is told
 
+    def place(self) -> str:
+        return f"bin.{self.file:06d}:{self.position}"
+
     def state(self) -> str | None:
         return self.random.choice(STATES)
 
@@ -141,7 +149,11 @@ class Server:
         head = {"database": "shop", "table": table}
         if self.format == "maxwell":
             self.position += 10
-            place = {"xid": self.position, "xoffset": 0, "position": f"bin.000003:{self.position}"}
+            place = {
+                "xid": self.position,
+                "xoffset": 0,
+                "position": f"bin.{self.file:06d}:{self.position}",
+            }
             more = {"old": was} if was is not None else {}
             self.write(head | {"type": op, "ts": self.time, **place, "data": row, **more})
         else:
@@ -165,7 +177,11 @@ class Server:
             return
         for kind, table, new in moves:
             head = {"type": "table-alter" if kind == "rename" else f"table-{kind}"}
-            tail = {"ts": self.time * 1000, "sql": sql, "position": f"bin.000003:{self.position}"}
+            tail = {
+                "ts": self.time * 1000,
+                "sql": sql,
+                "position": f"bin.{self.file:06d}:{self.position}",
+            }
             both = {}
             if new:
                 both = {

@@ -45,7 +45,12 @@ dwd_trade__order_changelog as (
 
 ods_binlog as (
     select
+        batch_id,
         topic,
+        partition_number,
+        message_offset,
+        event_time,
+        payload,
         binlog_file_number,
         binlog_position
     from {{ as_read_by(ref('ods_binlog'), reader=ref('ods_shop__order_info')) }}

@@ -14,10 +14,16 @@ from dbt.adapters.sparksession.folded import (
     stored_table_of,
 )
 from dbt.adapters.sparksession.folds import quoted
-from dbt.adapters.sparksession.inputs import ModelInputs, partition_predicate
+from dbt.adapters.sparksession.inputs import ModelInputs
 from dbt.adapters.sparksession.maintenance import declared_key
+from dbt.adapters.sparksession.partitions import (
+    partition_names,
+    partition_predicate,
+    partition_values,
+)
 from dbt.adapters.sparksession.ranges import values_of
 from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt.adapters.sparksession.view_marks import statement_of
 from dbt_common.exceptions import CompilationError
 
 ROW_KIND, SIGN = "row_kind", "sign"
@@ -166,20 +172,26 @@ from (
 lateral view explode(sequence(1, abs(copies))) as copy_number"""
 
 
-def touched_by(commits: Sequence[Snapshot], columns: Sequence[str]) -> str:
+def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
     """SQL condition on the rows of the partitions that the commits changed; "true" where that
-    can't be told."""
+    can't be told.
+
+    Args:
+        kinds: column of the table -> type, one of pyspark's.
+    """
     changed: set[str] = set()
     for commit in commits:
         partitions = commit.partitions() if commit.operation != "replace" else set()
         if partitions is None:
             return "true"
         changed |= partitions
-    first = {one.split("/")[0].partition("=")[0] for one in changed}
+    first = {tuple(partition_names(one)[:1]) for one in changed}
     # the name of a transformed column isn't the column's
-    if len(first) != 1 or not first <= set(columns):
+    if len(first) != 1 or not first <= {(name,) for name in kinds}:
         return "true"
-    return partition_predicate(first.pop(), changed)
+    ((name,),) = first
+    kind = kinds[name].simpleString()
+    return partition_predicate(quoted(name), partition_values(name, changed), kind)
 
 
 class ChangeReads(metaclass=AdapterMeta):
@@ -227,6 +239,7 @@ class ChangeReads(metaclass=AdapterMeta):
         inputs.relations.add(f"{relation.schema}.{relation.identifier}")
         stored = self._stored_relation(relation, node)
         self._read_table(model, stored, "all")
+        inputs.by_partition.added.add(stored.render())
         read = inputs.reads.get(stored.render())
         if read is None:  # a table without a commit, or none at all: Spark will say
             return relation
@@ -237,6 +250,9 @@ class ChangeReads(metaclass=AdapterMeta):
             or (kind == FOLDED and self._declared_otherwise(node, history, first, read.pinned))
         ):
             inputs.reads_whole, inputs.retold, first = True, True, None
+        elif first is None and incremental and not inputs.anew and inputs.own.head is not None:
+            # what it holds may come of this input under another name
+            inputs.reads_whole, inputs.retold = True, True
         inputs.asks_ranges = writes
         return self._changes(inputs, relation, node, history, first, read.pinned, by)
 
@@ -269,11 +285,21 @@ class ChangeReads(metaclass=AdapterMeta):
         return self._changes(inputs, relation, node, history, first, last or history.head, by)
 
     @available
-    def is_retold(self, model: dict) -> bool:
-        """Whether an incremental run of the model asked for changes and is told some again that it
-        was told before. Ask after new_changes(..)."""
+    def replaces_all_rows(self, model: dict, strategy: str) -> bool:
+        """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
+        input it can't read the new rows or changes alone any more. A model that leaves out what it
+        has (unseen_rows) adds to its rows all the same; windows that are touched are found among
+        all rows anyway."""
         inputs = self.inputs.of(model["unique_id"])
-        return inputs.retold and not inputs.bears_retold and not inputs.anew
+        if strategy == "append_new_rows" and inputs.reads_whole:
+            return True
+        if inputs.bears_retold or inputs.anew:
+            return False
+        # a model that no full refresh may make again keeps what may be nowhere else any more
+        kept = model["config"].get("full_refresh") is False
+        if strategy == "append" and inputs.reads_whole and not kept:
+            return True
+        return inputs.retold and strategy != "replace_windows"
 
     @available
     def rendered_as_first(self, model: dict, context: dict) -> str:
@@ -416,7 +442,7 @@ class ChangeReads(metaclass=AdapterMeta):
             )
         before = f"{table} version as of {first}"
         if commits is not None:
-            condition = touched_by(commits, self._columns_at(before))
+            condition = touched_by(commits, self._kinds_at(before))
             before = f"(select * from {before} where {condition})"
             after = f"(select * from {after} where {condition})"
         return self._compared(before, after, by)
@@ -439,5 +465,5 @@ class ChangeReads(metaclass=AdapterMeta):
 
     def _kinds_at(self, reading: str) -> dict[str, Any]:
         """Column -> type."""
-        schema = self._session().sql(f"select * from {reading} limit 0").schema
+        schema = self._session().sql(statement_of(f"select * from {reading} limit 0")).schema
         return {one.name: one.dataType for one in schema}

@@ -15,7 +15,9 @@ from typing import Any
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
-from dbt.adapters.sparksession.session import message_of, own_session
+from dbt.adapters.sparksession.private_files import dbt_folders, keep_private, umask
+from dbt.adapters.sparksession.session import cancel_statements, message_of, own_session
+from dbt.adapters.sparksession.view_marks import statement_of
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NoSuchNamespaceException", "Namespace does not exist")
@@ -37,6 +39,8 @@ class SparkSessionCredentials(SparkCredentials):
         extra_jars: more of them as one comma separated text: coordinates, `!group:artifact` to
             leave one out, and jar files (`*` allowed; relative to the project).
         jars_dir: folder that keeps the jars; relative to the project.
+        jars_lock: file with the sha256 of each jar that coordinates may bring, see jars.py;
+            relative to the project. "": they are taken as they come.
         verbose: leave Spark's log on the screen instead of logs/spark.log.
         offline: parse, compile and lint without a session; every relation counts as absent.
         server_side_parameters: Spark settings; they win over the adapter's own.
@@ -50,6 +54,7 @@ class SparkSessionCredentials(SparkCredentials):
     packages: list[str] = field(default_factory=list)
     extra_jars: str = ""
     jars_dir: str = ".jars"
+    jars_lock: str = ""
     verbose: bool = False
     offline: bool = False
 
@@ -130,6 +135,9 @@ class SparkSessionCredentials(SparkCredentials):
             # their tests compiles all of it anew
             "spark.sql.codegen.cache.maxEntries": "1000",
             "spark.sql.sources.partitionOverwriteMode": "dynamic",
+            # else ${env:NAME} in a text would become the variable's value
+            "spark.sql.variable.substitute": "false",
+            "spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}",
         }
         if lake not in given:
             own |= {
@@ -191,21 +199,35 @@ def _exact(values: list[Any]) -> list[Any]:
     return values
 
 
+FAILED_RUN = "-- the run failed: "
+
+
 class Handle:
     """One dbt connection: the thread's session, and the rows of its last statement."""
 
     def __init__(self, credentials: SparkSessionCredentials) -> None:
         self.own = own_session(credentials)
         self._frame: Any = None
+        self._is_cancelled = False
 
     def cursor(self) -> Handle:
         return self
 
     def execute(self, sql: str, bindings: Any = None) -> None:
-        """Run one statement. A `%s` in it takes the next binding as a literal."""
+        """Run one statement. A `%s` in it takes the next binding as a literal.
+
+        A hook at a run's end that returns a text behind FAILED_RUN fails with it: where its macro
+        raised an error itself, dbt would say that the run was interrupted by a key.
+        """
         sql = sql.strip().removesuffix(";")
+        comment, failed, problem = sql.partition(FAILED_RUN)  # dbt's own comment goes before it
+        if failed and (not comment or comment.rstrip().endswith("*/")):
+            raise DbtRuntimeError(problem)
+        if self._is_cancelled:
+            raise DbtRuntimeError("The run was stopped before this statement began.")
         if bindings is not None:
             sql = sql % tuple(literal(value) for value in bindings)
+        sql = statement_of(sql)
         try:
             self._frame = self.own.session.sql(sql)
         except Exception as exc:
@@ -230,6 +252,11 @@ class Handle:
             for one in self._frame.schema.fields
         ]
 
+    def cancel(self) -> None:
+        """End what Spark is doing, and begin nothing more; any thread may ask for it."""
+        self._is_cancelled = True
+        cancel_statements(self.own.session)
+
     def close(self) -> None:
         self._frame = None
 
@@ -250,6 +277,7 @@ class SparkSessionConnectionManager(SparkConnectionManager):
         warehouse = credentials.path(credentials.warehouse)
         try:
             os.makedirs(warehouse, exist_ok=True)
+            keep_private(warehouse, *map(credentials.path, dbt_folders()))
         except OSError as exc:
             raise FailedToConnectError(
                 f"The warehouse folder {warehouse} can't be made ({exc.strerror}). "

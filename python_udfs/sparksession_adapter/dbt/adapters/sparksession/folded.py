@@ -22,6 +22,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 FOLDED = "folded"
 RUNS_SUFFIX = "__runs"
 # what a commit of runs says of itself
+FOLD_PROPERTIES = "fold."  # how all of these begin
 LEVEL_PROPERTY = "fold.level"  # of the run that it added
 OTHER_RUNS_PROPERTY = "fold.other_runs"  # [level, rows] of those that lie beside it
 COLUMNS_PROPERTY = "fold.columns"  # [name, type] of the rows that readers see
@@ -311,7 +312,12 @@ class FoldedTables(metaclass=AdapterMeta):
     def rendered_anew(self, model: dict, context: dict) -> str:
         """The model's SQL once more, as it reads when all runs are made anew."""
         self.read_anew(model)
-        return render_template(get_template(model["raw_code"], context), context)
+        compiled = context.get("sql")
+        context["sql"] = None  # it is compiled again: its bare references are pinned, see there
+        try:
+            return render_template(get_template(model["raw_code"], context), context)
+        finally:
+            context["sql"] = compiled
 
     @available
     def read_anew(self, model: dict) -> None:

@@ -915,8 +915,9 @@ class Fold(RunLayout):
     def purged(self, rows: str, runs: str) -> str:
         """Query of the combined state rows of all runs that have to be kept.
 
-        Those go whose tombstone is past its declared life, and sums that came to nothing. What no
-        sequence rules outlives a tombstone: rows that take it back may still come.
+        Those go whose tombstone is past its declared life, and sums that came to nothing and that
+        `keep_when` doesn't show: of a merge readers see nothing. What no sequence rules outlives a
+        tombstone: rows that take it back may still come.
 
         Args:
             rows: query of the combined state rows.
@@ -945,8 +946,9 @@ class Fold(RunLayout):
             )
         ordered = any(one.order for one in self.all_groups)
         summed = all(one.function in ("sum", "count") for one in self.aggregates.values())
-        if self.aggregates and summed and not ordered:
-            gone.append(" and ".join(map(self._is_empty, self.aggregates)))
+        if self.aggregates and summed and not ordered and self.keep_when:
+            empty = " and ".join(map(self._is_empty, self.aggregates))
+            gone.append(f"{empty} and not coalesce({self.keep_when}, false)")
         if not gone:
             return rows
         condition = " or ".join(f"coalesce({one}, false)" for one in gone)

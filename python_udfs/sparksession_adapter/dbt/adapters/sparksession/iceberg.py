@@ -7,8 +7,12 @@ Java process here: callers then ask by SQL.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
+from dbt_common.exceptions import DbtRuntimeError
+
+LOST_FILE = re.compile(r"NotFoundException: Failed to open input stream for file: (\S+)")
 CLOCK_MAY_LAG = 60_000  # milliseconds that Iceberg lets a commit be dated before the one before it
 
 
@@ -20,7 +24,7 @@ def loaded(session: Any, catalog: str, table: str) -> Any:
     """Iceberg's table object of `table` (schema.name); None on a remote session.
 
     Raises:
-        Py4JJavaError: there is no such table.
+        DbtRuntimeError: there is no such table (see is_absent), or it can't be read.
     """
     if is_remote(session):
         return None
@@ -31,11 +35,26 @@ def loaded(session: Any, catalog: str, table: str) -> Any:
     sessions.setActiveSession(spark)
     try:
         return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, f"{catalog}.{table}")
+    except Exception as exc:
+        raise DbtRuntimeError(_why_unread(table, exc)) from exc
     finally:
         if before.isDefined():
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+def _why_unread(table: str, exc: Exception) -> str:
+    from dbt.adapters.sparksession.session import message_of  # which imports this module
+
+    text = message_of(exc)
+    lost = LOST_FILE.search(text)
+    if lost is None:
+        return text
+    return (
+        f"{table} can't be read: the catalog names its file {lost[1]}, which is gone. The catalog "
+        "and the folder `data` of a warehouse belong together: restore both from one backup."
+    )
 
 
 def metadata(session: Any, table: Any) -> dict[str, Any]:

@@ -6,10 +6,9 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -17,13 +16,21 @@ from dbt.adapters.base import PythonJobHelper
 from dbt.adapters.base.meta import available
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
+from dbt.adapters.sparksession.business_time import utc_hours
 from dbt.adapters.sparksession.changes import ChangeReads
 from dbt.adapters.sparksession.connections import (
     NO_SCHEMA,
     SparkSessionConnectionManager,
     is_absent,
-    literal,
 )
+from dbt.adapters.sparksession.copies import Copies
+from dbt.adapters.sparksession.default_reads import (
+    DefaultReads,
+    as_named,
+    unrecorded_reads,
+)
+from dbt.adapters.sparksession.definitions import Definitions, goes_by_clock
+from dbt.adapters.sparksession.flags import CutRuns, is_empty_run
 from dbt.adapters.sparksession.folded import (
     FOLDED,
     RUNS_SUFFIX,
@@ -33,32 +40,35 @@ from dbt.adapters.sparksession.folded import (
 )
 from dbt.adapters.sparksession.iceberg import is_remote, loaded, metadata, put_to_now
 from dbt.adapters.sparksession.inputs import (
-    ASKED_PROPERTY,
-    CLOSED_PROPERTY,
     COUNTED_PROPERTY,
     INPUT_PROPERTY,
     PROPERTY_SETTING,
-    REQUEST_PROPERTY,
     Inputs,
     Read,
-    asked_partitions,
-    partition_predicate,
-    partition_values,
-    period_start,
-    period_starts,
-    periods_predicate,
     sql_mark,
 )
+from dbt.adapters.sparksession.interrupts import Interrupts
 from dbt.adapters.sparksession.joins import JoinModels
 from dbt.adapters.sparksession.key_filters import KeyFilters
+from dbt.adapters.sparksession.listed_models import ListedModels
 from dbt.adapters.sparksession.maintenance import Maintenance
+from dbt.adapters.sparksession.microbatch import (
+    Microbatches,
+    called_macros,
+    is_microbatch,
+    microbatch_problem,
+)
+from dbt.adapters.sparksession.partition_reads import PartitionReads
+from dbt.adapters.sparksession.place import Place
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.publications import Publications
 from dbt.adapters.sparksession.python_models import SessionJobHelper, find_code_of, result_view
 from dbt.adapters.sparksession.ranges import ColumnRanges
+from dbt.adapters.sparksession.recovery import Recovery
 from dbt.adapters.sparksession.session import let_go, own_session
 from dbt.adapters.sparksession.snapshots import (
     MODEL_PROPERTY,
+    TABLE_PROPERTY,
     History,
     Snapshot,
     kept_histories,
@@ -66,7 +76,9 @@ from dbt.adapters.sparksession.snapshots import (
 from dbt.adapters.sparksession.streams import StreamModels
 from dbt.adapters.sparksession.transforms import Transform
 from dbt.adapters.sparksession.versions import Versions
+from dbt.adapters.sparksession.view_marks import Readings, without_marks
 from dbt.adapters.sparksession.windows import WindowModels
+from dbt.flags import get_flags
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -74,6 +86,7 @@ from dbt_common.invocation import get_invocation_id
 logger = AdapterLogger("Spark")
 
 DECLARED_PROPERTY = "dbt.declared"  # hash of what a seed or snapshot was declared as
+SNAPSHOT_READ = re.compile(r" version as of \d+")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,11 +96,14 @@ class SparkSessionRelation(SparkRelation):
     Attributes:
         reading: e.g. "dw.orders version as of 42"; None: the relation's own name.
         as_of: number or tag of the version that is read, by the var as_of_version.
+        read_by_default: function that gives the SQL text where nothing asks for another reading,
+            see DefaultReads; called once the text is wanted. None: there is none.
     """
 
     is_iceberg: bool | None = True
     reading: str | None = None
     as_of: str | None = None
+    read_by_default: Any = None
     # the adapter's, (version, name) -> query
     text_as_of: ClassVar[Callable[[str, str], str | None]]
 
@@ -98,6 +114,8 @@ class SparkSessionRelation(SparkRelation):
 
     @classmethod
     def create_from(cls, quoting: Any, relation_config: Any, **kwargs: Any) -> Any:
+        if is_empty_run():  # nothing is written that its limit could be for, see flags.py
+            kwargs["limit"] = None
         relation = super().create_from(quoting, relation_config, **kwargs)
         as_of = getattr(quoting, "cli_vars", {}).get("as_of_version")
         return relation if as_of is None else relation.replace(as_of=str(as_of))
@@ -105,15 +123,17 @@ class SparkSessionRelation(SparkRelation):
     def render(self) -> str:
         if self.reading is not None:
             return self.reading
+        if self.read_by_default is not None:
+            return self.read_by_default()
         name = super().render()
         text = None if self.as_of is None else type(self).text_as_of(self.as_of, name)
         return name if text is None else f"(\n{text}\n)"
 
     @property
     def name_only(self) -> SparkSessionRelation:
-        if self.reading is None and self.as_of is None:
+        if self.reading is None and self.as_of is None and self.read_by_default is None:
             return self
-        return self.replace(reading=None, as_of=None)
+        return self.replace(reading=None, as_of=None, read_by_default=None)
 
 
 def _appended(table: str, first: Any, last: Any) -> str:
@@ -140,18 +160,6 @@ def _commits_of_run(history: History) -> list[Snapshot]:
     return list(itertools.takewhile(lambda one: one.summary.get("dbt.run") == run, line))
 
 
-@contextmanager
-def _says_what_by_is(inputs: Any) -> Iterator[None]:
-    """Within it a ValueError about a partition column becomes the author's."""
-    try:
-        yield
-    except ValueError as exc:
-        raise CompilationError(
-            f"changed_partitions: {exc}; `by` must be a partition column of "
-            f"{', '.join(inputs.reads)}"
-        ) from exc
-
-
 def _cell_text(cell: Any) -> str | None:
     if cell is None:
         return None
@@ -174,23 +182,35 @@ class _ConfigOf:
 
 class SparkSessionAdapter(
     FoldedTables,
+    DefaultReads,
+    Definitions,
     ChangeReads,
     JoinModels,
     WindowModels,
     StreamModels,
     KeyFilters,
+    PartitionReads,
     ColumnRanges,
     Versions,
     Maintenance,
     Publications,
+    Copies,
+    Recovery,
+    Place,
+    CutRuns,
+    Microbatches,
+    ListedModels,
+    Interrupts,
     SparkAdapter,
 ):
     Relation = SparkSessionRelation
     ConnectionManager = SparkSessionConnectionManager
 
     def __init__(self, config: Any, mp_context: Any) -> None:
-        # plain attribute, not a profile key: relative paths count from the project
-        config.credentials.project_root = config.project_root
+        # plain attribute, not a profile key: relative paths count from the project. `dbt debug`
+        # gives the profile alone
+        root = getattr(config, "project_root", None) or get_flags().PROJECT_DIR
+        config.credentials.project_root = str(root)
         super().__init__(config, mp_context)
         self.inputs = Inputs()
 
@@ -206,9 +226,17 @@ class SparkSessionAdapter(
         return {"session": helper}
 
     def read_pinned(self, model: dict, table: str) -> Any:
-        """DataFrame of `table` (schema.name) as of the run's pinned snapshot."""
+        """DataFrame of `table` (schema.name) as of the run's pinned snapshot; of a view its own
+        query over pinned tables."""
         relation = self._relation_of(table)
-        return self._session().sql(f"select * from {self._read_table(model, relation, 'all')}")
+        context = self.inputs.of(model["unique_id"]).context
+        reading = self._read(model, relation, "all", context)
+        return self._session().sql(f"select * from {reading.render()}")
+
+    @available
+    def note_context(self, model: dict, context: dict) -> None:
+        """Keep the context that a Python model's views are rendered in, until it has read them."""
+        self.inputs.of(model["unique_id"]).context = context
 
     def read_new_rows(self, model: dict, table: str, incremental: bool) -> Any:
         """DataFrame of what `table` got since the model's last commit; all of it when not
@@ -225,11 +253,13 @@ class SparkSessionAdapter(
 
     def recorded_property(self, model: dict, key: str) -> str | None:
         """What the newest of the model's commits that speaks of `key` says."""
-        return self.history(stored_table_of(model)).recorded(key, model["unique_id"])
+        table = stored_table_of(model)
+        return self.history(table).recorded(key, table)
 
     def own_rows_since(self, model: dict, key: str) -> Any:
         """DataFrame of the rows that the model's commits added, from the newest one on that
-        speaks of `key`; of all rows where commits since then did more than add."""
+        speaks of `key`. Where commits since then did more than add: the rows as they were at that
+        one and as they are now, so that no row is missing which somebody has deleted."""
         table = stored_table_of(model)
         history = self.history(table)
         added: list[Snapshot] = []
@@ -237,7 +267,14 @@ class SparkSessionAdapter(
             added.append(commit)
             if key in commit.summary:
                 break
-        return self._session().sql(f"select * from {_added_rows(table, added)}")
+        rows = _added_rows(table, added)
+        only_added = all(commit.adds_only for commit in added)
+        if added and key in added[-1].summary and not only_added:
+            rows = (
+                f"(select * from {table} version as of {added[-1].id} "
+                f"union all select * from {table} version as of {history.head})"
+            )
+        return self._session().sql(f"select * from {rows}")
 
     def set_snapshot_property(self, key: str, value: str) -> None:
         """Let the node's next commit carry key = value."""
@@ -251,15 +288,22 @@ class SparkSessionAdapter(
         return loaded(self._session(), self.config.credentials.catalog, table)
 
     def let_write(self, table: str) -> None:
-        """See to it that the clock, which may have been wrong, doesn't keep a table from being
-        written."""
+        """Before a table is written: it lies in this warehouse, and a clock that was wrong doesn't
+        keep it from being written.
+
+        Raises:
+            ForeignTableError: it lies elsewhere.
+        """
         try:
             found = self._loaded(table)
         except Exception as exc:
             if not is_absent(exc):
                 raise
             return
-        ahead = put_to_now(self._session(), found) if found is not None else 0
+        if found is None:  # a remote session
+            return
+        self.check_location(f"Table {table}", found.location())
+        ahead = put_to_now(self._session(), found)
         if ahead:
             logger.warning(
                 f"{table}: its newest commit was dated {ahead:,.0f} s ahead of this machine's "
@@ -337,24 +381,81 @@ class SparkSessionAdapter(
         Raises:
             CompilationError: what is wrong with them, of each model all that is.
         """
-        nodes = (manifest or self.get_macro_resolver()).nodes.values()
+        manifest = manifest or self.get_macro_resolver()
         models = sorted(
-            (node for node in nodes if node.resource_type == "model"), key=lambda node: node.name
+            (node for node in manifest.nodes.values() if node.resource_type == "model"),
+            key=lambda node: node.name,
         )
-        problems = []
+        problems, sources, formats = [], {}, {}
         for model in models:
             try:
                 if "source" in model.config.meta:
-                    find_code_of(self.config.project_root)
-                    from python_udfs.deserialize.table_source import table_source
-
-                    table_source(model.name, model.config.meta["source"])
+                    sources[model.name] = self._check_table(model, manifest)
+                if isinstance(model.config.meta.get("formats"), dict):
+                    formats |= model.config.meta["formats"]
                 if model.config.materialized == FOLDED:
                     self.declared_fold({"name": model.name, "config": model.config})
+                if is_microbatch(model.config):
+                    called = called_macros(model, manifest.macros)
+                    names = {manifest.macros[one].name for one in called}
+                    problem = microbatch_problem(model.name, model.config, names)
+                    if problem:
+                        raise CompilationError(problem)
             except (ValueError, CompilationError) as exc:
-                problems.append(getattr(exc, "msg", str(exc)))
+                place = model.patch_path if "source" in model.config.meta else None
+                file = (place or model.original_file_path).rpartition("://")[2]
+                problems.append(f"{file}: {getattr(exc, 'msg', str(exc))}")
+        problems += filter(None, (unrecorded_reads(one, manifest.macros) for one in models))
+        if formats and sources:
+            from python_udfs.deserialize.topic_formats import problems_of
+
+            problems += problems_of(sources, formats)
         if problems:
             raise CompilationError("\n".join(problems))
+
+    @available
+    def mixed_times(self) -> list[str]:
+        """A sentence for each model that mixes hours of UTC with days of the business zone, see
+        utc_hours; `meta: {utc_times: true}` in its config says that it means to."""
+        nodes: Any = self.get_macro_resolver().nodes.values()
+        lines = []
+        for node in sorted(nodes, key=lambda one: one.name):
+            of_sql = node.resource_type == "model" and node.language == "sql"
+            if of_sql and not node.config.meta.get("utc_times"):
+                calls = list(utc_hours(node.raw_code))
+                if calls:
+                    lines.append(
+                        f"{node.name}: {', '.join(calls)} goes by UTC, while its days are those of "
+                        "the business zone. Write hour({{ business_time('create_time') }}), or "
+                        "say meta: {utc_times: true} in its config."
+                    )
+        return lines
+
+    def _check_table(self, model: Any, manifest: Any) -> Any:
+        """A typed table's declaration; the settings that it takes from its log are checked too.
+
+        Raises:
+            ValueError: what is wrong with it.
+        """
+        find_code_of(self.config.project_root)
+        from python_udfs.deserialize.table_source import table_source
+        from python_udfs.table_settings import settings_problem, table_settings
+
+        source = table_source(model.name, model.config.meta["source"])
+        logs = [manifest.nodes[one] for one in model.depends_on.nodes if one in manifest.nodes]
+        of_log = next((one.config.meta for one in logs if "formats" in one.config.meta), {})
+        problem = settings_problem(model.name, table_settings(model.config.meta, of_log))
+        if problem:
+            raise ValueError(problem)
+        return source
+
+    def meta_of(self, table: str) -> dict:
+        """Config `meta` of the model of a table (schema.name); {} where no model makes it."""
+        manifest: Any = self.get_macro_resolver()
+        for node in manifest.nodes.values():
+            if node.resource_type == "model" and f"{node.schema}.{node.alias}" == table:
+                return node.config.meta
+        return {}
 
     @available
     def source_of(self, model_name: str) -> dict:
@@ -373,130 +474,17 @@ class SparkSessionAdapter(
         return self.inputs.of(model["unique_id"]).reads_whole
 
     @available
-    def merged_rows(self, model: dict) -> dict[str, list[str]] | None:
-        """How a Python model's rows take the place of others: {by, within}; None: they don't."""
+    def merged_rows(self, model: dict) -> dict[str, Any] | None:
+        """How a Python model's rows take the place of others: {by, within, gone_when}; None: they
+        don't."""
         inputs = self.inputs.of(model["unique_id"])
         if not inputs.merged_by:
             return None
-        return {"by": list(inputs.merged_by), "within": list(inputs.merged_within)}
-
-    @available
-    def changed_partitions(
-        self,
-        model: dict,
-        relation: SparkSessionRelation,
-        column: str,
-        incremental: bool,
-        context: dict,
-        asked: list[str] | None = None,
-        request: str | None = None,
-    ) -> Any:
-        """All rows of the partitions of `relation` that changed since the model's last commit.
-
-        Also notes for the strategy `replace_partitions` which partitions the model writes anew.
-        The days in `asked` are among them, changed or not, and the commit names them with the
-        `request`.
-        """
-        inputs = self.inputs.of(model["unique_id"])
-        inputs.replaces = True
-        days = self._asked(inputs, "changed_partitions", column, asked, request)
-        pinned = self._read(model, relation, "all", context)
-        inputs.predicate = inputs.read_predicate = None
-        if incremental:
-            changed = self._changed(inputs)
-            if changed is not None:
-                with _says_what_by_is(inputs):
-                    inputs.predicate = partition_predicate(column, changed | days)
-                inputs.read_predicate = inputs.predicate
-        if inputs.predicate is None:
-            return pinned
-        reading = f"(select * from {pinned.render()} where {inputs.predicate})"
-        return relation.replace(reading=reading)
-
-    @staticmethod
-    def _asked(
-        inputs: Any, macro: str, column: str, asked: list[str] | None, request: str | None
-    ) -> set[str]:
-        """Partitions that the run is told to write anew; the next commit says it."""
-        try:
-            days = asked_partitions(column, asked or [])
-        except ValueError as exc:
-            raise CompilationError(f"{macro}: {exc}") from exc
-        if days:
-            inputs.properties[ASKED_PROPERTY] = ",".join(sorted(map(str, asked or [])))
-            inputs.properties[REQUEST_PROPERTY] = request or ""
-        return days
-
-    @available
-    def closed_periods(
-        self,
-        model: dict,
-        relation: SparkSessionRelation,
-        by: str,
-        period: str,
-        into: str,
-        incremental: bool,
-        context: dict,
-        zone: str = "UTC",
-        asked: list[str] | None = None,
-        request: str | None = None,
-    ) -> Any:
-        """All rows of the closed periods of `relation` that the model has to write anew.
-
-        A period is closed once `relation` has a row of a later one, a day ahead of the clock in
-        `zone` left aside. To be written are the closed periods with a partition that changed since
-        the model's last commit, those that closed since then and those that days in `asked` lie in,
-        which the commit names with the `request`. Also notes them for the strategy
-        `replace_partitions`. A closed period stays closed, whatever becomes of the later rows.
-        """
-        inputs = self.inputs.of(model["unique_id"])
-        inputs.replaces = True
-        asked_days = self._asked(inputs, "closed_periods", by, asked, request)
-        pinned = self._read(model, relation, "all", context)
-        inputs.predicate = inputs.read_predicate = None
-        table = relation.name_only.render()
-        today, newest = self._today(zone), None
-        if table in inputs.reads:  # Iceberg answers this from the files' own statistics
-            newest = self._session().sql(
-                f"select max({by}) as day from {pinned.render()} where {by} <= date '{today}'"
-            )
-            newest = newest.collect()[0].day
-        noted = inputs.own.recorded(CLOSED_PROPERTY) if inputs.own else None
-        recorded = date.fromisoformat(noted) if noted else None
-        latest = period_start(today, period)
-        was_ahead = recorded is not None and recorded > latest
-        if was_ahead:  # periods that aren't over had been closed: all is written anew without them
-            recorded = latest
-        begun = period_start(newest, period) if newest else None
-        closed = max(filter(None, (recorded, begun)), default=None)
-        if closed is None:
-            return relation.replace(reading=f"(select * from {pinned.render()} limit 0)")
-        inputs.properties[CLOSED_PROPERTY] = closed.isoformat()
-        told = incremental and recorded and not was_ahead
-        changed = self._changed(inputs) if told else None
-        if changed is None:
-            condition = f"{by} < date '{closed}'"
-        else:
-            with _says_what_by_is(inputs):
-                written = partition_values(by, changed | asked_days)
-            days = {date.fromisoformat(one) for one in written}
-            starts = {period_start(day, period) for day in days if day < closed}
-            starts.update(period_starts(recorded, closed, period))
-            names = ", ".join(f"date '{one}'" for one in sorted(starts))
-            inputs.predicate = f"{into} in ({names})" if names else "false"
-            condition = periods_predicate(by, starts, period)
-            inputs.read_predicate = condition
-        return relation.replace(reading=f"(select * from {pinned.render()} where {condition})")
-
-    def _today(self, zone: str) -> date:
-        now = f"from_utc_timestamp(current_timestamp(), {literal(zone)})"
-        return self._session().sql(f"select cast({now} as date) as day").collect()[0].day
-
-    @available
-    def closed_before(self, relation: Any) -> str | None:
-        """First day behind the periods that a level (see closed_periods) holds; None: it holds
-        none."""
-        return self.commit_property(relation, CLOSED_PROPERTY)
+        return {
+            "by": list(inputs.merged_by),
+            "within": list(inputs.merged_within),
+            "gone_when": inputs.merged_gone,
+        }
 
     @available
     def announce_count(self, model: dict, count: dict, incremental: bool) -> None:
@@ -513,8 +501,8 @@ class SparkSessionAdapter(
         inputs = self.inputs.of(model["unique_id"])
         count = count | {"sql": sql_mark(model["raw_code"])}
         if incremental:
-            own = inputs.own or self.history(stored_table_of(model))
-            stored = own.recorded(COUNTED_PROPERTY, model["unique_id"])
+            table = stored_table_of(model)
+            stored = (inputs.own or self.history(table)).recorded(COUNTED_PROPERTY, table)
             if stored is not None and count not in json.loads(stored):
                 raise CompilationError(
                     f"{model['name']}: what is stored was counted otherwise, by another "
@@ -533,7 +521,7 @@ class SparkSessionAdapter(
             return None
         table = relation.name_only.render()
         history = self.history(table)
-        head = self.inputs.pinned(table)
+        head = self._version_snapshot(table) or self.inputs.pinned(table)
         if relation.reading is None and relation.as_of is not None:
             head = self.snapshot_as_of(relation.as_of, table)
         return history.at(head or history.head).recorded(key)
@@ -552,25 +540,11 @@ class SparkSessionAdapter(
             own = self.inputs.of(model["unique_id"]).reads.get(table)
             head = own.pinned if own is not None else self.inputs.pin(table, history.head)
             history = history.at(head)
-        node = self._node_of(reader, context["graph"])
-        key = node["unique_id"] if node is not None else None
-        return self._read(model, relation, "all", context, as_of=(history, key))
 
-    def _changed(self, inputs: Any) -> set[str] | None:
-        """All partitions changed in any input; None where nobody can tell."""
-        changed: set[str] = set()
-        for read in inputs.reads.values():
-            if read.commits is None:
-                logger.info(f"{read.table} was replaced or is read for the first time: all of it")
-                return None
-            for commit in read.commits:
-                # a compaction moves rows, it doesn't change them
-                partitions = commit.partitions() if commit.operation != "replace" else set()
-                if partitions is None:
-                    logger.info(f"{read.table}: commit {commit.id} doesn't list its partitions")
-                    return None
-                changed |= partitions
-        return changed
+        def recorded(read: str) -> int | None:
+            return int(history.recorded(INPUT_PROPERTY + read, table) or 0) or None
+
+        return self._read(model, relation, "all", context, as_of=recorded)
 
     def _read(
         self,
@@ -578,11 +552,25 @@ class SparkSessionAdapter(
         relation: Any,
         mode: str,
         context: dict,
-        as_of: tuple[History, str | None] | None = None,
+        as_of: Callable[[str], int | None] | None = None,
+        explicit: bool = True,
     ) -> Any:
+        """`relation` with the SQL text that reads it over the run's pinned snapshots.
+
+        Args:
+            mode: `all` rows, the `new` ones, or `first`: all, of what could give new ones.
+            context: of the model; its graph, and what views are rendered in.
+            as_of: stored table -> the snapshot of it that is read; where it gives none, the
+                run's pinned one.
+            explicit: whether the model asked for this read by a macro. Where it did so of all its
+                inputs, it need not run while they are as they were.
+        """
         if self.config.credentials.offline:
             return relation
-        self.inputs.of(model["unique_id"]).relations.add(f"{relation.schema}.{relation.identifier}")
+        relation = relation.replace(read_by_default=None)
+        if explicit:
+            inputs = self.inputs.of(model["unique_id"])
+            inputs.relations.add(f"{relation.schema}.{relation.identifier}")
         node = self._node_of(relation, context["graph"])
         if node is not None and node["config"]["materialized"] == FOLDED:
             if mode != "all":
@@ -639,16 +627,16 @@ class SparkSessionAdapter(
 
         return self._rendered(node, context, read)
 
-    @staticmethod
-    def _rendered(node: dict, context: dict, read: Callable[[dict], Any]) -> str:
+    def _rendered(self, node: dict, context: dict, read: Callable[[dict], Any]) -> str:
         """A node's own SQL, with what `read` gives for each node that it refers to."""
+        readings = Readings()
 
         def resolve(kind: str, name: str) -> Any:
             known = context["graph"]["nodes" if kind == "ref" else "sources"]
             for unique_id in node["depends_on"]["nodes"]:
                 parent = known.get(unique_id)
                 if parent is not None and parent["name"] == name:
-                    return read(parent)
+                    return as_named(self._relation_of_node(parent), read(parent), readings)
             raise CompilationError(f"{node['name']}: {kind} to unknown {name!r}")
 
         own = dict(context)
@@ -659,25 +647,25 @@ class SparkSessionAdapter(
             "model": node,
         }
         own["context"] = own
-        return render_template(get_template(node["raw_code"], own), own).strip()
+        return readings.resolved(render_template(get_template(node["raw_code"], own), own)).strip()
 
     def _read_table(self, model: dict, relation: Any, mode: str, as_of: Any = None) -> str:
         table = relation.name_only.render()
         inputs = self.inputs.of(model["unique_id"])
         history = self._input_history(table)
-        if history.head is None:  # a table without a commit, or none at all: Spark will say
+        if history.head is None:  # no commit, or no table of Iceberg's
+            inputs.unpinned.add(table)
             return table
-        pinned = None
-        if as_of is not None:
-            reader, reader_id = as_of
-            pinned = int(reader.recorded(INPUT_PROPERTY + table, reader_id) or 0) or None
+        pinned = as_of(table) if as_of is not None else None
         if pinned is None:
             pinned = self.inputs.pin(table, history.head)
         if inputs.own is None:
-            inputs.own = self.history(stored_table_of(model))
-        recorded = inputs.own.recorded(INPUT_PROPERTY + table, model["unique_id"])
+            inputs.stored = stored_table_of(model)
+            inputs.own = self.history(inputs.stored)
+        recorded = inputs.own.recorded(INPUT_PROPERTY + table, inputs.stored)
         read = Read(table, int(recorded) if recorded else None, pinned)
         inputs.reads[table] = read
+        inputs.by_partition.note(table, mode)
         read.commits = history.between(read.recorded, pinned)
         if mode == "new":
             if read.commits is not None and all(commit.adds_only for commit in read.commits):
@@ -691,9 +679,9 @@ class SparkSessionAdapter(
                 inputs.ranges[table] = (read.recorded, pinned)
                 return _appended(table, recorded, pinned)
             inputs.reads_whole = True
-            if read.recorded is not None:
+            if inputs.own.head is not None:
                 inputs.rewrites += 1
-                logger.info(f"{table} was rewritten since {recorded}: reading all of it")
+                logger.info(f"{table} was rewritten or renamed since {recorded}: reading all of it")
         if pinned in history.snapshots:
             read.rows = history.snapshots[pinned].count("total-records")
         return f"{table} version as of {pinned}"
@@ -710,7 +698,8 @@ class SparkSessionAdapter(
         own = own_session(self.config.credentials)
         inputs = self.inputs.of(unique_id)
         if node.resource_type == "test":  # it writes nothing and leaves nothing behind
-            return None, Progress(own.session, node.name), inputs
+            return None, Progress(own.session, node.name), inputs, unique_id
+        self._take_reads_of_ephemeral(node)
         table = stored_table(node.schema, node.alias, config.get("materialized"))
         if config.get("materialized") != "view":
             self.let_write(table)
@@ -720,6 +709,7 @@ class SparkSessionAdapter(
         properties = {
             "dbt.run": get_invocation_id(),
             MODEL_PROPERTY: unique_id,
+            TABLE_PROPERTY: table,
             "dbt.code": f"{getattr(self.config, 'version', None) or '0'}+{checksum[:12]}",
         }
         for read in inputs.reads.values():
@@ -729,20 +719,43 @@ class SparkSessionAdapter(
         # where other tables are read too, it would put each of their partitions into one task
         if inputs.reads and all(table.endswith(RUNS_SUFFIX) for table in inputs.reads):
             self.group_reads()
-        return table, Progress(own.session, node.name), inputs
+        self.begin_building(unique_id, table)
+        return table, Progress(own.session, node.name), inputs, unique_id
 
     def post_model_hook(self, config: Any, context: Any) -> None:
         if context is None:
             return
-        table, progress, inputs = context
+        # of a test dbt gives its whole context here, not the config
+        table, progress, inputs, unique_id = context
         progress.stop()
         if table is None:
             return
+        self.end_building(unique_id)
         self.inputs.built(table)
         for rows in inputs.kept.values():
             let_go(rows)
         inputs.kept.clear()
+        inputs.context = None
         own_session(self.config.credentials).reset()
+
+    def _take_reads_of_ephemeral(self, node: Any) -> None:
+        """Let the node's commit record what the ephemeral models in its SQL read."""
+        nodes = self.get_macro_resolver().nodes
+        waiting, seen = [node], set()
+        while waiting:
+            for unique_id in waiting.pop().depends_on_nodes:
+                parent = nodes.get(unique_id)
+                if unique_id in seen or parent is None:
+                    continue
+                if parent.config.get("materialized") == "ephemeral":
+                    seen.add(unique_id)
+                    waiting.append(parent)
+        model = {"unique_id": node.unique_id, "schema": node.schema, "alias": node.alias}
+        model["config"] = {"materialized": node.config.get("materialized")}
+        for unique_id in seen:
+            for table in list(self.inputs.of(unique_id).reads):
+                if table not in self.inputs.of(node.unique_id).reads:
+                    self._read_table(model, self._relation_of(table), "all")
 
     @available
     def record_inputs(self, model: dict) -> None:
@@ -755,9 +768,11 @@ class SparkSessionAdapter(
     def nothing_new(self, model: dict, graph: dict) -> bool:
         """Whether an incremental run of the model has nothing to add and need not commit.
 
-        Of a SQL model that also reads a relation without a pin nobody knows: it runs.
+        A SQL model runs that reads a relation without asking for it by a macro, or the clock.
         """
         inputs = self.inputs.of(model["unique_id"])
+        if is_microbatch(model["config"]):  # dbt says which batches there are to make
+            return False
         if model["language"] == "python":
             return inputs.nothing_new
         names = set()
@@ -765,19 +780,8 @@ class SparkSessionAdapter(
             node = graph["nodes"].get(unique_id) or graph["sources"].get(unique_id)
             if node is not None:
                 names.add(self._relation_of_node(node).render())
-        return inputs.unchanged and names <= inputs.relations
-
-    @available
-    def replaced_predicate(self, model: dict) -> str | None:
-        """SQL condition of the partitions that the model replaces; None: the whole table."""
-        inputs = self.inputs.of(model["unique_id"])
-        if not inputs.replaces:
-            raise CompilationError(
-                "replace_partitions: the model must read through changed_partitions(..), which "
-                "tells the partitions to replace. Example: "
-                "from {{ changed_partitions(ref('x'), by='cut_date') }}"
-            )
-        return inputs.predicate
+        by_clock = goes_by_clock(model.get("compiled_code"))
+        return inputs.unchanged and names <= inputs.relations and not by_clock
 
     @available
     def commit_report(self, model: dict, relation: Any, changed: bool = True) -> dict:
@@ -786,6 +790,8 @@ class SparkSessionAdapter(
         Returns:
             {"message", "rows_read" (None: not known), "rows_added", "rows_removed"}
         """
+        if is_microbatch(model["config"]):
+            return self.batch_report(model)
         inputs = self.inputs.of(model["unique_id"])
         rows = [read.rows for read in inputs.reads.values()]
         rows_read = None if None in rows or not rows else sum(rows)
@@ -827,22 +833,6 @@ class SparkSessionAdapter(
                 return _added_rows(table, [one])
         return f"(select * from {table} limit 0)"
 
-    def _partition_rows(self, inputs: Any) -> int | None:
-        """Rows in the replaced partitions of the inputs, from Iceberg's partition table."""
-        if inputs.read_predicate == "false":
-            return 0
-        total = 0
-        for read in inputs.reads.values():
-            try:
-                row = self._session().sql(
-                    "select sum(record_count) as total from (select partition.*, record_count "
-                    f"from {read.table}.partitions) where {inputs.read_predicate}"
-                )
-                total += row.collect()[0].total or 0
-            except Exception:  # a partition column by another name: the count is only for show
-                return None
-        return total
-
     @available
     def partition_values(self, partition_by: str | list[str]) -> list[str]:
         """SQL expressions of a row's partition, from a model's `partition_by`."""
@@ -858,10 +848,11 @@ class SparkSessionAdapter(
 
     # ---- seeds and snapshots -------------------------------------------------------------
 
-    def _is_declared_so(self, node: dict, relation: Any) -> bool:
-        """Whether the newest commit of a node's table was made by the same declaration and file;
-        the node's next commit will tell its own."""
+    def _is_declared_so(self, node: dict, relation: Any, queries: Sequence[str] = ()) -> bool:
+        """Whether the newest commit of a node's table was made by the same declaration, file and
+        queries; the node's next commit will tell its own."""
         told = [node[key] for key in ("checksum", "config", "description", "columns", "raw_code")]
+        told += queries
         text = json.dumps(told, sort_keys=True, default=str)
         declared = hashlib.sha256(text.encode()).hexdigest()
         self.set_snapshot_property(DECLARED_PROPERTY, declared)
@@ -874,14 +865,19 @@ class SparkSessionAdapter(
     def snapshot_is_taken(self, model: dict, relation: Any, context: dict) -> bool:
         """Whether the snapshot's table has been compared with all inputs as they are now.
 
-        Of inputs that are neither Iceberg tables nor views of the project nobody knows: no.
+        Of inputs that are neither Iceberg tables nor views of the project nobody knows: no. Nor of
+        queries that go by the clock.
         """
-        same = self._is_declared_so(model, relation)
         inputs = self.inputs.of(model["unique_id"])
         graph = context["graph"]
+        # vars may stand in them; which snapshots they name is looked at below
+        queries = [SNAPSHOT_READ.sub(" ", without_marks(model["compiled_code"]))]
         for unique_id in model["depends_on"]["nodes"]:
             parent = graph["nodes"].get(unique_id) or graph["sources"][unique_id]
-            self._read(model, self._relation_of_node(parent), "all", context)
+            reading = self._read(model, self._relation_of_node(parent), "all", context).render()
+            queries.append(SNAPSHOT_READ.sub(" ", reading))
+        same = self._is_declared_so(model, relation, queries)
+        same = same and not any(map(goes_by_clock, queries))
         known = set(inputs.reads)
         for node in graph["nodes"].values():
             if node["config"].get("materialized") in ("view", FOLDED):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date
 from typing import Any
-from urllib.parse import unquote_plus
 
-from dbt.adapters.sparksession.connections import literal, mark_of
+from dbt.adapters.sparksession.connections import mark_of
+from dbt.adapters.sparksession.partitions import PartitionReading
 from dbt.adapters.sparksession.snapshots import History, Snapshot
 
 INPUT_PROPERTY = "dbt.input."
@@ -19,10 +19,15 @@ REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
 COUNTED_PROPERTY = "count.declared"  # the counts that a model's rows are of
 PROPERTY_SETTING = "spark.sql.iceberg.snapshot-property."
-PERIODS = ("month", "year")
-DAY = re.compile(r"\d{4}-\d\d-\d\d")
-# parts of a model's SQL that say nothing of its rows
-COMMENT = re.compile(r"\{#.*?#\}|/\*.*?\*/|--[^\n]*", re.DOTALL)
+# What stands in quotes says something, and the parts of a model's SQL that say nothing of its rows.
+# What isn't closed goes to the end: nothing is looked for twice
+QUOTED = (
+    r"(?P<quoted>'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|\"(?:[^\"\\]++|\\.)*+(?:\"|\\?\Z)|`[^`]*+(?:`|\Z))"
+)
+COMMENT = re.compile(
+    QUOTED + r"|\{#(?:[^#]++|#(?!\}))*+(?:#\}|\Z)|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z)|--[^\n]*+",
+    re.DOTALL,
+)
 CONFIG = re.compile(r"\{\{-?\s*config\(.*?\)\s*-?\}\}", re.DOTALL)
 
 
@@ -69,6 +74,7 @@ class ModelInputs:
         predicate: SQL condition of the partitions to replace; None: all of them, `false`: none.
         read_predicate: the same in terms of the inputs' columns, where those differ.
         replaces: whether the model asked for changed partitions at all.
+        by_partition: which of its inputs it reads by their changed partitions.
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
         rewrites: how often new rows were asked for of an input that the model has read, and all
             its rows are read instead.
@@ -79,9 +85,14 @@ class ModelInputs:
         merged_by: columns by which a Python model's rows take the place of those that are there;
             none: they are added.
         merged_within: further SQL conditions on the rows that may give way.
+        merged_gone: SQL condition on the model's rows that only take away; none: no row does.
         own: the model's own commits as they were when it was compiled.
+        stored: schema.name of the table that holds its rows.
         latest: its own commits as they are now; None: to be asked for.
-        relations: names (schema.name) of the tables and views that it reads by a pin.
+        relations: names (schema.name) of the tables and views that it asks a macro to read.
+        unpinned: names of what it reads that has no snapshots: a view of another project, a table
+            of another format or without a commit. Whether that has changed can't be known.
+        context: of a Python model, the one that its views are rendered in.
         ranges: table -> the range of snapshots whose appended rows its query reads.
         counts: the counts that its rows are of, see announce_count.
         properties: what its next commit says beside run, code and inputs.
@@ -96,6 +107,7 @@ class ModelInputs:
     predicate: str | None = None
     read_predicate: str | None = None
     replaces: bool = False
+    by_partition: PartitionReading = field(default_factory=PartitionReading)
     reads_whole: bool = False
     rewrites: int = 0
     retold: bool = False
@@ -104,9 +116,13 @@ class ModelInputs:
     nothing_new: bool = False
     merged_by: Sequence[str] = ()
     merged_within: Sequence[str] = ()
+    merged_gone: str | None = None
     own: History | None = None
+    stored: str | None = None
     latest: History | None = None
     relations: set[str] = field(default_factory=set)
+    unpinned: set[str] = field(default_factory=set)
+    context: Any = None
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     counts: list[dict[str, Any]] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
@@ -129,6 +145,7 @@ class ModelInputs:
         """Every input has the rows that the model's last commit read, and nothing else is asked."""
         return (
             bool(self.reads)
+            and not self.unpinned
             and ASKED_PROPERTY not in self.properties
             and all(read.same_rows for read in self.reads.values())
         )
@@ -146,10 +163,33 @@ class Inputs:
         self._pins: dict[str, int] = {}
         self._histories: dict[str, History] = {}
         self._models: dict[str, ModelInputs] = {}
+        self._thread = threading.local()
 
     def of(self, model_id: str) -> ModelInputs:
         with self._lock:
             return self._models.setdefault(model_id, ModelInputs())
+
+    @contextmanager
+    def noting(self, model_id: str) -> Iterator[ModelInputs]:
+        """Within it what a model reads is noted beside its inputs, and nothing of it is done."""
+        noted = ModelInputs()
+        with self._lock:
+            held = self._models.get(model_id)
+            self._models[model_id] = noted
+        self._thread.is_noting = True
+        try:
+            yield noted
+        finally:
+            self._thread.is_noting = False
+            with self._lock:
+                self._models.pop(model_id)
+                if held is not None:
+                    self._models[model_id] = held
+
+    @property
+    def is_noting(self) -> bool:
+        """Whether this thread renders a model only to learn what it reads."""
+        return getattr(self._thread, "is_noting", False)
 
     def forget(self, model_id: str) -> None:
         """Let a model's inputs be noted anew."""
@@ -183,121 +223,20 @@ class Inputs:
             self._histories.pop(table, None)
 
 
-def asked_partitions(column: str, days: Iterable[str]) -> set[str]:
-    """Partitions of the days that a run is told to write anew, as Iceberg's summaries write them.
-
-    >>> asked_partitions("cut_date", ["2026-03-01"])
-    {'cut_date=2026-03-01'}
-
-    Raises:
-        ValueError: something else than days.
-    """
-    wrong = [day for day in days if not DAY.fullmatch(str(day))] if _is_list(days) else [days]
-    if wrong:
-        raise ValueError(
-            f"the days to write anew must be a list of days, got {wrong[0]!r}. "
-            "Example: ['2026-03-01']"
-        )
-    return {f"{column}={day}" for day in days}
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, (list, tuple))
-
-
-def partition_values(column: str, partitions: set[str]) -> set[str]:
-    """Values of one partition column, as texts; "null" for null.
-
-    Args:
-        column: the partition column; identity transform.
-        partitions: as Iceberg's summaries write them, values URL-encoded, e.g.
-            {"cut_date=2026-03-01"}. Parts of other partition columns are passed over.
-
-    Raises:
-        ValueError: there are partitions, but none by this column.
-    """
-    prefix = f"{column}="
-    values = {
-        unquote_plus(part.removeprefix(prefix))
-        for path in partitions
-        for part in path.split("/")
-        if part.startswith(prefix)
-    }
-    if not values and partitions:
-        raise ValueError(f"no partition column {column!r} in {sorted(partitions)[0]!r}")
-    return values
-
-
-def partition_predicate(column: str, partitions: set[str]) -> str:
-    """SQL condition for the rows of changed partitions, see partition_values.
-
-    Returns:
-        e.g. "cut_date in ('2026-03-01')"; "false" for no partitions. Spark casts the texts to
-        the column's type: a text that looks like a number or a date stays right for a text
-        column too.
-    """
-    values = sorted(partition_values(column, partitions))
-    literals = [literal(value) for value in values if value != "null"]
-    conditions = [f"{column} in ({', '.join(literals)})"] if literals else []
-    if "null" in values:
-        conditions.append(f"{column} is null")
-    return " or ".join(conditions) if conditions else "false"
-
-
 def sql_mark(sql: str) -> str:
     """A short hash of a model's SQL; its config, comments and spacing don't matter.
 
     >>> sql_mark("{{ config(sort_by='a') }} select 1 -- one") == sql_mark("select\\n    1")
     True
+    >>> sql_mark("select '--a'") == sql_mark("select '--b'")
+    False
     """
-    return mark_of(" ".join(CONFIG.sub(" ", COMMENT.sub(" ", sql)).split()))
 
+    def kept(found: re.Match) -> str:
+        if found["quoted"] is None:
+            return " "
+        # single spaces stay as they are, so that marks of most SQL are those of earlier versions
+        return re.sub(r"\s\s+|[^\S ]", lambda gap: gap[0].encode().hex(), found["quoted"])
 
-def period_start(day: date, period: str) -> date:
-    """First day of the month or year that a day lies in.
-
-    Raises:
-        ValueError: another period.
-    """
-    if period not in PERIODS:
-        raise ValueError(f"period must be one of {', '.join(PERIODS)}, got {period!r}")
-    return day.replace(day=1) if period == "month" else day.replace(month=1, day=1)
-
-
-def period_after(start: date, period: str) -> date:
-    """First day of the period behind the one that begins at `start`."""
-    if period == "year":
-        return start.replace(year=start.year + 1)
-    years, month = divmod(start.month, 12)
-    return start.replace(year=start.year + years, month=month + 1)
-
-
-def period_starts(first: date, end: date, period: str) -> list[date]:
-    """First days of the periods that begin in [first, end); `first` is one of them."""
-    starts = []
-    while first < end:
-        starts.append(first)
-        first = period_after(first, period)
-    return starts
-
-
-def periods_predicate(column: str, starts: Iterable[date], period: str) -> str:
-    """SQL condition for the days in `column` of whole periods, neighbours joined.
-
-    Args:
-        starts: the periods' first days, each once.
-
-    Returns:
-        e.g. "(cut_date >= date '2026-01-01' and cut_date < date '2026-03-01')"; "false" for none.
-    """
-    ranges: list[tuple[date, date]] = []
-    for start in sorted(starts):
-        end = period_after(start, period)
-        if ranges and ranges[-1][1] == start:
-            ranges[-1] = (ranges[-1][0], end)
-        else:
-            ranges.append((start, end))
-    conditions = [
-        f"({column} >= date '{first}' and {column} < date '{last}')" for first, last in ranges
-    ]
-    return " or ".join(conditions) if conditions else "false"
+    text = COMMENT.sub(kept, CONFIG.sub(" ", sql))
+    return mark_of(" ".join(text.split()))

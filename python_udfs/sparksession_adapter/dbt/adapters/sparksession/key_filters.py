@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
-from dbt.adapters.sparksession.folds import names_in, quoted
+from dbt.adapters.sparksession.folds import WHOLE_NUMBERS, names_in, quoted
 from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.ranges import values_of
 from dbt_common.exceptions import CompilationError
@@ -24,7 +24,32 @@ BLOCK_BITS = 32_768  # bits of one of Spark's bitmaps
 FILTER_PROPERTY = "key_filter.shape"
 COUNTS = ("came", "looked_up", "were_there")  # what a run of a deduplicated model says
 RATES = (0.0001, 0.1)
+NEVER_WIDENED = {"string", "binary", "boolean", "date"}
 EXAMPLE = "key_filter(rows=ref('x'), key='event_id', expected_keys=10000000)"
+
+
+def hashed_kind(kind: str) -> str:
+    """The type that values of a type are hashed as: the widest that a column of it may be altered
+    to, since equal values of two types have two hashes.
+
+    >>> hashed_kind("int"), hashed_kind("decimal(9,2)"), hashed_kind("string")
+    ('bigint', 'decimal(38,2)', 'string')
+    """
+    if kind in WHOLE_NUMBERS:
+        return "bigint"
+    if kind in ("float", "double"):
+        return "double"
+    if kind.startswith("decimal("):
+        return f"decimal(38,{kind.rstrip(')').split(',')[1].strip()})"
+    return kind
+
+
+def _hashed(column: str, kind: str) -> str:
+    if kind in ("", *NEVER_WIDENED):
+        return column
+    value = f"try_cast({column} as {kind})"
+    # -0.0 equals 0.0 and has another hash
+    return f"({value} + cast(0 as double))" if kind == "double" else value
 
 
 @dataclass(frozen=True)
@@ -35,32 +60,45 @@ class Shape:
         key: columns of the key.
         blocks: how many bitmaps it has.
         hashes: how many bits each key sets in one of them.
+        kinds: types that the key's columns are hashed as, see hashed_kind; () where they are not
+            known: as they are.
     """
 
     key: tuple[str, ...]
     blocks: int
     hashes: int
+    kinds: tuple[str, ...] = ()
 
     @classmethod
-    def for_keys(cls, key: Sequence[str], expected_keys: int, rate: float) -> Shape:
+    def for_keys(
+        cls, key: Sequence[str], expected_keys: int, rate: float, kinds: Sequence[str] = ()
+    ) -> Shape:
         """The smallest one in which so many keys give that rate of false positives."""
         bits_per_key = -math.log(rate) / math.log(2) ** 2
         blocks = max(1, math.ceil(expected_keys * bits_per_key / BLOCK_BITS))
-        return cls(tuple(key), blocks, max(1, round(bits_per_key * math.log(2))))
+        return cls(tuple(key), blocks, max(1, round(bits_per_key * math.log(2))), tuple(kinds))
 
     @property
     def text(self) -> str:
-        told = {"key": self.key, "blocks": self.blocks, "hashes": self.hashes}
-        return json.dumps(told, separators=(",", ":"))
+        parts = {"key": self.key, "blocks": self.blocks, "hashes": self.hashes, "kinds": self.kinds}
+        return json.dumps(parts, separators=(",", ":"))
 
     @classmethod
     def read(cls, text: str) -> Shape:
-        told = json.loads(text)
-        return cls(tuple(told["key"]), told["blocks"], told["hashes"])
+        parts = json.loads(text)
+        kinds = tuple(parts.get("kinds", ()))
+        return cls(tuple(parts["key"]), parts["blocks"], parts["hashes"], kinds)
+
+    def hashes_as(self, kinds: Sequence[str]) -> bool:
+        """Whether it hashes a key whose columns are hashed as those kinds as they are. Filters of
+        before the kinds were stored hashed values by the types that these had."""
+        return self.kinds == tuple(kinds) or (not self.kinds and set(kinds) <= NEVER_WIDENED)
 
     @property
     def _hash(self) -> str:
-        return f"xxhash64({', '.join(map(quoted, self.key))})"
+        kinds = self.kinds or [""] * len(self.key)
+        parts = map(_hashed, map(quoted, self.key), kinds)
+        return f"xxhash64({', '.join(parts)})"
 
     @property
     def block(self) -> str:
@@ -80,9 +118,12 @@ class KeyFilters(metaclass=AdapterMeta):
 
     @available
     def declared_filter(
-        self, model: dict, key: Any, expected_keys: Any, rate: Any, incremental: bool
+        self, model: dict, rows: Any, key: Any, expected_keys: Any, rate: Any, incremental: bool
     ) -> Shape:
         """The shape of a filter model, which its next commit tells.
+
+        Args:
+            rows: the relation whose keys it holds.
 
         Raises:
             CompilationError: wrong arguments, or what is stored has another shape.
@@ -102,14 +143,26 @@ class KeyFilters(metaclass=AdapterMeta):
         shape = Shape.for_keys(names, expected_keys, rate)
         if self.config.credentials.offline or model["resource_type"] != "model":
             return shape
+        shape = replace(shape, kinds=self._hashed_kinds(rows, names))
         stored = self._runs_history(model).recorded(FILTER_PROPERTY) if incremental else None
-        if stored is not None and stored != shape.text:
+        if stored is None:
+            pass
+        elif replace(Shape.read(stored), kinds=()) == replace(shape, kinds=()) and Shape.read(
+            stored
+        ).hashes_as(shape.kinds):
+            shape = Shape.read(stored)
+        else:
             raise CompilationError(
                 f"{model['name']}: the stored filter is {stored}, is declared as {shape.text}. "
                 "Run it with --full-refresh."
             )
         self.inputs.of(model["unique_id"]).properties[FILTER_PROPERTY] = shape.text
         return shape
+
+    def _hashed_kinds(self, rows: Any, names: Sequence[str]) -> tuple[str, ...]:
+        """What columns of a relation are hashed as; "" of one that it doesn't have."""
+        kinds = {one.column: one.dtype for one in self.get_columns_in_relation(rows)}
+        return tuple(hashed_kind(kinds.get(name, "")) for name in names)
 
     @available
     def key_filter_of(
@@ -139,6 +192,9 @@ class KeyFilters(metaclass=AdapterMeta):
         stored = history.recorded(FILTER_PROPERTY)
         covered = history.recorded(INPUT_PROPERTY + own_table)
         if stored is None or covered is None or Shape.read(stored).key != tuple(key):
+            return None
+        own_relation = self._relation_of(own_table)
+        if not Shape.read(stored).hashes_as(self._hashed_kinds(own_relation, key)):
             return None
         behind = own.between(int(covered), own.head)
         if behind is None or not all(one.adds_only for one in behind):

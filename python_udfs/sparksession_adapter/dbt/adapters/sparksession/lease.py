@@ -6,7 +6,6 @@ import getpass
 import json
 import logging
 import os
-import platform
 import socket
 import threading
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 from dbt.adapters.sparksession.connections import is_absent, literal
 from dbt.adapters.sparksession.iceberg import loaded
+from dbt.adapters.sparksession.processes import is_running, process_mark
 from dbt_common.exceptions import DbtRuntimeError
 
 HEARTBEAT_SECONDS = 30.0
@@ -47,7 +47,7 @@ class Holder:
         generation: number of the row's changes, so that a change can name what it changes.
         run_id: the run; None: nobody holds it.
         owner, host, pid: user name, host name, process id.
-        process: what tells the process from a later one of the same pid.
+        process: process_mark of it: boot, pid namespace and start.
         engine_pid, engine_process: the same of the Java process that works for it, which may end a
             little later; None where Spark is remote.
         started_at: UTC, by the holder's clock.
@@ -68,40 +68,17 @@ class Holder:
         return f"{self.owner} on {self.host}, pid {self.pid}, since {since} (run {self.run_id})"
 
 
-def process_mark(pid: int) -> str | None:
-    """What tells a process of this host from a later one with its pid; None: there is none.
-
-    On Linux the boot and the clock tick at which it started, elsewhere the pid alone.
-    """
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            # the command in brackets may hold spaces: what follows the last bracket is split
-            fields = file.read().rpartition(")")[2].split()
-        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
-            boot = file.read().strip()
-    except FileNotFoundError:
-        if platform.system() == "Linux":
-            return None
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return None
-        except PermissionError:
-            pass
-        return str(pid)
-    return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
-
-
-def _lives(pid: int | None, mark: str | None) -> bool:
-    return pid is not None and mark is not None and process_mark(pid) == mark
-
-
 def utc_now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
 class LeaseRefusedError(DbtRuntimeError):
     """Somebody else holds the lease."""
+
+
+def _seconds() -> float:
+    """A clock that goes on while the machine sleeps, where there is one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Lease:
@@ -111,6 +88,10 @@ class Lease:
         session: gives the calling thread's Spark session.
         table: schema.name of the table with the lease's row.
         run_id: the run.
+
+    Attributes:
+        saw_end: whether the run that it was taken over from was seen to have ended. Of one that is
+            out of sight only the heartbeat has stopped: a machine that slept may go on with it.
     """
 
     def __init__(self, session: Callable[[], Any], table: str, run_id: str) -> None:
@@ -119,24 +100,33 @@ class Lease:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._lost: Holder | None = None
+        self._confirmed_at = 0.0
+        self.saw_end = True
 
-    def take(self, wait: Callable[[float], Any] = time.sleep) -> Holder | None:
+    def take(
+        self,
+        wait: Callable[[float], Any] = time.sleep,
+        accept: Callable[[Holder], Any] = lambda before: None,
+    ) -> Holder | None:
         """Take the lease; the dead run that it was taken over from, if any.
 
         Args:
             wait: called with seconds, where a heartbeat has to be watched.
+            accept: called with the row before it is changed; may refuse by an error.
 
         Raises:
             LeaseRefusedError: somebody else holds it.
         """
         before = self._row() or self._made()
+        accept(before)
         dead = None
         if before.run_id is not None:
             if not self._is_dead(before, wait):
                 raise LeaseRefusedError(
                     f"The warehouse is being written by {before}. One run writes at a time: wait "
-                    "until it has ended, then run again. If that process is gone, its lease is "
-                    "taken over by itself."
+                    "until it has ended, then run again. If that process is gone, the next run "
+                    "takes its lease over: at once where the process can be seen to have ended, "
+                    f"else {STALE_AFTER.seconds // 60} minutes after its last heartbeat."
                 )
             dead = before
         pid, engine = os.getpid(), self._engine_pid()
@@ -156,24 +146,36 @@ class Lease:
                 f"The warehouse is being written by {self._row()}, which took the lease in this "
                 "moment. Run again once it has ended."
             )
-        self._held = wanted
+        self._held, self._confirmed_at = wanted, _seconds()
         threading.Thread(target=self._keep, name="lease", daemon=True).start()
         return dead
 
+    @property
+    def generation(self) -> int:
+        """Number of the row's changes at which this run took it; 0 where it doesn't hold it."""
+        return self._held.generation if self._held is not None else 0
+
     def check(self) -> None:
-        """Raise LeaseRefusedError where another run has taken the lease over meanwhile."""
+        """Raise LeaseRefusedError where another run has taken the lease over.
+
+        The table is asked only if no heartbeat has come through for a while: this process may have
+        slept.
+        """
+        if self._held is not None and _seconds() - self._confirmed_at > 2 * HEARTBEAT_SECONDS:
+            self.confirm()
         if self._lost is not None:
             raise LeaseRefusedError(
-                f"This run's lease of the warehouse was taken over by {self._lost}: it counted as "
-                "dead. Nothing more is written; run again."
+                f"This run's lease of the warehouse was taken over by {self._lost}, because this "
+                "run was presumed dead. It writes and deletes nothing more; run it again."
             )
 
     def confirm(self) -> None:
-        """The same, asking the table."""
-        if self._held is not None and not self._lost:
-            row = self._row()
+        """As check, and the table is asked in any case."""
+        if self._held is not None and self._lost is None:
+            asked_at, row = _seconds(), self._row()
             if row is None or row.run_id != self.run_id:
                 self._lost = row or Holder()
+            self._confirmed_at = asked_at
         self.check()
 
     def give_back(self) -> None:
@@ -192,25 +194,29 @@ class Lease:
                     return
                 try:
                     self._beat()
-                    row = self._row()
+                    asked_at, row = _seconds(), self._row()
                     if row != self._held:
                         self._lost = row or Holder()
                         return
+                    self._confirmed_at = asked_at
                 except Exception as exc:  # the next one may come through
                     logger.warning("heartbeat of the lease failed: %s", exc)
 
     def _is_dead(self, holder: Holder, wait: Callable[[float], Any]) -> bool:
+        """Whether a holder has ended: as its host sees it, else by its heartbeat."""
+        self.saw_end = True
         if holder.host == socket.gethostname():
-            if holder.pid == os.getpid():
+            own = process_mark(os.getpid())
+            if own is not None and (holder.pid, holder.process) == (os.getpid(), own):
                 return True  # an earlier command of this process, which stopped in the middle
-            if _lives(holder.pid, holder.process):
+            runs = is_running(holder.pid, holder.process)
+            if runs:
                 return False
-            # its Java process notices, and may still commit until it has ended
-            for _ in range(ENGINE_ENDS_SECONDS):
-                if not _lives(holder.engine_pid, holder.engine_process):
-                    return True
-                wait(1)
-            return False
+            if runs is False:
+                engine_runs = self._engine_runs(holder, wait)
+                if engine_runs is not None:
+                    return not engine_runs
+        self.saw_end = False
         beat = self._last_beat()
         alive_at = max(beat, holder.started_at or beat)
         if abs(utc_now() - alive_at) < STALE_AFTER:
@@ -218,6 +224,19 @@ class Lease:
         # clocks may differ, or have jumped: only a heart that is seen not to beat is dead
         wait(2 * HEARTBEAT_SECONDS)
         return self._row() == holder and self._last_beat() == beat
+
+    @staticmethod
+    def _engine_runs(holder: Holder, wait: Callable[[float], Any]) -> bool | None:
+        """Whether the Java process of a run that has ended still runs, None out of sight.
+
+        It notices the end, and may commit until it has ended too.
+        """
+        for _ in range(ENGINE_ENDS_SECONDS if holder.engine_pid is not None else 0):
+            runs = is_running(holder.engine_pid, holder.engine_process)
+            if not runs:
+                return runs
+            wait(1)
+        return holder.engine_pid is not None
 
     def _engine_pid(self) -> int | None:
         jvm = getattr(self._session(), "_jvm", None)
@@ -235,6 +254,10 @@ class Lease:
         rows = self._session().sql(f"show tblproperties {self.table}").collect()
         told = {row.key: row.value for row in rows}
         return datetime.fromisoformat(told.get(HEARTBEAT, "0001-01-01"))
+
+    def holder(self) -> Holder | None:
+        """What the table says; None where there is no table."""
+        return self._row()
 
     # ---- the row -------------------------------------------------------------------------
 
@@ -255,13 +278,13 @@ class Lease:
                 snapshot = table.currentSnapshot()
                 commit, told = snapshot.snapshotId(), snapshot.summary().get(SUMMARY)
             if told is not None:
-                return commit, _holder_of(json.loads(told))
+                return commit, holder_of(json.loads(told))
             # somebody changed the row by other means
             columns = ", ".join(f"cast({name} as string) as {name}" for name in COLUMNS)
             (row,) = session.sql(
                 f"select {columns} from {self.table} version as of {commit}"
             ).collect()
-            return commit, _holder_of(row.asDict())
+            return commit, holder_of(row.asDict())
         except Exception as exc:
             if is_absent(exc):
                 return None
@@ -320,7 +343,7 @@ def _query(row: Holder) -> str:
     )
 
 
-def _holder_of(told: dict[str, Any]) -> Holder:
+def holder_of(told: dict[str, Any]) -> Holder:
     """A row whose values may be texts."""
     value_of = {"bigint": int, "string": str, "timestamp_ntz": datetime.fromisoformat}
     return Holder(

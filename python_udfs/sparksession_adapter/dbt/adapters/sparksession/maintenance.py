@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -23,9 +23,9 @@ from dbt.adapters.sparksession.folded import (
 )
 from dbt.adapters.sparksession.iceberg import is_remote
 from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
-from dbt.adapters.sparksession.lease import Holder, utc_now
+from dbt.adapters.sparksession.lease import Holder, LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.session import own_session
-from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, History
+from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, TABLE_PROPERTY, History
 from dbt.adapters.sparksession.versions import (
     CANDIDATE,
     Version,
@@ -40,11 +40,20 @@ from dbt_common.invocation import get_invocation_id
 ICEBERGS_OWN = ("partitions.", "spark.", "iceberg.", "engine.")
 # what a model says of the one commit alone: nobody asks for the last word on it
 OF_ONE_COMMIT = {
-    *("dbt.run", "dbt.model", "dbt.code", ASKED_PROPERTY, REQUEST_PROPERTY, COMPACTED_PROPERTY),
+    *(
+        "dbt.run",
+        "dbt.model",
+        TABLE_PROPERTY,
+        "dbt.code",
+        ASKED_PROPERTY,
+        REQUEST_PROPERTY,
+        COMPACTED_PROPERTY,
+    ),
     "ods.changes_by_day",
 }
 SAMPLE_ROWS = 5
 VIEW_FILES_STAY = 600  # seconds
+CLOCKS_DIFFER = 3600  # seconds that two machines' clocks may be apart
 SMALL_FILES = 5  # in one partition, from which on they are made one
 
 logger = AdapterLogger("Spark")
@@ -102,6 +111,14 @@ def keys_by_test(nodes: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
         if node.get("attached_node") and all(isinstance(one, str) for one in given):
             found.setdefault(node["attached_node"], list(given))
     return found
+
+
+def is_put_back(node: Mapping[str, Any]) -> bool:
+    """Whether roll_back and drop_candidate put a node's table back.
+
+    `meta: {put_back: false}` is for what can't be made again: messages whose files are gone.
+    """
+    return node["config"].get("meta", {}).get("put_back", True)
 
 
 UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
@@ -173,17 +190,20 @@ class Maintenance(metaclass=AdapterMeta):
     """The operations, as macros of the same names call them."""
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Within it this process is the warehouse's one writer."""
-        note = self.take_lease()
+    def _writing(self, is_recovery: bool = False) -> Iterator[None]:
+        """Within it this process is the warehouse's one writer, and all tables are its own."""
+        note = self.take_lease(is_recovery)
         if note:
             logger.info(note)
         try:
-            for table in self._tables():
+            for table in [] if is_recovery else self._tables():
                 self.let_write(table)
             yield
-        finally:
-            self.give_back_lease()
+        except BaseException:
+            with suppress(LeaseRefusedError):  # what went wrong first is what counts
+                self.give_back_lease()
+            raise
+        self.give_back_lease()
 
     @available
     def list_versions(self, limit: int) -> list[str]:
@@ -338,7 +358,7 @@ class Maintenance(metaclass=AdapterMeta):
             newest, candidate = self.known_version(), self.known_version(CANDIDATE)
             version = replace(candidate, version=newest.version + 1, published_at=utc_now())
             self._publish(version, newest)
-            self._session().sql(f"drop table if exists {self._candidate_table} purge")
+            self._drop_candidate_table()
         return [f"Published as version {version.version}."]
 
     @available
@@ -349,15 +369,20 @@ class Maintenance(metaclass=AdapterMeta):
             newest = self.known_version()
             histories = {table: self.history(table) for table in newest.snapshots}
             lines = self._put_back(newest, histories, context)
-            self._session().sql(f"drop table if exists {self._candidate_table} purge")
+            self._drop_candidate_table()
         return [*lines, f"The candidate is gone; the tables are version {newest.version} again."]
+
+    def _drop_candidate_table(self) -> None:
+        self.check_delete(self._candidate_table)
+        self._session().sql(f"drop table if exists {self._candidate_table} purge")
 
     @available
     def roll_back(self, number: Any, context: dict) -> list[str]:
-        """Publish a version anew, and put the tables back to it.
+        """Publish a version again, and put the tables back to it.
 
         Readers of the newest version see it in one commit. Then the tables follow one by one: a
-        run that comes later goes on from there, and reads again what came after.
+        run that comes later goes on from there, and reads again what came after. The log itself
+        stays as it is; see is_put_back.
         """
         with self._writing():
             newest, wanted = self.known_version(), self.known_version(number)
@@ -387,12 +412,34 @@ class Maintenance(metaclass=AdapterMeta):
             )
             lines = [f"Published version {wanted.version} anew, as version {newest.version + 1}."]
             lines += self._put_back(wanted, histories, context)
+            lines += self._readers_of_expired(wanted, context)
+        return lines
+
+    def _readers_of_expired(self, version: Version, context: dict) -> list[str]:
+        """Lines that name the tables of a version that can't read on from where they had read: an
+        input that is not put back was replaced since, or its commits have expired."""
+        lines = []
+        for table, snapshots in self._read_after_going_back([version], context).items():
+            history = self.history(table)
+            if all(history.between(one, history.head) is not None for one in snapshots):
+                continue
+            readers = sorted(
+                one.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
+                for one, reads in version.inputs.items()
+                if table in reads
+            )
+            lines.append(
+                f"{table} was replaced since, or its commits have expired: build what reads it "
+                f"again before anything else, dbt build -s "
+                f"{' '.join(f'{one}+' for one in readers)} "
+                "--full-refresh."
+            )
         return lines
 
     def _put_back(
         self, version: Version, histories: Mapping[str, History], context: dict
     ) -> list[str]:
-        """Put the tables back to a version, and let the views over them fit; lines to tell."""
+        """Put the tables back to a version, with the views over them; a line for each table."""
         session, lines = self._session(), []
         nodes = [one for one in context["graph"]["nodes"].values() if is_published(one)]
         folded = {
@@ -400,9 +447,14 @@ class Maintenance(metaclass=AdapterMeta):
             for one in nodes
             if one["config"].get("materialized") == FOLDED
         }
+        kept = {stored_table_of(one) for one in nodes if not is_put_back(one)}
         for table, snapshot in sorted(version.snapshots.items()):
             if histories[table].head == snapshot:
                 continue
+            if table in kept:
+                lines.append(f"{table} stays as it is: what came in is kept, and read again.")
+                continue
+            self.confirm_lease()
             now = session.sql(f"select * from {table}").schema
             then = session.sql(f"select * from {table} version as of {snapshot}").schema
             if now != then:
@@ -422,6 +474,8 @@ class Maintenance(metaclass=AdapterMeta):
             ).collect()
             lines.append(f"{table} is at snapshot {snapshot} again.")
         for node in nodes:
+            if self._relation_of_node(node).render() not in version.texts:
+                continue  # nobody has built it, or not yet then
             if node["config"].get("materialized") == FOLDED:
                 self.inputs.forget(node["unique_id"])
                 self._write_live_view(node, self.stored_sql(node))
@@ -450,7 +504,7 @@ class Maintenance(metaclass=AdapterMeta):
         return [f"Version {version.version} {said}."]
 
     @available
-    def expire_versions(self, keep: int, days: float) -> list[str]:
+    def expire_versions(self, keep: int, days: float, context: dict) -> list[str]:
         """Forget versions, and let go of the rows that they alone held.
 
         Args:
@@ -460,16 +514,18 @@ class Maintenance(metaclass=AdapterMeta):
         session = self._session()
         with self._writing():
             newest = self.known_version()
+            self.check_delete(self._version_table)
             oldest = utc_now() - timedelta(days=float(days))
             session.sql(
                 f"delete from {self._version_table} where tag is null and version <= "
                 f"{newest.version - max(int(keep), 1)} and published_at < timestamp '{oldest}'"
             )
-            kept = session.sql(f"select snapshots from {self._version_table}").collect()
+            kept = session.sql(f"select snapshots, inputs from {self._version_table}").collect()
             named: dict[str, set[int]] = {}
             for version in kept:
                 for table, snapshot in version.snapshots.items():
                     named.setdefault(table, set()).add(snapshot)
+            going_back = self._read_after_going_back(kept, context)
             histories = {table: self.history(table) for table in self._tables()}
             gone = 0
             for table, history in histories.items():
@@ -478,8 +534,10 @@ class Maintenance(metaclass=AdapterMeta):
                     for reader in histories.values()
                     if (one := reader.recorded(INPUT_PROPERTY + table)) is not None
                 }
+                read |= going_back.get(table, set())
                 expired = expired_snapshots(history, named.get(table, set()), read)
                 if expired:
+                    self.check_delete(table)
                     session.sql(
                         f"call {self.config.credentials.catalog}.system.expire_snapshots("
                         f"table => {literal(table)}, older_than => timestamp '1970-01-02', "
@@ -487,6 +545,23 @@ class Maintenance(metaclass=AdapterMeta):
                     ).collect()
                     gone += len(expired)
         return [f"{len(kept)} versions are kept; {gone} snapshots were let go."]
+
+    def _read_after_going_back(self, versions: Iterable[Any], context: dict) -> dict[str, set[int]]:
+        """Table -> snapshots that runs read on from once a version has been gone back to, of
+        tables that are not put back with it.
+
+        Args:
+            versions: each with snapshots and inputs.
+        """
+        nodes = [one for one in context["graph"]["nodes"].values() if is_published(one)]
+        stay = {stored_table_of(one) for one in nodes if not is_put_back(one)}
+        found: dict[str, set[int]] = {}
+        for version in versions:
+            for reads in version.inputs.values():
+                for table, snapshot in reads.items():
+                    if table in stay or table not in version.snapshots:
+                        found.setdefault(table, set()).add(snapshot)
+        return found
 
     @available
     def compact(self, select: str | None, merge_runs: bool, context: dict) -> list[str]:
@@ -508,6 +583,7 @@ class Maintenance(metaclass=AdapterMeta):
                 before = self.history(table)
                 if (select is not None and select not in names) or before.head is None:
                     continue
+                self.check_delete(table)
                 node, merged = stored.get(table), ""
                 if merge_runs and node is not None and table.endswith(RUNS_SUFFIX):
                     self.inputs.forget(node["unique_id"])
@@ -543,6 +619,7 @@ class Maintenance(metaclass=AdapterMeta):
         count = self.run_count(node)
         self.set_snapshot_property("dbt.run", get_invocation_id())
         self.set_snapshot_property(MODEL_PROPERTY, model)
+        self.set_snapshot_property(TABLE_PROPERTY, table)
         self.group_reads()
         own.session.sql(self.merge_statement(merge, self._relation_of(table)))
         own.reset()
@@ -630,7 +707,9 @@ class Maintenance(metaclass=AdapterMeta):
     def remove_orphans(self) -> list[str]:
         """Delete files in the tables' folders that no snapshot knows: what dead runs left."""
         with self._writing():
-            files = sum(self._remove_orphans(table) for table in self._tables())
+            tables = self._tables()
+            self.check_own_folders(tables)
+            files = sum(self._remove_orphans(table) for table in tables)
             files += self._remove_old_view_files()
         return [f"{files} files that no table knows were deleted."]
 
@@ -651,6 +730,8 @@ class Maintenance(metaclass=AdapterMeta):
             for name in self._listed(schema, "view"):
                 known = jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, name)
                 view = catalog.loadView(known)
+                self.check_location(f"View {schema}.{name}", view.location())
+                self.confirm_lease()
                 current = view.operations().current().metadataFileLocation()
                 for one in list(io.listPrefix(f"{view.location()}/metadata").iterator()):
                     # a reader that has just been told of it may still open it
@@ -669,7 +750,9 @@ class Maintenance(metaclass=AdapterMeta):
         """Delete the files of tables that no snapshot knows; those that aren't there have none."""
         wanted, left = set(tables), 0
         if wanted:
-            left = sum(self._remove_orphans(one) for one in self._tables() if one in wanted)
+            known = self._tables()
+            self.check_own_folders(known)
+            left = sum(self._remove_orphans(one) for one in known if one in wanted)
         if left:
             logger.info(f"deleted {left} files that had not been committed")
 
@@ -696,6 +779,7 @@ class Maintenance(metaclass=AdapterMeta):
         return False
 
     def _remove_orphans(self, table: str) -> int:
+        self.check_delete(table)
         loaded = self._loaded(table)
         if loaded is None:  # Iceberg's procedure leaves what is younger than a day alone
             rows = self._session().sql(
@@ -707,5 +791,10 @@ class Maintenance(metaclass=AdapterMeta):
         actions = jvm.org.apache.iceberg.spark.actions.SparkActions
         action = actions.get(self._session()._jsparkSession).deleteOrphanFiles(loaded)
         # nobody else writes: a file that no snapshot knows is nobody's
-        result = action.olderThan(jvm.java.lang.System.currentTimeMillis() + 1000).execute()
+        until = jvm.java.lang.System.currentTimeMillis() + 1000
+        if self._took_over is not None and not self._lease.saw_end:
+            # but the run before may wake up, and commit the files that it wrote
+            begun = self._took_over.started_at or datetime(1970, 1, 1)
+            until = int((begun - datetime(1970, 1, 1)).total_seconds() - CLOCKS_DIFFER) * 1000
+        result = action.olderThan(until).execute()
         return sum(1 for _ in result.orphanFileLocations())

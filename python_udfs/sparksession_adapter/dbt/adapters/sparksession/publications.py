@@ -21,6 +21,7 @@ from dbt.adapters.sparksession.connections import is_absent, literal, quoted
 from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
 from dbt.adapters.sparksession.lease import utc_now
 from dbt.adapters.sparksession.maintenance import declared_key
+from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.versions import FEW_METADATA_FILES, Version
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
@@ -166,8 +167,11 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
         problems.append(f"it must depend on one model, got {len(models)}")
     node = nodes[models[0]] if models else {"config": {}, "name": "", "resource_type": "model"}
     key = declared.get("key") or declared_key(node)
-    key = [key] if isinstance(key, str) else list(key)
-    if not key:
+    key = [key] if isinstance(key, str) else key
+    if not isinstance(key, list | tuple) or any(not isinstance(one, str) for one in key):
+        problems.append(f"key must be names of columns, got {key!r}")
+        key = []
+    elif not key:
         problems.append("it needs the key: columns that tell the model's rows apart")
     types = declared.get("types") or {}
     if not isinstance(types, Mapping):
@@ -272,9 +276,9 @@ class Publications(metaclass=AdapterMeta):
                 try:
                     lines += self._publish_to(name, version, context)
                 except Exception as exc:  # the other targets are let hold it all the same
+                    said = redacted(" ".join(_message(exc).split())).rstrip(".")
                     problems.append(
-                        f"Target {name}: {' '.join(_message(exc).split()).rstrip('.')}; version "
-                        f"{version.version} is not published there."
+                        f"Target {name}: {said}; version {version.version} is not published there."
                     )
         if problems:
             raise PublishError("\n".join([*lines, *problems]))
@@ -292,7 +296,7 @@ class Publications(metaclass=AdapterMeta):
         try:
             return {"lines": self.publish_to(None, None, context), "problem": None}
         except Exception as exc:  # the run has to end in order, whatever it was
-            return {"lines": [], "problem": _message(exc)}
+            return {"lines": [], "problem": redacted(_message(exc))}
 
     @property
     def _stores(self) -> Any:
@@ -316,7 +320,8 @@ class Publications(metaclass=AdapterMeta):
         missing = sorted(name for name in names.values() if name not in version.texts)
         if missing:
             raise PublishError(f"version {version.version} doesn't hold {', '.join(missing)}")
-        store, taken = self._stores.open_store(self._session(), target), []
+        warehouse = self.warehouse_id(self.lease_table)
+        store, taken = self._stores.open_store(self._session(), target, warehouse), []
         try:
             held = store.held([one.table for one in ours])
             steps = [
@@ -327,6 +332,7 @@ class Publications(metaclass=AdapterMeta):
                 )
                 for one in ours
             ]
+            self.confirm_lease()
             if store.together:
                 parts = [part for step in steps for part in step]
                 taken = list(store.take(parts)) if parts else []

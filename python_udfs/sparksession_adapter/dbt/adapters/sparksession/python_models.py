@@ -12,9 +12,11 @@ from typing import Any
 
 from dbt.adapters.base import PythonJobHelper
 from dbt.adapters.sparksession.session import message_of, own_session
-from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.exceptions import DbtBaseException, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
+# what the project's code raises for a mistake of its user; a failure of its own has a traceback
+SAID = (ValueError, TypeError, FileNotFoundError, ConnectionError)
 MERGING_STRATEGY = "append_or_merge"
 
 
@@ -50,10 +52,13 @@ class SessionJobHelper(PythonJobHelper):
         dbt.set_snapshot_property(key, value): lets this commit say it, with the data.
         dbt.own_rows_since(key): rows that the model's commits added, from the one that says
             `key` on.
-        dbt.merge_rows(by, within): lets the rows take the place of those with equal columns
-            `by`; `within`: SQL conditions on dbt_internal_dest, to prune it by. For models of
-            strategy append_or_merge.
+        dbt.merge_rows(by, within, gone_when): lets the rows take the place of those with equal
+            columns `by`; `within`: SQL conditions on dbt_internal_dest, to prune it by;
+            `gone_when`: SQL condition on dbt_internal_source, rows of which only take away. For
+            models of strategy append_or_merge.
         dbt.meta: the model's `meta` from YAML.
+        dbt.meta_of(dbt.ref(name)): the same of the model `name`.
+        dbt.project_var(name, default): a var of the project, as --vars or dbt_project.yml has it.
         dbt.run_id, dbt.project_root: the invocation's id; the project's folder.
     A model may return None: nothing to add, no commit.
     """
@@ -86,6 +91,8 @@ class SessionJobHelper(PythonJobHelper):
             dbt.inputs_unchanged = lambda: self.adapter.inputs.of(self.model["unique_id"]).unchanged
             dbt.merge_rows = self._merge_rows
             dbt.meta = self.model["config"].get("meta") or {}
+            dbt.meta_of = lambda frame: self.adapter.meta_of(self._table_of(frame, "meta_of"))
+            dbt.project_var = self._project_var
             dbt.run_id, dbt.project_root = get_invocation_id(), root
             if self.adapter.inputs.of(self.model["unique_id"]).anew:
                 dbt.is_incremental = False
@@ -118,7 +125,9 @@ class SessionJobHelper(PythonJobHelper):
             frame = frame.localCheckpoint(eager=False)
         frame.createOrReplaceTempView(result_view(self.model["alias"]))
 
-    def _merge_rows(self, by: Sequence[str], within: Sequence[str] = ()) -> None:
+    def _merge_rows(
+        self, by: Sequence[str], within: Sequence[str] = (), gone_when: str | None = None
+    ) -> None:
         strategy = self.model["config"].get("incremental_strategy")
         if strategy != MERGING_STRATEGY:
             raise ValueError(
@@ -126,6 +135,7 @@ class SessionJobHelper(PythonJobHelper):
             )
         inputs = self.adapter.inputs.of(self.model["unique_id"])
         inputs.merged_by, inputs.merged_within = list(by), list(within)
+        inputs.merged_gone = gone_when
 
     def _load(self, name: str) -> Any:
         frame = self.adapter.read_pinned(self.model, name)
@@ -151,10 +161,19 @@ class SessionJobHelper(PythonJobHelper):
         value = self.adapter.recorded_property(self.model, key) if self._incremental else None
         return default if value is None else value
 
+    def _project_var(self, name: str, default: Any = None) -> Any:
+        config = self.adapter.config
+        given = {**config.vars.to_dict(), **config.cli_vars}
+        return given.get(name, default)
+
     @staticmethod
     def _report(exc: BaseException, path: str) -> str:
-        """The traceback from the model's own file on, without Spark's inner frames."""
+        """The traceback from the model's own file on, without Spark's inner frames; the message
+        alone of what the project's code or the adapter says to the author of a model."""
         frames = traceback.extract_tb(exc.__traceback__)
+        said = isinstance(exc, SAID) and str(frames[-1].line).startswith("raise ")
+        if isinstance(exc, DbtBaseException) or (said and frames[-1].filename != path):
+            return getattr(exc, "msg", None) or str(exc)
         start = next((i for i, one in enumerate(frames) if one.filename == path), len(frames))
         own = [
             one

@@ -235,7 +235,7 @@ class ColumnRanges(metaclass=AdapterMeta):
     @available
     def writes(self, flags: Any) -> bool:
         """Whether the command writes what it compiles; for others ranges are not asked for."""
-        return flags.WHICH in WRITING
+        return flags.WHICH in WRITING and not self.inputs.is_noting
 
     @available
     def within_ranges(self, rows: str, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import logging
 import os
 import re
-import shlex
 import sys
 import threading
 from collections.abc import Container, Iterator
@@ -16,7 +14,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.sparksession.iceberg import is_remote
+from dbt.adapters.sparksession.jars import JarError, known_jars, verified_jars
 from dbt.adapters.sparksession.java import archive_options, find_java
+from dbt.adapters.sparksession.secrets import hide, is_secret, redacted, secrets_of_settings
 from dbt_common.exceptions import DbtRuntimeError
 
 if TYPE_CHECKING:
@@ -30,21 +30,6 @@ for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
 _lock = threading.RLock()  # a lease may end while its thread holds it
 _application: SparkSession | None = None
 _own = threading.local()
-
-
-def _resolved_jars(credentials: Any) -> tuple[str, list[str]]:
-    """Where the list of resolved jar files for the coordinates is kept, and what it says."""
-    packages, left_out, _ = credentials.jars()
-    asked_for = packages + [f"!{one}" for one in left_out]
-    jars_dir = credentials.path(credentials.jars_dir)
-    digest = hashlib.sha256(json.dumps(asked_for).encode()).hexdigest()[:12]
-    note = os.path.join(jars_dir, f"resolved-{digest}.json")
-    try:
-        with open(note, encoding="utf-8") as file:
-            jars = [os.path.join(jars_dir, "jars", name) for name in json.load(file)]
-    except (OSError, ValueError):
-        return note, []
-    return note, jars if all(map(os.path.isfile, jars)) else []
 
 
 @contextmanager
@@ -67,28 +52,6 @@ def _stderr_to(path: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def _submitted_with(jars: str) -> Iterator[None]:
-    """Within it pyspark starts its JVM with these jar files, comma separated."""
-    name = "PYSPARK_SUBMIT_ARGS"
-    before = os.environ.get(name)
-    if jars:
-        os.environ[name] = f"--jars {shlex.quote(jars)} {before or 'pyspark-shell'}"
-    try:
-        yield
-    finally:
-        if jars:
-            os.environ.pop(name)
-            os.environ.update({name: before} if before is not None else {})
-
-
-def _tail(path: str | None, lines: int = 5) -> str:
-    if path is None or not os.path.isfile(path):
-        return ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return "".join(file.readlines()[-lines:])
-
-
-@contextmanager
 def _alone(folder: str) -> Iterator[None]:
     """Within it no other process is: two that resolve jars into one folder break each other's."""
     os.makedirs(folder, exist_ok=True)
@@ -99,10 +62,17 @@ def _alone(folder: str) -> Iterator[None]:
 
 def _start(credentials: Any) -> SparkSession:
     """Start the process's one Spark application."""
-    if not credentials.jars()[0] or _resolved_jars(credentials)[1]:
+    if not credentials.jars()[0] or known_jars(credentials):
         return _started(credentials)
     with _alone(credentials.path(credentials.jars_dir)):
         return _started(credentials)
+
+
+def _tail(path: str | None, lines: int = 5) -> str:
+    if path is None or not os.path.isfile(path):
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return "".join(file.readlines()[-lines:])
 
 
 # of the JVM, used at every function of a column. py4j asks for a name each time anew, and looks in
@@ -133,6 +103,7 @@ def _look_up_once(jvm: Any) -> None:
 
 
 def _started(credentials: Any) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     # else workers take whatever python3 is on the PATH
@@ -144,40 +115,33 @@ def _started(credentials: Any) -> SparkSession:
     os.environ["JAVA_HOME"] = find_java()
     of_java = "spark.driver.extraJavaOptions"
     settings[of_java] = f"{archive_options()} {settings.get(of_java, '')}".strip()
-    packages, left_out, files = credentials.jars()
-    note, jars = _resolved_jars(credentials)
+    _, _, files = credentials.jars()
     given = ",".join([*files, *filter(None, [settings.pop("spark.jars", None)])])
-    resolve = bool(packages) and not jars
-    if resolve:
-        settings["spark.jars.packages"] = ",".join(packages)
-        settings["spark.jars.excludes"] = ",".join(left_out)
-        settings["spark.jars.ivy"] = credentials.path(credentials.jars_dir)
-    elif jars or given:
-        settings["spark.jars"] = ",".join([*jars, *filter(None, [given])])
     for folder in ("spark.local.dir", "spark.sql.warehouse.dir"):
         os.makedirs(settings[folder], exist_ok=True)
     os.makedirs(os.path.join(settings["spark.local.dir"], "tmp"), exist_ok=True)
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
+    # what stands on Java's command line every user of the machine can read: secrets go to it later
+    shown = {key: value for key, value in settings.items() if not is_secret(key)}
+    hide(*secrets_of_settings(settings))
     log = None if credentials.verbose else credentials.path("logs/spark.log")
     try:
-        # as a setting the given jars would take the place of those that are resolved
-        with _stderr_to(log), _submitted_with(given if resolve else ""):
+        with _stderr_to(log):
+            jars = verified_jars(credentials, settings)
+            if jars or given:
+                shown["spark.jars"] = ",".join(filter(None, [*jars, given]))
+                builder = builder.config("spark.jars", shown["spark.jars"])
+            SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
             session = builder.getOrCreate()
+    except JarError:
+        raise
     except Exception as exc:
         raise DbtRuntimeError(
             f"Spark did not start: {message_of(exc)}\n{_tail(log)}See {log or 'the output above'}."
         ) from exc
     _look_up_once(session._jvm)
-    if resolve:
-        # Spark lists what it took; the folder may hold jars of other packages too
-        folder = os.path.join(credentials.path(credentials.jars_dir), "jars")
-        taken = session.sparkContext.getConf().get("spark.jars", "").split(",")
-        names = {os.path.basename(one) for one in taken} - set(map(os.path.basename, files))
-        names = sorted(one for one in names if os.path.isfile(os.path.join(folder, one)))
-        with open(note, "w", encoding="utf-8") as file:
-            json.dump(names, file)
     return session
 
 
@@ -231,6 +195,11 @@ class OwnSession:
             if of_catalog or (key.startswith("spark.sql.") and self.session.conf.isModifiable(key)):
                 self.session.conf.set(key, value)
         self.settings = _settings_of(self.session)
+
+    def set_with(self, prefix: str) -> list[str]:
+        """Names of the settings that begin so, each without the prefix."""
+        names = _settings_of(self.session)
+        return [one.removeprefix(prefix) for one in names if one.startswith(prefix)]
 
     def reset(self, but: Container[str] = ()) -> None:
         """Undo what the last node left behind: changed settings and temporary views.
@@ -286,6 +255,14 @@ def own_session(credentials: Any) -> OwnSession:
     return lease.own
 
 
+def cancel_statements(session: Any) -> None:
+    """End all that Spark is working on for this process."""
+    if is_remote(session):
+        session.interruptAll()
+    else:
+        session.sparkContext.cancelAllJobs()
+
+
 _NOISE = re.compile(r"^\s+at [\w.$/<>]+\(|^\s*\.\.\. \d+ more$|^Driver stacktrace:$")
 
 
@@ -302,4 +279,5 @@ def message_of(exc: BaseException) -> str:
         text = str(exc)
     text = text.split("\n\nJVM stacktrace:")[0].split("\nJVM stacktrace:")[0]
     text = re.split(r";\n['+:!\[\w]", text)[0]  # an analysis error goes on with the plan
-    return "\n".join(line for line in text.splitlines() if not _NOISE.match(line)).strip()
+    lines = [line for line in text.splitlines() if not _NOISE.match(line)]
+    return redacted("\n".join(lines).strip())

@@ -12,6 +12,7 @@ ADDING_OR_NEUTRAL = ("append", "replace")  # `replace` is a compaction: same row
 PARTITION_KEY = "partitions."
 HISTORIES_KEPT = 128  # a run asks for each table's several times, and they grow with its commits
 MODEL_PROPERTY = "dbt.model"
+TABLE_PROPERTY = "dbt.table"  # schema.name of the table that holds the rows of the run's node
 
 
 @dataclass(frozen=True)
@@ -106,15 +107,19 @@ class History:
             line.append(snapshot)
         return None
 
-    def recorded(self, key: str, model: str | None = None) -> str | None:
+    def recorded(self, key: str, table: str | None = None) -> str | None:
         """The newest value of a snapshot property among the head's ancestors.
 
-        Commits of another model (one of its hooks wrote here) speak of that model's inputs: with
-        `model` they are passed over.
+        Args:
+            key: the property's name.
+            table: schema.name of the table that these are the snapshots of. Commits that a node of
+                another table made (one of its hooks wrote here) name that node's inputs: with
+                `table` they are passed over. The node's own name doesn't matter: a model or a
+                project may be renamed.
         """
         for snapshot in self.ancestry(self.head):
-            by = snapshot.summary.get(MODEL_PROPERTY, model)
-            if key in snapshot.summary and (model is None or by == model):
+            by = snapshot.summary.get(TABLE_PROPERTY, table)
+            if key in snapshot.summary and (table is None or by == table):
                 return snapshot.summary[key]
         return None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +11,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.base.meta import available
 from dbt.adapters.sparksession.connections import is_absent, literal, mark_of, quoted
-from dbt.adapters.sparksession.folded import RUNS_SUFFIX, stored_table, stored_table_of
+from dbt.adapters.sparksession.definitions import goes_by_clock
+from dbt.adapters.sparksession.folded import (
+    FOLDED,
+    RUNS_SUFFIX,
+    stored_table,
+    stored_table_of,
+)
 from dbt.adapters.sparksession.lease import READ_ONLY, Holder, Lease, utc_now
-from dbt.adapters.sparksession.snapshots import History
+from dbt.adapters.sparksession.version_texts import VIEW, VersionTexts
 from dbt_common.clients.agate_helper import table_from_rows
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -29,6 +34,7 @@ FEW_METADATA_FILES = (
     "tblproperties ('write.metadata.delete-after-commit.enabled' = 'true', "
     "'write.metadata.previous-versions-max' = '20')"
 )
+NO_SNAPSHOT = "Cannot find snapshot"  # Iceberg, of one that has expired or was of a table before
 PUBLISHED_KINDS = ("model", "seed", "snapshot")
 FINE = ("success", "pass", "warn", "no-op")
 COLUMNS = {
@@ -46,11 +52,6 @@ COLUMNS = {
     "marks": "map<string, string>",
     "proofs": "map<string, string>",
 }
-# what such a text says may change while no input does
-GOES_BY_CLOCK = re.compile(
-    r"\b(?:current_(?:date|time|timestamp)\b|localtimestamp\b|(?:now|rand|randn|uuid)\s*\()",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,21 @@ def _has_table(node: Mapping[str, Any]) -> bool:
     return node["config"].get("materialized") != "view"
 
 
+def _views_below(
+    parents: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Views and folded models among some nodes, and those that they are made of."""
+    found, left = {}, list(parents)
+    while left:
+        node = left.pop()
+        if node["config"].get("materialized") in ("view", FOLDED):
+            found[node["unique_id"]] = node
+        if not _has_table(node):
+            below = node["depends_on"]["nodes"]
+            left += [nodes[one] for one in below if one in nodes and one not in found]
+    return list(found.values())
+
+
 def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
     """Query of a relation's rows in the newest version, for a view.
 
@@ -150,7 +166,7 @@ def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
     return "\nunion all\n".join(parts)
 
 
-class Versions(metaclass=AdapterMeta):
+class Versions(VersionTexts):
     """What the adapter knows of versions and of the lease."""
 
     _lease: Lease | None = None
@@ -163,26 +179,37 @@ class Versions(metaclass=AdapterMeta):
         self._proofs: dict[str, str] = {}
         self._proved: set[str] = set()
         self._texts_now: dict[str, tuple[str, dict[str, int]]] = {}
+        self._unpinned: set[str] = set()  # nodes whose text reads something without a pin
         self._versions_read: dict[str, Version] = {}
         self._version_lock = threading.RLock()
         self.Relation.text_as_of = self.text_as_of
 
     # ---- the lease -----------------------------------------------------------------------
 
+    @property
+    def lease_table(self) -> str:
+        return f"{self.config.credentials.schema}.{LEASE_TABLE}"
+
     @available
-    def take_lease(self) -> str | None:
+    def take_lease(self, is_recovery: bool = False) -> str | None:
         """Make this run the warehouse's one writer; a note where a dead run's lease was taken
         over.
 
+        Args:
+            is_recovery: the catalog may be lost or older than the tables: it is to be mended.
+
         Raises:
             LeaseRefusedError: another run holds it.
+            ForeignTableError: the tables are another warehouse's.
+            DbtRuntimeError: catalog and tables don't belong together.
         """
-        table = f"{self.config.credentials.schema}.{LEASE_TABLE}"
-        for one in (table, self._version_table):
+        if not is_recovery:
+            self.check_place(self.lease_table)
+        for one in (self.lease_table, self._version_table):
             self.let_write(one)
-        lease = Lease(self._session, table, get_invocation_id())
+        lease = Lease(self._session, self.lease_table, get_invocation_id())
         try:
-            dead = lease.take()
+            dead = lease.take() if is_recovery else lease.take(accept=self.check_generation)
         except Exception as exc:
             if READ_ONLY not in str(exc):
                 raise
@@ -193,7 +220,15 @@ class Versions(metaclass=AdapterMeta):
                 "run again."
             ) from exc
         self._lease, self._took_over = lease, dead
-        return None if dead is None else f"took over the lease of a run that is gone: {dead}"
+        self.write_mark(lease.generation)
+        if dead is None:
+            return None
+        return f"took over the lease of a run that is gone: {dead}" + (
+            ""
+            if lease.saw_end
+            else ". It is out of this run's sight, and only its heartbeat has stopped: the files "
+            "that it had not committed stay until dbt run-operation remove_orphans"
+        )
 
     @available
     def give_back_lease(self, results: Sequence[Any] = ()) -> None:
@@ -202,23 +237,37 @@ class Versions(metaclass=AdapterMeta):
 
         Args:
             results: dbt's results of the run's nodes.
+
+        Raises:
+            LeaseRefusedError: another run has taken the lease over. Nothing is deleted then.
         """
-        if self._lease is not None:
+        if self._lease is None:
+            return
+        try:
             if self._took_over is not None:
-                self.tidy_after(self._took_over)
+                self.confirm_lease()
+                if self._lease.saw_end:
+                    self.tidy_after(self._took_over)
             failed = [one.node for one in results if str(one.status) == "error"]
             self.tidy_tables(
                 stored_table(one.schema, one.alias, one.config.get("materialized"))
                 for one in failed
                 if str(one.resource_type) in PUBLISHED_KINDS
             )
-            self._lease.give_back()
-            self._lease = self._took_over = None
+            self.check_lease()
+        finally:
+            lease, self._lease, self._took_over = self._lease, None, None
+            lease.give_back()
 
     def check_lease(self) -> None:
         """Before a node writes: whether the run that took the lease still has it."""
         if self._lease is not None:
             self._lease.check()
+
+    def confirm_lease(self) -> None:
+        """Before something is deleted or published: the same, and the table is asked."""
+        if self._lease is not None:
+            self._lease.confirm()
 
     # ---- versions ------------------------------------------------------------------------
 
@@ -286,19 +335,6 @@ class Versions(metaclass=AdapterMeta):
                 self._newest, self._newest_is_known = self.version(), True
         return self._newest
 
-    def _text_of(self, node: Mapping[str, Any], reader: str, context: dict) -> str:
-        """Query of a node's rows as they are now, over pinned tables; it needs nothing else.
-
-        Args:
-            reader: whose inputs the tables are noted among.
-        """
-        inputs = self.inputs.of(reader)
-        if inputs.own is None:
-            inputs.own = History(None, {})
-        model = {"unique_id": reader, "name": VERSION_TABLE, "config": {}}
-        relation = self._relation_of_node(node)
-        return f"select * from {self._read(model, relation, 'all', context).render()}"
-
     @available
     def test_proof(self, model: dict, sql: str, context: dict) -> str | None:
         """A hash of all that a data test looks at; None where that can't be told.
@@ -312,9 +348,15 @@ class Versions(metaclass=AdapterMeta):
         parents = [nodes.get(one) for one in model["depends_on"]["nodes"]]
         if not parents or any(one is None or not is_published(one) for one in parents):
             return None
+        # a view that the run doesn't write may stand there with other SQL than it has by now
+        selected = set(context.get("selected_resources") or ())
+        if not {one["unique_id"] for one in _views_below(parents, nodes)} <= selected:
+            return None
         seen = [sql, json.dumps(model["config"], sort_keys=True, default=str)]
         seen += [self._text_now(one, context) for one in parents]
-        if any(GOES_BY_CLOCK.search(one) for one in seen):
+        if any(map(goes_by_clock, seen)):
+            return None
+        if any(one["unique_id"] in self._unpinned for one in parents):
             return None
         proof = mark_of("\0".join(seen))
         self._proofs[model["unique_id"]] = proof
@@ -331,6 +373,12 @@ class Versions(metaclass=AdapterMeta):
         self.inputs.forget(reader)
         text = self._text_of(node, reader, context)
         reads = self.inputs.of(reader).reads.values()
+        known = {one.table for one in reads}
+        for one in context["graph"]["nodes"].values():
+            if one["config"].get("materialized") in ("view", FOLDED):
+                known.add(f"{one['schema']}.{one['alias']}")
+        if not self.inputs.of(reader).relations <= known:
+            self._unpinned.add(node["unique_id"])
         self._texts_now[node["unique_id"]] = text, {one.table: one.pinned for one in reads}
         return text
 
@@ -401,7 +449,9 @@ class Versions(metaclass=AdapterMeta):
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self._input_history, tables))
         for node in built:
-            texts[self._relation_of_node(node).render()] = self._text_now(node, context)
+            text = self._text_now(node, context)
+            if node["config"].get("materialized") != VIEW:
+                texts[self._relation_of_node(node).render()] = text
             table = stored_table_of(node)
             head = self.inputs.pinned(table) if _has_table(node) else None
             if head is not None:
@@ -409,6 +459,9 @@ class Versions(metaclass=AdapterMeta):
                 read = self.inputs.of(node["unique_id"]).reads.values()
                 inputs[table] = {one.table: one.pinned for one in read}
         problem = self._unpublished_input(built, snapshots, inputs, nodes)
+        problem = problem or self._write_view_texts(
+            texts, [one["unique_id"] for one in built], before, snapshots, context
+        )
         if problem:
             return self._unpublished(problem)
         for gone in before.texts.keys() - texts.keys():
@@ -447,14 +500,50 @@ class Versions(metaclass=AdapterMeta):
         self._publish(version, before)
         return self._outcome(version.version, changed=changed, behind=late)
 
+    def _write_view_texts(
+        self,
+        texts: dict[str, str],
+        built: Sequence[str],
+        before: Version,
+        snapshots: Mapping[str, int],
+        context: dict,
+    ) -> str | None:
+        """Write the queries of the views over a version's snapshots into `texts`: of those that
+        the run built, and of those that read what it built. What keeps one from it, if anything.
+
+        Args:
+            texts: relation -> query, of the version before; those of tables are the new ones.
+            built: ids of the nodes that the run built.
+        """
+        nodes = context["graph"]["nodes"]
+        for node in nodes.values():
+            name = self._relation_of_node(node).render() if is_published(node) else None
+            is_built = node["unique_id"] in built
+            if name is None or node["config"].get("materialized") != VIEW:
+                continue
+            if not is_built and name not in before.texts:
+                continue
+            below = self._tables_below(node, nodes)
+            moved = {one for one in below if snapshots.get(one) != before.snapshots.get(one)}
+            if not is_built and not moved:
+                continue
+            over = None if is_built else before.snapshots
+            text = self._views_text(node, context, snapshots, over, before.texts.get(name))
+            if text is None:
+                return (
+                    f"{node['name']} isn't written any more as in version {before.version}, and "
+                    f"reads what this run built. Build that too: dbt build -s {node['name']}"
+                )
+            texts[name] = text
+        return None
+
     @staticmethod
     def _outcome(version: int | None = None, **told: Any) -> dict[str, Any]:
         return {"version": version, "why": None, "changed": [], "behind": [], "compared": []} | told
 
     def _publish(self, version: Version, before: Version) -> None:
         """Make a version the newest one, in one commit; then let its views know it alone."""
-        if self._lease is not None:
-            self._lease.confirm()
+        self.confirm_lease()
         changed = [one for one in version.changed if one in version.texts]
         self._write_views(version, changed, before)
         self._append(version, self._version_table)
@@ -495,8 +584,9 @@ class Versions(metaclass=AdapterMeta):
     ) -> None:
         """Write the views of relations; with `before` they know that version as well.
 
-        Two versions of other columns don't go into one view: it stays as it is until the new one
-        is published, and fails in between.
+        Two versions of other columns don't go into one view, nor one whose rows are gone, as after
+        a table was dropped by hand: it stays as it is until the new one is published, and fails in
+        between.
         """
         session, names = self._session(), list(names)
         if not names:
@@ -508,7 +598,8 @@ class Versions(metaclass=AdapterMeta):
             texts = {version.marks[name]: version.texts[name]}
             if before is not None:
                 old = before.texts.get(name)
-                if old is None or session.sql(old).schema != session.sql(texts_of[name]).schema:
+                schema_then = None if old is None else self._schema_of(old)
+                if schema_then is None or schema_then != session.sql(texts_of[name]).schema:
                     return
                 texts = {before.marks[name]: old} | texts
             session.sql(
@@ -521,6 +612,15 @@ class Versions(metaclass=AdapterMeta):
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(write, names))
 
+    def _schema_of(self, text: str) -> Any:
+        """The schema of a version's query; None where what it reads is gone."""
+        try:
+            return self._session().sql(text).schema
+        except Exception as exc:
+            if is_absent(exc) or NO_SNAPSHOT in str(exc):
+                return None
+            raise
+
     def _unpublished_input(
         self,
         built: list[Mapping[str, Any]],
@@ -528,11 +628,14 @@ class Versions(metaclass=AdapterMeta):
         inputs: Mapping[str, Mapping[str, int]],
         nodes: Mapping[str, Mapping[str, Any]],
     ) -> str | None:
-        """A built table that was made from what this version doesn't hold, and what to do."""
+        """A built table or view that reads what this version doesn't hold, and what to do."""
         stored = {stored_table_of(one): one for one in nodes.values() if is_published(one)}
         for node in built:
             table = stored_table_of(node)
-            for one, snapshot in inputs.get(table, {}).items():
+            read = inputs.get(table, {})
+            if node["config"].get("materialized") == VIEW:
+                read = {one: self.inputs.pinned(one) for one in self._tables_below(node, nodes)}
+            for one, snapshot in read.items():
                 if one in stored and one != table and snapshots.get(one) != snapshot:
                     return (
                         f"{node['name']} was made from rows of {stored[one]['name']} that no "

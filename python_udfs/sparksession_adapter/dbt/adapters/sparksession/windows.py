@@ -174,6 +174,12 @@ class Window:
         return [{"column": self.time, "kind": self.time_type, "low": low, "high": high}]
 
     @property
+    def near_neighbours(self) -> list[dict[str, Any]]:
+        """The same of rows within a session's gap of touched spans."""
+        bounds = {"low": f"first_at - {self.gap}", "high": f"last_at + {self.gap}"}
+        return [one | bounds for one in self.near]
+
+    @property
     def near_keys(self) -> list[dict[str, Any]]:
         """The same by the keys that are touched."""
         return [values_of(name, kind) for name, kind in self.key_types.items()]

@@ -70,7 +70,8 @@ class Zipper(RunLayout):
             may step back.
         tracked: columns whose change begins a version; None: all that are none of the others. A
             version has the last values of the columns that aren't tracked.
-        row_kind: column of +I, -U, +U and -D; None: all rows are upserts.
+        row_kind: column of +I, -U, +U and -D; None: all rows are upserts. A -U has the sequence of
+            its +U; one at a place of its own has no +U, so it ends the version at its own time.
         types: column -> Spark type of the model's rows, in their order; empty until it is bound.
     """
 

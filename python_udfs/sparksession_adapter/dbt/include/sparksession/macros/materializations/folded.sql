@@ -19,8 +19,15 @@
     {%- set runs_relation = _runs_relation(this) -%}
     {%- set staging_relation = make_temp_relation(target_relation) -%}
     {%- set state_relation = make_temp_relation(target_relation, '__dbt_state') -%}
-    {%- set make_anew = load_relation(runs_relation) is none or should_full_refresh() -%}
+    {%- set stored_relation = load_relation(runs_relation) -%}
+    {%- set make_anew = (
+        stored_relation is none or should_full_refresh() or adapter.is_unread(model)
+    ) -%}
     {%- set grant_config = config.get('grants') -%}
+
+    {%- if _is_left_as_it_is(existing_relation or stored_relation) -%}
+        {{ return({'relations': [target_relation]}) }}
+    {%- endif -%}
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
@@ -29,12 +36,19 @@
     {%- set select_sql = compiled_code -%}
     {%- if model['language'] == 'python' -%}
         {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
+        {%- do adapter.note_context(model, context) -%}
         {%- call statement('main', language='python') -%}
             {{- compiled_code -}}
         {%- endcall -%}
     {%- endif -%}
+    {%- set redefined = adapter.changed_definition(model, make_anew) -%}
+    {%- if redefined == 'rebuild' -%}
+        {%- set make_anew = true -%}
+        {%- set select_sql = adapter.rendered_as_first(model, context) -%}
+    {%- endif -%}
     {%- set is_unchanged = (
         not make_anew
+        and redefined != 'accept'
         and adapter.nothing_new(model, graph)
         and not adapter.is_declared_otherwise(model)
     ) -%}
@@ -58,7 +72,7 @@
             {%- endif -%}
         {%- endif -%}
         {%- set batch = _staged_batch(
-            select_sql, staging_relation, state_relation, make_anew, on_schema_change
+            _first_rows(select_sql), staging_relation, state_relation, make_anew, on_schema_change
         ) -%}
         {%- set columns = adapter.get_columns_in_relation(state_relation) -%}
         {%- if not make_anew -%}
@@ -78,6 +92,9 @@
             {%- endif -%}
         {%- endif -%}
         {%- set level = adapter.announce_run(model, batch.fold, make_anew or replace_all) -%}
+        {%- if adapter.is_empty_run() -%}
+            {%- do adapter.read_nothing(model) -%}
+        {%- endif -%}
         {%- call statement('main') -%}
             {%- if make_anew -%}
                 create or replace table {{ runs_relation }}
@@ -106,7 +123,8 @@
             on_schema_change,
         ) -%}
     {%- endif -%}
-    {%- set written = _merge_runs(runs_relation) or rebuilt or not is_unchanged -%}
+    {%- set merged = not adapter.is_empty_run() and _merge_runs(runs_relation) -%}
+    {%- set written = merged or rebuilt or not is_unchanged -%}
     {%- set folded_sql = adapter.stored_sql(model) -%}
     {%- set describes = config.persist_relation_docs() or config.persist_column_docs() -%}
     {%- if written or describes or adapter.reads_otherwise(existing_relation, folded_sql) -%}
@@ -276,5 +294,6 @@
         and relation.type == 'table'
         and kind in ('incremental', 'folded')
         and not should_full_refresh()
+        and not adapter.is_unread(model)
     ) -%}
 {% endmacro %}

@@ -14,16 +14,30 @@
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set staging_relation = make_temp_relation(target_relation) -%}
     {%- set full_refresh = should_full_refresh() -%}
+    {%- if flags.FULL_REFRESH and not full_refresh and existing_relation is not none -%}
+        {%- do exceptions.warn(
+            model['name'] ~ ' is not made anew by --full-refresh: its config says full_refresh: '
+            ~ 'false, as what it holds may be nowhere else any more. This run adds to it what is new.'
+        ) -%}
+    {%- endif -%}
     {%- set make_anew = (
-        existing_relation is none or existing_relation.type == 'view' or full_refresh
+        existing_relation is none
+        or existing_relation.type == 'view'
+        or full_refresh
+        or adapter.is_unread(model)
     ) -%}
     {%- set grant_config = config.get('grants') -%}
+
+    {%- if _is_left_as_it_is(existing_relation) -%}
+        {{ return({'relations': [existing_relation or target_relation]}) }}
+    {%- endif -%}
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
 
     {# build #}
     {%- if model['language'] == 'python' -%}
+        {%- do adapter.note_context(model, context) -%}
         {%- call statement('main', language='python') -%}
             {{- compiled_code -}}
         {%- endcall -%}
@@ -33,25 +47,35 @@
         {%- set select_sql = compiled_code -%}
     {%- endif -%}
 
+    {%- set redefined = adapter.changed_definition(model, make_anew) -%}
+    {%- if redefined == 'rebuild' and strategy_name == 'microbatch' -%}
+        {#- this batch alone would be left of the table -#}
+        {%- do exceptions.raise_compiler_error(
+            model.name ~ ': its definition has changed, and dbt makes all batches again with '
+            ~ '--full-refresh alone.'
+        ) -%}
+    {%- elif redefined == 'rebuild' -%}
+        {%- set make_anew = true -%}
+        {%- set select_sql = adapter.rendered_as_first(model, context) -%}
+    {%- endif -%}
+
     {%- if make_anew -%}
         {% do _drop_if_other_kind(existing_relation, 'table') %}
         {%- call statement('main') -%}
-            {{ create_table_as(False, target_relation, select_sql) }}
+            {{ create_table_as(
+                False, target_relation, _first_rows(_rows_of_batch(select_sql))
+            ) }}
         {%- endcall -%}
         {% do _store_commit_report(target_relation) %}
-    {%- elif adapter.nothing_new(model, graph) -%}
+    {%- elif redefined != 'accept' and adapter.nothing_new(model, graph) -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
             -- no input has changed since the last commit
         {%- endcall -%}
         {% do _store_commit_report(target_relation, changed=false) %}
     {%- else -%}
         {#- changes that the model was told are told again, or the new rows of an input are all of
-            them: what it made of them has to go, and is made anew of all inputs -#}
-        {%- set adds = strategy_name == 'append' or (
-            strategy_name == 'append_or_merge' and not adapter.merged_rows(model)
-        ) -%}
-        {%- if (adds and adapter.is_retold(model))
-            or (strategy_name == 'append_new_rows' and adapter.reads_whole(model)) -%}
+            them: what it made of them has to go, and is made again of all inputs -#}
+        {%- if adapter.replaces_all_rows(model, strategy_name) -%}
             {%- set strategy_macro = _replace_all_rows -%}
             {%- if model['language'] == 'python' -%}
                 {%- do adapter.read_anew(model) -%}
@@ -63,7 +87,7 @@
             {%- endif -%}
         {%- endif -%}
         {%- call statement('create_staging_relation') -%}
-            {{ create_table_as(True, staging_relation, select_sql) }}
+            {{ create_table_as(True, staging_relation, _rows_of_batch(select_sql)) }}
         {%- endcall -%}
         {# the staged columns; none under on_schema_change='ignore', where both are the same #}
         {%- set staged_columns = process_schema_changes(
@@ -105,7 +129,7 @@
         'append_or_merge': _insert_or_merge_rows,
         'merge': _merge_rows,
         'insert_overwrite': _overwrite_partitions,
-        'microbatch': _overwrite_partitions,
+        'microbatch': _replace_batch,
     } %}
     {% if strategy_name in own %}
         {% do return(own[strategy_name]) %}
@@ -148,11 +172,52 @@
     {%- set merged = adapter.merged_rows(model) -%}
     {%- if merged -%}
         {{- _merge_rows(
-            dict(arg_dict, unique_key=merged.by, incremental_predicates=merged.within)
+            dict(
+                arg_dict,
+                unique_key=merged.by,
+                incremental_predicates=merged.within,
+                gone_when=merged.gone_when,
+            )
         ) -}}
     {%- else -%}
         {{- _insert_new_rows(arg_dict) -}}
     {%- endif -%}
+{% endmacro %}
+
+{#
+    A batch's rows take the place of all that the table has of its time, in one commit: where a batch
+    has fewer rows than before, or none, the others go.
+#}
+{% macro _replace_batch(arg_dict) %}
+    insert into {{ arg_dict['target_relation'] }}
+    replace where {{ adapter.batch_condition(model, arg_dict['target_columns']) }}
+    {{ sorted_by_config(staged_rows(arg_dict)) }}
+{% endmacro %}
+
+{#
+    The rows of a microbatch model's query; one that lies outside of the batch, or has no time,
+    fails: another batch would add it again. Of any other model the query as it is.
+#}
+{% macro _rows_of_batch(select_sql) %}
+    {%- if config.get('incremental_strategy') != 'microbatch' or not model.batch -%}
+        {%- do return(select_sql) -%}
+    {%- endif -%}
+    {%- set view = make_temp_relation(this, '__dbt_batch') -%}
+    {%- call statement('create_batch_relation') -%}
+        {{ create_temporary_view(view, select_sql) }}
+    {%- endcall -%}
+    {%- set condition = adapter.batch_condition(model, adapter.get_columns_in_relation(view)) -%}
+    {%- set rows_of_batch -%}
+        select * from {{ view }}
+        where if({{ condition }}, true, raise_error(
+            {{- _sql_text(
+                model.name ~ ": its batch has a row whose " ~ config.get('event_time')
+                ~ " lies outside of the batch or is null; an input that isn't cut needs its own "
+                ~ "event_time in its config, or the model a condition"
+            ) -}}
+        ))
+    {%- endset -%}
+    {%- do return(rows_of_batch) -%}
 {% endmacro %}
 
 {% macro _overwrite_partitions(arg_dict) %}
@@ -161,7 +226,8 @@
     select {{ columns }} from {{ arg_dict['temp_relation'] }}
 {% endmacro %}
 
-{# Columns are listed: `set *` fails as soon as the source loses one. Keys compare with <=>. #}
+{# Columns are listed: `set *` fails as soon as the source loses one. Keys compare with <=>. Rows of
+   the source that `gone_when` is true for delete what they match, and are not inserted. #}
 {% macro _merge_rows(arg_dict) %}
     {%- set unique_key = arg_dict['unique_key'] -%}
     {%- if not unique_key -%}
@@ -187,11 +253,15 @@
         {%- for predicate in arg_dict['incremental_predicates'] or [] %}
         and {{ predicate }}
         {%- endfor %}
+    {%- if arg_dict.get('gone_when') %}
+    when matched and {{ arg_dict['gone_when'] }} then delete
+    {%- endif %}
     when matched then update set
         {%- for name in update_columns %}
         {{ name }} = dbt_internal_source.{{ name }}{{ ',' if not loop.last }}
         {%- endfor %}
-    when not matched then insert ({{ names | join(', ') }})
+    when not matched
+        {{- ' and not coalesce(' ~ arg_dict['gone_when'] ~ ', false)' if arg_dict.get('gone_when') }} then insert ({{ names | join(', ') }})
     values (
         {%- for name in names %}
         dbt_internal_source.{{ name }}{{ ',' if not loop.last }}

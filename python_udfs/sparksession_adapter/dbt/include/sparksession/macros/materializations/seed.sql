@@ -8,6 +8,9 @@
     {%- set staging_relation = make_temp_relation(target_relation) -%}
     {%- set agate_table = load_agate_table() -%}
     {%- do store_result('agate_table', response='OK', agate_table=agate_table) -%}
+    {%- if _is_left_as_it_is(existing_relation) -%}
+        {{ return({'relations': [existing_relation]}) }}
+    {%- endif -%}
     {%- if existing_relation is not none and existing_relation.type == 'view' -%}
         {{ exceptions.raise_compiler_error(
             'Cannot seed to ' ~ existing_relation ~ ', it is a view'
@@ -39,7 +42,7 @@
             from {{ staging_relation }}
         {%- endset -%}
         {%- call statement('main') -%}
-            {{ create_table_as(False, target_relation, select_sql) }}
+            {{ create_table_as(False, target_relation, _first_rows(select_sql)) }}
         {%- endcall -%}
         {% do _store_commit_report(target_relation) %}
     {%- endif -%}

@@ -10,6 +10,11 @@
         {% do exceptions.relation_wrong_type(existing_relation, 'table') %}
     {%- endif -%}
 
+    {%- if _is_left_as_it_is(existing_relation) -%}
+        {{ return({'relations': [existing_relation]}) }}
+    {%- endif -%}
+    {%- set make_anew = existing_relation is none or adapter.is_unread(model) -%}
+
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
 
@@ -17,17 +22,19 @@
     {%- set is_taken = adapter.snapshot_is_taken(model, target_relation, context) -%}
     {%- if not is_taken -%}
         {%- set strategy = strategy_dispatch(config.get('strategy'))(
-            model, 'snapshotted_data', 'source_data', model['config'], existing_relation is not none
+            model, 'snapshotted_data', 'source_data', model['config'], not make_anew
         ) -%}
     {%- endif -%}
     {%- if is_taken -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
             -- no input has changed since the last commit
         {%- endcall -%}
-    {%- elif existing_relation is none -%}
+    {%- elif make_anew -%}
         {%- call statement('main') -%}
             {{ create_table_as(
-                False, target_relation, build_snapshot_table(strategy, model['compiled_code'])
+                False,
+                target_relation,
+                _first_rows(build_snapshot_table(strategy, model['compiled_code'])),
             ) }}
         {%- endcall -%}
     {%- else -%}

@@ -7,11 +7,17 @@
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set grant_config = config.get('grants') -%}
 
+    {%- if _is_left_as_it_is(existing_relation) -%}
+        {{ return({'relations': [existing_relation]}) }}
+    {%- endif -%}
+
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
 
-    {# build #}
+    {# build; it may be incremental later, and its rows are of this definition then #}
+    {%- do adapter.changed_definition(model, true) -%}
     {%- if model['language'] == 'python' -%}
+        {%- do adapter.note_context(model, context) -%}
         {%- call statement('main', language='python') -%}
             {{- compiled_code -}}
         {%- endcall -%}
@@ -22,7 +28,7 @@
     {%- endif -%}
     {% do _drop_if_other_kind(existing_relation, 'table') %}
     {%- call statement('main') -%}
-        {{ create_table_as(False, target_relation, select_sql) }}
+        {{ create_table_as(False, target_relation, _first_rows(select_sql)) }}
     {%- endcall -%}
     {% do _store_commit_report(target_relation) %}
 

@@ -7,6 +7,10 @@
     {%- set target_relation = this.incorporate(type='view') -%}
     {%- set grant_config = config.get('grants') -%}
 
+    {%- if _is_left_as_it_is(existing_relation) -%}
+        {{ return({'relations': [existing_relation]}) }}
+    {%- endif -%}
+
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
 

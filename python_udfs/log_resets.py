@@ -1,0 +1,167 @@
+"""A server's binlog that begins again: what a project declares of it, and where changes stand then.
+
+MySQL counts its binlog files up, so the number of a file and the position in it order the changes
+of one log. RESET MASTER begins at number 1 again, and another server, which takes over or is
+restored, has numbers of its own. `meta.source.log_resets` lists such beginnings, oldest first:
+
+    log_resets:
+      - from: "2026-03-02 04:00:00"             # UTC: changes of this time and later
+        offsets: {maxwell: {0: 18230}}          # exact: topic -> partition -> first offset
+      - server_uuid: 3e11fa47-71ca-11e1-9e33-c80aa9429562
+      - {topic: "maxwell_b", server_id: 12}
+
+A message belongs to the last entry of which all conditions hold, else to the log before them all.
+In the live log's partitions that `offsets` names, the offset decides and `from` isn't asked.
+
+In the rows of typed models the number of the entry comes before the number of the file: 20000000007
+is file 7 of the second entry's log, and its `binlog_file` ends in @2. So what orders by
+(binlog_file_number, binlog_position, row_number) needs no further column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import translate
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pyspark.sql import Column, DataFrame
+
+# MySQL's highest file number is 2^31 - 1
+FILES_OF_A_LOG = 10**10
+KEYS = ("from", "offsets", "topic", "server_id", "server_uuid")
+EXAMPLE = 'log_resets: [{from: "2026-03-02 04:00:00", offsets: {maxwell: {0: 18230}}}]'
+
+
+@dataclass(frozen=True)
+class LogReset:
+    """One beginning of a log, as `log_resets` declares it; None or (): not a condition.
+
+    Attributes:
+        begin: epoch microseconds of the first change.
+        offsets: (topic, partition, first offset).
+        topics: shell patterns.
+        server_id, server_uuid: of the server that made the change.
+    """
+
+    begin: int | None
+    offsets: tuple[tuple[str, int, int], ...]
+    topics: tuple[str, ...]
+    server_id: int | None
+    server_uuid: str | None
+
+    def holds(self, module: ModuleType, live: str) -> Column:
+        """Condition on rows of ods_binlog: they are of this log, or of a later one.
+
+        Args:
+            module: of the format.
+            live: the batch that `offsets` are of.
+        """
+        from pyspark.sql import functions as F
+
+        found = F.lit(True)
+        if self.begin is not None or self.offsets:
+            begun = F.lit(False)
+            if self.begin is not None:
+                begun = F.unix_micros("event_time") >= self.begin
+            for topic, partition, first in self.offsets:
+                here = (
+                    (F.col("batch_id") == live)
+                    & (F.col("topic") == topic)
+                    & (F.col("partition_number") == partition)
+                )
+                begun = F.when(here, F.col("message_offset") >= first).otherwise(begun)
+            found = found & begun
+        if self.topics:
+            regex = "|".join(translate(one) for one in self.topics)
+            found = found & F.col("topic").rlike(f"^(?:{regex})")
+        for name, value in (("server_id", self.server_id), ("server_uuid", self.server_uuid)):
+            if value is not None:
+                texts = [F.get_json_object("payload", path) for path in module.SERVER_PATHS[name]]
+                told = F.substring_index(F.coalesce(*texts), ":", 1)
+                found = found & (F.lower(told) == str(value).lower())
+        return F.coalesce(found, F.lit(False))
+
+
+def log_resets(declared: Any, module: ModuleType | None) -> tuple[list[LogReset], list[str]]:
+    """The entries of `log_resets`, and what is wrong with them.
+
+    Args:
+        declared: from YAML.
+        module: of the table's format; None: it isn't known.
+    """
+    if not declared:
+        return [], []
+    if not isinstance(declared, list) or not all(isinstance(one, dict) for one in declared):
+        return [], [f"`log_resets` must be a list of mappings, got {declared!r}. {EXAMPLE}"]
+    if module is not None and not hasattr(module, "SERVER_PATHS"):
+        return [], ["`log_resets` is for formats whose changes have positions in a binlog"]
+    found, problems = [], []
+    for number, one in enumerate(declared, 1):
+        unknown = [str(name) for name in one if name not in KEYS]
+        if unknown or not one:
+            problems.append(
+                f"entry {number} of `log_resets` must have some of {', '.join(KEYS)}, got "
+                f"{', '.join(unknown) or 'none'}. {EXAMPLE}"
+            )
+            continue
+        try:
+            found.append(_reset(one))
+        except (ValueError, TypeError, AttributeError) as exc:
+            problems.append(f"entry {number} of `log_resets`: {exc}. {EXAMPLE}")
+    return found, problems
+
+
+def _reset(one: dict[str, Any]) -> LogReset:
+    begin, topics = one.get("from"), one.get("topic") or ()
+    if begin is not None:
+        try:
+            time = begin if isinstance(begin, datetime) else datetime.fromisoformat(str(begin))
+        except ValueError:
+            raise ValueError(f"`from` must be a time in UTC, got {begin!r}") from None
+        time = time if time.tzinfo else time.replace(tzinfo=UTC)
+        begin = round(time.timestamp() * 1_000_000)
+    offsets = tuple(
+        (str(topic), int(partition), int(first))
+        for topic, partitions in (one.get("offsets") or {}).items()
+        for partition, first in partitions.items()
+    )
+    server_id, server_uuid = one.get("server_id"), one.get("server_uuid")
+    return LogReset(
+        begin,
+        offsets,
+        (topics,) if isinstance(topics, str) else tuple(topics),
+        None if server_id is None else int(server_id),
+        None if server_uuid is None else str(server_uuid),
+    )
+
+
+def log_number(resets: tuple[LogReset, ...], module: ModuleType, live: str) -> Column:
+    """Number of the log that a row of ods_binlog belongs to; 0: the one before all resets."""
+    from pyspark.sql import functions as F
+
+    number = F.lit(0).cast("long")
+    for place, reset in enumerate(resets, 1):
+        number = F.when(reset.holds(module, live), F.lit(place).cast("long")).otherwise(number)
+    return number
+
+
+def placed(
+    messages: DataFrame, resets: tuple[LogReset, ...], module: ModuleType, live: str
+) -> DataFrame:
+    """Rows of ods_binlog with the number of their log in binlog_file_number and binlog_file."""
+    from pyspark.sql import functions as F
+
+    if not resets:
+        return messages
+    number = log_number(resets, module, live)
+    name = F.concat(F.col("binlog_file"), F.lit("@"), number.cast("string"))
+    return messages.withColumns(
+        {
+            "binlog_file_number": F.col("binlog_file_number") + number * FILES_OF_A_LOG,
+            "binlog_file": F.when(number > 0, name).otherwise(F.col("binlog_file")),
+        }
+    )

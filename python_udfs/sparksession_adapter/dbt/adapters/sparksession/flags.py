@@ -1,0 +1,184 @@
+"""What dbt's flags that cut a run's inputs do here: no table takes a part for the whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.folded import FOLD_PROPERTIES, stored_table_of
+from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
+from dbt.adapters.sparksession.microbatch import is_microbatch
+from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, History
+from dbt.flags import get_flags
+from dbt_common.exceptions import CompilationError
+
+# a commit that made its table and read nothing for it
+UNREAD_PROPERTY = "dbt.unread"
+# of the node itself, not of what it read
+KEPT_PROPERTIES = ("dbt.run", MODEL_PROPERTY, "dbt.code", UNREAD_PROPERTY)
+WRITING = ("run", "build", "seed", "snapshot", "retry", "clone")
+VAR = re.compile(r"""\bvar\(\s*['"](\w+)['"]""")  # of a macro or a model
+BUILT_KINDS = ("model", "seed", "snapshot")
+
+
+def flag(name: str) -> Any:
+    """A flag of this command, by its name in upper case; None where the command has no such."""
+    return getattr(get_flags(), name, None)
+
+
+def is_empty_run() -> bool:
+    """Whether the command writes tables and was given --empty."""
+    return bool(flag("EMPTY")) and flag("WHICH") in WRITING
+
+
+def is_unread(history: History) -> bool:
+    """Whether a table is as --empty made it: no run has read anything for it."""
+    newest = history.snapshots.get(history.head or 0)
+    return newest is not None and UNREAD_PROPERTY in newest.summary
+
+
+class CutRuns(metaclass=AdapterMeta):
+    """What the adapter knows of --empty, --sample and --event-time-start/-end."""
+
+    @available
+    def is_empty_run(self) -> bool:
+        return is_empty_run()
+
+    @available
+    def is_unread(self, model: dict) -> bool:
+        """Whether the model's table is as --empty made it, so that its next run is its first."""
+        adapter: Any = self
+        if adapter.config.credentials.offline:
+            return False
+        return is_unread(adapter.history(stored_table_of(model)))
+
+    @available
+    def read_nothing(self, model: dict) -> None:
+        """Let the node's next commit say that it has read nothing, and nothing else of its
+        inputs."""
+        adapter: Any = self
+        conf = adapter._session().conf
+        for key in own_session(adapter.config.credentials).set_with(PROPERTY_SETTING):
+            if key not in KEPT_PROPERTIES and not key.startswith(FOLD_PROPERTIES):
+                conf.unset(PROPERTY_SETTING + key)
+        conf.set(PROPERTY_SETTING + UNREAD_PROPERTY, "--empty")
+
+    @available
+    def told_of_unread(self, results: Iterable[Any]) -> list[str]:
+        """A line for each table that nodes of an ordinary run have read and --empty had made."""
+        adapter: Any = self
+        if is_empty_run():
+            return []
+        reads = (adapter.inputs.of(one.node.unique_id).reads.values() for one in results)
+        pins = {read.table: read.pinned for some in reads for read in some}
+        return [
+            f"{table} was made by --empty and has read nothing yet, so what was built from it has "
+            "none of its rows. Build it too."
+            for table, pin in sorted(pins.items())
+            if is_unread(adapter.history(table).at(pin))
+        ]
+
+    @available
+    def told_of_empty_run(self, results: Iterable[Any]) -> list[str]:
+        """What a run with --empty did, as lines for its end."""
+        built = [one for one in results if str(one.node.resource_type) in BUILT_KINDS]
+        made = sorted(
+            one.node.name
+            for one in built
+            if str(one.status) == "success"
+            and one.node.config.get("materialized") != "view"
+            and not str(one.message).endswith("(--empty)")
+        )
+        left = sum(str(one.message).endswith("(--empty)") for one in built)
+        lines = [
+            f"--empty: nothing was read or published; {left} tables and views stay as they are."
+        ]
+        if made:
+            lines.append(
+                f"--empty: made without rows: {named(made)}. Their next run is their first."
+            )
+        return lines
+
+    @available
+    def check_flags(self, selected: Sequence[str] = ()) -> list[str]:
+        """What has to be said of this command's flags before it does anything.
+
+        Args:
+            selected: unique ids of the nodes that it will build.
+
+        Raises:
+            CompilationError: one of them would let a table take a part of the log for the whole.
+        """
+        if flag("WHICH") not in WRITING:
+            return []
+        if flag("SAMPLE") is not None:
+            raise CompilationError(
+                "--sample would build tables of a part of their inputs, and the next run would "
+                "take them for whole: nothing was done. Run without it, or with --empty to make "
+                "tables that aren't there; dbt compile and dbt show read what you like."
+            )
+        adapter: Any = self
+        nodes = adapter.get_macro_resolver().nodes
+        chosen = [nodes[one] for one in selected if one in nodes]
+        notes = []
+        if flag("EVENT_TIME_START") or flag("EVENT_TIME_END"):
+            others = sorted(
+                one.name
+                for one in chosen
+                if one.resource_type == "model" and not is_microbatch(one.config)
+            )
+            if others:
+                notes.append(
+                    "--event-time-start and --event-time-end choose batches of microbatch models "
+                    f"alone; {named(others)} read{'s' if len(others) == 1 else ''} what is new, "
+                    "whatever its event time."
+                )
+        if flag("FULL_REFRESH"):
+            kept = sorted(one.name for one in chosen if one.config.get("full_refresh") is False)
+            if kept:
+                notes.append(
+                    f"--full-refresh does nothing to {named(kept)}, whose config says "
+                    "full_refresh: false."
+                )
+        return notes + self._unread_vars()
+
+    def _unread_vars(self) -> list[str]:
+        """A line for each var of the command line that the project neither sets nor reads."""
+        adapter: Any = self
+        given = set(getattr(adapter.config, "cli_vars", None) or {})
+        if not given:
+            return []
+        manifest = adapter.get_macro_resolver()
+        texts = [one.macro_sql for one in manifest.macros.values()]
+        for node in manifest.nodes.values():
+            texts += [getattr(node, "raw_code", ""), str(getattr(node, "unrendered_config", ""))]
+        known = {name for text in texts for name in VAR.findall(text)}
+        for name, value in adapter.config.vars.vars.items():
+            known.add(name)
+            known.update(value if isinstance(value, dict) else ())
+        notes = []
+        for name in sorted(given - known):
+            near = get_close_matches(name, sorted(known), 2)
+            notes.append(
+                f"--vars sets {name}, which nothing reads"
+                + (f"; near it: {' and '.join(near)}." if near else ".")
+            )
+        return notes
+
+
+def named(names: Sequence[str], most: int = 3) -> str:
+    """Names as text, the first ones of many.
+
+    >>> named(["a", "b"]), named(["a", "b", "c", "d", "e"])
+    ('a and b', 'a, b, c and 2 others')
+    """
+    shown, rest = list(names[:most]), len(names) - most
+    if rest > 0:
+        shown.append(f"{rest} other{'s' if rest > 1 else ''}")
+    if len(shown) < 2:
+        return "".join(shown)
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"

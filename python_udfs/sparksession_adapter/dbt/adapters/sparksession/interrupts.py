@@ -1,0 +1,100 @@
+"""What happens when a run is stopped by Ctrl-C: its statements end, and others may write."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import threading
+import time
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta
+from dbt.adapters.sparksession.session import cancel_statements, own_session
+from dbt_common.exceptions import DbtRuntimeError
+
+WAIT_SECONDS = 60.0  # for nodes that are being built, after their statements were cancelled
+CANCEL_EVERY_SECONDS = 0.2
+GIVE_BACK_SECONDS = 20.0
+
+
+def _being_interrupted() -> bool:
+    """Whether a KeyboardInterrupt is on its way through the caller."""
+    return isinstance(sys.exc_info()[1], KeyboardInterrupt)
+
+
+class Interrupts(metaclass=AdapterMeta):
+    """What the adapter does when dbt gives up a run: by Ctrl-C, or with --fail-fast."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._building: dict[str, str] = {}  # unique id -> stored table, of nodes being built
+        self._building_lock = threading.Lock()
+        self._cancelled_tables: list[str] = []
+
+    def begin_building(self, unique_id: str, table: str) -> None:
+        with self._building_lock:
+            self._building[unique_id] = table
+
+    def end_building(self, unique_id: str) -> None:
+        with self._building_lock:
+            self._building.pop(unique_id, None)
+
+    def cancel_open_connections(self) -> list[str]:
+        """Cancel what the run's threads are doing and wait until they have ended.
+
+        A thread may begin another Spark job after the one that was cancelled: that is cancelled
+        too. Statements that haven't begun are refused by the connection, see Handle.cancel.
+        """
+        adapter: Any = self
+        with self._building_lock:
+            tables = list(self._building.values())
+        names = super().cancel_open_connections()  # type: ignore[misc]
+        session, until = own_session(adapter.config.credentials).session, time.monotonic()
+        until += WAIT_SECONDS
+        while self._building and time.monotonic() < until:
+            cancel_statements(session)
+            time.sleep(CANCEL_EVERY_SECONDS)
+        self._cancelled_tables = tables
+        return names
+
+    def cleanup_connections(self) -> None:
+        """As dbt's; where Ctrl-C ended the run, the lease is given back first.
+
+        Raises:
+            DbtRuntimeError: in place of the KeyboardInterrupt, for which dbt prints a stack.
+        """
+        if not _being_interrupted():
+            super().cleanup_connections()  # type: ignore[misc]
+            return
+        problem = self._given_back()
+        super().cleanup_connections()  # type: ignore[misc]
+        raise DbtRuntimeError(
+            "Stopped by Ctrl-C: what was running was cancelled, finished tables stay, nothing was "
+            f"published; {problem or 'the next run goes on from here'}."
+        )
+
+    def _given_back(self) -> str | None:
+        """Delete what wasn't committed and give back the lease; what kept it from that, if
+        something did.
+
+        A task that Spark can't stop keeps its core, and all else would wait for it: so this has
+        its time. The lease of a process that has ended is taken over by the next run.
+        """
+        adapter: Any = self
+        problems: list[str] = []
+
+        def give_back() -> None:
+            try:
+                with adapter.connection_named("interrupted"):
+                    adapter.tidy_tables(self._cancelled_tables)
+                    adapter.give_back_lease()
+            except Exception as exc:
+                problems.append(f"the next run takes the lease over, which stays ({exc})")
+
+        run = contextvars.copy_context().run
+        thread = threading.Thread(target=run, args=(give_back,), name="give back", daemon=True)
+        thread.start()
+        thread.join(GIVE_BACK_SECONDS)
+        if thread.is_alive():
+            return "the next run takes the lease over, since Spark could not be stopped"
+        return problems[0] if problems else None

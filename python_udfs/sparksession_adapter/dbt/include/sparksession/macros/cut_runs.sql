@@ -1,0 +1,41 @@
+{# What materializations do in a run with --empty, see flags.py of the adapter. #}
+
+{#
+    Whether the run leaves the node as it is: with --empty all that is there stays, and dbt's line
+    says it. dbt makes no batches for a microbatch model whose table it finds: it isn't made empty.
+#}
+{% macro _is_left_as_it_is(existing_relation) %}
+    {%- set is_microbatch = config.get('incremental_strategy') == 'microbatch' -%}
+    {%- if not adapter.is_empty_run() or (existing_relation is none and not is_microbatch) -%}
+        {%- do return(false) -%}
+    {%- endif -%}
+    {%- do store_raw_result(
+        'main',
+        message='left as it is (--empty)' if existing_relation is not none else 'not made (--empty)',
+        code='',
+        rows_affected=0,
+    ) -%}
+    {%- do return(true) -%}
+{% endmacro %}
+
+{#
+    The query of a table that is made anew; with --empty it gives no rows, and the commit names no
+    input, so that the next run is the table's first.
+#}
+{% macro _first_rows(select_sql) %}
+    {%- if not adapter.is_empty_run() -%}
+        {%- do return(select_sql) -%}
+    {%- endif -%}
+    {%- do adapter.read_nothing(model) -%}
+    {%- do return('select * from (\n' ~ select_sql ~ '\n) where false') -%}
+{% endmacro %}
+
+{# dbt's would make tables and views beside a run's lease, whose commits name nothing that was read. #}
+{% materialization clone, adapter='sparksession' %}
+    {%- do exceptions.raise_compiler_error(
+        'dbt clone would make tables that no run has read anything for, so that their next run would '
+        ~ 'add all rows again: nothing was done. Copy the warehouse folder, or read another one by '
+        ~ '--defer.'
+    ) -%}
+    {{ return({'relations': []}) }}
+{% endmaterialization %}

@@ -1,0 +1,229 @@
+"""dbt's commands and flags on one small warehouse: its tables are right, or the command is refused.
+
+Each row of docs/reference/commands.md names one of these tests, or one of test_flags.py and
+test_microbatch.py; tests/project/test_commands.py compares them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.dbt_project import DbtProject
+from tests.support.flagged_project import FILES, answers, holding, make_log
+
+TABLES = ("appended", "by_day", "latest__runs", "copied", "past_this", "whole", "kept", "codes")
+
+
+class Log:
+    """A project and the ids that its log has."""
+
+    def __init__(self, project: DbtProject) -> None:
+        self.project, self.ids = project, 0
+
+    def grow(self) -> None:
+        """Let two more ids come in, of a day of their own."""
+        day = f"date '2026-03-01' + interval {self.ids // 2} day"
+        rows = ", ".join(f"({one}, {one}, {day})" for one in (self.ids + 1, self.ids + 2))
+        self.project.query(f"insert into src.log values {rows}")
+        self.ids += 2
+
+    def is_right(self) -> bool:
+        return answers(self.project) == holding(*range(1, self.ids + 1))
+
+    def heads(self) -> dict[str, int]:
+        """Newest snapshot of each table."""
+        return {
+            name: self.project.column(
+                f"select snapshot_id from dw.{name}.refs where name = 'main'"
+            )[0]
+            for name in TABLES
+        }
+
+
+@pytest.fixture(scope="module")
+def whole_log(make_project: Callable[..., DbtProject]) -> Iterator[Log]:
+    project = make_project(FILES)
+    make_log(project)
+    log = Log(project)
+    log.grow()
+    project.run("build", "--write-json")
+    assert log.is_right()
+    yield log
+    # whatever the tests did, an ordinary build makes all of it right
+    project.run("build")
+    assert log.is_right()
+
+
+@pytest.fixture
+def log(whole_log: Log) -> Log:
+    """The warehouse with two ids more that no run has read."""
+    whole_log.grow()
+    return whole_log
+
+
+def test_run(log: Log) -> None:
+    log.project.run("run")
+    log.project.run("snapshot")
+    assert log.is_right()
+
+
+def test_build(log: Log) -> None:
+    outcome = log.project.run("build")
+    assert log.is_right()
+    assert "Published as version" in outcome.log
+
+
+def test_seed(log: Log) -> None:
+    log.project.write({"seeds/codes.csv": "id,name\n1,a\n2,b\n3,c\n"})
+    log.project.run("seed")
+    assert log.project.column("select id from dw.codes order by id") == [1, 2, 3]
+    log.project.write({"seeds/codes.csv": FILES["seeds/codes.csv"]})
+    log.project.run("seed")
+
+
+def test_snapshot(log: Log) -> None:
+    log.project.run("snapshot")
+    assert len(log.project.column("select id from dw.kept")) == log.ids
+
+
+READING = {
+    "test": ("test",),
+    "show": ("show", "--inline", "select * from {{ ref('latest') }}", "--limit", "-1"),
+    "compile": ("compile",),
+    "compile --empty": ("compile", "--empty"),
+    "docs generate": ("docs", "generate"),
+    "source freshness": ("source", "freshness"),
+    "list": ("list",),
+    "parse": ("parse", "--write-json"),
+}
+
+
+def test_reading_commands_write_no_table(log: Log) -> None:
+    before = log.heads()
+    for name, command in READING.items():
+        log.project.run(*command)
+        assert log.heads() == before, name
+
+
+def test_retry(log: Log) -> None:
+    for first in ("run", "build"):
+        log.grow()
+        broken = FILES["models/appended.sql"] + " where nowhere"
+        log.project.write({"models/appended.sql": broken})
+        log.project.run(first, "--write-json", expect_ok=False)
+        log.project.write({"models/appended.sql": FILES["models/appended.sql"]})
+        log.project.run("retry", "--write-json")
+    log.project.run("snapshot")
+    assert log.is_right()
+
+
+def test_clone_is_refused(log: Log) -> None:
+    before = log.heads()
+    state = log.project.root / "state"
+    shutil.copytree(log.project.target, state, dirs_exist_ok=True)
+    outcome = log.project.run("clone", "--state", str(state), expect_ok=False)
+    assert "dbt clone would make tables that no run has read anything for" in outcome.log
+    assert log.heads() == before
+
+
+def test_run_operation(log: Log) -> None:
+    before = log.heads()
+    log.project.run("run-operation", "list_versions")
+    unknown = log.project.run("run-operation", "lst_versions", expect_ok=False)
+    assert "lst_versions" in f"{unknown.exception}{unknown.log}"
+    assert log.heads() == before
+
+
+def test_full_refresh(log: Log) -> None:
+    for layer in ("appended", "by_day", "latest", "copied", "whole", "codes"):
+        log.project.run("build", "--full-refresh", "--select", layer)
+    log.grow()
+    log.project.run("build")
+    assert log.is_right()
+
+
+def test_defer(log: Log) -> None:
+    state = log.project.root / "state"
+    shutil.copytree(log.project.target, state, dirs_exist_ok=True)
+    for flags in (("--defer",), ("--defer", "--favor-state")):
+        log.grow()
+        log.project.run("run", "--select", "whole", *flags, "--state", str(state))
+        assert log.project.column("select row_count from dw.whole") == [log.ids]
+
+
+def test_fail_fast(log: Log) -> None:
+    log.project.write({"models/seen.sql": "select nowhere from {{ source('src', 'log') }}"})
+    outcome = log.project.run("build", "--fail-fast", "--threads", "4", expect_ok=False)
+    log.project.write({"models/seen.sql": FILES["models/seen.sql"]})
+    assert "Traceback" not in outcome.log
+    assert log.project.query("select run_id from dw.meta_lease") == [{"run_id": None}]
+
+
+def test_selections(log: Log) -> None:
+    for chosen in (
+        ("--exclude", "appended"),
+        ("--resource-type", "model"),
+        ("--exclude-resource-type", "snapshot"),
+        ("--select", "latest", "--indirect-selection", "empty"),
+    ):
+        log.project.run("build", *chosen)
+        log.grow()
+    log.project.run("build")
+    assert log.is_right()
+
+
+def test_flags_of_how_a_run_is_done(log: Log) -> None:
+    for flags in (
+        ("--threads", "1"),
+        ("--threads", "16"),
+        ("--no-partial-parse", "--no-populate-cache"),
+        ("--cache-selected-only", "--warn-error"),
+    ):
+        log.grow()
+        log.project.run("build", *flags)
+        assert log.is_right(), flags
+
+
+def test_store_failures(log: Log) -> None:
+    log.project.run("build", "--store-failures")
+    assert log.is_right()
+
+
+def test_target_offline_runs_nothing(log: Log) -> None:
+    before = log.heads()
+    outcome = log.project.run("build", "--target", "ci", expect_ok=False)
+    assert "offline" in f"{outcome.exception}{outcome.log}"
+    assert log.heads() == before
+
+
+def test_a_var_that_nothing_reads_is_named(log: Log) -> None:
+    outcome = log.project.run("build", vars={"publish_version": False})
+    assert (
+        "--vars sets publish_version, which nothing reads; near it: publish_versions" in outcome.log
+    )
+    assert log.is_right()
+
+
+def test_a_var_that_rows_depend_on_is_not_changed_between_runs(log: Log) -> None:
+    refused = log.project.run("run", vars={"step": 2}, expect_ok=False).results["appended"]
+    assert "var step (was 1, is 2)" in refused.message
+    log.project.run("run", "--full-refresh", "--select", "appended", vars={"step": 2})
+    assert log.project.column("select distinct step from dw.appended") == [2]
+    log.project.run("run", "--full-refresh", "--select", "appended")
+
+
+def test_environment_variables_of_dbt_are_its_flags(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = log.heads()
+    monkeypatch.setenv("DBT_EMPTY", "true")
+    log.project.run("build")
+    assert log.heads() == before
+    monkeypatch.delenv("DBT_EMPTY")
+    monkeypatch.setenv("DBT_SAMPLE", "3 days")
+    refused: Any = log.project.run("build", expect_ok=False)
+    assert "--sample would build tables of a part" in str(refused.exception)

@@ -1,0 +1,176 @@
+"""Rows that were made by one definition of a model are never mixed with those of another."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.adapters.sparksession.definitions import goes_by_clock
+
+from tests.support.dbt_project import REPO
+
+SOURCES = """
+    sources:
+      - name: src
+        tables: [{name: x}]
+"""
+FACTOR = "{% macro factor() %} {{ var('times', 1) }} {% endmacro %}"
+MERGED = """
+    {{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}
+    select 1 as k, count(*) * {{ factor() }} as n from {{ pinned(source('src', 'x')) }}
+"""
+
+
+@pytest.fixture
+def project(make_project):
+    made = make_project(
+        {
+            "models/_sources.yml": SOURCES,
+            "macros/factor.sql": FACTOR,
+            "models/merged.sql": MERGED,
+            "models/rebuilt.sql": MERGED.replace(
+                "unique_key='k'", "unique_key='k', on_definition_change='rebuild'"
+            ),
+        }
+    )
+    made.query("create namespace if not exists src")
+    made.query("create table src.x (id int) using iceberg")
+    made.query("insert into src.x values (1), (2)")
+    made.run("run")
+    return made
+
+
+def numbers(project) -> list[int]:
+    return [project.column(f"select n from dw.{model}")[0] for model in ("merged", "rebuilt")]
+
+
+def test_another_sql_is_refused_or_builds_all_rows_again_as_the_config_says(project):
+    for model in ("merged", "rebuilt"):
+        text = (project.root / f"models/{model}.sql").read_text()
+        project.write({f"models/{model}.sql": text.replace("count(*)", "count(*) + 10")})
+    outcome = project.run("run", expect_ok=False)
+    assert outcome.results["merged"].message.count("\n") < 6
+    assert (
+        "merged (models/merged.sql): its rows were made by another definition: its SQL. Run it "
+        "with --full-refresh" in outcome.results["merged"].message
+    )
+    assert numbers(project) == [2, 12]
+    project.run("run", "--full-refresh")
+    assert numbers(project) == [12, 12]
+    assert set(project.run("run").statuses().values()) == {"success"}
+
+
+def test_another_macro_or_var_is_a_difference_and_is_named(project):
+    message = project.run("run", vars={"times": 3}, expect_ok=False).results["merged"].message
+    assert "definition: var times (was 1, is 3)" in message
+    assert numbers(project) == [2, 6]
+    project.write({"macros/factor.sql": FACTOR.replace("var('times', 1)", "var('times', 1) + 1")})
+    message = project.run("run", expect_ok=False).results["merged"].message
+    assert "definition: the SQL of a macro that it calls." in message
+    assert numbers(project) == [2, 4]
+
+
+def test_rows_that_a_table_of_other_sql_holds_are_refused_once_it_is_incremental(project):
+    table = MERGED.replace("materialized='incremental'", "materialized='table'")
+    project.write({"models/merged.sql": table.replace("count(*)", "count(*) + 10")})
+    project.run("run", "--select", "merged")
+    project.write({"models/merged.sql": MERGED})
+    message = project.run("run", expect_ok=False).results["merged"].message
+    assert "its rows were made by another definition: its SQL" in message
+
+    project.write({"models/merged.sql": table})
+    project.run("run", "--select", "merged")
+    project.write({"models/merged.sql": MERGED})
+    project.run("run")
+    assert numbers(project) == [2, 2]
+
+
+def test_a_count_by_another_var_is_refused(make_project):
+    macros = REPO / "macros" / "daily_cut"
+    counted = make_project(
+        {f"macros/{path.name}": path.read_text("utf-8") for path in macros.glob("*.sql")}
+        | {
+            "models/_sources.yml": SOURCES,
+            "macros/sales.sql": """
+                {% macro sales() %}{% do return({
+                    'dimensions': ['city'], 'measures': {'sales': {'aggregate': 'count'}}
+                }) %}{% endmacro %}
+            """,
+            "models/days.sql": """
+                {{ config(
+                    materialized='incremental',
+                    incremental_strategy='replace_partitions',
+                    partition_by='cut_date',
+                ) }}
+                with changes as (
+                    select * from {{ changed_partitions(source('src', 'x'), by='cut_date') }}
+                    where amount > {{ var('least', 0) }}
+                )
+                {{ daily_cut(sales(), from_cte='changes') }}
+            """,
+        }
+    )
+    counted.query("create namespace if not exists src")
+    counted.query(
+        "create table src.x (cut_date date, city string, amount int, sign int) using iceberg "
+        "partitioned by (cut_date)"
+    )
+    counted.query("insert into src.x values (date '2026-03-01', 'Oslo', 5, 1)")
+    counted.run("run")
+    counted.query("insert into src.x values (date '2026-03-02', 'Oslo', 5, 1)")
+    message = counted.run("run", vars={"least": 9}, expect_ok=False).results["days"].message
+    assert "its rows were made by another definition: var least (was 0, is 9)" in message
+    counted.run("run")
+    assert counted.column("select sum(sales) from dw.days") == [2]
+
+
+@pytest.mark.parametrize("kind", ["view", "ephemeral"])
+def test_another_sql_of_a_view_that_a_model_reads_is_refused(project, kind):
+    below = f"{{{{ config(materialized='{kind}') }}}} select * from {{{{ source('src', 'x') }}}}"
+    reads = MERGED.replace("pinned(source('src', 'x'))", "ref('below')")
+    project.write({"models/below.sql": below, "models/merged.sql": reads})
+    project.run("run", "--full-refresh")
+    project.write({"models/below.sql": below + " where id > 1"})
+    message = project.run("run", expect_ok=False).results["merged"].message
+    assert "definition: the SQL of a view that it reads." in message
+    assert numbers(project)[0] == 2
+    project.write({"models/below.sql": below + " -- as before"})
+    assert project.run("run").results["merged"].status == "success"
+    assert numbers(project)[0] == 2
+
+
+def test_comments_and_spaces_are_no_difference(project):
+    project.write({"models/merged.sql": "-- a comment\n" + MERGED.replace(" as n", "  as  n")})
+    assert project.run("run", "--select", "merged").results["merged"].message == "nothing new"
+
+
+def test_the_author_may_say_that_the_rows_stay(project):
+    project.write({"models/merged.sql": MERGED.replace("count(*)", "count(id)")})
+    project.run("run", "--select", "merged", vars={"accept_definition": ["merged"]})
+    project.run("run", "--select", "merged")
+    assert numbers(project)[0] == 2
+
+
+def test_a_wrong_setting_is_one_sentence(project):
+    text = MERGED.replace("unique_key='k'", "unique_key='k', on_definition_change='maybe'")
+    project.write({"models/merged.sql": text.replace("count(*)", "count(id)")})
+    message = project.run("run", "-s", "merged", expect_ok=False).results["merged"].message
+    assert "must be refuse, rebuild or accept, got 'maybe'" in message
+
+
+def test_a_model_that_reads_the_clock_runs_though_no_input_changed(make_project):
+    clock = "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}"
+    small = make_project(
+        {
+            "models/_sources.yml": SOURCES,
+            "models/timed.sql": f"{clock} select 1 as k, count(*) as n, current_timestamp() as at "
+            "from {{ pinned(source('src', 'x')) }}",
+        }
+    )
+    small.query("create namespace if not exists src")
+    small.query("create table src.x (id int) using iceberg")
+    small.query("insert into src.x values (1)")
+    small.run("run")
+    before = small.column("select at from dw.timed")
+    small.run("run")
+    assert small.column("select at from dw.timed") > before
+    assert goes_by_clock("select now() as at")
+    assert not goes_by_clock("select nowhere from x")

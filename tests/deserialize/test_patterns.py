@@ -1,0 +1,304 @@
+"""No regular expression of the project takes time out of proportion, or Java's stack.
+
+Each pattern meets texts that are made for it: its own words and signs, one of them repeated. The
+time must grow as the text does. Who adds a pattern has nothing to do here, unless it is put
+together where it is used: see COMPOSED.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import importlib
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from fnmatch import translate
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from python_udfs.deserialize import ddl, debezium
+from python_udfs.publish import postgres
+from tests.support.dbt_project import REPO
+
+SMALL, LARGE = 3_000, 12_000  # characters
+# A text four times as long may take so many times as long; a quadratic pattern takes 16 times
+GROWTH = 9
+SUSPECT = 5  # times as long, of many texts together
+QUICK = 0.004  # seconds, below which a time says nothing
+OF_PYTHON = {"compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
+OF_JAVA = {"rlike": 0, "regexp_replace": 1, "regexp_extract": 1, "regexp_extract_all": 1}
+OF_JAVA |= {"regexp_count": 1}
+ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession"
+_ESCAPED = r'[^"\\]*+(?:\\.[^"\\]*+)++'
+# Patterns that are put together where they are used: place and source text -> what they can be
+COMPOSED: dict[tuple[str, str], list[str]] = {
+    ("python_udfs/ods.py", "f'\"{re.escape(one)}\"\\\\s*:'"): [r'"a"\s*:'],
+    ("python_udfs/deserialize/ddl.py", "pattern"): list(ddl._OPS.values()),
+    ("python_udfs/deserialize/debezium.py", "f'^({pattern}){_UTC}'"): [
+        f"^({one}){debezium._UTC}" for one in (debezium._ISO_TIME, r"\d{4}-\d{2}-\d{2}")
+    ],
+    (
+        "python_udfs/deserialize/exact_numbers.py",
+        """f'{numbers}|{begin}(?:{others})"\\\\s*:\\\\s*[\\\\[{{]'""",
+    ): [
+        rf'(?<!\\)"(?:a|{_ESCAPED})"\s*:\s*(?:-?\d+[.eE]|-0(?!\d))'
+        rf'|(?<!\\)"(?:a|{_ESCAPED})"\s*:\s*[\[{{]'
+    ],
+    ("python_udfs/deserialize/exact_numbers.py", "f'\\\\.\\\\d{{{places + 1}}}|\\\\d[eE]-'"): [
+        r"\.\d{5}|\d[eE]-"
+    ],
+    (
+        "python_udfs/deserialize/exact_numbers.py",
+        """F.lit(f'{begin}{name}"\\\\s*:\\\\s*[\\\\[{{]')""",
+    ): [r'(?<!\\)"a"\s*:\s*[\[{]'],
+    ("python_udfs/table_state.py", "name"): [r"(?<![\w$])order_info(?![\w$])"],
+    ("python_udfs/log_resets.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
+    ("python_udfs/ods.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
+    ("python_udfs/ods.py", "'`'"): ["`"],
+    ("python_udfs/landing/kafka.py", "pattern"): [],  # KAFKA_TOPICS: the operator's own
+    ("python_udfs/publish/postgres.py", "pattern"): list(postgres.OTHER_NAMES),
+    ("python_udfs/publish/postgres.py", "own"): list(postgres.FITTING),
+    ("python_udfs/publish/postgres.py", "fitting"): list(postgres.FITTING.values()),
+    ("python_udfs/publish/transactional.py", "f'jdbc:{scheme}://[^/?]+/[^/?]+(\\\\?.*)?'"): [
+        r"jdbc:mysql://[^/?]+/[^/?]+(\?.*)?"
+    ],
+    (f"{ADAPTER}/joins.py", "f'\\\\b{alias}\\\\.`?(\\\\w+)'"): [r"\bone\.`?(\w+)"],
+}
+WORDS = re.compile(r"[A-Za-z]{2,}")
+SIGNS = [
+    *"'\"`\\/*-#.,:;=+ \n\t~(){}[]<>$%_?!0aAzé\u0301\U0001f600",
+    *["''", "\\'", "/*", "*/", "--", "a.", "1,", "\\u", "\\ud8", "{{", "}}", "{#", "1:"],
+    *("\r\n", "a ", "/* ", "{# "),
+]
+
+
+BEGINS = ["", "'", "alter table x ", "/*", "0.", "a"]
+ENDS = ["", "\x01", "!'"]
+# of the patterns that Java is given
+JAVA_WORDS = [
+    "table ",
+    "rename ",
+    "drop ",
+    "truncate ",
+    "alter ",
+    "partition ",
+    "2026-03-02",
+    "bin.1:",
+]
+
+
+def modules() -> list[Path]:
+    places = ("python_udfs", "tools")
+    return [path for place in places for path in sorted((REPO / place).rglob("*.py"))]
+
+
+def calls() -> Iterator[tuple[str, ast.Call, ast.Attribute]]:
+    """Path, call and what is called, of all methods that are called anywhere."""
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                yield str(path.relative_to(REPO)), node, node.func
+
+
+def used_patterns() -> Iterator[tuple[str, set[str], ast.expr]]:
+    """Place, how it is used (`java`, or the methods of re), and expression of each pattern."""
+    methods: dict[tuple[str, str], set[str]] = {}  # of patterns that have a name
+    named: dict[tuple[str, int], str] = {}
+    for path in modules():
+        place = str(path.relative_to(REPO))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                named[place, node.value.lineno] = node.targets[0].id
+    for path, _, called in calls():
+        if isinstance(called.value, ast.Name):
+            methods.setdefault((path, called.value.id), set()).add(called.attr)
+    for path, node, called in calls():
+        owner = called.value.id if isinstance(called.value, ast.Name) else ""
+        place = f"{path}:{node.lineno}"
+        if owner == "re" and called.attr == "compile":
+            used = methods.get((path, named.get((path, node.lineno), "")), set())
+            # of one that other modules use nothing is known
+            yield place, (used & OF_PYTHON) or {"search"}, node.args[0]
+        elif owner == "re" and called.attr in OF_PYTHON:
+            yield place, {called.attr}, node.args[0]
+        elif called.attr in OF_JAVA:
+            how = {"java", "replace"} if called.attr == "regexp_replace" else {"java"}
+            yield place, how, node.args[OF_JAVA[called.attr]]
+        elif called.attr == "split" and owner == "F":
+            yield place, {"java"}, node.args[1]
+
+
+def module_of(path: str) -> Any:
+    if path.startswith("python_udfs/sparksession_adapter"):
+        path = path.partition("sparksession_adapter/")[2]
+    return importlib.import_module(path.removesuffix(".py").replace("/", "."))
+
+
+def value_of(path: str, node: ast.expr) -> list[str] | None:
+    """The texts that an expression can be; None where only its place knows."""
+    listed = COMPOSED.get((path, ast.unparse(node)))
+    if listed is not None:
+        return listed
+    if isinstance(node, ast.Call) and node.args:  # F.lit(..)
+        node = node.args[0]
+    try:
+        scope = vars(module_of(path)) if not isinstance(node, ast.Constant) else {}
+        found = eval(compile(ast.Expression(node), path, "eval"), dict(scope))
+    except NameError:
+        return None
+    return [found] if isinstance(found, str) else None
+
+
+def found_patterns() -> tuple[list[tuple[str, set[str], str]], list[str]]:
+    """Place, use and text of each pattern; and the places whose pattern isn't known."""
+    found = []
+    unknown = []
+    for place, used, node in used_patterns():
+        texts = value_of(place.rpartition(":")[0], node)
+        if texts is None:
+            unknown.append(f"{place}: {ast.unparse(node)}")
+        found += [(place, used, one) for one in texts or ()]
+    for path in sorted([*(REPO / "models").rglob("*.sql"), *(REPO / "macros").rglob("*.sql")]):
+        text = path.read_text(encoding="utf-8")
+        place = str(path.relative_to(REPO))
+        for one in re.findall(r"re\.fullmatch\('((?:[^'\\]|\\.)*)'", text):
+            found.append((place, {"fullmatch"}, one.replace("\\\\", "\\")))
+        for one in re.findall(r"(?:regexp_\w+|rlike)\s*\([^']*'((?:[^'\\]|\\.)*)'", text):
+            found.append((place, {"java"}, one.replace("\\\\", "\\")))
+    return found, unknown
+
+
+def attacks(pattern: str) -> Iterator[Callable[[int], str]]:
+    """Makers of texts of about some length that may be hard on the pattern."""
+    words = list(dict.fromkeys(WORDS.findall(pattern)))[:12]
+    begins = [*BEGINS, *(f"{one} " for one in words[:4])]
+    pumps = [*SIGNS, *(f"{one} " for one in words), *(f"({one}" for one in words[:4])]
+    for begin in begins:
+        for pump in pumps:
+            for end in ENDS:
+                yield lambda size, b=begin, p=pump, e=end: b + p * (size // len(p)) + e
+
+
+def slow(makers: Iterable[Callable[[int], str]], seconds: Callable[[str], float]) -> list[str]:
+    """The first text whose time grows more than it does."""
+    for make in makers:
+        once = seconds(make(LARGE))
+        if once < QUICK or once < GROWTH * seconds(make(SMALL)):
+            continue
+        size = LARGE
+        while True:  # what is busy for a moment isn't slow at every size
+            # the shortest of some: others work on this machine too
+            large = min(seconds(make(size)) for _ in range(3))
+            small = min(seconds(make(size // 4)) for _ in range(5))
+            if large < QUICK or large < GROWTH * small:
+                break
+            if large > 1 or size >= 4 * LARGE:
+                return [f"{make(40)!r}: {small:.4f} s and {large:.4f} s"]
+            size *= 2
+    return []
+
+
+def in_python(pattern: str, used: Collection[str]) -> list[str]:
+    gc.collect()  # of what other tests left
+    compiled = re.compile(pattern, re.DOTALL | re.VERBOSE if "(?P<skip>" in pattern else 0)
+
+    def seconds(text: str) -> float:
+        begin = time.thread_time()
+        for name in used:
+            if name == "finditer":
+                for _ in compiled.finditer(text):
+                    pass
+            elif name == "sub":
+                compiled.sub("", text)
+            else:
+                getattr(compiled, name)(text)
+        return time.thread_time() - begin
+
+    return slow(islice(attacks(pattern), 0, None, 2), seconds)
+
+
+def in_java(spark: SparkSession, pattern: str, replaces: bool = False) -> list[str]:
+    """As `in_python`, for Java.
+
+    Args:
+        replaces: it is looked for again behind each place where it was found. That takes a call
+            for each text; else all texts of a begin go through it at once.
+    """
+    jvm = spark._jvm
+    # the work of this thread: what else the machine does has no say
+    threads = jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+    compiled = jvm.java.util.regex.Pattern.compile(pattern)
+
+    def cpu(call: Callable[[], Any]) -> float:
+        begin = threads.getCurrentThreadCpuTime()
+        call()
+        return (threads.getCurrentThreadCpuTime() - begin) / 1e9
+
+    def replaced(text: str) -> float:
+        return cpu(lambda: compiled.matcher(text).replaceAll(" "))
+
+    if replaces:
+        return slow(islice(attacks(pattern), 0, None, 7), replaced)
+    found = compiled.asPredicate()
+    for begin in BEGINS:
+        texts = {size: in_the_jvm(spark, begin, size) for size in (SMALL, LARGE)}
+        large, small = (
+            cpu(lambda some=texts[size]: some.stream().filter(found).count())
+            for size in (LARGE, SMALL)
+        )
+        # one of many texts may hide among the others: then each is tried for itself
+        if large >= QUICK and large >= SUSPECT * small:
+            hard = slow(attacks_of_java(begin), replaced)
+            if hard:
+                return hard
+    return []
+
+
+def attacks_of_java(begin: str) -> Iterator[Callable[[int], str]]:
+    for pump in [*SIGNS, *JAVA_WORDS]:
+        for end in ENDS:
+            yield lambda size, p=pump, e=end: begin + p * (size // len(p)) + e
+
+
+@cache
+def in_the_jvm(spark: SparkSession, begin: str, size: int) -> Any:
+    """A list of Java of the attacks that begin so: they are sent once for all patterns."""
+    texts = spark._jvm.java.util.ArrayList()
+    for make in attacks_of_java(begin):
+        texts.add(make(size))
+    return texts
+
+
+def test_no_pattern_of_python_takes_time_out_of_proportion() -> None:
+    found, unknown = found_patterns()
+    assert unknown == [], "enter what they can be in COMPOSED"
+    mine = [(place, used, one) for place, used, one in found if "java" not in used]
+    assert len(mine) > 40
+    assert {place: hard for place, used, one in mine if (hard := in_python(one, used))} == {}
+
+
+def test_no_pattern_of_java_takes_time_out_of_proportion_or_its_stack(spark: SparkSession) -> None:
+    mine = [one for one in found_patterns()[0] if "java" in one[1]]
+    assert len(mine) > 25
+    bad = {
+        place: hard for place, used, one in mine if (hard := in_java(spark, one, "replace" in used))
+    }
+    assert bad == {}
+
+
+def test_a_pattern_that_takes_time_out_of_proportion_is_found(spark: SparkSession) -> None:
+    assert in_python(r"a*a*b", {"match"})
+    assert in_python(r"\{#.*?#\}", {"sub"})
+    assert in_java(spark, r"(?s)/\*(?!M?!).*?\*/")
+    assert in_java(spark, r"(?is)^alter\b.*?\btable\b.*?\brename\b")
+
+
+def test_a_pattern_that_takes_javas_stack_is_found(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="StackOverflow"):
+        in_java(spark, "'((?:[^']|'')*)'")

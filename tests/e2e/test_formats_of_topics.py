@@ -1,0 +1,100 @@
+"""A topic that was first read in a wrong format, and columns that no message has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.support.warehouse import Warehouse
+
+
+def debezium(number: int) -> bytes:
+    origin = {
+        **{"connector": "mysql", "db": "inv", "table": "customers", "ts_ms": 1772416800000},
+        **{"file": "bin.000007", "pos": number, "row": 0},
+    }
+    after = {"id": number, "v": "x"}
+    message = {"op": "c", "ts_ms": 1772416800000, "source": origin, "before": None, "after": after}
+    return json.dumps(message).encode()
+
+
+RENAME = {
+    **{"type": "table-alter", "database": "shop", "table": "pp_before"},
+    **{"old": {"database": "shop", "table": "pp_before"}, "ts": 1772416800000},
+    **{"def": {"database": "shop", "table": "product_price"}, "position": "bin.000007:500"},
+    "sql": "rename table pp_before to product_price",
+}
+LOADED = {
+    **{"type": "bootstrap-insert", "database": "shop", "table": "product_price"},
+    **{
+        "ts": 1772416800 + 7200,
+        "data": {"product_id": 1, "product_name": "x", "price": 1.50, "updated_at": None},
+    },
+}
+
+
+def test_a_topic_that_was_read_in_a_wrong_format_is_read_again(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    topic = "inv.inventory.customers"
+    lines = [debezium(number) for number in range(4)]
+    warehouse.land_lines([*lines, b"no message"], 0, topic=topic)
+    warehouse.land_lines([json.dumps(RENAME).encode()], 0)
+    selected = ("run", "--select", "+meta_quarantine", "+meta_topic_volume")
+    first = warehouse.run(*selected, vars={"reject_least": 0}, expect_ok=False)
+    assert "5 by ods_binlog, 1 by ods_shop__product_price" in first.log
+    [unknown] = warehouse.query(
+        "select reject_reason from dw.meta_quarantine where refused_by = 'ods_shop__product_price'"
+    )
+    assert "come with a full load of shop.product_price" in unknown["reject_reason"]
+    assert warehouse.column("select count(*) from dw.meta_quarantine") == [6]
+    warehouse.land_lines([json.dumps(LOADED).encode()], 1)
+
+    others = {"mongo*": "mongodb", "traffic.*": "events"}
+    others |= dict.fromkeys(("maxwell*", "school*"), "maxwell")
+    formats = {"inv.*": "debezium"} | others
+    second = warehouse.run(*selected, "--full-refresh", vars={"topic_formats": formats})
+
+    assert "4 messages that were refused before are read now" in second.log
+    assert "ods_binlog is not made anew by --full-refresh" in second.log
+    # nor is the RENAME there any more: a full load has brought what it lacked
+    assert warehouse.query("select message_offset, reject_reason from dw.meta_quarantine") == [
+        {"message_offset": 4, "reject_reason": NO_JSON}
+    ]
+    good = warehouse.query(
+        "select message_offset, format, table_name from dw.ods_binlog "
+        f"where topic = '{topic}' and reject_reason is null order by message_offset"
+    )
+    assert [row["message_offset"] for row in good] == [0, 1, 2, 3]
+    assert {(row["format"], row["table_name"]) for row in good} == {("debezium", "customers")}
+    assert warehouse.query(
+        "select message_count, refused_count, missing_count from dw.meta_topic_volume "
+        f"where topic = '{topic}'"
+    ) == [{"message_count": 5, "refused_count": 1, "missing_count": 0}]
+
+    third = warehouse.run(*selected, vars={"topic_formats": formats})
+
+    assert "Nothing new has landed" in third.log
+    assert "read now" not in third.log
+
+
+NO_JSON = (
+    "not JSON, or more than one object on a line "
+    "(nor is JSON read that nests over 1000 levels or has a number of over 1000 digits)"
+)
+
+
+def test_a_block_whose_format_is_not_that_of_its_topics_is_refused_before_anything_is_done(
+    tmp_path: Path,
+) -> None:
+    warehouse = Warehouse(tmp_path)
+    command = ("run", "--select", "ods_binlog")
+
+    outcome = warehouse.run(*command, vars={"shop_format": "debezium"}, expect_ok=False)
+
+    said = f"{outcome.log} {outcome.exception}"
+    assert "its format is debezium, and the var topic_formats reads its topic maxwell*" in said
+    assert 'Add "maxwell*": debezium to topic_formats' in said
+
+    outcome = warehouse.run(*command, vars={"topic_formats": {"*": "maxwel"}}, expect_ok=False)
+
+    assert "says 'maxwel' for the topic *" in f"{outcome.log} {outcome.exception}"

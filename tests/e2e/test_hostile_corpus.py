@@ -1,0 +1,295 @@
+"""Whatever comes in at any entry is applied, or stands in quarantine with its reason, or is refused
+by one sentence; nothing crashes and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dbt.adapters.sparksession.publications import PublishError, publication_of
+from dbt_common.exceptions import DbtRuntimeError
+
+from python_udfs.deserialize.table_source import table_source
+from python_udfs.deserialize.types import source_type
+from python_udfs.landing.files import list_files
+from python_udfs.landing.kafka import kafka_source
+from python_udfs.publish import clickhouse, kafka, targets, transactional
+from tests.support.hostile import MESSAGES, VALUES, placed, row_messages
+from tests.support.warehouse import Warehouse
+
+# texts for entries that take one: names, addresses, arguments
+TEXTS = [
+    *(
+        "",
+        " ",
+        ".",
+        "..",
+        "/",
+        "\\",
+        "~",
+        "*",
+        "?",
+        "-",
+        "--help",
+        "$HOME",
+        "${env:HOME}",
+    ),
+    *(
+        "{{ x }}",
+        "{% x %}",
+        "'",
+        '"',
+        "`",
+        ";",
+        "a;b",
+        "a b",
+        "a\tb",
+        "a\nb",
+        "\x1b[31m",
+    ),
+    *(
+        "\u202e",
+        "\u0661",
+        "\xe9",
+        "e\u0301",
+        "\U0001f600",
+        "null",
+        "None",
+        "true",
+        "0",
+    ),
+    *(
+        "-1",
+        "1e999",
+        "9" * 50,
+        "x" * 200,
+        "../../etc/passwd",
+        "file:///etc/passwd",
+    ),
+    *(
+        "http://",
+        "https://h",
+        "jdbc:",
+        "jdbc:h2:mem:x",
+        "jdbc:mysql://",
+        "jdbc:mysql://h/",
+    ),
+    *(
+        "jdbc:mysql://h/d?allowLoadLocalInfile=true",
+        "a=b",
+        "=",
+        ",",
+        "a=mysql,a=kafka",
+    ),
+    *(
+        "A=mysql",
+        "a=mysql,,",
+        "a=oracle",
+        "~[",
+        "~(a+)+$",
+        "[",
+        "{",
+        "[]",
+        "{}",
+        "[1]",
+    ),
+    *(
+        "http://u:p@h/d",
+        "http://h/d#x",
+        "http://[::1/d",
+        "http://h:99999/d",
+    ),
+    *(
+        "http://h:x/d",
+        "chdb:",
+        "chdb:/",
+        "chdb:relative/db",
+        "ftp://h/d",
+        "again:maxwell",
+    ),
+    *(
+        "a+0+0.jsonl",
+        "CON",
+        "%00",
+        "%2e",
+    ),
+]
+REFUSES = (ValueError, FileNotFoundError, PublishError, DbtRuntimeError, ConnectionError)
+SESSION: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default=None: default))
+
+
+def answer(call: Callable[[], Any]) -> str:
+    """`taken`, or the one sentence by which it is refused."""
+    try:
+        call()
+    except REFUSES as exc:
+        said = str(exc)
+        assert said.strip() and "Traceback" not in said, repr(exc)
+        return said
+    return "taken"
+
+
+def test_every_message_is_applied_or_stands_in_quarantine(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    topics = {topic: list(lines) for topic, lines in row_messages().items()}
+    for name, topic in (("maxwell", "maxwell"), ("canal", "canal"), ("debezium", "debezium")):
+        topics[topic] += [
+            text.replace('"table": "o"', '"table": "coupon"')
+            for text in placed(name, MESSAGES[name](), file_number=2)
+        ]
+    topics["mongo_app"] += placed("mongodb", MESSAGES["mongodb"](), file_number=2)
+    for topic, lines in topics.items():
+        warehouse.land_lines([line.encode() for line in lines], 0, topic=topic)
+    total = sum(map(len, topics.values()))
+    print({topic: len(lines) for topic, lines in topics.items()}, total)
+    assert total >= 1500
+
+    chosen = (
+        "--select",
+        "+meta_quarantine",
+        "+dws_trade__user_status_td",
+        "dwd_traffic__page_view",
+    )
+    warehouse.run("run", *chosen, vars={"reject_threshold": 1})
+
+    place = "topic, partition_number, message_offset"
+    assert warehouse.column("select count(*) from dw.ods_binlog") == [total]
+    assert warehouse.column(f"select count(distinct {place}) from dw.ods_binlog") == [total]
+    assert warehouse.column("select count(*) from dw.meta_quarantine where reject_reason = ''") == [
+        0
+    ]
+    typed = {
+        ("shop", "order_info"): "ods_shop__order_info",
+        ("app", "user_profile"): "ods_app__user_profile",
+        ("traffic", "page_view"): "ods_traffic__page_view",
+    }
+    lost = []
+    for (database, table), model in typed.items():
+        lost += warehouse.query(
+            f"""select log.topic, log.message_offset, log.op, left(log.payload, 300) as payload
+            from dw.ods_binlog as log
+            left anti join dw.{model} as typed
+                using ({place})
+            where log.reject_reason is null and log.op in ('insert', 'update', 'delete', 'snapshot')
+                and log.database_name = '{database}' and log.table_name = '{table}'
+                and log.format in ('maxwell', 'mongodb', 'events')"""
+        )
+    assert lost == []
+    counts = warehouse.query(
+        "select count_if(reject_reason is not null) as refused, "
+        "count_if(reject_reason is null and op is null) as unread from dw.ods_binlog"
+    )[0]
+    assert counts["unread"] == 0
+    in_quarantine = warehouse.column(f"select count(distinct {place}) from dw.meta_quarantine")[0]
+    assert 0 < in_quarantine < total
+    print(f"{in_quarantine} of {total} in quarantine, {counts['refused']} by their envelope")
+    # each is told once, with its own text
+    rows = warehouse.query(
+        "select topic, message_offset as n, reject_reason as reason, raw_text, raw_bytes "
+        "from dw.meta_quarantine"
+    )
+    for one in rows:
+        line = topics[one["topic"]][one["n"]]
+        assert one["reason"]
+        assert (one["raw_text"] or "") == line or one["raw_bytes"] is not None
+    # nor does Spark put a variable's value into a text, nor may others read what was written
+    text = "${env:HOME} ${spark.app.id}"
+    assert warehouse.column(f"select '{text}'") == [text]
+    written = [warehouse.warehouse, *warehouse.warehouse.rglob("*"), warehouse.target]
+    written.append(warehouse.logs)
+    assert len(written) > 100
+    assert [one for one in written if stat.S_IMODE(one.stat().st_mode) & 0o077] == []
+
+
+def test_every_name_of_a_file_is_taken_or_refused_by_a_sentence(tmp_path: Path) -> None:
+    names = [name for name in TEXTS if name.strip("./") and "/" not in name and "\0" not in name]
+    names += [f"{name}+0+0.jsonl" for name in names]
+    answers = []
+    for number, name in enumerate(names):
+        landing = tmp_path / str(number)
+        topic = name.partition("+")[0] or "t"
+        folder = landing / "topics" / topic / "partition=0"
+        try:
+            folder.mkdir(parents=True)
+            (folder / name).write_bytes(b"1\n")
+        except OSError:  # no file can be named so
+            continue
+        said = answer(lambda place=landing: list_files(str(place)))
+        assert said == "taken" or said.isprintable(), name
+        answers.append(said)
+    assert len(answers) > 80
+    assert answers.count("taken") < len(answers)
+
+
+def test_every_declaration_of_a_table_is_taken_or_refused_by_a_sentence() -> None:
+    good: dict[str, Any] = {"database": "shop", "table": "o", "primary_key": ["id"]}
+    good |= {"columns": {"id": "int", "state": "varchar(9)", "at": "datetime"}}
+    keys = (*good, "cut_column", "columns_of_interest", "required_columns", "aliases", "format")
+    keys += ("schema_version", "topic", "options", "x")
+    hostile = [*VALUES, *TEXTS]
+    answers = [
+        answer(lambda key=key, one=one: table_source("ods_shop__o", good | {key: one}))
+        for key in keys
+        for one in hostile
+    ]
+    answers += [answer(lambda one=one: table_source("ods_shop__o", one)) for one in hostile]
+    answers += [answer(lambda one=one: source_type(str(one))) for one in hostile]
+    print(len(answers), answers.count("taken"))
+    assert len(answers) > 1500
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in list(os.environ):
+        if name.startswith(("PUBLISH_", "KAFKA_")):
+            monkeypatch.delenv(name)
+    return monkeypatch
+
+
+def test_every_address_and_setting_of_a_target_is_taken_or_refused(
+    variables: pytest.MonkeyPatch,
+) -> None:
+    texts = [one for one in TEXTS if "\0" not in one]
+    answers = []
+    for text in texts:
+        variables.setenv("PUBLISH_TARGETS", text)
+        answers.append(answer(targets))
+        variables.setenv("PUBLISH_X_URL", text)
+        variables.setenv("PUBLISH_X_USER", "u")
+        for scheme in ("mysql", "postgresql"):
+            answers.append(
+                answer(lambda one=scheme: transactional.login("x", one, ("sslMode", "VERIFY")))
+            )
+        if not text.startswith(("http://h", "https://h", "http://[")):
+            answers.append(answer(lambda: clickhouse.open_store(SESSION, "x", "w")))
+        variables.setenv("PUBLISH_X_TLS", text)
+        answers.append(answer(lambda: transactional.login("x", "mysql", ("sslMode", "VERIFY"))))
+        variables.delenv("PUBLISH_X_TLS")
+        variables.setenv("PUBLISH_X_OPTIONS", text)
+        variables.setenv("PUBLISH_X_PARTITIONS", "no number")
+        answers.append(answer(lambda: kafka.open_store(SESSION, "x", "w")))
+        variables.setenv("KAFKA_OPTIONS", text)
+        answers.append(answer(lambda: kafka_source({"servers": "h:1", "topics": "t"})))
+        variables.delenv("KAFKA_OPTIONS")
+        answers.append(answer(lambda one=text: kafka_source({"servers": "h:1", "topics": one})))
+        answers.append(answer(lambda one=text: kafka_source({"servers": one, "topics": "t"})))
+    print(len(answers), answers.count("taken"))
+    assert len(answers) > 500
+
+
+def test_every_declaration_of_a_publication_is_taken_or_refused() -> None:
+    node = {"name": "counts", "config": {}, "resource_type": "model"}
+    good = {"target": "serving", "table": "counts", "key": ["id"]}
+    answers = []
+    for key in (*good, "types", "mode", "x"):
+        for one in [*VALUES, *TEXTS]:
+            exposure = {"name": "e", "depends_on": {"nodes": ["model.x.counts"]}}
+            exposure["config"] = {"meta": {"publish": good | {key: one}}}
+            answers.append(answer(lambda it=exposure: publication_of(it, {"model.x.counts": node})))
+    print(len(answers), answers.count("taken"))
+    assert len(answers) > 500

@@ -1,0 +1,482 @@
+"""What a careless user does, one step at a time; each step's details follow from its number."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+from dbt.adapters.sparksession.impl import SparkSessionAdapter
+from pyspark.sql import SparkSession
+
+from tests.operators.edits import EDITS, MISTAKES
+from tests.operators.small_log import FIX, models_of, text_of
+from tests.operators.user import GARBAGE, User, WentWrong, cut
+from tests.reliability.test_drills import put_ahead
+from tests.reliability.test_kills import kill, start
+
+BROKEN = "the test breaks this statement"
+# what isn't tried yet, and why
+LEFT_OUT: dict[str, str] = {
+    "--empty": "records an empty input as read",
+    "--sample": "records a part of the input as read",
+    "--event-time-start": "records a part of the input as read",
+    "clone": "makes views of tables over themselves",
+    "roll_back": "puts the log back as well",
+    "business_zone": "typed tables have no guard on vars",
+    "cut_time_max_ahead_hours": "typed tables have no guard on vars",
+    "batches=['fix', 'live']": "typed tables have no guard on the order of batches",
+    "shop_format": "typed tables have no guard on vars",
+    "shop_topics": "typed tables have no guard on vars",
+    "topic_formats": "a topic that was read under a wrong format is stuck",
+    "no cut column": "typed tables have no guard on their declaration",
+    "a table without a key": "typed tables have no guard on their declaration",
+    "another table": "typed tables have no guard on their declaration",
+    "another topic": "typed tables have no guard on their declaration",
+    "another format": "typed tables have no guard on their declaration",
+    "kill_a_run": "takes half a minute",
+}
+
+STEPS: dict[str, tuple[int, Callable[[User, Random], None]]] = {}
+
+
+def step(weight: int) -> Callable:
+    def known(function: Callable[[User, Random], None]) -> Callable:
+        STEPS[function.__name__] = weight, function
+        return function
+
+    return known
+
+
+def some_steps(random: Random, count: int) -> list[str]:
+    """Names and numbers of steps, as ["land:123", ..]."""
+    names = [name for name in STEPS if name not in LEFT_OUT]
+    weights = [STEPS[name][0] for name in names]
+    chosen = random.choices(names, weights, k=count - 2)
+    return [f"{name}:{random.randrange(10**6)}" for name in ["land", "build", *chosen]]
+
+
+def take(user: User, one: str) -> None:
+    """Do a step, given as name:number."""
+    name, _, number = one.partition(":")
+    STEPS[name][1](user, Random(int(number)))
+
+
+def _tried(options: list[Any]) -> list[Any]:
+    """Those of some options whose text isn't left out."""
+    return [one for one in options if str(one) not in LEFT_OUT]
+
+
+# ---- the log ------------------------------------------------------------------------------
+
+
+@step(8)
+def land(user: User, random: Random) -> None:
+    user.said.append(f"{user.land()} messages land")
+
+
+@step(2)
+def land_again(user: User, random: Random) -> None:
+    known = user.lines["live"]
+    if known:
+        start_at = random.randrange(len(known))
+        lines = [one for one in known[start_at : start_at + 20] if one not in GARBAGE]
+        random.shuffle(lines)
+        user.land_beside(lines)
+        user.said.append(f"{len(lines)} messages land again")
+
+
+@step(2)
+def land_garbage(user: User, random: Random) -> None:
+    lines = random.choices(GARBAGE, k=random.randint(1, 3))
+    user.land_beside(lines)
+    user.refused += len(lines)
+    user.said.append(f"{len(lines)} lines land that are no messages")
+
+
+@step(2)
+def correct(user: User, random: Random) -> None:
+    if FIX not in user.lines and user.lines["live"]:
+        user.said.append(f"{user.land_fix(random)} messages land as a batch that counts")
+
+
+@step(2)
+def count_batch_or_not(user: User, random: Random) -> None:
+    """The batch is named in the var, or isn't any more; its files stay."""
+    if FIX in user.lines:
+        if user.vars.pop("batches", None) is None:
+            user.vars["batches"] = ["live", FIX]
+        user.said.append(f"batches: {user.vars.get('batches', ['live'])}")
+
+
+@step(3)
+def take_file_away(user: User, random: Random) -> None:
+    files = [path for path in user.landed_files() if path not in user.hidden]
+    if files:
+        path = random.choice(files)
+        left = cut(path.read_bytes(), random) if random.random() < 0.4 else None
+        user.hide(path, left)
+        user.said.append(f"{path.name} is {'cut' if left is not None else 'gone'}")
+
+
+@step(3)
+def put_file_back(user: User, random: Random) -> None:
+    if user.hidden:
+        path = random.choice(sorted(user.hidden))
+        user.put_back(path, as_old=random.random() < 0.5)
+        user.said.append(f"{path.name} is whole again")
+
+
+# ---- commands -----------------------------------------------------------------------------
+
+
+def selection(user: User, random: Random) -> list[str]:
+    """Arguments that choose nodes, now and then none."""
+    names = [*models_of(user.project), "statuses", "status_versions"]
+    forms = ("{}", "+{}", "{}+", "+{}+", "@{}", "1+{}", "{}+1", "{},config.materialized:folded")
+    others = [
+        "state:modified", "state:modified+", "state:new", "path:models/dws", "tag:nothing",
+        "resource_type:model", "config.materialized:incremental", "test_type:generic",
+        "result:error",
+    ]  # fmt: skip
+
+    def one() -> str:
+        if random.random() < 0.2:
+            return random.choice(_tried(others))
+        return random.choice(forms).format(random.choice(names))
+
+    args: list[str] = []
+    if random.random() < 0.85:
+        args += ["--select", *(one() for _ in range(random.choice((1, 1, 2))))]
+    if random.random() < 0.2:
+        args += ["--exclude", one()]
+    if any(word.startswith(("state:", "result:")) for word in args):
+        args += ["--state", str(user.state)]
+    return args
+
+
+def flags(user: User, random: Random, command: str) -> list[str]:
+    """Flags of a command, mostly few."""
+    options = [
+        ["--fail-fast"], ["--threads", "1"], ["--threads", "16"], ["--no-partial-parse"],
+        ["--warn-error"], ["--write-json"], ["--no-populate-cache"], ["--cache-selected-only"],
+        ["--defer", "--state", str(user.state)], ["--no-introspect"], ["--log-level", "debug"],
+        ["--defer", "--favor-state", "--state", str(user.state)], ["--target", "nowhere"],
+    ]  # fmt: skip
+    if command in ("run", "build"):
+        options += [["--full-refresh"]] * 2
+        options += [["--empty"]] * 2
+        options += [
+            ["--sample", "3 days"],
+            ["--sample", "{'start': '2018-03-01', 'end': '2018-04-01'}"],
+        ]
+        options += [["--event-time-start", "2018-03-01", "--event-time-end", "2018-03-09"]]
+    if command in ("build", "test"):
+        options += [["--store-failures"], ["--indirect-selection", "cautious"]]
+        options += [["--indirect-selection", "empty"]]
+    if command == "build":
+        options += [["--resource-type", "model"], ["--exclude-resource-type", "test"]]
+        options += [["--resource-type", "test"], ["--exclude-resource-type", "seed"]]
+    chosen: list[str] = []
+    for option in random.sample(options, random.choice((0, 0, 0, 1, 1, 2))):
+        if option[0] not in LEFT_OUT and option[0] not in chosen:
+            chosen += option
+    return chosen
+
+
+def some_vars(random: Random, command: str) -> dict[str, Any]:
+    """Vars of a single command, mostly none."""
+    options = [
+        {"business_zone": "Europe/Oslo"}, {"cut_time_max_ahead_hours": 0}, {"batches": ["fix"]},
+        {"batches": ["fix", "live"]}, {"open_window_days": 1}, {"publish_versions": False},
+        {"hold_back": True}, {"merge_runs": True}, {"test_again": True}, {"reject_threshold": 1},
+        {"compensate_days": ["2018-03-01"], "compensate_request": "x"}, {"as_of_version": 1},
+        {"shop_format": "canal"}, {"shop_topics": ["other*"]}, {"topic_formats": {"*": "canal"}},
+        {"rebuild": {"from": "2018-03-01 00:00:00", "to": "2018-03-05 00:00:00"}},
+        {"no_such_var": 1}, {"topic_formats": {}}, {"batches": []}, {"batches": ["nowhere"]},
+        {"merge_runs": "no"}, {"reject_threshold": "many"}, {"open_window_days": "three"},
+        {"business_zone": "Mars"},
+    ]  # fmt: skip
+    if random.random() < 0.75:
+        return {}
+    return random.choice([one for one in options if not _left_out_var(one)])
+
+
+def _left_out_var(one: dict[str, Any]) -> bool:
+    return any(name in LEFT_OUT or f"{name}={value}" in LEFT_OUT for name, value in one.items())
+
+
+@step(10)
+def run(user: User, random: Random) -> None:
+    command = random.choice(("run", "run", "build"))
+    args = [*selection(user, random), *flags(user, random, command)]
+    user.dbt(command, *args, vars=some_vars(random, command))
+
+
+@step(7)
+def build(user: User, random: Random) -> None:
+    outcome = user.dbt("build")
+    if outcome.ok and user.is_clean:
+        user.compare()
+
+
+@step(3)
+def build_with_flags(user: User, random: Random) -> None:
+    user.dbt("build", *flags(user, random, "build"), vars=some_vars(random, "build"))
+
+
+@step(2)
+def check(user: User, random: Random) -> None:
+    user.dbt("test", *selection(user, random), *flags(user, random, "test"))
+
+
+@step(2)
+def seed_or_snapshot(user: User, random: Random) -> None:
+    command = random.choice(("seed", "snapshot"))
+    more = random.choice(
+        ([], ["--full-refresh"] if command == "seed" else ["--empty"], ["--threads", "1"])
+    )
+    user.dbt(command, *(more if not more or more[0] not in LEFT_OUT else []))
+
+
+@step(2)
+def retry(user: User, random: Random) -> None:
+    user.dbt("retry", vars=some_vars(random, "retry"))
+
+
+@step(3)
+def look(user: User, random: Random) -> None:
+    """Commands that read."""
+    model = random.choice([*models_of(user.project)])
+    sql = f"select count(*) from {{{{ ref('{model}') }}}}"
+    user.dbt(
+        *random.choice(
+            (
+                ["compile", *selection(user, random)],
+                ["show", "--inline", sql],
+                ["show", "--select", model, "--limit", "1"],
+                ["list", *selection(user, random)],
+                ["parse"],
+                ["source", "freshness"],
+                ["docs", "generate", *random.choice(([], ["--no-compile"], ["--empty-catalog"]))],
+                ["debug"],
+                *([] if "clone" in LEFT_OUT else [["clone", "--state", str(user.state)]]),
+            )
+        )
+    )
+
+
+@step(1)
+def save_state(user: User, random: Random) -> None:
+    """Keep the manifest for --state."""
+    user.dbt("parse", "--write-json")
+    user.state.mkdir(exist_ok=True)
+    for name in ("manifest.json", "run_results.json"):
+        path = user.project.target / name
+        if path.is_file():
+            (user.state / name).write_bytes(path.read_bytes())
+
+
+# ---- the project --------------------------------------------------------------------------
+
+
+@step(13)
+def edit(user: User, random: Random) -> None:
+    """An edit and a command with it; a mistake is taken back then, anything else stays for long."""
+    known = [one for one in EDITS if one not in LEFT_OUT and one not in MISTAKES]
+    name = random.choice(sorted(MISTAKES) if random.random() < 0.25 else known)
+    files = EDITS[name](user, random)
+    before = {file: user.edits.get(file, "") for file in files}
+    for file, text in files.items():
+        user.edit(file, text)
+    user.said.append(f"edit: {name}" if files else f"no edit: {name}")
+    if files and random.random() < 0.8:
+        random.choice((run, run, build, build_with_flags, look))(user, random)
+    if name in MISTAKES and not any(before.values()):
+        for file in files:
+            user.undo(file)
+        user.said.append("the mistake is mended")
+
+
+@step(7)
+def edit_back(user: User, random: Random) -> None:
+    if user.edits:
+        for name in list(user.edits):
+            user.undo(name)
+        user.said.append("all edits are taken back")
+
+
+@step(2)
+def change_seed(user: User, random: Random) -> None:
+    """A seed that says something else from now on."""
+    name = "seeds/statuses.csv"
+    rows = dict(line.split(",") for line in text_of(user.project, name).splitlines()[1:])
+    status = random.choice([*rows, "", "closed ", "lost"])
+    if status in rows and random.random() < 0.3 and len(rows) > 1:
+        del rows[status]
+    elif status.strip():
+        rows[status] = random.choice(("new", "running", "ended", "é'\"{{x}}"))
+    text = "status,label\n" + "".join(f"{one},{label}\n" for one, label in rows.items())
+    (user.project.root / name).write_text(text, encoding="utf-8")
+    user.said.append(f"the seed says {rows}")
+
+
+# ---- faults -------------------------------------------------------------------------------
+
+
+@contextmanager
+def broken_statement(number: int, is_done: bool) -> Iterator[None]:
+    """Within it one of the statements fails, before or after it was done."""
+    count, lock, original = itertools.count(1), threading.Lock(), SparkSession.sql
+
+    def sql(self: SparkSession, *args: Any, **options: Any) -> Any:
+        with lock:
+            fails = next(count) == number
+        if fails and not is_done:
+            raise RuntimeError(BROKEN)
+        frame = original(self, *args, **options)
+        if fails:
+            raise RuntimeError(BROKEN)
+        return frame
+
+    SparkSession.sql = sql
+    try:
+        yield
+    finally:
+        SparkSession.sql = original
+
+
+@step(7)
+def break_a_run(user: User, random: Random) -> None:
+    if random.random() < 0.5:
+        user.said.append(f"{user.land()} messages land")
+    number, is_done = int(10 ** random.uniform(0.7, 2.4)), random.random() < 0.5
+    command = random.choice((["build"], ["run"], ["build", "--full-refresh"]))
+    if random.random() < 0.5:
+        command.append("--write-json")  # which `dbt retry` reads
+    with broken_statement(number, is_done):
+        user.dbt(*command, expect=BROKEN)
+    user.said.append(f"    statement {number} was broken, {'done' if is_done else 'not done'}")
+
+
+@step(1)
+def kill_a_run(user: User, random: Random) -> None:
+    """A run as a process of its own, ended without a warning; tried where there is time for it."""
+    user.said.append(f"{user.land()} messages land")
+    log = user.folder / "killed.log"
+    process: subprocess.Popen = start(user.project, log)
+    time.sleep(random.uniform(8, 40))
+    kill(process, with_java=random.random() < 0.5)
+    user.said.append("a build is killed")
+
+
+# ---- the warehouse ------------------------------------------------------------------------
+
+
+@step(8)
+def operate(user: User, random: Random) -> None:
+    version = random.randint(1, 9)
+    operations = _tried(
+        [
+            ("compact", {}),
+            ("compact", {"merge_runs": True}),
+            ("compact", {"select": "order_newest", "merge_runs": True}),
+            ("expire_versions", {"keep": random.randint(1, 3), "days": 0}),
+            ("remove_orphans", {}),
+            ("roll_back", {"version": version}),
+            ("drop_candidate", {}),
+            ("publish_candidate", {}),
+            ("keep_version", {"version": version, "tag": "paid"}),
+            ("keep_version", {"version": version}),
+            ("list_versions", {}),
+            ("diff_versions", {"first": version, "last": version + 1}),
+            ("publish_to", {}),
+            ("no_such_operation", {}),
+        ]
+    )
+    name, args = random.choice([one for one in operations if one[0] not in LEFT_OUT])
+    if name in ("expire_versions", "remove_orphans"):
+        user.backups.clear()  # what they need may be gone
+    user.dbt("run-operation", name, "--args", str(args))
+
+
+@step(2)
+def drop_by_hand(user: User, random: Random) -> None:
+    """A table or view is dropped by a statement of the user's own."""
+    rows = user.project.query("show namespaces")
+    if "dw" not in {next(iter(row.values())) for row in rows}:
+        return
+    views = {row["viewName"] for row in user.project.query("show views in dw")}
+    tables = {row["tableName"] for row in user.project.query("show tables in dw")} - views
+    name = random.choice(sorted(tables | views))
+    if f"drop {name}" not in LEFT_OUT:
+        user.project.query(f"drop {'view' if name in views else 'table'} dw.{name}")
+        user.said.append(f"dw.{name} is dropped")
+
+
+@step(1)
+def build_without_landing(user: User, random: Random) -> None:
+    """LANDING names a folder that isn't there."""
+    aside = user.landing.rename(user.folder / "landing_aside")
+    user.dbt("build")
+    if user.landing.exists():  # nothing of it may have been made
+        raise WentWrong("the run made the landing folder")
+    aside.rename(user.landing)
+
+
+@step(1)
+def forget_target(user: User, random: Random) -> None:
+    """dbt's folder of what it parsed and did last is deleted."""
+    shutil.rmtree(user.project.target, ignore_errors=True)
+    user.said.append("target is deleted")
+
+
+@step(3)
+def back_up(user: User, random: Random) -> None:
+    if (user.project.warehouse / "catalog.db").is_file():
+        user.said.append(f"{user.back_up().name} is made")
+
+
+@step(3)
+def restore(user: User, random: Random) -> None:
+    if user.backups:
+        folder = random.choice(user.backups)
+        user.restore(folder)
+        user.said.append(f"{folder.name} is restored")
+
+
+@step(2)
+def move_clock(user: User, random: Random) -> None:
+    """The clock of what goes by the day, or a table's commits, dated a day ahead."""
+    tables = user.project.column("show tables in dw") if random.random() < 0.5 else []
+    if tables:
+        tables = [row["tableName"] for row in user.project.query("show tables in dw")]
+        views = {row["viewName"] for row in user.project.query("show views in dw")}
+        name = random.choice(sorted(set(tables) - views) or [""])
+        if name:
+            put_ahead(user.project, f"dw.{name}")
+            user.said.append(f"dw.{name} was written by a clock that is a day ahead")
+        return
+    user.clock = random.choice((-3000, -2900, 0, 40, 400)) if not user.clock else 0
+    user.said.append(f"the clock is {user.clock} days ahead")
+
+
+@contextmanager
+def moved_clock(user: User) -> Iterator[None]:
+    """Within it the adapter's day is the user's."""
+    from datetime import timedelta
+
+    original = SparkSessionAdapter._today
+    SparkSessionAdapter._today = lambda self, zone: (
+        original(self, zone) + timedelta(days=user.clock)
+    )
+    try:
+        yield
+    finally:
+        SparkSessionAdapter._today = original

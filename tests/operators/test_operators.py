@@ -1,0 +1,84 @@
+"""Careless users: whatever they do and in whatever order, running again makes every table right.
+
+A session of random steps (any command, flag, selection and var, edits that are taken back, files
+that come and go, faults, backups) is played on a small log; then the edits are taken back, what
+refusals ask for is done, and every table is compared with the plain answer.
+
+OPERATOR_SESSIONS, OPERATOR_LENGTH  how many sessions, of how many steps
+OPERATOR_SEED   the first session's seed; else one is drawn
+OPERATOR_STEPS  these steps instead, as a failure prints them
+OPERATOR_SHRINK seconds in which fewer steps are looked for that go wrong as well
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.operators.edits import EDITS
+from tests.operators.session import play, shrink, steps_of
+from tests.operators.user import User, WentWrong
+
+
+def _play_many(folder: Path, sessions: int, length: int) -> None:
+    first = int(os.environ.get("OPERATOR_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+    sessions = int(os.environ.get("OPERATOR_SESSIONS", sessions))
+    length = int(os.environ.get("OPERATOR_LENGTH", length))
+    given = os.environ.get("OPERATOR_STEPS", "").split()
+    print(f"\nOPERATOR_SEED={first} OPERATOR_SESSIONS={sessions} OPERATOR_LENGTH={length}")
+    wrong: list[str] = []
+    for number in range(1 if given else sessions):
+        seed, begun = first + number, time.monotonic()
+        steps = given or steps_of(seed, length)
+        place = folder / f"session_{seed}"
+        try:
+            user, rows = play(place, seed, steps, fresh=number % 5 == 0)
+        except WentWrong as exc:
+            wrong.append(str(exc))
+            print(f"seed {seed} went wrong: {exc}", flush=True)
+            if seconds := float(os.environ.get("OPERATOR_SHRINK", "0")):
+                fewest = shrink(folder / f"shrink_{seed}", seed, steps, seconds)
+                print(f"OPERATOR_SEED={seed} OPERATOR_STEPS='{' '.join(fewest)}'", flush=True)
+        else:
+            took = time.monotonic() - begun
+            kinds = Counter(one.partition(":")[0] for one in steps)
+            print(
+                f"seed {seed}: {len(steps)} steps in {took:.0f} s, {rows} rows compared, 0 differ; "
+                f"{sum(': refused' in one for one in user.said)} refusals; {dict(kinds)}",
+                flush=True,
+            )
+        shutil.rmtree(place, ignore_errors=True)
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_each_edit_finds_what_it_edits_and_is_taken_back(tmp_path: Path) -> None:
+    user = User(tmp_path, seed=1)
+    before = {path: path.read_bytes() for path in _files(user)}
+    for name, edit in EDITS.items():
+        files = edit(user, random.Random(1))
+        for file, text in files.items():
+            user.edit(file, text)
+        assert {path: path.read_bytes() for path in _files(user)} != before, name
+
+        for file in files:
+            user.undo(file)
+        assert {path: path.read_bytes() for path in _files(user)} == before, name
+
+
+def _files(user: User) -> list[Path]:
+    return [path for path in user.project.root.rglob("*") if path.is_file()]
+
+
+def test_whatever_a_careless_user_does_running_again_makes_it_right(tmp_path: Path) -> None:
+    _play_many(tmp_path, sessions=2, length=8)
+
+
+@pytest.mark.soak
+def test_three_hundred_careless_users(tmp_path: Path) -> None:
+    _play_many(tmp_path, sessions=300, length=50)

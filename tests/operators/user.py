@@ -1,0 +1,291 @@
+"""A careless user of the small log's warehouse: what he has done, and how it is put right."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.operators import answers
+from tests.operators.small_log import FIX, make_project, text_of
+from tests.support import histories
+from tests.support.dbt_project import Outcome
+
+# what nobody should have to read: frames of Python and Java, names of errors of the program
+STACK = re.compile(
+    r"Traceback \(most recent call last\)|^\s+at (?:org|java|scala|py4j)\.|Py4J|JVM stacktrace"
+    r"|java\.(?:lang|util|io)\.\w*(?:Exception|Error)"
+    r"|\b(?:Attribute|Key|Type|Index|Name|UnboundLocal|Assertion)Error\b",
+    re.MULTILINE,
+)
+LONGEST_REFUSAL = 2_500  # characters; one sentence may name many things
+FULL_REFRESH = re.compile(r"--full-refresh")
+GARBAGE = (b"", b"{", b"null", b"[1]", b'{"database":"shop","table":"order_info","type":"ins')
+
+
+class WentWrong(AssertionError):
+    """A table that is wrong, or a refusal that nobody understands."""
+
+
+@dataclass
+class User:
+    """One session's folders, and the state that its steps have brought them to.
+
+    Attributes:
+        folder: of the project, the landing folder, the warehouse.
+        seed: of the log.
+        vars: those of every command, until a step changes them.
+        edits: file of the project -> text before it was edited; None: it wasn't there.
+        hidden: landed file -> where the whole one lies meanwhile.
+        backups: folders of warehouses as they were.
+        clock: days that the clock is ahead.
+        lines: batch -> lines that have landed.
+        refused: lines that have landed and are no messages.
+        said: what each step did.
+    """
+
+    folder: Path
+    seed: int
+    vars: dict[str, Any] = field(default_factory=dict)
+    edits: dict[str, str | None] = field(default_factory=dict)
+    hidden: dict[Path, Path] = field(default_factory=dict)
+    backups: list[Path] = field(default_factory=list)
+    clock: int = 0
+    lines: dict[str, list[bytes]] = field(default_factory=lambda: {"live": []})
+    refused: int = 0
+    held: set[tuple[str, int, int]] = field(default_factory=set)
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.landing = self.folder / "landing"
+        (self.landing / "topics").mkdir(parents=True)
+        self.project = make_project(
+            self.folder / "project", self.folder / "warehouse", self.landing
+        )
+        history = histories.generate(self.seed, days=6, keys=12, gaps=True)
+        self.batches = histories.deliver(
+            history, self.seed, batches=12, late_files=self.seed % 2 == 1
+        )
+        self.state = self.folder / "state"
+        self.next_offset = 0  # of partition 1, for what comes beside the log
+
+    # ---- the log -------------------------------------------------------------------------
+
+    def land(self) -> int:
+        """The next part of the log; how many messages."""
+        batch = self.batches.pop(0) if self.batches else []
+        histories.write_batch(self.landing, batch)
+        self.lines["live"] += [line for _, line in batch]
+        self.held |= {("live", 0, offset) for offset, _ in batch}
+        return len(batch)
+
+    def land_beside(self, lines: list[bytes]) -> None:
+        """Lines that stand at another place than the log's own."""
+        histories.write_batch(self.landing, list(enumerate(lines, self.next_offset)), partition=1)
+        self.lines["live"] += lines
+        self.held |= {("live", 1, self.next_offset + number) for number in range(len(lines))}
+        self.next_offset += len(lines)
+
+    def land_fix(self, random: Random) -> int:
+        """Days of the log once more, some of them corrected, as a batch that counts from now on."""
+        lines = self.lines["live"]
+        days = sorted({histories._day_of(line) for line in lines if line not in GARBAGE})
+        chosen = random.sample(days, max(1, len(days) // 2)) if days else []
+        good = [line for line in lines if line not in GARBAGE]
+        again = histories.import_again(good, chosen, random.randrange(10**6))
+        folder = self.landing / "batches" / FIX
+        folder.mkdir(parents=True)
+        histories.write_batch(folder, list(enumerate(again)))
+        self.lines[FIX] = again
+        self.held |= {(FIX, 0, offset) for offset in range(len(again))}
+        self.vars["batches"] = ["live", FIX]
+        return len(again)
+
+    def landed_files(self) -> list[Path]:
+        return sorted(path for path in (self.landing / "topics").rglob("*.jsonl*"))
+
+    def hide(self, path: Path, left: bytes | None) -> None:
+        """Take a landed file away; with `left` those bytes stand in its place."""
+        aside = self.folder / "aside" / path.relative_to(self.landing)
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        if path not in self.hidden:
+            shutil.move(path, aside)
+            self.hidden[path] = aside
+        if left is not None:
+            path.write_bytes(left)
+
+    def put_back(self, path: Path, as_old: bool) -> None:
+        """Put a whole file in its place again, dated as it was or as of now."""
+        aside = self.hidden.pop(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(aside, path)
+        if not as_old:
+            path.touch()
+
+    # ---- the project ---------------------------------------------------------------------
+
+    def edit(self, name: str, text: str | None) -> None:
+        """Give a file another text, or none at all."""
+        path = self.project.root / name
+        before = path.read_text(encoding="utf-8") if path.is_file() else None
+        self.edits.setdefault(name, before)
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text, encoding="utf-8")
+
+    def undo(self, name: str) -> None:
+        before = self.edits.pop(name)
+        path = self.project.root / name
+        if before is None:
+            path.unlink()
+        else:
+            path.write_text(before, encoding="utf-8")
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all is there and nothing is edited."""
+        return not self.edits and not self.hidden and not self.clock
+
+    # ---- the warehouse -------------------------------------------------------------------
+
+    def back_up(self) -> Path:
+        """Copy the whole warehouse while no run runs."""
+        folder = self.folder / f"backup_{len(self.backups)}"
+        folder.mkdir()
+        warehouse = self.project.warehouse
+        if (warehouse / "data").is_dir():
+            # files of tables are never changed, so a link is a copy
+            shutil.copytree(warehouse / "data", folder / "data", copy_function=_link)
+        _copy_catalog(warehouse / "catalog.db", folder / "catalog.db")
+        self.backups.append(folder)
+        return folder
+
+    def restore(self, folder: Path) -> None:
+        warehouse = self.project.warehouse
+        shutil.rmtree(warehouse / "data", ignore_errors=True)
+        if (folder / "data").is_dir():
+            shutil.copytree(folder / "data", warehouse / "data", copy_function=_link)
+        _copy_catalog(folder / "catalog.db", warehouse / "catalog.db")
+
+    def dbt(
+        self, *args: str, vars: dict[str, Any] | None = None, expect: str | None = None
+    ) -> Outcome:
+        """Run dbt with the session's vars and those given; a refusal has to be readable.
+
+        Args:
+            expect: text of an error that was thrown on purpose.
+        """
+        outcome = self.project.run(*args, vars=self.vars | (vars or {}), expect_ok=None)
+        self.said.append(f"dbt {' '.join(args)} {vars or ''}: {'ok' if outcome.ok else 'refused'}")
+        if not outcome.ok:
+            text = refusal(outcome)
+            self.said.append("    " + text[:600].replace("\n", "\n    "))
+            judge_refusal(args, text, expect)
+        return outcome
+
+    # ---- the end -------------------------------------------------------------------------
+
+    def put_right(self, random: Random) -> None:
+        """Undo what was edited, then do what refusals ask for until the plain build passes.
+
+        Raises:
+            WentWrong: it doesn't.
+        """
+        for name in list(self.edits):
+            self.undo(name)
+        for path in list(self.hidden):
+            self.put_back(path, as_old=random.random() < 0.5)
+        self.clock = 0
+        texts: list[str] = []
+        for _ in range(8):
+            outcome = self.dbt("build")
+            if outcome.ok:
+                return
+            text = refusal(outcome)
+            texts.append(text)
+            self._do_what_it_says(outcome, text, random)
+        raise WentWrong("the plain build never passes:\n" + "\n--\n".join(texts[-2:]))
+
+    def _do_what_it_says(self, outcome: Outcome, text: str, random: Random) -> None:
+        if "drop_candidate" in text:
+            choice = random.choice(("drop_candidate", "publish_candidate"))
+            self.dbt("run-operation", choice)
+        for name, result in outcome.results.items():
+            if result.status == "error" and FULL_REFRESH.search(result.message):
+                asked = re.search(r"dbt (?:run|build) -s (\S+) --full-refresh", result.message)
+                self.dbt("run", "--select", asked[1] if asked else name, "--full-refresh")
+            if result.status == "fail":
+                raise WentWrong(f"the test {name} fails: {result.message}")
+
+    def compare(self, schema: str = "dw", names: list[str] | None = None) -> int:
+        """Compare tables with the plain answer; how many rows.
+
+        Raises:
+            WentWrong: some differ; all of them are named.
+        """
+        layers = [self.lines[one] for one in self.vars.get("batches", ["live"])]
+        seed = text_of(self.project, "seeds/statuses.csv")
+        wanted = answers.expected(layers, self.held, self.refused, seed)
+        wrong, rows = [], 0
+        for name in names or wanted:
+            got = answers.found(self.project, name, schema)
+            text = answers.difference(wanted[name], got)
+            rows += got.total()
+            if text:
+                wrong.append(f"{schema}.{name}: {text}")
+        if wrong:
+            raise WentWrong("\n".join(wrong))
+        return rows
+
+
+def refusal(outcome: Outcome) -> str:
+    """All that a command that failed says of it."""
+    told = [
+        f"{name}: {one.message}"
+        for name, one in outcome.results.items()
+        if one.status in ("error", "fail", "runtime error")
+    ]
+    if outcome.exception is not None:
+        told.append(f"{type(outcome.exception).__name__}: {outcome.exception}")
+    return "\n".join(told) or outcome.log[-1500:]
+
+
+def judge_refusal(args: tuple[str, ...], text: str, expect: str | None) -> None:
+    """Raise WentWrong where a refusal is more than a sentence."""
+    if expect is not None and expect in text:
+        return
+    if stack := STACK.search(text):
+        raise WentWrong(f"dbt {' '.join(args)} says {stack[0].strip()!r}:\n{text[:3000]}")
+    longest = max((len(one) for one in text.split("\n")), default=0)
+    if not text.strip() or longest > LONGEST_REFUSAL:
+        raise WentWrong(f"dbt {' '.join(args)} says nothing that can be read:\n{text[:3000]}")
+
+
+def cut(content: bytes, random: Random) -> bytes:
+    """The first part of a file, as while it is being written."""
+    return content[: random.randrange(1, max(2, len(content)))]
+
+
+def lines_in(path: Path) -> bytes:
+    content = path.read_bytes()
+    return gzip.decompress(content) if path.suffix == ".gz" else content
+
+
+def _link(source: str, target: str) -> None:
+    Path(target).hardlink_to(source)
+
+
+def _copy_catalog(source: Path, target: Path) -> None:
+    """Copy a catalog as SQLite does it, also while the other end is open."""
+    if not source.is_file():
+        return
+    with sqlite3.connect(source) as one, sqlite3.connect(target) as other:
+        one.backup(other)
+    one.close()
+    other.close()

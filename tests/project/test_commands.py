@@ -1,0 +1,44 @@
+"""The table of dbt's commands and flags says what the tests say."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from dbt.cli.main import cli
+
+from tests.support.dbt_project import REPO
+
+TABLE = (REPO / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+TESTED = ("adapter/test_commands.py", "adapter/test_flags.py", "adapter/test_microbatch.py")
+ELSEWHERE = ("reliability/test_interrupts.py",)
+COMMANDS = ("build", "run", "seed", "snapshot", "test", "compile", "show", "clone", "retry")
+
+
+def functions_of(*files: str) -> set[str]:
+    texts = [(REPO / "tests" / one).read_text(encoding="utf-8") for one in files]
+    return {name for text in texts for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
+
+
+def test_the_table_and_the_tests_name_the_same_rows() -> None:
+    named = set(re.findall(r"`(test_\w+)`", TABLE))
+    assert named - functions_of(*TESTED, *ELSEWHERE) == set()
+    assert functions_of(*TESTED) - named == set()
+
+
+def test_each_row_names_a_test() -> None:
+    rows = [line for line in TABLE.splitlines() if line.startswith("| ") and "test |" not in line]
+    assert len(rows) > 20
+    assert [line for line in rows if not re.search(r"`test_\w+` \|$", line)] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_flag_that_dbt_knows_stands_in_the_table(command: str) -> None:
+    options = {
+        name
+        for one in cli.commands[command].params
+        for name in one.opts
+        if name.startswith("--") and not getattr(one, "hidden", False)
+    }
+    known = set(re.findall(r"--[a-z-]+", TABLE))
+    assert options - known == set()
