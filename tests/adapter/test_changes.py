@@ -203,7 +203,7 @@ SNAPSHOT = {
             config: {unique_key: id, strategy: check, check_cols: all, hard_deletes: invalidate}
     """,
     "models/told.sql": """
-        {{ config(materialized='incremental') }}
+        {{ config(materialized='incremental', on_definition_change='accept') }}
         select
             id, name, dbt_valid_to is null as is_current, row_kind, sign, {{ var('step') }} as step
         from {{ new_changes(ref('versions')) }}

@@ -12,11 +12,12 @@ PARALLEL = """
     materialized='incremental', incremental_strategy='merge', unique_key='n',
     pre_hook=[
         "set binlog.mine = {number}",
+        "set spark.sql.session.timeZone = +0{number}:00",
         "set spark.sql.shuffle.partitions = {number}",
         "create or replace temporary view same_name as select {number} as n",
     ],
 ) }}}}
-select n, '${{binlog.mine}}' as mine, {number} + 0 * count(*) over () as counted from same_name
+select n, current_timezone() as mine, {number} + 0 * count(*) over () as counted from same_name
 """
 LEAK = """
 def model(dbt, session):
@@ -41,7 +42,7 @@ def test_parallel_models_do_not_meet(make_project, threads, runs):
     for _ in range(runs):
         project.run("run", "--threads", threads)
     rows = [project.query(f"select * from dw.parallel{n}") for n in range(1, 9)]
-    assert rows == [[{"n": n, "mine": str(n), "counted": n}] for n in range(1, 9)]
+    assert rows == [[{"n": n, "mine": f"+0{n}:00", "counted": n}] for n in range(1, 9)]
     partitions = project.credentials().spark_settings()["spark.sql.shuffle.partitions"]
     assert project.query("select * from dw.leak") == [
         {"mine": "none", "partitions": partitions, "views": ""}

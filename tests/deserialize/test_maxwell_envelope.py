@@ -105,6 +105,8 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "number of 4000 digits": (line(data='{"id":%s}' % ("9" * 4000)), NOT_JSON),
 }
 
+ALTERED = dict.fromkeys(("old", "def"), '{"database":"shop","table":"o","columns":[]}')
+
 # name -> (payload, what its envelope must have)
 FINE: dict[str, tuple[str, dict]] = {
     "as Maxwell writes it": (GOOD, {"op": "insert", "row_number": 0, "xid": 7}),
@@ -117,7 +119,7 @@ FINE: dict[str, tuple[str, dict]] = {
         {"op": "delete", "row_number": LAST_ROW},
     ),
     "DDL row, ts in milliseconds": (
-        line(type='"table-alter"', ts="1772416800123", xid=None, xoffset=None, old="{}"),
+        line(type='"table-alter"', ts="1772416800123", xid=None, xoffset=None, **ALTERED),
         {
             "op": "ddl",
             "event_time": datetime(2026, 3, 2, 2, 0, 0, 123000),
@@ -136,7 +138,7 @@ FINE: dict[str, tuple[str, dict]] = {
         {"op": "drop"},
     ),
     "DDL that empties a partition": (
-        line(type='"table-alter"', ts="0", sql='"alter table o truncate partition p1"'),
+        line(type='"table-alter"', ts="0", sql='"alter table o truncate partition p1"', **ALTERED),
         {"op": "truncate", "event_time": datetime(1970, 1, 1)},
     ),
     "DDL that renames": (

@@ -66,7 +66,7 @@ def published(
 ) -> Server:
     server = Server(staged, loaded)
     monkeypatch.setattr(clickhouse, "counted", lambda frame: (frame, lambda: sent))
-    store = clickhouse.ClickhouseStore(server, tmp_path / "folder")
+    store = clickhouse.ClickhouseStore(server, tmp_path / "folder", "w")
     store.take([Part(PUBLICATION, 2, "mark", Frame(seen), True, KINDS)])
     return server
 
@@ -111,8 +111,9 @@ def test_messages_that_do_not_arrive_in_a_topic_are_told(
     store = object.__new__(kafka.KafkaStore)
     ends = iter([{"0": 10}, {"0": 10 + arrived}, {"0": 10 + arrived}])
     said: list[dict] = []
-    store._records = {}
+    store._records, store._warehouse = {}, "w"
     monkeypatch.setattr(store, "_make_or_check", lambda *_: None)
+    monkeypatch.setattr(store, "_topic_ids", lambda topics: dict.fromkeys(topics, "id"))
     monkeypatch.setattr(store, "_write", lambda *_: (3, 2))
     monkeypatch.setattr(store, "_ends", lambda _: next(ends))
 

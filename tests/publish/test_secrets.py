@@ -63,7 +63,7 @@ def problem(opened: Any, monkeypatch: Any, **env: str) -> str:
     for name, value in env.items():
         monkeypatch.setenv(f"PUBLISH_X_{name}", value)
     with pytest.raises((PublishError, DbtRuntimeError)) as error:
-        opened(SESSION, "x")
+        opened(SESSION, "x", "w")
     text = str(error.value)
     assert CANARY not in text and "canary" not in text
     return text
@@ -127,7 +127,7 @@ def test_tls_that_is_asked_for_is_not_left_out(
 def test_tls_of_a_database_is_verified_where_it_is_asked_for(
     monkeypatch: Any, scheme: str, tls: tuple[str, str], weaker: tuple[str, ...]
 ) -> None:
-    def login(_: Any, target: str) -> dict[str, str]:
+    def login(_: Any, target: str, _warehouse: str = "w") -> dict[str, str]:
         return transactional.login(target, scheme, tls)
 
     monkeypatch.setenv("PUBLISH_X_USER", "u")
