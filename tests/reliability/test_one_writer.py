@@ -85,6 +85,48 @@ def test_two_runs_at_once_neither_lose_nor_double_a_row(project: DbtProject) -> 
     print(f"\n{pairs} pairs of runs, {refused} runs refused")
 
 
+def test_a_run_that_begins_while_another_one_takes_the_lease_is_no_lost_catalog(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run takes and gives back the lease behind this one's first look at it."""
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    row = Lease._row
+    others: list[int] = []
+
+    def row_and_another_run(self: Lease) -> Any:
+        found = row(self)
+        if not others:
+            others.append(project.subprocess("build").returncode)
+        return found
+
+    monkeypatch.setattr(Lease, "_row", row_and_another_run)
+    project.query("insert into dw.raw select id from range(10, 20)")
+    project.run("build")
+    assert others == [0]
+    assert project.column("select id from dw.rows order by id") == list(range(20))
+
+
+def test_the_first_runs_of_a_warehouse_may_begin_at_once(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run makes the lease's table behind this one's look for it."""
+    location_of = Place.location_of
+    others: list[int] = []
+
+    def location_and_another_run(self: Any, table: str) -> str | None:
+        found = location_of(self, table)
+        if not others:
+            others.append(project.subprocess("build").returncode)
+        return found
+
+    monkeypatch.setattr(Place, "location_of", location_and_another_run)
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    assert others == [0]
+    assert project.column("select id from dw.rows order by id") == list(range(10))
+
+
 def test_a_second_run_is_refused_and_told_who_writes(
     project: DbtProject, lease: Callable[[str], Lease]
 ) -> None:

@@ -22,6 +22,7 @@ from dbt_common.exceptions import DbtRuntimeError
 HEARTBEAT_SECONDS = 30.0
 STALE_AFTER = timedelta(minutes=5)  # a heartbeat of another host that is older may be a dead one's
 ENGINE_ENDS_SECONDS = 60
+TAKE_ATTEMPTS = 3
 HEARTBEAT = "lease.heartbeat"
 READ_ONLY = "SQLITE_READONLY"
 SUMMARY = "lease"  # property of a commit's summary: the row as JSON, read without a Spark job
@@ -117,21 +118,31 @@ class Lease:
         Raises:
             LeaseRefusedError: somebody else holds it.
         """
-        before = self._row() or self._made()
-        accept(before)
-        dead = None
-        if before.run_id is not None:
-            if not self._is_dead(before, wait):
+        for _ in range(TAKE_ATTEMPTS):
+            before = self._row() or self._made()
+            accept(before)
+            if before.run_id is not None and not self._is_dead(before, wait):
                 raise LeaseRefusedError(
                     f"The warehouse is being written by {before}. One run writes at a time: wait "
                     "until it has ended, then run again. If that process is gone, the next run "
                     "takes its lease over: at once where the process can be seen to have ended, "
                     f"else {STALE_AFTER.seconds // 60} minutes after its last heartbeat."
                 )
-            dead = before
+            wanted = self._own_row(before.generation + 1)
+            if self._changed(wanted):  # else another run changed the row since it was read
+                self._held, self._confirmed_at = wanted, _seconds()
+                threading.Thread(target=self._keep, name="lease", daemon=True).start()
+                return before if before.run_id is not None else None
+        raise LeaseRefusedError(
+            f"Other runs took the lease of the warehouse {TAKE_ATTEMPTS} times while this run "
+            "asked for it. Run again once they have ended."
+        )
+
+    def _own_row(self, generation: int) -> Holder:
+        """The row that says this run holds the lease."""
         pid, engine = os.getpid(), self._engine_pid()
-        wanted = Holder(
-            generation=before.generation + 1,
+        return Holder(
+            generation=generation,
             run_id=self.run_id,
             owner=getpass.getuser(),
             host=socket.gethostname(),
@@ -141,14 +152,6 @@ class Lease:
             engine_process=process_mark(engine) if engine is not None else None,
             started_at=utc_now(),
         )
-        if not self._changed(wanted):
-            raise LeaseRefusedError(
-                f"The warehouse is being written by {self._row()}, which took the lease in this "
-                "moment. Run again once it has ended."
-            )
-        self._held, self._confirmed_at = wanted, _seconds()
-        threading.Thread(target=self._keep, name="lease", daemon=True).start()
-        return dead
 
     @property
     def generation(self) -> int:

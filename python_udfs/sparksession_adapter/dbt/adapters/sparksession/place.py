@@ -12,7 +12,8 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlparse
@@ -28,6 +29,7 @@ UNFINISHED = ".unfinished_copy"  # beside the tables of a copy that isn't comple
 ID_PROPERTY = "warehouse.id"  # of the lease's table
 OWN_PLACES = ("jdbc", "hadoop")  # kinds of catalogs that keep all tables in the warehouse's folder
 METADATA = ".metadata.json"
+SECONDS_UNTIL_LISTED = 2.0  # from a table's first file to its entry in the catalog
 logger = AdapterLogger("Spark")
 
 
@@ -178,40 +180,49 @@ class Place(metaclass=AdapterMeta):
                 "copy again."
             )
         location = self.location_of(lease_table)
+        if location is None and root is not None and self._unlisted(root, lease_table):
+            # unless another run makes the table in this moment: its files come first
+            time.sleep(SECONDS_UNTIL_LISTED)
+            location = self.location_of(lease_table)
+            if location is None:
+                raise DbtRuntimeError(
+                    f"{root} holds {len(self._unlisted(root, lease_table))} tables and views, but "
+                    "there is no catalog of them: it was lost or lies elsewhere. Put the catalog "
+                    "back, or bring the tables back from their own metadata by dbt run-operation "
+                    "register_tables. For a new warehouse take another folder."
+                )
         if location is not None:
             self.check_location(f"Table {lease_table}", location)
-        elif root is not None:
-            self._check_catalog(root, lease_table)
 
-    def _check_catalog(self, root: str, lease_table: str) -> None:
-        """Raise where there are tables in a folder, but none in the catalog."""
-        schema = lease_table.partition(".")[0]
-        there = [name for folder, name, _ in folders_of_tables(root) if folder == schema]
-        if there and (lease_table.partition(".")[2] in there or not self._listed(schema, "table")):
-            raise DbtRuntimeError(
-                f"{root} holds {len(there)} tables and views, but there is no catalog of them: it "
-                "was lost or lies elsewhere. Put the catalog back, or bring the tables back from "
-                "their own metadata by dbt run-operation register_tables. For a new warehouse take "
-                "another folder."
-            )
+    def _unlisted(self, root: str, lease_table: str) -> list[str]:
+        """Tables that have files where the catalog, which lacks the lease, lists none."""
+        schema, _, name = lease_table.partition(".")
+        there = [table for folder, table, _ in folders_of_tables(root) if folder == schema]
+        return there if name in there or not self._listed(schema, "table") else []
 
-    def check_generation(self, before: Holder) -> None:
-        """
-        Args:
-            before: what the catalog's lease says before it is taken.
+    def generation_check(self) -> Callable[[Holder], None]:
+        """Function that refuses a lease which the tables have outlived.
 
-        Raises:
+        The mark is read here, before the caller reads the lease. A run writes the mark after it has
+        taken the lease, so the lease is never behind a mark that was read first; in the other order
+        a run that starts at the same time would look like a lost catalog.
+
+        Raises (the function):
             DbtRuntimeError: a lease that the catalog doesn't know has been taken of these tables.
         """
-        known = self.read_mark().get("generation", 0)
-        if known > before.generation:
-            raise DbtRuntimeError(
-                f"The catalog is older than the tables in {self.data_root}: it knows of "
-                f"{before.generation} changes of its lease, the tables of {known}. It was restored "
-                "from a copy, or another catalog writes these tables as well. Put the newest "
-                "catalog back, or bring the catalog up to the tables by dbt run-operation "
-                "register_tables. Nothing was written or deleted."
-            )
+        marked = self.read_mark().get("generation", 0)
+
+        def check(before: Holder) -> None:
+            if marked > before.generation:
+                raise DbtRuntimeError(
+                    f"The catalog is older than the tables in {self.data_root}: it knows of "
+                    f"{before.generation} changes of its lease, the tables of {marked}. It was "
+                    "restored from a copy, or another catalog writes these tables as well. Put the "
+                    "newest catalog back, or bring the catalog up to the tables by dbt "
+                    "run-operation register_tables. Nothing was written or deleted."
+                )
+
+        return check
 
     def read_mark(self) -> dict[str, Any]:
         """What the mark beside the tables says; {} where there is none."""

@@ -145,9 +145,9 @@ class Recovery(metaclass=AdapterMeta):
                 self.check_location(f"Table {name}", newest.location)
         if not files:
             return [f"{root} holds no tables."]
+        marked = self.read_mark().get("generation", 0)  # before the lease, see generation_check
         holder = Lease(self._session, self.lease_table, "").holder()
-        known = holder.generation if holder is not None else 0
-        is_behind = holder is None or self.read_mark().get("generation", 0) > known
+        is_behind = holder is None or marked > holder.generation
         lines: list[str] = []
         if is_behind:
             lines += self._register(self.lease_table, files, {}, True)

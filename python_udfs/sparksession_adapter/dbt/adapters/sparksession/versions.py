@@ -209,7 +209,7 @@ class Versions(VersionTexts):
             self.let_write(one)
         lease = Lease(self._session, self.lease_table, get_invocation_id())
         try:
-            dead = lease.take() if is_recovery else lease.take(accept=self.check_generation)
+            dead = lease.take() if is_recovery else lease.take(accept=self.generation_check())
         except Exception as exc:
             if READ_ONLY not in str(exc):
                 raise
