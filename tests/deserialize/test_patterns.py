@@ -31,6 +31,7 @@ SMALL, LARGE = 3_000, 12_000  # characters
 GROWTH = 9
 SUSPECT = 5  # times as long, of many texts together
 QUICK = 0.004  # seconds, below which a time says nothing
+SURE = 0.2  # seconds, above which what else the machine does hardly counts
 OF_PYTHON = {"compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
 OF_JAVA = {"rlike": 0, "regexp_replace": 1, "regexp_extract": 1, "regexp_extract_all": 1}
 OF_JAVA |= {"regexp_count": 1}
@@ -193,9 +194,10 @@ def slow(makers: Iterable[Callable[[int], str]], seconds: Callable[[str], float]
             continue
         size = LARGE
         while True:  # what is busy for a moment isn't slow at every size
-            # the shortest of some: others work on this machine too
-            large = min(seconds(make(size)) for _ in range(3))
-            small = min(seconds(make(size // 4)) for _ in range(5))
+            # the shortest of some: others work on this machine too. What takes long is sure at once
+            tries = 1 if once > SURE else 3
+            large = min(seconds(make(size)) for _ in range(tries))
+            small = min(seconds(make(size // 4)) for _ in range(tries + 2))
             if large < QUICK or large < GROWTH * small:
                 break
             if large > 1 or size >= 4 * LARGE:

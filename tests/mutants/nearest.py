@@ -1,0 +1,131 @@
+"""Which tests are asked about a mutant of a file: those nearest to it, quick ones first.
+
+The first pattern that a file's path fits counts. Paths of tests begin below `tests`.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+
+ADAPTER = "*sparksession_adapter/*"
+NEAREST: tuple[tuple[str, str], ...] = (
+    # macros
+    ("macros/chain/*", "e2e/test_chain.py e2e/test_sample.py"),
+    ("macros/changelog/*", "adapter/test_macro_sql.py e2e/test_sample.py e2e/test_accounting.py"),
+    ("macros/cleaning/*", "adapter/test_cleaning.py e2e/test_sample.py"),
+    ("macros/counts/*", "e2e/test_sample.py e2e/test_levels.py"),
+    ("macros/customer/*", "adapter/test_dimensions.py e2e/test_random_histories.py"),
+    ("macros/daily_cut/*", "adapter/test_closed_periods.py e2e/test_levels.py e2e/test_sample.py"),
+    ("macros/deduplication/*", "adapter/test_key_filters.py"),
+    ("macros/details/*", "e2e/test_sample.py"),
+    ("macros/joins/*", "adapter/test_joins.py"),
+    ("macros/metrics/*", "adapter/test_metrics.py e2e/test_traffic.py"),
+    ("macros/quality/*", "project/test_run.py e2e/test_accounting.py e2e/test_bad_input.py"),
+    ("macros/streams/*", "adapter/test_streams.py"),
+    ("macros/windows/*", "adapter/test_windows.py"),
+    ("*replace_windows*", "adapter/test_windows.py"),
+    ("macros/incremental/*", "adapter/test_incremental.py adapter/test_rewriting_strategies.py"),
+    ("*/strategies/*", "adapter/test_incremental.py adapter/test_rewriting_strategies.py"),
+    ("macros/operations/*", "adapter/test_maintenance.py reliability/test_places.py"),
+    ("*/operations/*", "adapter/test_maintenance.py reliability/test_places.py"),
+    ("macros/versions/*", "adapter/test_versions.py adapter/test_pinned_inputs.py"),
+    # the adapter
+    (
+        "*/materializations/folded.sql",
+        "adapter/test_folded_models.py adapter/test_zipper_models.py",
+    ),
+    (
+        "*/materializations/incremental.sql",
+        "adapter/test_incremental.py adapter/test_microbatch.py",
+    ),
+    ("*/materializations/snapshot.sql", "adapter/test_snapshots.py"),
+    ("*sparksession_adapter/*.sql", "adapter/test_features.py adapter/test_tables.py"),
+    (ADAPTER + "/business_time.py", "adapter/test_units.py"),
+    (ADAPTER + "/changes.py", "adapter/test_changes.py adapter/test_streams.py"),
+    (ADAPTER + "/copies.py", "reliability/test_places.py"),
+    (ADAPTER + "/recovery.py", "reliability/test_places.py"),
+    (ADAPTER + "/place.py", "reliability/test_places.py reliability/test_one_writer.py"),
+    (ADAPTER + "/default_reads.py", "adapter/test_default_reads.py adapter/test_random_models.py"),
+    (ADAPTER + "/view_marks.py", "adapter/test_default_reads.py adapter/test_version_texts.py"),
+    (ADAPTER + "/definitions.py", "adapter/test_definitions.py"),
+    (ADAPTER + "/flags.py", "adapter/test_flags.py adapter/test_commands.py"),
+    (ADAPTER + "/folded.py", "adapter/test_folded_models.py adapter/test_folded_layout.py"),
+    (
+        ADAPTER + "/folds.py",
+        "adapter/test_folds.py adapter/test_folded_models.py adapter/test_folded_layout.py",
+    ),
+    (ADAPTER + "/keyed/*.py", "adapter/test_folds.py adapter/test_folded_models.py"),
+    (ADAPTER + "/zippers.py", "adapter/test_zippers.py adapter/test_zipper_models.py"),
+    (ADAPTER + "/joins.py", "adapter/test_joins.py"),
+    (
+        ADAPTER + "/ranges.py",
+        "adapter/test_ranges.py adapter/test_joins.py adapter/test_windows.py",
+    ),
+    (ADAPTER + "/windows.py", "adapter/test_windows.py"),
+    (ADAPTER + "/streams.py", "adapter/test_streams.py"),
+    (ADAPTER + "/key_filters.py", "adapter/test_key_filters.py"),
+    (ADAPTER + "/microbatch.py", "adapter/test_microbatch.py"),
+    (ADAPTER + "/partition_reads.py", "adapter/test_partition_reads.py"),
+    (ADAPTER + "/partitions.py", "adapter/test_partition_reads.py adapter/test_units.py"),
+    (ADAPTER + "/inputs.py", "adapter/test_pinned_inputs.py adapter/test_units.py"),
+    (ADAPTER + "/lease.py", "reliability/test_one_writer.py"),
+    (ADAPTER + "/processes.py", "reliability/test_one_writer.py"),
+    (ADAPTER + "/maintenance.py", "adapter/test_maintenance.py adapter/test_versions.py"),
+    (ADAPTER + "/publications.py", "publish/test_declarations.py publish/test_publish_postgres.py"),
+    (ADAPTER + "/python_models.py", "adapter/test_python_models.py"),
+    (ADAPTER + "/snapshots.py", "adapter/test_pinned_inputs.py adapter/test_changes.py"),
+    (ADAPTER + "/transforms.py", "adapter/test_units.py adapter/test_folded_layout.py"),
+    (ADAPTER + "/version*.py", "adapter/test_versions.py adapter/test_version_texts.py"),
+    (ADAPTER + "/interrupts.py", "reliability/test_interrupts.py"),
+    (ADAPTER + "/secrets.py", "publish/test_secrets.py"),
+    (ADAPTER + "/jars.py", "project/test_supply_chain.py"),
+    (ADAPTER + "/private_files.py", "reliability/test_places.py publish/test_secrets.py"),
+    (
+        ADAPTER + "/impl.py",
+        "adapter/test_features.py adapter/test_pinned_inputs.py adapter/test_incremental.py "
+        "adapter/test_snapshots.py adapter/test_closed_periods.py",
+    ),
+    (ADAPTER, "adapter/test_features.py adapter/test_units.py adapter/test_tables.py"),
+    # what reads the log
+    (
+        "python_udfs/landing/kafka.py",
+        "deserialize/test_kafka_offsets.py kafka/test_kafka_source.py",
+    ),
+    ("python_udfs/landing/*", "deserialize/test_landing_files.py"),
+    ("*/canal.py", "deserialize/test_canal.py deserialize/test_against_oracle.py"),
+    ("*/debezium.py", "deserialize/test_debezium.py"),
+    ("*/mongodb.py", "deserialize/test_mongodb.py"),
+    ("*/events.py", "deserialize/test_events.py"),
+    ("*/maxwell.py", "deserialize/test_maxwell_images.py deserialize/test_maxwell_envelope.py"),
+    ("*/exact_numbers.py", "deserialize/test_exact_numbers.py"),
+    ("*/types.py", "deserialize/test_types.py"),
+    ("*/ddl.py", "deserialize/test_table_state.py deserialize/test_hostile_statements.py"),
+    ("*/statements.py", "deserialize/test_table_state.py deserialize/test_hostile_statements.py"),
+    ("python_udfs/deserialize/*", "deserialize/test_maxwell_envelope.py e2e/test_sources.py"),
+    ("python_udfs/table_state.py", "deserialize/test_table_state.py"),
+    (
+        "python_udfs/log_*.py",
+        "deserialize/test_log_order.py deserialize/test_declared_otherwise.py",
+    ),
+    ("python_udfs/re*.py", "deserialize/test_declared_otherwise.py e2e/test_formats_of_topics.py"),
+    ("python_udfs/declaration.py", "deserialize/test_declared_otherwise.py"),
+    ("python_udfs/table_settings.py", "e2e/test_sources.py"),
+    ("python_udfs/ods.py", "deserialize/test_maxwell_images.py e2e/test_corrections.py"),
+    ("python_udfs/publish/kafka.py", "publish/test_publish_kafka.py"),
+    ("python_udfs/publish/clickhouse.py", "publish/test_publish_clickhouse.py"),
+    ("python_udfs/publish/mysql.py", "publish/test_publish_mysql.py"),
+    ("python_udfs/publish/*", "publish/test_row_counts.py publish/test_publish_postgres.py"),
+    ("python_udfs/*", "live/test_source_reconciliation.py publish/test_secrets.py"),
+)
+
+
+def nearest_tests(file: str) -> list[str]:
+    """Paths of test modules, below the root.
+
+    Raises:
+        LookupError: no pattern fits.
+    """
+    for pattern, tests in NEAREST:
+        if fnmatch(file, pattern):
+            return [f"tests/{test}" for test in tests.split()]
+    raise LookupError(f"{file} has no tests in {__name__}.NEAREST")
