@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from dbt.adapters.sparksession.maintenance import expired_snapshots, key_of, keys_by_test
+from dbt.adapters.sparksession.keys import key_of, keys_by_test
+from dbt.adapters.sparksession.maintenance import expired_snapshots
 from dbt.adapters.sparksession.snapshots import History, Snapshot
 
 

@@ -6,16 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.connections import is_absent
-from dbt.adapters.sparksession.folded import (
-    COMPACTED_PROPERTY,
-    FOLDED,
-    columns_in,
-    stored_table_of,
-)
-from dbt.adapters.sparksession.folds import quoted
+from dbt.adapters.sparksession.folded import COMPACTED_PROPERTY, FOLDED, columns_in, stored_table_of
 from dbt.adapters.sparksession.inputs import ModelInputs
-from dbt.adapters.sparksession.maintenance import declared_key
+from dbt.adapters.sparksession.keys import declared_key
 from dbt.adapters.sparksession.partitions import (
     partition_names,
     partition_predicate,
@@ -23,6 +16,7 @@ from dbt.adapters.sparksession.partitions import (
 )
 from dbt.adapters.sparksession.ranges import values_of
 from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt.adapters.sparksession.sql import is_absent, quoted
 from dbt.adapters.sparksession.view_marks import statement_of
 from dbt_common.exceptions import CompilationError
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.connections import mark_of
 from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
 from dbt.adapters.sparksession.inputs import sql_mark
+from dbt.adapters.sparksession.sql import mark_of
 from dbt_common.exceptions import CompilationError
 
 RECORDED_PROPERTY = "dbt.definition"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dbt.adapters.sparksession.connections import literal, quoted
+from dbt.adapters.sparksession.sql import literal, quoted
 from dbt.adapters.sparksession.transforms import Transform
 
 LEVEL = "run_level"  # column of a run's size class

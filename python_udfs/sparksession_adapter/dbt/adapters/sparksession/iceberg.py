@@ -10,14 +10,11 @@ import json
 import re
 from typing import Any
 
+from dbt.adapters.sparksession.session import is_remote, message_of
 from dbt_common.exceptions import DbtRuntimeError
 
 LOST_FILE = re.compile(r"NotFoundException: Failed to open input stream for file: (\S+)")
 CLOCK_MAY_LAG = 60_000  # milliseconds that Iceberg lets a commit be dated before the one before it
-
-
-def is_remote(session: Any) -> bool:
-    return not hasattr(session, "_jsparkSession")
 
 
 def loaded(session: Any, catalog: str, table: str) -> Any:
@@ -45,8 +42,6 @@ def loaded(session: Any, catalog: str, table: str) -> Any:
 
 
 def _why_unread(table: str, exc: Exception) -> str:
-    from dbt.adapters.sparksession.session import message_of  # which imports this module
-
     text = message_of(exc)
     lost = LOST_FILE.search(text)
     if lost is None:

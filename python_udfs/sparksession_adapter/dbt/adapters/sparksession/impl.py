@@ -18,17 +18,9 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
 from dbt.adapters.sparksession.business_time import utc_hours
 from dbt.adapters.sparksession.changes import ChangeReads
-from dbt.adapters.sparksession.connections import (
-    NO_SCHEMA,
-    SparkSessionConnectionManager,
-    is_absent,
-)
+from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
 from dbt.adapters.sparksession.copies import Copies
-from dbt.adapters.sparksession.default_reads import (
-    DefaultReads,
-    as_named,
-    unrecorded_reads,
-)
+from dbt.adapters.sparksession.default_reads import DefaultReads, as_named, unrecorded_reads
 from dbt.adapters.sparksession.definitions import Definitions, goes_by_clock
 from dbt.adapters.sparksession.flags import CutRuns, is_empty_run
 from dbt.adapters.sparksession.folded import (
@@ -38,7 +30,7 @@ from dbt.adapters.sparksession.folded import (
     stored_table,
     stored_table_of,
 )
-from dbt.adapters.sparksession.iceberg import is_remote, loaded, metadata, put_to_now
+from dbt.adapters.sparksession.iceberg import loaded, metadata, put_to_now
 from dbt.adapters.sparksession.inputs import (
     COUNTED_PROPERTY,
     INPUT_PROPERTY,
@@ -65,7 +57,7 @@ from dbt.adapters.sparksession.publications import Publications
 from dbt.adapters.sparksession.python_models import SessionJobHelper, find_code_of, result_view
 from dbt.adapters.sparksession.ranges import ColumnRanges
 from dbt.adapters.sparksession.recovery import Recovery
-from dbt.adapters.sparksession.session import let_go, own_session
+from dbt.adapters.sparksession.session import is_remote, let_go, own_session
 from dbt.adapters.sparksession.snapshots import (
     MODEL_PROPERTY,
     TABLE_PROPERTY,
@@ -73,6 +65,7 @@ from dbt.adapters.sparksession.snapshots import (
     Snapshot,
     kept_histories,
 )
+from dbt.adapters.sparksession.sql import NO_SCHEMA, is_absent
 from dbt.adapters.sparksession.streams import StreamModels
 from dbt.adapters.sparksession.transforms import Transform
 from dbt.adapters.sparksession.versions import Versions

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbt.adapters.sparksession.connections import mark_of
 from dbt.adapters.sparksession.partitions import PartitionReading
 from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt.adapters.sparksession.sql import mark_of
 
 INPUT_PROPERTY = "dbt.input."
 ASKED_PROPERTY = "asked.partitions"  # partitions that a run was told to write anew

@@ -12,8 +12,8 @@ from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.changes import ROW_KIND, changed_keys
 from dbt.adapters.sparksession.declarations import DeclarationError
 from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
-from dbt.adapters.sparksession.folds import WHOLE_NUMBERS, Fold, is_ordered, names_in
-from dbt.adapters.sparksession.ranges import TIMES, values_of
+from dbt.adapters.sparksession.folds import TIMES, WHOLE_NUMBERS, Fold, is_ordered, names_in
+from dbt.adapters.sparksession.ranges import values_of
 from dbt_common.exceptions import CompilationError
 
 RUN_NUMBER = "run_number"

@@ -15,9 +15,10 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
-from dbt.adapters.sparksession.folds import WHOLE_NUMBERS, names_in, quoted
+from dbt.adapters.sparksession.folds import WHOLE_NUMBERS, names_in
 from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.ranges import values_of
+from dbt.adapters.sparksession.sql import quoted
 from dbt_common.exceptions import CompilationError
 
 BLOCK_BITS = 32_768  # bits of one of Spark's bitmaps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,25 +14,19 @@ from urllib.parse import unquote, urlparse
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.connections import literal, mark_of, quoted
 from dbt.adapters.sparksession.folded import (
     COMPACTED_PROPERTY,
     FOLDED,
     RUNS_SUFFIX,
     stored_table_of,
 )
-from dbt.adapters.sparksession.iceberg import is_remote
 from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
+from dbt.adapters.sparksession.keys import key_of, keys_by_test
 from dbt.adapters.sparksession.lease import Holder, LeaseRefusedError, utc_now
-from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.session import is_remote, own_session
 from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, TABLE_PROPERTY, History
-from dbt.adapters.sparksession.versions import (
-    CANDIDATE,
-    Version,
-    behind,
-    differing,
-    is_published,
-)
+from dbt.adapters.sparksession.sql import literal, mark_of, quoted
+from dbt.adapters.sparksession.versions import CANDIDATE, Version, behind, differing, is_published
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
@@ -68,49 +62,6 @@ def _java_texts(session: Any, texts: list[str]) -> Any:
 
 def _file_name(location: str) -> str:
     return location.rpartition("/")[2]
-
-
-def declared_key(node: Mapping[str, Any]) -> list[str]:
-    """Columns that a node itself says tell its rows apart; none where it doesn't say.
-
-    A snapshot's unique_key is its source's: it has a row for each version of it.
-    """
-    config = node["config"]
-    if node["resource_type"] == "snapshot":
-        return [(config.get("snapshot_meta_column_names") or {}).get("dbt_scd_id") or "dbt_scd_id"]
-    given = config.get("unique_key")
-    return [given] if isinstance(given, str) else list(given or [])
-
-
-def key_of(
-    node: Mapping[str, Any] | None, columns: Iterable[str], tested: Sequence[str] = ()
-) -> list[str]:
-    """Columns that tell the rows of a node apart; none where it doesn't say.
-
-    Args:
-        columns: of its rows.
-        tested: columns that a test says are unique together; see keys_by_test.
-    """
-    columns = list(columns)
-    keys = declared_key(node) if node is not None else []
-    if not keys and "unique_key" in columns:
-        keys = ["unique_key"]
-    keys = keys or list(tested)
-    return keys if set(keys) <= set(columns) else []
-
-
-def keys_by_test(nodes: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Node id -> columns that one of its tests, `unique_combination` or `unique`, says are unique
-    in all of its rows."""
-    found: dict[str, list[str]] = {}
-    for node in nodes:
-        test = node.get("test_metadata") or {}
-        if test.get("name") not in ("unique_combination", "unique") or node["config"].get("where"):
-            continue
-        given = test["kwargs"].get("columns") or [test["kwargs"].get("column_name")]
-        if node.get("attached_node") and all(isinstance(one, str) for one in given):
-            found.setdefault(node["attached_node"], list(given))
-    return found
 
 
 def is_put_back(node: Mapping[str, Any]) -> bool:

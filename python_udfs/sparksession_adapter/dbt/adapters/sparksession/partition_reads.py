@@ -8,7 +8,6 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.connections import literal
 from dbt.adapters.sparksession.folded import FOLDED
 from dbt.adapters.sparksession.inputs import (
     ASKED_PROPERTY,
@@ -28,6 +27,7 @@ from dbt.adapters.sparksession.partitions import (
     period_starts,
     periods_predicate,
 )
+from dbt.adapters.sparksession.sql import literal
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
 

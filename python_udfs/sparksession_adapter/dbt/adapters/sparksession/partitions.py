@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from urllib.parse import unquote_plus
 
-from dbt.adapters.sparksession.connections import literal
+from dbt.adapters.sparksession.sql import literal
 
 PERIODS = ("month", "year")
 DAY = re.compile(r"\d{4}-\d\d-\d\d")

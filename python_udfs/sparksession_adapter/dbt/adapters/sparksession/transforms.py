@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.sparksession.connections import quoted
+from dbt.adapters.sparksession.sql import quoted
 
 _HASHED = ("int", "bigint", "decimal", "string", "date", "timestamp", "timestamp_ntz", "binary")
 _TIMES = ("timestamp", "timestamp_ntz")

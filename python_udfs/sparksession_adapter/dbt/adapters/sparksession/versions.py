@@ -12,15 +12,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dbt.adapters.base.meta import available
-from dbt.adapters.sparksession.connections import is_absent, literal, mark_of, quoted
 from dbt.adapters.sparksession.definitions import goes_by_clock
-from dbt.adapters.sparksession.folded import (
-    FOLDED,
-    RUNS_SUFFIX,
-    stored_table,
-    stored_table_of,
-)
+from dbt.adapters.sparksession.folded import FOLDED, RUNS_SUFFIX, stored_table, stored_table_of
 from dbt.adapters.sparksession.lease import READ_ONLY, Holder, Lease, utc_now
+from dbt.adapters.sparksession.sql import is_absent, literal, mark_of, quoted
 from dbt.adapters.sparksession.version_texts import VIEW, VersionTexts
 from dbt_common.clients.agate_helper import table_from_rows
 from dbt_common.exceptions import DbtRuntimeError

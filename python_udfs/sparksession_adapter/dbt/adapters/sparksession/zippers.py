@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dbt.adapters.sparksession.connections import literal, quoted
 from dbt.adapters.sparksession.folds import (
     HIDDEN,
     LEVEL,
     RUN_SETTINGS,
+    TIMES,
     WHOLE_NUMBERS,
     FoldConfigError,
     RunLayout,
@@ -29,7 +29,7 @@ from dbt.adapters.sparksession.folds import (
     run_setting_problems,
     select_text,
 )
-from dbt.adapters.sparksession.ranges import TIMES
+from dbt.adapters.sparksession.sql import literal, quoted
 from dbt.adapters.sparksession.transforms import Transform
 
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"
