@@ -68,7 +68,7 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
     ("python_udfs/publish/transactional.py", "f'jdbc:{scheme}://[^/?]+/[^/?]+(\\\\?.*)?'"): [
         r"jdbc:mysql://[^/?]+/[^/?]+(\?.*)?"
     ],
-    (f"{ADAPTER}/joins.py", "f'\\\\b{alias}\\\\.`?(\\\\w+)'"): [r"\bone\.`?(\w+)"],
+    (f"{ADAPTER}/declared/joins.py", "f'\\\\b{alias}\\\\.`?(\\\\w+)'"): [r"\bone\.`?(\w+)"],
 }
 WORDS = re.compile(r"[A-Za-z]{2,}")
 SIGNS = [

@@ -225,8 +225,8 @@ SQL_FAULTS = (
 LEVELS = "tests/e2e/test_corrections.py -m 'not soak'"
 ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession/"
 ENGINE_MACROS = "python_udfs/sparksession_adapter/dbt/include/sparksession/macros/"
-FOLDS, STREAMS = ADAPTER + "folds.py", "tests/adapter/test_folds.py"
-ZIPPERS, ZIPPER_STREAMS = ADAPTER + "zippers.py", "tests/adapter/test_zippers.py"
+FOLDS, STREAMS = ADAPTER + "keyed/folds.py", "tests/adapter/test_folds.py"
+ZIPPERS, ZIPPER_STREAMS = ADAPTER + "keyed/zippers.py", "tests/adapter/test_zippers.py"
 JOINED = "macros/joins/repaired_join.sql"
 JOIN_HISTORIES = "tests/adapter/test_joins.py -m 'not soak' -k every_run"
 SESSION = "macros/windows/session.sql"
@@ -364,7 +364,7 @@ RUN_FAULTS = (
     ),
     Fault(
         "a row that stayed as it was is told",
-        ADAPTER + "changes.py",
+        ADAPTER + "reading/changes.py",
         "where not ({same})",
         "where true",
         "tests/adapter/test_changes.py -m 'not soak'",
@@ -437,7 +437,7 @@ RUN_FAULTS = (
     ),
     Fault(
         "a version's end still counts",
-        ADAPTER + "joins.py",
+        ADAPTER + "declared/joins.py",
         'f"left_row.{at} < right_row.{end})"',
         'f"left_row.{at} <= right_row.{end})"',
         JOIN_HISTORIES,

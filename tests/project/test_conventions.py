@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import sqlfluff
 import yaml
-from dbt.adapters.sparksession.business_time import utc_hours
+from dbt.adapters.sparksession.declared.business_time import utc_hours
 
 from tests.e2e.test_mutations import RUN_FAULTS, SQL_FAULTS
 from tests.support.dbt_project import REPO, DbtProject

@@ -14,9 +14,9 @@ from dbt.adapters.contracts.connection import AdapterResponse, Connection, Conne
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
 from dbt.adapters.sparksession.private_files import dbt_folders, keep_private, umask
+from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import cancel_statements, message_of, own_session
 from dbt.adapters.sparksession.sql import literal
-from dbt.adapters.sparksession.view_marks import statement_of
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 DOUBLE_DIGITS = 15  # digits that a double always keeps

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.folds import LEVEL, Fold, FoldConfigError
-from dbt.adapters.sparksession.snapshots import History
+from dbt.adapters.sparksession.iceberg.history import History
+from dbt.adapters.sparksession.keyed.folds import LEVEL, Fold, FoldConfigError
+from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.sql import literal, mark_of, quoted
-from dbt.adapters.sparksession.zippers import Zipper
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 

@@ -16,12 +16,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.copies import java_identifier, java_namespace
-from dbt.adapters.sparksession.folded import FOLDED
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
-from dbt.adapters.sparksession.lease import Lease
-from dbt.adapters.sparksession.place import METADATA, UNFINISHED, folders_of_tables, local_path
+from dbt.adapters.sparksession.keyed.tables import FOLDED
+from dbt.adapters.sparksession.reading.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.sql import is_absent
+from dbt.adapters.sparksession.versions.copies import java_identifier, java_namespace
+from dbt.adapters.sparksession.versions.lease import Lease
+from dbt.adapters.sparksession.versions.place import (
+    METADATA,
+    UNFINISHED,
+    folders_of_tables,
+    local_path,
+)
 from dbt_common.exceptions import DbtRuntimeError
 
 

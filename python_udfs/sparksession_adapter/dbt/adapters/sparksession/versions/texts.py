@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta
-from dbt.adapters.sparksession.folded import stored_table_of
-from dbt.adapters.sparksession.snapshots import History
+from dbt.adapters.sparksession.iceberg.history import History
+from dbt.adapters.sparksession.keyed.tables import stored_table_of
 
 VIEW = "view"
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.definitions import used_macros
-from dbt.adapters.sparksession.view_marks import Readings, compiled_readings
+from dbt.adapters.sparksession.reading.definitions import used_macros
+from dbt.adapters.sparksession.reading.view_marks import Readings, compiled_readings
 
 # resource types whose SQL makes rows that are stored
 STORED = ("model", "snapshot")

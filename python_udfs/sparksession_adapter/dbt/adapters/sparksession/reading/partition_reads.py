@@ -8,14 +8,7 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.folded import FOLDED
-from dbt.adapters.sparksession.inputs import (
-    ASKED_PROPERTY,
-    CLOSED_PROPERTY,
-    REQUEST_PROPERTY,
-    ModelInputs,
-)
-from dbt.adapters.sparksession.partitions import (
+from dbt.adapters.sparksession.iceberg.partitions import (
     NULL,
     PartitionReading,
     asked_partitions,
@@ -26,6 +19,13 @@ from dbt.adapters.sparksession.partitions import (
     period_start,
     period_starts,
     periods_predicate,
+)
+from dbt.adapters.sparksession.keyed.tables import FOLDED
+from dbt.adapters.sparksession.reading.inputs import (
+    ASKED_PROPERTY,
+    CLOSED_PROPERTY,
+    REQUEST_PROPERTY,
+    ModelInputs,
 )
 from dbt.adapters.sparksession.sql import literal
 from dbt_common.clients.jinja import get_template, render_template

@@ -14,19 +14,29 @@ from urllib.parse import unquote, urlparse
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.folded import (
+from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY, History
+from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
+from dbt.adapters.sparksession.keyed.tables import (
     COMPACTED_PROPERTY,
     FOLDED,
     RUNS_SUFFIX,
     stored_table_of,
 )
-from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
-from dbt.adapters.sparksession.keys import key_of, keys_by_test
-from dbt.adapters.sparksession.lease import Holder, LeaseRefusedError, utc_now
+from dbt.adapters.sparksession.reading.inputs import (
+    ASKED_PROPERTY,
+    INPUT_PROPERTY,
+    REQUEST_PROPERTY,
+)
 from dbt.adapters.sparksession.session import is_remote, own_session
-from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, TABLE_PROPERTY, History
 from dbt.adapters.sparksession.sql import literal, mark_of, quoted
-from dbt.adapters.sparksession.versions import CANDIDATE, Version, behind, differing, is_published
+from dbt.adapters.sparksession.versions.lease import Holder, LeaseRefusedError, utc_now
+from dbt.adapters.sparksession.versions.published import (
+    CANDIDATE,
+    Version,
+    behind,
+    differing,
+    is_published,
+)
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.changes import ROW_KIND
-from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
-from dbt.adapters.sparksession.keys import declared_key
-from dbt.adapters.sparksession.lease import utc_now
+from dbt.adapters.sparksession.keyed.keys import declared_key
+from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
+from dbt.adapters.sparksession.reading.changes import ROW_KIND
 from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.sql import is_absent, literal, quoted
-from dbt.adapters.sparksession.versions import FEW_METADATA_FILES, Version
+from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt.adapters.sparksession.versions.published import FEW_METADATA_FILES, Version
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 

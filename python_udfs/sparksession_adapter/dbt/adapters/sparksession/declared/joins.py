@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.changes import ROW_KIND, changed_keys
-from dbt.adapters.sparksession.declarations import DeclarationError
-from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
-from dbt.adapters.sparksession.folds import TIMES, WHOLE_NUMBERS, Fold, is_ordered, names_in
-from dbt.adapters.sparksession.ranges import values_of
+from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.keyed.folds import TIMES, WHOLE_NUMBERS, Fold, is_ordered, names_in
+from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
+from dbt.adapters.sparksession.reading.changes import ROW_KIND, changed_keys
+from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt_common.exceptions import CompilationError
 
 RUN_NUMBER = "run_number"

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.folded import FOLDED, stored_table_of
-from dbt.adapters.sparksession.inputs import sql_mark
+from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
+from dbt.adapters.sparksession.reading.inputs import sql_mark
 from dbt.adapters.sparksession.sql import mark_of
 from dbt_common.exceptions import CompilationError
 

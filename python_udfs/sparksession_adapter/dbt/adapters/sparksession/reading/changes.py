@@ -6,18 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.folded import COMPACTED_PROPERTY, FOLDED, columns_in, stored_table_of
-from dbt.adapters.sparksession.inputs import ModelInputs
-from dbt.adapters.sparksession.keys import declared_key
-from dbt.adapters.sparksession.partitions import (
+from dbt.adapters.sparksession.iceberg.history import History, Snapshot
+from dbt.adapters.sparksession.iceberg.partitions import (
     partition_names,
     partition_predicate,
     partition_values,
 )
-from dbt.adapters.sparksession.ranges import values_of
-from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt.adapters.sparksession.keyed.keys import declared_key
+from dbt.adapters.sparksession.keyed.tables import (
+    COMPACTED_PROPERTY,
+    FOLDED,
+    columns_in,
+    stored_table_of,
+)
+from dbt.adapters.sparksession.reading.inputs import ModelInputs
+from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.sql import is_absent, quoted
-from dbt.adapters.sparksession.view_marks import statement_of
 from dbt_common.exceptions import CompilationError
 
 ROW_KIND, SIGN = "row_kind", "sign"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dbt.adapters.sparksession.inputs import COMMENT
+from dbt.adapters.sparksession.reading.inputs import COMMENT
 
 DAY_COLUMN = re.compile(r"\bcut_(?:date|month|year)\b")
 # of these the answer depends on the zone; minutes and seconds are hardly another zone's

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.folded import stored_table_of
+from dbt.adapters.sparksession.iceberg.transforms import Transform
+from dbt.adapters.sparksession.keyed.tables import stored_table_of
 from dbt.adapters.sparksession.sql import literal, quoted
-from dbt.adapters.sparksession.transforms import Transform
 from dbt_common.exceptions import CompilationError
 from dbt_common.invocation import get_invocation_id
 

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dbt.adapters.sparksession.iceberg import loaded
-from dbt.adapters.sparksession.processes import is_running, process_mark
+from dbt.adapters.sparksession.iceberg.metadata import loaded
 from dbt.adapters.sparksession.sql import is_absent, literal
+from dbt.adapters.sparksession.versions.processes import is_running, process_mark
 from dbt_common.exceptions import DbtRuntimeError
 
 HEARTBEAT_SECONDS = 30.0

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.sql import literal, quoted
-from dbt.adapters.sparksession.transforms import Transform
 
 LEVEL = "run_level"  # column of a run's size class
 HIDDEN = "fold__"  # names of state columns that no reader sees

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbt.adapters.sparksession.partitions import PartitionReading
-from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt.adapters.sparksession.iceberg.history import History, Snapshot
+from dbt.adapters.sparksession.iceberg.partitions import PartitionReading
 from dbt.adapters.sparksession.sql import mark_of
 
 INPUT_PROPERTY = "dbt.input."

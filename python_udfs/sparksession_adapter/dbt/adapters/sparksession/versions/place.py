@@ -20,8 +20,8 @@ from urllib.parse import urlparse
 
 from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.lease import Holder
 from dbt.adapters.sparksession.sql import is_absent, literal
+from dbt.adapters.sparksession.versions.lease import Holder
 from dbt_common.exceptions import DbtRuntimeError
 
 MARK = ".warehouse.json"  # beside the tables: the newest lease that was taken

@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.place import METADATA, UNFINISHED, lies_within
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.versions.place import METADATA, UNFINISHED, lies_within
 from dbt_common.exceptions import DbtRuntimeError
 
 CATALOG_FILE, DATA = "catalog.db", "data"

@@ -12,11 +12,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dbt.adapters.base.meta import available
-from dbt.adapters.sparksession.definitions import goes_by_clock
-from dbt.adapters.sparksession.folded import FOLDED, RUNS_SUFFIX, stored_table, stored_table_of
-from dbt.adapters.sparksession.lease import READ_ONLY, Holder, Lease, utc_now
+from dbt.adapters.sparksession.keyed.tables import (
+    FOLDED,
+    RUNS_SUFFIX,
+    stored_table,
+    stored_table_of,
+)
+from dbt.adapters.sparksession.reading.definitions import goes_by_clock
 from dbt.adapters.sparksession.sql import is_absent, literal, mark_of, quoted
-from dbt.adapters.sparksession.version_texts import VIEW, VersionTexts
+from dbt.adapters.sparksession.versions.lease import READ_ONLY, Holder, Lease, utc_now
+from dbt.adapters.sparksession.versions.texts import VIEW, VersionTexts
 from dbt_common.clients.agate_helper import table_from_rows
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dbt.adapters.sparksession.folds import (
+from dbt.adapters.sparksession.iceberg.transforms import Transform
+from dbt.adapters.sparksession.keyed.folds import (
     HIDDEN,
     LEVEL,
     RUN_SETTINGS,
@@ -30,7 +31,6 @@ from dbt.adapters.sparksession.folds import (
     select_text,
 )
 from dbt.adapters.sparksession.sql import literal, quoted
-from dbt.adapters.sparksession.transforms import Transform
 
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"
 DERIVED = (VALID_FROM, VALID_TO, IS_CURRENT)
