@@ -16,7 +16,7 @@ endif
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
 	@echo "make test    run every test"
-	@echo "make lint    sqlfluff and ruff"
+	@echo "make lint    ruff, sqlfluff, and which module imports which"
 	@echo "make docs    build the dbt docs"
 	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
 	@echo "make reconcile   count from scratch and compare, with the source database where MYSQL_URL is set"
@@ -41,6 +41,7 @@ test: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tools.layers
 	$(BIN)/sqlfluff lint models tests/dbt macros
 
 docs: setup

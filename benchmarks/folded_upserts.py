@@ -55,7 +55,7 @@ def main() -> None:
         "SPARK_DRIVER_MEMORY": SETTINGS["spark.driver.memory"],
         "TIER_RUNS": str(given.tier_runs),
     }
-    from dbt.adapters.sparksession.folded import GROUPED_READS
+    from dbt.adapters.sparksession.keyed.tables import GROUPED_READS
     from dbt.cli.main import dbtRunner
 
     runner = dbtRunner()

@@ -64,15 +64,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., DbtProject]:
     """Maker of small dbt projects, each with a warehouse of its own.
 
-    make_project({"models/a.sql": "select 1 as id"}) has the repository's profile and its macros
-    for pinned inputs. All projects share the process's one Spark.
+    make_project({"models/a.sql": "select 1 as id"}) has the repository's profile and no macro but
+    the adapter's own. All projects share the process's one Spark.
     """
     numbers = itertools.count(1)
 
     def make(files: dict[str, str], **env: str) -> DbtProject:
         root = tmp_path_factory.mktemp(f"project{next(numbers)}", numbered=False)
-        for folder in ("macros/versions", "macros/incremental", "macros/operations"):
-            shutil.copytree(REPO / folder, root / folder)
         shutil.copytree(REPO / "profiles", root / "profiles")
         shutil.copy(REPO / "jars.lock", root)
         project = DbtProject(root, root / "warehouse", profiles=root / "profiles", **env)

@@ -20,9 +20,15 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from dbt.adapters.sparksession.lease import HEARTBEAT, STALE_AFTER, SUMMARY, holder_of, utc_now
-from dbt.adapters.sparksession.place import MARK, local_path
-from dbt.adapters.sparksession.processes import is_running
+from dbt.adapters.sparksession.versions.lease import (
+    HEARTBEAT,
+    STALE_AFTER,
+    SUMMARY,
+    holder_of,
+    utc_now,
+)
+from dbt.adapters.sparksession.versions.place import MARK, local_path
+from dbt.adapters.sparksession.versions.processes import is_running
 
 ROOT = Path(__file__).parents[1]
 WRITTEN = ("target", "logs")  # by dbt, in the project's folder

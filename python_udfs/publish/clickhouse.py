@@ -29,7 +29,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Held, Part, PublishError, Taken
+from dbt.adapters.sparksession.versions.publications import (
+    ROW_KEY,
+    SIGN,
+    Held,
+    Part,
+    PublishError,
+    Taken,
+)
 
 from python_udfs.publish import is_tls_wanted, setting
 from python_udfs.publish.row_counts import check_rows, counted, rows_in

@@ -25,8 +25,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dbt.adapters.sparksession.connections import quoted
-from dbt.adapters.sparksession.publications import SIGN, Held, Part, PublishError, Taken
+from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.versions.publications import SIGN, Held, Part, PublishError, Taken
 
 from python_udfs.landing.kafka import (
     TIMEOUT_MS,

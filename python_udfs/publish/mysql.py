@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Part
+from dbt.adapters.sparksession.versions.publications import ROW_KEY, SIGN, Part
 
 from python_udfs.mysql import Server, literal, quoted
 from python_udfs.publish import transactional

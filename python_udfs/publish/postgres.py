@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dbt.adapters.sparksession.connections import quoted as spark_quoted
-from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Part, PublishError
+from dbt.adapters.sparksession.sql import quoted as spark_quoted
+from dbt.adapters.sparksession.versions.publications import ROW_KEY, SIGN, Part, PublishError
 
 from python_udfs import jdbc
 from python_udfs.jdbc import ServerError

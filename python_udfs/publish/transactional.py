@@ -19,7 +19,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dbt.adapters.sparksession.publications import ROW_KEY, SIGN, Held, Part, PublishError, Taken
+from dbt.adapters.sparksession.versions.publications import (
+    ROW_KEY,
+    SIGN,
+    Held,
+    Part,
+    PublishError,
+    Taken,
+)
 
 from python_udfs.jdbc import Server, ServerError, told
 from python_udfs.publish import is_tls_wanted, setting

@@ -9,8 +9,8 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
-from dbt.adapters.sparksession.connections import literal
 from dbt.adapters.sparksession.impl import SparkSessionAdapter
+from dbt.adapters.sparksession.sql import literal
 
 from tests.support.dbt_project import REPO, DbtProject
 from tests.support.small_warehouse import PROJECT

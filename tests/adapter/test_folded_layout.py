@@ -6,7 +6,7 @@ import re
 
 import pytest
 from dbt.adapters.sparksession.connections import Handle
-from dbt.adapters.sparksession.folded import GROUPED_READS
+from dbt.adapters.sparksession.keyed.tables import GROUPED_READS
 from dbt.adapters.sparksession.session import own_session
 from pyspark.sql import SparkSession
 

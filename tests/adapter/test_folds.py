@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.folded import reading_of
-from dbt.adapters.sparksession.folds import Fold, FoldConfigError
-from dbt.adapters.sparksession.zippers import Zipper
+from dbt.adapters.sparksession.keyed.folds import Fold, FoldConfigError
+from dbt.adapters.sparksession.keyed.tables import reading_of
+from dbt.adapters.sparksession.keyed.zippers import Zipper
 from pyspark.sql import SparkSession
 
 from tests.deserialize.conftest import spark

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.joins import Join, Side
+from dbt.adapters.sparksession.declared.joins import Join, Side
 from dbt.adapters.sparksession.session import own_session
 
 from tests.support import join_oracle

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 
 import pytest
-from dbt.adapters.sparksession.key_filters import Shape
+from dbt.adapters.sparksession.declared.key_filters import Shape
 from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import REPO, DbtProject

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
-from dbt.adapters.sparksession.maintenance import expired_snapshots, key_of, keys_by_test
-from dbt.adapters.sparksession.snapshots import History, Snapshot
+from dbt.adapters.sparksession.iceberg.history import History, Snapshot
+from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
+from dbt.adapters.sparksession.versions.maintenance import expired_snapshots
 
 
 def history(*said: dict[str, str], head: int | None = None) -> History:

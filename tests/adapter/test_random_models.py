@@ -7,7 +7,7 @@ import random
 from collections import Counter
 
 import pytest
-from dbt.adapters.sparksession.view_marks import statement_of
+from dbt.adapters.sparksession.reading.view_marks import statement_of
 
 from tests.support.random_models import RandomProject, statements
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.ranges import (
+from dbt.adapters.sparksession.reading.ranges import (
     RANGE_COUNT,
     Wanted,
     bounds_query,

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from dbt.adapters.sparksession import java as of_java
 from dbt.adapters.sparksession import session
-from dbt.adapters.sparksession.business_time import utc_hours
-from dbt.adapters.sparksession.connections import literal
-from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, Inputs, Read, sql_mark
-from dbt.adapters.sparksession.java import find_java, java_major
-from dbt.adapters.sparksession.partitions import (
+from dbt.adapters.sparksession.declared.business_time import utc_hours
+from dbt.adapters.sparksession.iceberg.history import History, KeptHistories, Snapshot
+from dbt.adapters.sparksession.iceberg.partitions import (
     asked_partitions,
     partition_predicate,
     partition_values,
 )
+from dbt.adapters.sparksession.java import find_java, java_major
+from dbt.adapters.sparksession.reading.inputs import ASKED_PROPERTY, Inputs, Read, sql_mark
 from dbt.adapters.sparksession.session import message_of
-from dbt.adapters.sparksession.snapshots import History, KeptHistories, Snapshot
+from dbt.adapters.sparksession.sql import literal
 from dbt_common.exceptions import DbtRuntimeError
 
 # ---- Java ------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from dbt.adapters.sparksession.declared.windows import WindowError, read_window
 from dbt.adapters.sparksession.session import own_session
-from dbt.adapters.sparksession.windows import WindowError, read_window
 
 from tests.support import event_window_oracle as oracle
 from tests.support.dbt_project import REPO, DbtProject

@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.zippers import Zipper, ZipperConfigError
+from dbt.adapters.sparksession.keyed.zippers import Zipper, ZipperConfigError
 from pyspark.sql import SparkSession
 
 from tests.deserialize.conftest import spark

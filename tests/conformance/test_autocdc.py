@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.folds import Fold
-from dbt.adapters.sparksession.zippers import Zipper
+from dbt.adapters.sparksession.keyed.folds import Fold
+from dbt.adapters.sparksession.keyed.zippers import Zipper
 from pyspark.sql import SparkSession
 
 FOLDER = Path(__file__).parents[3] / "shared" / "conformance" / "autocdc"

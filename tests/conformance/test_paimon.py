@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.folds import Fold, FoldConfigError
+from dbt.adapters.sparksession.keyed.folds import Fold, FoldConfigError
 from pyspark.sql import SparkSession
 
 CASES = (

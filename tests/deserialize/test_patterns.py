@@ -69,7 +69,7 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
     ("python_udfs/publish/transactional.py", "f'jdbc:{scheme}://[^/?]+/[^/?]+(\\\\?.*)?'"): [
         r"jdbc:mysql://[^/?]+/[^/?]+(\?.*)?"
     ],
-    (f"{ADAPTER}/joins.py", "f'\\\\b{alias}\\\\.`?(\\\\w+)'"): [r"\bone\.`?(\w+)"],
+    (f"{ADAPTER}/declared/joins.py", "f'\\\\b{alias}\\\\.`?(\\\\w+)'"): [r"\bone\.`?(\w+)"],
 }
 WORDS = re.compile(r"[A-Za-z]{2,}")
 SIGNS = [
@@ -165,7 +165,8 @@ def found_patterns() -> tuple[list[tuple[str, set[str], str]], list[str]]:
         if texts is None:
             unknown.append(f"{place}: {ast.unparse(node)}")
         found += [(place, used, one) for one in texts or ()]
-    for path in sorted([*(REPO / "models").rglob("*.sql"), *(REPO / "macros").rglob("*.sql")]):
+    places = ("models", "macros", "python_udfs")
+    for path in sorted(path for place in places for path in (REPO / place).rglob("*.sql")):
         text = path.read_text(encoding="utf-8")
         place = str(path.relative_to(REPO))
         for one in re.findall(r"re\.fullmatch\('((?:[^'\\]|\\.)*)'", text):

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.publications import PublishError, publication_of
+from dbt.adapters.sparksession.versions.publications import PublishError, publication_of
 from dbt_common.exceptions import DbtRuntimeError
 
 from python_udfs.deserialize.table_source import table_source

@@ -224,8 +224,9 @@ SQL_FAULTS = (
 
 LEVELS = "tests/e2e/test_corrections.py -m 'not soak'"
 ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession/"
-FOLDS, STREAMS = ADAPTER + "folds.py", "tests/adapter/test_folds.py"
-ZIPPERS, ZIPPER_STREAMS = ADAPTER + "zippers.py", "tests/adapter/test_zippers.py"
+ENGINE_MACROS = "python_udfs/sparksession_adapter/dbt/include/sparksession/macros/"
+FOLDS, STREAMS = ADAPTER + "keyed/folds.py", "tests/adapter/test_folds.py"
+ZIPPERS, ZIPPER_STREAMS = ADAPTER + "keyed/zippers.py", "tests/adapter/test_zippers.py"
 JOINED = "macros/joins/repaired_join.sql"
 JOIN_HISTORIES = "tests/adapter/test_joins.py -m 'not soak' -k every_run"
 SESSION = "macros/windows/session.sql"
@@ -270,14 +271,14 @@ RUN_FAULTS = (
     ),
     Fault(
         "only appended days are counted anew",
-        "macros/incremental/get_incremental_replace_partitions_sql.sql",
+        ENGINE_MACROS + "strategies/get_incremental_replace_partitions_sql.sql",
         "replace where {{ predicate if predicate is not none else 'true' }}",
         "replace where false",
         LEVELS,
     ),
     Fault(
         "a key with a null is no key of a merge",
-        ADAPTER.replace("adapters", "include") + "macros/materializations/incremental.sql",
+        ENGINE_MACROS + "materializations/incremental.sql",
         "dbt_internal_source.{{ key }} <=> dbt_internal_dest.{{ key }}",
         "dbt_internal_source.{{ key }} = dbt_internal_dest.{{ key }}",
         "tests/adapter/test_incremental.py",
@@ -340,14 +341,14 @@ RUN_FAULTS = (
     ),
     Fault(
         "two runs are read as one",
-        ADAPTER.replace("adapters", "include") + "macros/materializations/folded.sql",
+        ENGINE_MACROS + "materializations/folded.sql",
         "adapter.run_count(model) == 1",
         "adapter.run_count(model) == 0",
         "tests/adapter/test_folded_models.py",
     ),
     Fault(
         "the view names columns that are gone",
-        ADAPTER.replace("adapters", "include") + "macros/materializations/folded.sql",
+        ENGINE_MACROS + "materializations/folded.sql",
         "changed.gone or (",
         "(",
         "tests/adapter/test_folded_models.py",
@@ -363,7 +364,7 @@ RUN_FAULTS = (
     ),
     Fault(
         "a row that stayed as it was is told",
-        ADAPTER + "changes.py",
+        ADAPTER + "reading/changes.py",
         "where not ({same})",
         "where true",
         "tests/adapter/test_changes.py -m 'not soak'",
@@ -436,7 +437,7 @@ RUN_FAULTS = (
     ),
     Fault(
         "a version's end still counts",
-        ADAPTER + "joins.py",
+        ADAPTER + "declared/joins.py",
         'f"left_row.{at} < right_row.{end})"',
         'f"left_row.{at} <= right_row.{end})"',
         JOIN_HISTORIES,
@@ -464,7 +465,7 @@ RUN_FAULTS = (
     ),
     Fault(
         "what a touched window was before stays",
-        "macros/incremental/get_incremental_replace_windows_sql.sql",
+        ENGINE_MACROS + "strategies/get_incremental_replace_windows_sql.sql",
         "left anti join {{ touched.view }} as",
         "left anti join (select * from {{ touched.view }} limit 0) as",
         WINDOW_HISTORIES,

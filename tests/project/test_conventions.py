@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import sqlfluff
 import yaml
-from dbt.adapters.sparksession.business_time import utc_hours
+from dbt.adapters.sparksession.declared.business_time import utc_hours
 
 from tests.e2e.test_mutations import RUN_FAULTS, SQL_FAULTS
 from tests.support.dbt_project import REPO, DbtProject
@@ -40,6 +40,11 @@ MAY_READ = {
 READERS = "as_read_by|pinned|new_rows|new_changes|runs_of|changed_partitions|closed_periods"
 # macros that read what they are given themselves
 READING = "tumble|slide|cumulate|session|window_rejects|upsert_stream|append_stream|key_filter"
+# folders whose macros are called by name: the project's, and of the adapter's those beside the
+# materializations
+ENGINE_MACROS = "python_udfs/sparksession_adapter/dbt/include/sparksession/macros"
+CALLED = ("operations", "reading", "strategies", "versions")
+MACROS = ("macros", *(f"{ENGINE_MACROS}/{folder}" for folder in CALLED))
 
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(?:work/|root/|home/\w+/|tmp/bash)")
 REGISTRY = re.compile(
@@ -88,7 +93,7 @@ def sql_files(*folders: str) -> list[Path]:
 
 
 def yaml_files() -> list[Path]:
-    folders = ("models", "macros", "seeds", "snapshots", "tests/dbt")
+    folders = ("models", *MACROS, "seeds", "snapshots", "tests/dbt")
     return sorted(path for folder in folders for path in (REPO / folder).rglob("*.yml"))
 
 
@@ -326,7 +331,7 @@ def test_the_faults_that_tests_have_to_catch_stand_in_today_s_code() -> None:
 
 def test_a_macro_file_holds_one_public_macro_of_its_name() -> None:
     wrong = {}
-    for path in sql_files("macros"):
+    for path in sql_files(*MACROS):
         public = [name for name in defined(path, "macro") if not name.startswith("_")]
         if public != [path.stem]:
             wrong[relative(path)] = public
@@ -344,7 +349,7 @@ def test_a_generic_test_file_holds_one_test_of_its_name_after_a_comment() -> Non
 
 def test_public_macros_are_described_with_their_arguments() -> None:
     wrong = []
-    for folder in sorted({path.parent for path in sql_files("macros")}):
+    for folder in sorted({path.parent for path in sql_files(*MACROS)}):
         entries = yaml.safe_load((folder / "_macros.yml").read_text(encoding="utf-8"))
         described = {entry["name"]: entry for entry in entries["macros"]}
         signatures: dict[str, list[str]] = {}
@@ -371,7 +376,7 @@ def test_lines_are_short_enough_to_be_read() -> None:
     """What sqlfluff doesn't see: Jinja, comments, YAML. To SQL it allows 88 characters."""
     assert [
         f"{relative(path)}: {line.strip()}"
-        for path in [*sql_files("models", "macros", "tests/dbt"), *yaml_files()]
+        for path in [*sql_files("models", *MACROS, "tests/dbt"), *yaml_files()]
         for line in path.read_text(encoding="utf-8").splitlines()
         if len(line) > 100
     ] == []

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from dbt.adapters.sparksession.publications import (
+from dbt.adapters.sparksession.versions.publications import (
     Held,
     PublishError,
     key_text,

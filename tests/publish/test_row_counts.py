@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from dbt.adapters.sparksession.publications import Part, Publication, PublishError
+from dbt.adapters.sparksession.versions.publications import Part, Publication, PublishError
 from pyarrow import parquet
 
 from python_udfs.publish import clickhouse, kafka, transactional

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from dbt.adapters.sparksession import maintenance
+from dbt.adapters.sparksession.versions import maintenance
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dbt.adapters.sparksession.iceberg import loaded, metadata
+from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata
 from dbt.adapters.sparksession.session import own_session
 
 from tests.reliability.test_kills import is_right, orphans, start, wait_for

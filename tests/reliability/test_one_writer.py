@@ -18,16 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession import processes
-from dbt.adapters.sparksession.lease import (
-    HEARTBEAT,
-    Lease,
-    LeaseRefusedError,
-    utc_now,
-)
-from dbt.adapters.sparksession.place import Place
-from dbt.adapters.sparksession.processes import is_running, process_mark
 from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.versions import processes
+from dbt.adapters.sparksession.versions.lease import HEARTBEAT, Lease, LeaseRefusedError, utc_now
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.processes import is_running, process_mark
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
@@ -272,7 +267,7 @@ def test_a_process_in_a_namespace_of_its_own_does_not_see_this_one() -> None:
     asked = textwrap.dedent(
         """
         import os, sys
-        from dbt.adapters.sparksession.processes import is_running, process_mark
+        from dbt.adapters.sparksession.versions.processes import is_running, process_mark
         pid, mark = int(sys.argv[1]), sys.argv[2]
         print(is_running(pid, mark), is_running(os.getpid(), mark), process_mark(os.getpid()))
         """

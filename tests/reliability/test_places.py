@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dbt.adapters.sparksession.lease import Lease
-from dbt.adapters.sparksession.place import MARK, UNFINISHED, lies_within
-from dbt.adapters.sparksession.recovery import MetadataFile, newest_of
 from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.versions.lease import Lease
+from dbt.adapters.sparksession.versions.place import MARK, UNFINISHED, lies_within
+from dbt.adapters.sparksession.versions.recovery import MetadataFile, newest_of
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw

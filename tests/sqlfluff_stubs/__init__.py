@@ -2,7 +2,8 @@
 
 sqlfluff's jinja templater runs without dbt: each public name here is a name in the templates.
 It knows ref, config, var, this and their like itself, and it loads the project's own macros;
-those that ask the adapter are stubbed here instead (.sqlfluff leaves their folders out).
+those that ask the adapter are stubbed here instead (.sqlfluff leaves their folders out), and so
+are the adapter's own macros.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ def new_rows(relation: Any) -> Any:
 
 
 def new_changes(relation: Any, by: Any = None) -> Any:
-    """See macros/versions/new_changes.sql."""
+    """See reading/new_changes.sql."""
     return relation
 
 
 def runs_of(relation: Any) -> Any:
-    """See macros/versions/runs_of.sql."""
+    """See reading/runs_of.sql."""
     return relation
 
 
@@ -75,7 +76,7 @@ def closed_periods(relation: Any, by: str, period: str, into: str) -> Any:
 
 
 def closed_before(level: Any) -> str:
-    """See macros/versions/closed_before.sql."""
+    """See reading/closed_before.sql."""
     return "cast(null as date)"
 
 

@@ -10,7 +10,7 @@ import subprocess
 from datetime import UTC, datetime
 from typing import Any
 
-from dbt.adapters.sparksession.connections import literal
+from dbt.adapters.sparksession.sql import literal
 
 from tests.support.child import ChildProject
 from tests.support.dbt_project import REPO, DbtProject

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbt.adapters.sparksession.versions import FEW_METADATA_FILES
+from dbt.adapters.sparksession.versions.published import FEW_METADATA_FILES
 
 from tests.support.dbt_project import DbtProject
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -16,12 +14,11 @@ from dbt.adapters.contracts.connection import AdapterResponse, Connection, Conne
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
 from dbt.adapters.sparksession.private_files import dbt_folders, keep_private, umask
+from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import cancel_statements, message_of, own_session
-from dbt.adapters.sparksession.view_marks import statement_of
+from dbt.adapters.sparksession.sql import literal
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
-NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NoSuchNamespaceException", "Namespace does not exist")
-NO_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTableException", "VIEW_NOT_FOUND")
 DOUBLE_DIGITS = 15  # digits that a double always keeps
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
@@ -150,41 +147,6 @@ class SparkSessionCredentials(SparkCredentials):
                 f"{lake}.cache-enabled": "false",
             }
         return own | given
-
-
-def literal(value: Any) -> str:
-    """A Python value as a Spark SQL literal; text comes out exactly as it is."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float | Decimal):
-        return str(value)
-    if isinstance(value, datetime):
-        return f"timestamp '{value.isoformat(sep=' ')}'"
-    if isinstance(value, date):
-        return f"date '{value.isoformat()}'"
-    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{text}'"
-
-
-def is_absent(exc: BaseException) -> bool:
-    """Whether Spark says that a table, a view or its schema isn't there."""
-    return any(word in str(exc) for word in NO_TABLE + NO_SCHEMA)
-
-
-def mark_of(text: str) -> str:
-    """A short hash that tells one text from another.
-
-    >>> mark_of("select 1")
-    '822ae07d4783158b'
-    """
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def quoted(name: str) -> str:
-    """A column's name as SQL."""
-    return f"`{name.replace('`', '``')}`"
 
 
 def _exact(values: list[Any]) -> list[Any]:

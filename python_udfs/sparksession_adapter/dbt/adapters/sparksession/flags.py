@@ -8,11 +8,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.folded import FOLD_PROPERTIES, stored_table_of
-from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
-from dbt.adapters.sparksession.microbatch import is_microbatch
+from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, History
+from dbt.adapters.sparksession.keyed.tables import FOLD_PROPERTIES, stored_table_of
+from dbt.adapters.sparksession.reading.inputs import PROPERTY_SETTING
+from dbt.adapters.sparksession.reading.microbatch import is_microbatch
 from dbt.adapters.sparksession.session import own_session
-from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, History
 from dbt.flags import get_flags
 from dbt_common.exceptions import CompilationError
 

@@ -16,30 +16,37 @@ from dbt.adapters.base import PythonJobHelper
 from dbt.adapters.base.meta import available
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
-from dbt.adapters.sparksession.business_time import utc_hours
-from dbt.adapters.sparksession.changes import ChangeReads
-from dbt.adapters.sparksession.connections import (
-    NO_SCHEMA,
-    SparkSessionConnectionManager,
-    is_absent,
-)
-from dbt.adapters.sparksession.copies import Copies
-from dbt.adapters.sparksession.default_reads import (
-    DefaultReads,
-    as_named,
-    unrecorded_reads,
-)
-from dbt.adapters.sparksession.definitions import Definitions, goes_by_clock
+from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
+from dbt.adapters.sparksession.declared.business_time import utc_hours
+from dbt.adapters.sparksession.declared.joins import JoinModels
+from dbt.adapters.sparksession.declared.key_filters import KeyFilters
+from dbt.adapters.sparksession.declared.streams import StreamModels
+from dbt.adapters.sparksession.declared.windows import WindowModels
 from dbt.adapters.sparksession.flags import CutRuns, is_empty_run
-from dbt.adapters.sparksession.folded import (
+from dbt.adapters.sparksession.iceberg.history import (
+    MODEL_PROPERTY,
+    TABLE_PROPERTY,
+    History,
+    Snapshot,
+    kept_histories,
+)
+from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata, put_to_now
+from dbt.adapters.sparksession.iceberg.transforms import Transform
+from dbt.adapters.sparksession.interrupts import Interrupts
+from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
     RUNS_SUFFIX,
     FoldedTables,
     stored_table,
     stored_table_of,
 )
-from dbt.adapters.sparksession.iceberg import is_remote, loaded, metadata, put_to_now
-from dbt.adapters.sparksession.inputs import (
+from dbt.adapters.sparksession.listed_models import ListedModels
+from dbt.adapters.sparksession.progress import Progress
+from dbt.adapters.sparksession.python_models import SessionJobHelper, find_code_of, result_view
+from dbt.adapters.sparksession.reading.changes import ChangeReads
+from dbt.adapters.sparksession.reading.default_reads import DefaultReads, as_named, unrecorded_reads
+from dbt.adapters.sparksession.reading.definitions import Definitions, goes_by_clock
+from dbt.adapters.sparksession.reading.inputs import (
     COUNTED_PROPERTY,
     INPUT_PROPERTY,
     PROPERTY_SETTING,
@@ -47,37 +54,23 @@ from dbt.adapters.sparksession.inputs import (
     Read,
     sql_mark,
 )
-from dbt.adapters.sparksession.interrupts import Interrupts
-from dbt.adapters.sparksession.joins import JoinModels
-from dbt.adapters.sparksession.key_filters import KeyFilters
-from dbt.adapters.sparksession.listed_models import ListedModels
-from dbt.adapters.sparksession.maintenance import Maintenance
-from dbt.adapters.sparksession.microbatch import (
+from dbt.adapters.sparksession.reading.microbatch import (
     Microbatches,
     called_macros,
     is_microbatch,
     microbatch_problem,
 )
-from dbt.adapters.sparksession.partition_reads import PartitionReads
-from dbt.adapters.sparksession.place import Place
-from dbt.adapters.sparksession.progress import Progress
-from dbt.adapters.sparksession.publications import Publications
-from dbt.adapters.sparksession.python_models import SessionJobHelper, find_code_of, result_view
-from dbt.adapters.sparksession.ranges import ColumnRanges
-from dbt.adapters.sparksession.recovery import Recovery
-from dbt.adapters.sparksession.session import let_go, own_session
-from dbt.adapters.sparksession.snapshots import (
-    MODEL_PROPERTY,
-    TABLE_PROPERTY,
-    History,
-    Snapshot,
-    kept_histories,
-)
-from dbt.adapters.sparksession.streams import StreamModels
-from dbt.adapters.sparksession.transforms import Transform
-from dbt.adapters.sparksession.versions import Versions
-from dbt.adapters.sparksession.view_marks import Readings, without_marks
-from dbt.adapters.sparksession.windows import WindowModels
+from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
+from dbt.adapters.sparksession.reading.ranges import ColumnRanges
+from dbt.adapters.sparksession.reading.view_marks import Readings, without_marks
+from dbt.adapters.sparksession.session import is_remote, let_go, own_session
+from dbt.adapters.sparksession.sql import NO_SCHEMA, is_absent
+from dbt.adapters.sparksession.versions.copies import Copies
+from dbt.adapters.sparksession.versions.maintenance import Maintenance
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.publications import Publications
+from dbt.adapters.sparksession.versions.published import Versions
+from dbt.adapters.sparksession.versions.recovery import Recovery
 from dbt.flags import get_flags
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError, DbtRuntimeError

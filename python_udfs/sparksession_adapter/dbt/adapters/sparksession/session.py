@@ -13,7 +13,6 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dbt.adapters.sparksession.iceberg import is_remote
 from dbt.adapters.sparksession.jars import JarError, known_jars, verified_jars
 from dbt.adapters.sparksession.java import archive_options, find_java
 from dbt.adapters.sparksession.secrets import hide, is_secret, redacted, secrets_of_settings
@@ -167,6 +166,10 @@ def _settings_of(session: SparkSession) -> dict[str, str]:
     # pyspark asks Java for each key and each value; as one text it takes a fifth of the time
     writer = session._jvm.com.fasterxml.jackson.databind.ObjectMapper()
     return json.loads(writer.writeValueAsString(session.conf._jconf.getAllAsJava()))
+
+
+def is_remote(session: Any) -> bool:
+    return not hasattr(session, "_jsparkSession")
 
 
 def let_go(rows: Any) -> None:

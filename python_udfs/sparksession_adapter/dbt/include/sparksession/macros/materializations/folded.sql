@@ -1,7 +1,7 @@
 {#
     A keyed table that a log feeds: each batch is folded and appended as a run to `<model>__runs`,
     and `<model>` is a view that folds the runs. Runs are merged once a level has too many of them.
-    See folds.py of the adapter for what can be declared.
+    See keyed/folds.py of the adapter for what can be declared.
 #}
 {% materialization folded, adapter='sparksession', supported_languages=['sql', 'python'] %}
 

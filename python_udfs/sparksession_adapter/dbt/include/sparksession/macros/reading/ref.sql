@@ -1,13 +1,9 @@
 {#
-    dbt's own `ref` and `source`, but what is stored reads the snapshot that the run pinned each
-    table to, as pinned(..) does, and its commit records it.
+    dbt's own `ref`, but what is stored reads the snapshot that the run pinned each table to, as
+    pinned(..) does, and its commit records it.
 #}
 {% macro ref() -%}
     {%- do return(_read_by_default(builtins.ref(*varargs, **kwargs))) -%}
-{%- endmacro %}
-
-{% macro source() -%}
-    {%- do return(_read_by_default(builtins.source(*varargs, **kwargs))) -%}
 {%- endmacro %}
 
 {% macro _read_by_default(relation) -%}

@@ -1,0 +1,577 @@
+"""Joins that follow both their sides: what a join macro is told, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.keyed.folds import TIMES, WHOLE_NUMBERS, Fold, is_ordered, names_in
+from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
+from dbt.adapters.sparksession.reading.changes import ROW_KIND, changed_keys
+from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt_common.exceptions import CompilationError
+
+RUN_NUMBER = "run_number"
+RUN_NUMBER_PROPERTY = "join.run_number"
+DEFINITION_PROPERTY = "join.definition"
+KINDS = ("inner", "left")
+ALIASES = {"left": "left_row", "right": "right_row"}
+FOLD = {"sequence": [RUN_NUMBER], "row_kind": ROW_KIND}
+INTERVAL = re.compile(r"([+-]?\d{1,9}) (second|minute|hour|day|week)s?")
+LONGEST_KEY = 80  # characters of a key that it shows
+EXAMPLE = (
+    "interval_join(left={'relation': ref('order'), 'key': 'order_id', 'columns': ['order_id', "
+    "'create_time'], 'time': 'create_time'}, right={'relation': ref('payment'), 'key': "
+    "'payment_id', 'columns': ['payment_id', 'amount'], 'time': 'pay_time'}, on={'order_id': "
+    "'order_id'}, lower='-5 minutes', upper='1 hour', kind='left')"
+)
+
+
+class JoinConfigError(DeclarationError):
+    """What a join macro was told."""
+
+    def __init__(self, name: str, problems: Iterable[str]) -> None:
+        super().__init__(name, problems, EXAMPLE)
+
+
+def columns_asked(alias: str, condition: str) -> list[str]:
+    """Columns of a side that a SQL condition names by its alias."""
+    return re.findall(rf"\b{alias}\.`?(\w+)", condition)
+
+
+def interval_sql(text: str) -> str:
+    """'-5 minutes' as a SQL interval.
+
+    Only units of one length: a bound of months could not be taken back from the other side.
+
+    Raises:
+        ValueError: another text.
+    """
+    match = INTERVAL.fullmatch(str(text).strip().lower())
+    if match is None:
+        raise ValueError(
+            f"must be a whole number of seconds, minutes, hours, days or weeks, got {text!r}"
+        )
+    count, unit = int(match[1]), match[2]
+    if unit == "week":
+        count, unit = count * 7, "day"
+    return f"interval '{count}' {unit}"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a join.
+
+    Attributes:
+        name: left or right.
+        relation: what is read.
+        key: columns that tell its rows apart.
+        columns: column -> its name in the join, the key's first where they aren't named.
+        times: columns that the join's bounds go by, by what they are: time, valid_from, valid_to.
+        sequence: of a stream of retract rows the columns that order the changes of a key; else [].
+        matched_by: columns that tell which rows of the other side match.
+        types: column -> Spark type; empty where nobody can tell.
+    """
+
+    name: str
+    relation: Any
+    key: list[str]
+    columns: dict[str, str]
+    times: dict[str, str]
+    sequence: list[str] = field(default_factory=list)
+    matched_by: list[str] = field(default_factory=list)
+    types: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def alias(self) -> str:
+        return ALIASES[self.name]
+
+    @property
+    def uses(self) -> list[str]:
+        """All columns that the join reads."""
+        return list(dict.fromkeys([*self.columns, *self.matched_by]))
+
+    @property
+    def key_names(self) -> list[str]:
+        """The key's columns by their names in the join."""
+        return [self.columns[name] for name in self.key]
+
+    def wanted_keys(self, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Where its keys lie in a table that has them in these columns, as arguments of Wanted."""
+        return [
+            values_of(one, self.types[one], column=name)
+            for name, one in zip(columns, self.key, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Join:
+    """A join as its macro writes it.
+
+    Attributes:
+        on: column of the left side -> column of the right side.
+        condition: further SQL over left_row and right_row, parts with `and` between; "" for none.
+        asked_of_right: columns of the right side that an author's own condition names.
+        kind: inner or left.
+        wanted_left, wanted_right: where one side's rows may find partners on the other, as
+            arguments of Wanted; the same of touched keys: wanted_keys, wanted_pairs, of the right
+            side's: wanted_right_keys.
+    """
+
+    name: str
+    left: Side
+    right: Side
+    on: dict[str, str]
+    condition: str
+    kind: str
+    asked_of_right: frozenset[str] = frozenset()
+    wanted_left: list[dict[str, Any]] = field(default_factory=list)
+    wanted_right: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the join, in their order."""
+        return [*self.left.columns.values(), *self.right.columns.values()]
+
+    @property
+    def key(self) -> list[str]:
+        """Columns that tell its rows apart: a pair's two keys."""
+        return [*self.left.key_names, *self.right.key_names]
+
+    @property
+    def wanted_keys(self) -> list[dict[str, Any]]:
+        return self.left.wanted_keys(self.left.key)
+
+    @property
+    def wanted_pairs(self) -> list[dict[str, Any]]:
+        return self.left.wanted_keys(self.left.key_names)
+
+    @property
+    def wanted_right_keys(self) -> list[dict[str, Any]]:
+        return self.right.wanted_keys(self.right.key)
+
+    @property
+    def conditions(self) -> list[str]:
+        """SQL conditions of a pair."""
+        equal = [f"left_row.{one} = right_row.{other}" for one, other in self.on.items()]
+        return [*equal, *([self.condition] if self.condition else [])]
+
+    @property
+    def matches(self) -> str:
+        """The same as one."""
+        return " and ".join(self.conditions)
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """What its stored rows depend on; columns: name in the join -> where it comes from."""
+        columns = {
+            name: f"{side.name}.{column}"
+            for side in (self.left, self.right)
+            for column, name in side.columns.items()
+        }
+        orders = {
+            f"{side.name}_sequence": side.sequence
+            for side in (self.left, self.right)
+            if side.sequence
+        }
+        return orders | {
+            "left": self.left.relation.name_only.render(),
+            "right": self.right.relation.name_only.render(),
+            "matches": self.matches,
+            "kind": self.kind,
+            "columns": columns,
+        }
+
+    def differs_from(self, stored: Mapping[str, Any]) -> bool:
+        """Whether rows that were stored under a definition say something else than its own do.
+
+        Columns may come and go; one that stays has to come from where it came from. Definitions
+        that were stored without columns are of before they were told.
+        """
+        own = dict(self.definition)
+        columns, was = own.pop("columns"), dict(stored)
+        told = was.pop("columns", {})
+        return own != was or any(
+            columns.get(name, origin) != origin for name, origin in told.items()
+        )
+
+    @property
+    def ends_by(self) -> str | None:
+        """Column of the right side that only ends a version, so that of a version which another
+        one ended the facts of the time between both ends are touched and no others; None: a
+        changed end changes more, or it can't be told."""
+        end = self.right.times.get("valid_to")
+        shown = end is None or end in self.right.columns or end in self.right.key
+        if shown or end in self.asked_of_right or self.right.sequence:
+            return None
+        types = self.right.types
+        begin = self.right.times["valid_from"]
+        plain = all(one in types and is_ordered(types[one]) for one in self.right.uses)
+        return end if plain and types.get(begin) == types.get(end) else None
+
+
+def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> Side:
+    if not isinstance(given, Mapping):
+        problems.append(f"{name} must be {{'relation', 'key', 'columns'}}, got {given!r}")
+        given = {}
+    known = ("relation", "key", "columns", *times, "sequence")
+    for extra in given.keys() - set(known):
+        problems.append(f"{name}.{extra} is no setting; there are {', '.join(known)}")
+    relation = given.get("relation")
+    if not hasattr(relation, "render"):
+        problems.append(f"{name}.relation must be ref(..) or source(..), got {relation!r}")
+    key = list(names_in(given.get("key")) or ())
+    if not key:
+        problems.append(
+            f"{name}.key must name the columns that tell its rows apart, got {given.get('key')!r}"
+        )
+    columns = given.get("columns")
+    if not isinstance(columns, Mapping):
+        columns = {one: one for one in names_in(columns) or ()}
+    if not columns or not all(isinstance(n, str) for n in [*columns, *columns.values()]):
+        problems.append(
+            f"{name}.columns must list columns or map them to their names in the join, "
+            f"got {given.get('columns')!r}"
+        )
+        columns = {}
+    columns = {one: one for one in key if one not in columns} | dict(columns)
+    found = {}
+    for one in times:
+        default = one if one.startswith("valid_") else None
+        found[one] = given.get(one, default)
+        if not isinstance(found[one], str):
+            problems.append(f"{name}.{one} must name a column, got {found[one]!r}")
+            found[one] = ""
+    return Side(name, relation, key, columns, found, list(names_in(given.get("sequence")) or ()))
+
+
+def _interval(name: str, text: Any, problems: list[str]) -> str:
+    try:
+        return interval_sql(text)
+    except ValueError as exc:
+        problems.append(f"{name} {exc}")
+        return "interval '0' day"
+
+
+def _seconds(interval: str) -> int:
+    units = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+    _, count, unit = interval.replace("'", "").split()
+    return int(count) * units[unit]
+
+
+def _bounds(
+    form: str, given: Mapping[str, Any], left: Side, right: Side, problems: list[str]
+) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
+    """The condition of a form of join on its times, and where a side's partners lie."""
+    at, other = left.times.get("time", ""), right.times.get("time", "")
+    if form == "interval_join":
+        lower = _interval("lower", given.get("lower"), problems)
+        upper = _interval("upper", given.get("upper"), problems)
+        if _seconds(lower) > _seconds(upper):
+            problems.append(
+                f"lower must not lie behind upper, got {given['lower']!r} and {given['upper']!r}"
+            )
+        condition = f"right_row.{other} between left_row.{at} + {lower} and left_row.{at} + {upper}"
+        to_left = {"low": f"{other} - {upper}", "high": f"{other} - {lower}", "known": other}
+        to_right = {"low": f"{at} + {lower}", "high": f"{at} + {upper}", "known": at}
+        return condition, [{"column": at} | to_left], [{"column": other} | to_right]
+    if form == "history_join":
+        condition = f"right_row.{other} <= left_row.{at}"
+        to_left = {"low": other, "high": None, "known": other}
+        to_right = {"low": None, "high": at, "known": at}
+        if given.get("expiry") is not None:
+            expiry = _interval("expiry", given["expiry"], problems)
+            if _seconds(expiry) <= 0:
+                problems.append(f"expiry must be above zero, got {given['expiry']!r}")
+            condition += f" and right_row.{other} > left_row.{at} - {expiry}"
+            to_left["high"], to_right["low"] = f"{other} + {expiry}", f"{at} - {expiry}"
+        return condition, [{"column": at} | to_left], [{"column": other} | to_right]
+    if form == "temporal_join":
+        begin, end = right.times["valid_from"], right.times["valid_to"]
+        condition = (
+            f"right_row.{begin} <= left_row.{at} and (right_row.{end} is null or "
+            f"left_row.{at} < right_row.{end})"
+        )
+        to_left = {"column": at, "low": begin, "high": end, "known": begin}
+        from_left = {"low": None, "high": at, "known": at}
+        until_left = {"low": at, "high": None, "known": at, "nulls": True}
+        return condition, [to_left], [{"column": begin} | from_left, {"column": end} | until_left]
+    return "", [], []
+
+
+# form -> the times that its left and its right side have
+FORMS = {
+    "interval_join": (("time",), ("time",)),
+    "temporal_join": (("time",), ("valid_from", "valid_to")),
+    "history_join": (("time",), ("time",)),
+}
+
+
+def _family(kind: str) -> str:
+    """What values of a type can be equal to."""
+    return "number" if kind in WHOLE_NUMBERS or kind.startswith("decimal") else kind
+
+
+def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) -> Join:
+    """The join that a macro declares.
+
+    Args:
+        given: {form, left, right, on, kind} and what the form takes beside.
+        model: the model's node; its config has to fit, unless its inputs are given by a test.
+        types: function: relation -> (column -> Spark type), None where nobody can tell.
+
+    Raises:
+        JoinConfigError: with every problem.
+    """
+    problems: list[str] = []
+    form = given["form"]
+    left_times, right_times = FORMS.get(form, ((), ()))
+    left = _side("left", given["left"], left_times, problems)
+    right = _side("right", given["right"], right_times, problems)
+    on = given["on"]
+    names = [*on, *on.values()] if isinstance(on, Mapping) else []
+    if not names or not all(isinstance(one, str) for one in names):
+        problems.append(
+            f"on must map columns of the left side to equal ones of the right side, got {on!r}"
+        )
+        on = {}
+    if given["kind"] not in KINDS:
+        problems.append(f"kind must be one of {', '.join(KINDS)}, got {given['kind']!r}")
+    for name in set(left.columns.values()) & set(right.columns.values()):
+        problems.append(
+            f"both sides have a column {name}; name the right one otherwise: "
+            f"'columns': {{'{name}': 'right_{name}'}}"
+        )
+    for name in {*left.columns.values(), *right.columns.values()} & {RUN_NUMBER, ROW_KIND}:
+        problems.append(f"{name}: columns of this name are the join's own")
+    condition, to_left, to_right = _bounds(form, given, left, right, problems)
+    asked_of_right = frozenset(columns_asked(right.alias, str(given.get("condition") or "")))
+    if given.get("condition"):
+        condition = " and ".join(filter(None, [condition, f"({given['condition']})"]))
+    if problems:
+        raise JoinConfigError(form, problems)
+    sides = {}
+    for side, keys in ((left, on), (right, on.values())):
+        named = columns_asked(side.alias, condition)
+        matched_by = list(dict.fromkeys([*keys, *side.times.values(), *named]))
+        sides[side.name] = replace(side, matched_by=matched_by)
+    known = {name: types(side.relation) for name, side in sides.items()}
+    for name, side in sides.items():
+        if known[name] is not None:
+            side.types.update(known[name])
+            problems += _column_problems(side)
+    if not problems:
+        problems += _type_problems(sides["left"], sides["right"], on)
+    join = Join(
+        form, sides["left"], sides["right"], dict(on), condition, given["kind"], asked_of_right
+    )
+    if known["left"] is not None and known["right"] is not None:
+        problems += _config_problems(join, model)
+    if problems:
+        raise JoinConfigError(form, problems)
+    equal = [{"column": one, "low": other, "high": other} for one, other in on.items()]
+    back = [{"column": other, "low": one, "high": one} for one, other in on.items()]
+    join.wanted_left.extend(_typed(equal, join.right) + _typed(to_left, join.left, True))
+    join.wanted_right.extend(_typed(back, join.left) + _typed(to_right, join.right, True))
+    return join
+
+
+def _typed(wanted: list[dict], side: Side, by_column: bool = False) -> list[dict[str, Any]]:
+    """The same with the type of the bounds: that of the column they are about, or they come of."""
+    return [
+        one | {"kind": side.types.get(one["column" if by_column else "low"], "")} for one in wanted
+    ]
+
+
+def _column_problems(side: Side) -> list[str]:
+    where = f"{side.name} ({side.relation.name_only.render()})"
+    if not side.types:
+        return [f"{where}: there is no such table or view; build it first"]
+    if ROW_KIND in side.types and not side.sequence:
+        return [
+            f"{where}: it is a stream of retract rows: sequence must name the columns that order "
+            "the changes of a key, in total; or join the folded model that keeps its current rows"
+        ]
+    if side.sequence and ROW_KIND not in side.types:
+        return [
+            f"{where}: sequence is for a stream of retract rows, which has a column {ROW_KIND}; "
+            f"it has {', '.join(side.types)}"
+        ]
+    problems = [
+        f"{where}: there is no column {name}; it has {', '.join(side.types)}"
+        for name in dict.fromkeys([*side.uses, *side.sequence])
+        if name not in side.types
+    ]
+    problems += [
+        f"{where}: column {name} is {side.types[name]}, of which no two can be compared; give its "
+        "model a column of to_json(..) to be joined instead"
+        for name in side.columns
+        if not is_ordered(side.types.get(name, ""))
+    ]
+    return problems + [
+        f"{where}: {what} column {name} is {side.types[name]}, must be a timestamp or a date"
+        for what, name in side.times.items()
+        if name in side.types and side.types[name] not in TIMES
+    ]
+
+
+def _type_problems(left: Side, right: Side, on: Mapping[str, str]) -> list[str]:
+    return [
+        f"on: {one} of the left side is {left.types[one]}, {other} of the right side "
+        f"{right.types[other]}; cast one of them in its model"
+        for one, other in on.items()
+        if left.types and right.types and _family(left.types[one]) != _family(right.types[other])
+    ]
+
+
+def _config_problems(join: Join, model: Mapping[str, Any]) -> list[str]:
+    config = model["config"]
+    key = config.get("unique_key")
+    key = [key] if isinstance(key, str) else key
+    fold = config.get("fold") or {}
+    fits = fold.get("sequence") in (RUN_NUMBER, [RUN_NUMBER]) and fold.get("row_kind") == ROW_KIND
+    if config["materialized"] == FOLDED and key == join.key and fits:
+        return []
+    return [
+        f"the model's config must be config(materialized='folded', unique_key={join.key}, "
+        f"fold={FOLD})"
+    ]
+
+
+class JoinModels(metaclass=AdapterMeta):
+    """The part of the adapter that the join macros ask."""
+
+    @available
+    def declared_join(self, model: dict, given: dict, context: dict) -> Join:
+        """The join that a macro declares; every problem of it is said at once, see read_join."""
+
+        def types(relation: Any) -> dict[str, str] | None:
+            if self.config.credentials.offline or model["resource_type"] == "unit_test":
+                return None
+            unreadable = self._unreadable(relation, context["graph"])
+            if unreadable:
+                raise JoinConfigError(given["form"], [unreadable])
+            return {one.column: one.dtype for one in self.get_columns_in_relation(relation)}
+
+        try:
+            return read_join(given, model, types)
+        except JoinConfigError as exc:
+            raise CompilationError(str(exc)) from exc
+
+    def _unreadable(self, relation: Any, graph: dict) -> str | None:
+        """Why nobody can tell what changed in a relation; None: it can be told."""
+        name = relation.name_only.render()
+        if relation.is_cte:
+            return f"{name} is ephemeral, so nobody can tell what changed in it; join a table"
+        node = self._node_of(relation, graph)
+        if node is not None:
+            row_wise = node["config"].get("meta", {}).get("row_wise")
+            is_view = node["config"]["materialized"] == "view" and not row_wise
+        else:
+            known = self.get_relation(None, relation.schema, relation.identifier)
+            is_view = known is not None and known.type == "view"
+        if not is_view:
+            return None
+        return (
+            f"{name} is a view whose rows don't each come from one row of its input, so nobody can "
+            "tell what changed in it; join a table or a folded model"
+        )
+
+    @available
+    def announce_join(self, model: dict, join: Join, incremental: bool) -> int:
+        """The number of the model's next commit, which is above those of all its others.
+
+        Lets the commit carry it, and what the join is. Offline it is 1.
+
+        Raises:
+            CompilationError: what is stored was joined otherwise.
+        """
+        if self.config.credentials.offline:
+            return 1
+        history = self._runs_history(model)
+        stored = history.recorded(DEFINITION_PROPERTY) if incremental else None
+        definition = json.dumps(join.definition, separators=(",", ":"))
+        if stored is not None and join.differs_from(json.loads(stored)):
+            raise CompilationError(
+                f"{model['name']}: what is stored was joined otherwise: it was {stored}, is "
+                f"{definition}. Run it with --full-refresh."
+            )
+        numbers = (one.summary.get(RUN_NUMBER_PROPERTY) for one in history.snapshots.values())
+        number = 1 + max(map(int, filter(None, numbers)), default=0)
+        properties = self.inputs.of(model["unique_id"]).properties
+        properties[RUN_NUMBER_PROPERTY] = str(number)
+        properties[DEFINITION_PROPERTY] = definition
+        return number
+
+    @available
+    def joins_anew(self, model: dict, incremental: bool) -> bool:
+        """Whether all pairs are to be made. Ask after new_changes(..)."""
+        inputs = self.inputs.of(model["unique_id"])
+        return inputs.anew or inputs.reads_whole or not incremental
+
+    @available
+    def nothing_changed(self, model: dict) -> bool:
+        """Whether no input has other rows than when the model last read it. Ask after
+        new_changes(..)."""
+        reads = self.inputs.of(model["unique_id"]).reads.values()
+        return bool(reads) and all(read.changes_nothing for read in reads)
+
+    @available
+    def candidate_keys(self, model: dict, join: Join, condition: str, graph: dict) -> str | None:
+        """SQL text for a `from`: keys of the left rows that may fulfil a condition on its columns.
+
+        A condition on columns that a table isn't folded by doesn't reach the scan of its runs. But
+        what a folded row says in columns of one group was said by a row of some run: the keys of
+        these rows hold those that are looked for, and files are left out.
+
+        Returns:
+            None where there is nothing to be won: the left side isn't folded by a plain fold, or
+            the condition is about its key, or about columns of several groups.
+        """
+        node = self._node_of(join.left.relation, graph)
+        columns = {one["column"] for one in join.wanted_left}
+        if node is None or node["config"]["materialized"] != FOLDED or condition == "true":
+            return None
+        fold = self.declared_fold(node)
+        if not isinstance(fold, Fold) or fold.derived or not {*join.left.key} <= {*fold.key}:
+            return None
+        table = stored_table_of(node)
+        read = self.inputs.of(model["unique_id"]).reads[table]
+        fold = self._stored_fold(node, self._input_history(table).at(read.pinned))
+        if columns <= {*fold.key} or not any(columns <= {*held} for held in fold.plain_columns()):
+            return None
+        keys = ", ".join(join.left.key)
+        return (
+            f"(select distinct {keys} from {table} version as of {read.pinned} where {condition})"
+        )
+
+    @available
+    def changed_pairs(self, before: str, after: str, join: Join) -> str:
+        """Query of retract rows between two states of a join, see changed_keys.
+
+        Of rows with one key, which a side with a key of its own can't have, the greatest counts,
+        as in the fold.
+        """
+        return changed_keys(before, after, join.columns, join.key, pick="max(image)")
+
+    @available
+    def expect_rows(self, model: dict, count: int | None) -> None:
+        """Let the model's run be of the size class of so many rows; None: of what it reads."""
+        self.inputs.of(model["unique_id"]).batch_rows = count
+
+    @available
+    def skewed_keys(self, sql: str) -> list[str]:
+        """Texts of the keys that a query finds: join_key (JSON), left_rows, right_rows."""
+        found = []
+        for key, left_rows, right_rows in self._session().sql(sql).collect():
+            text = key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}..."
+            text = "".join(
+                one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+            )
+            found.append(f"key {text}: {left_rows:,} left rows x {right_rows:,} right rows")
+        return found

@@ -1,0 +1,243 @@
+"""Bloom filters of the keys that a table holds, so that only keys which may be there are looked up.
+
+A filter is a folded table of bitmaps: a key's hash names one of them (a block) and some bits in it,
+which are set once the key is there. A key with a bit that isn't set is new for sure. One whose bits
+are all set may be there, and is looked up: a filter spares work, it decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.keyed.folds import WHOLE_NUMBERS, names_in
+from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
+from dbt.adapters.sparksession.reading.inputs import INPUT_PROPERTY
+from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt.adapters.sparksession.sql import quoted
+from dbt_common.exceptions import CompilationError
+
+BLOCK_BITS = 32_768  # bits of one of Spark's bitmaps
+FILTER_PROPERTY = "key_filter.shape"
+COUNTS = ("came", "looked_up", "were_there")  # what a run of a deduplicated model says
+RATES = (0.0001, 0.1)
+NEVER_WIDENED = {"string", "binary", "boolean", "date"}
+EXAMPLE = "key_filter(rows=ref('x'), key='event_id', expected_keys=10000000)"
+
+
+def hashed_kind(kind: str) -> str:
+    """The type that values of a type are hashed as: the widest that a column of it may be altered
+    to, since equal values of two types have two hashes.
+
+    >>> hashed_kind("int"), hashed_kind("decimal(9,2)"), hashed_kind("string")
+    ('bigint', 'decimal(38,2)', 'string')
+    """
+    if kind in WHOLE_NUMBERS:
+        return "bigint"
+    if kind in ("float", "double"):
+        return "double"
+    if kind.startswith("decimal("):
+        return f"decimal(38,{kind.rstrip(')').split(',')[1].strip()})"
+    return kind
+
+
+def _hashed(column: str, kind: str) -> str:
+    if kind in ("", *NEVER_WIDENED):
+        return column
+    value = f"try_cast({column} as {kind})"
+    # -0.0 equals 0.0 and has another hash
+    return f"({value} + cast(0 as double))" if kind == "double" else value
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a filter is laid out.
+
+    Attributes:
+        key: columns of the key.
+        blocks: how many bitmaps it has.
+        hashes: how many bits each key sets in one of them.
+        kinds: types that the key's columns are hashed as, see hashed_kind; () where they are not
+            known: as they are.
+    """
+
+    key: tuple[str, ...]
+    blocks: int
+    hashes: int
+    kinds: tuple[str, ...] = ()
+
+    @classmethod
+    def for_keys(
+        cls, key: Sequence[str], expected_keys: int, rate: float, kinds: Sequence[str] = ()
+    ) -> Shape:
+        """The smallest one in which so many keys give that rate of false positives."""
+        bits_per_key = -math.log(rate) / math.log(2) ** 2
+        blocks = max(1, math.ceil(expected_keys * bits_per_key / BLOCK_BITS))
+        return cls(tuple(key), blocks, max(1, round(bits_per_key * math.log(2))), tuple(kinds))
+
+    @property
+    def text(self) -> str:
+        parts = {"key": self.key, "blocks": self.blocks, "hashes": self.hashes, "kinds": self.kinds}
+        return json.dumps(parts, separators=(",", ":"))
+
+    @classmethod
+    def read(cls, text: str) -> Shape:
+        parts = json.loads(text)
+        kinds = tuple(parts.get("kinds", ()))
+        return cls(tuple(parts["key"]), parts["blocks"], parts["hashes"], kinds)
+
+    def hashes_as(self, kinds: Sequence[str]) -> bool:
+        """Whether it hashes a key whose columns are hashed as those kinds as they are. Filters of
+        before the kinds were stored hashed values by the types that these had."""
+        return self.kinds == tuple(kinds) or (not self.kinds and set(kinds) <= NEVER_WIDENED)
+
+    @property
+    def _hash(self) -> str:
+        kinds = self.kinds or [""] * len(self.key)
+        parts = map(_hashed, map(quoted, self.key), kinds)
+        return f"xxhash64({', '.join(parts)})"
+
+    @property
+    def block(self) -> str:
+        """SQL expression over a row: the number of its key's block."""
+        return f"pmod({self._hash}, {self.blocks})"
+
+    @property
+    def places(self) -> list[str]:
+        """SQL expressions over a row: the bits that its key sets."""
+        spread = f"xxhash64({self._hash})"
+        first, step = f"({spread} & 32767)", f"((shiftright({spread}, 15) & 32767) | 1)"
+        return [f"(({first} + {number} * {step}) & 32767)" for number in range(self.hashes)]
+
+
+class KeyFilters(metaclass=AdapterMeta):
+    """The part of the adapter that knows filters of keys."""
+
+    @available
+    def declared_filter(
+        self, model: dict, rows: Any, key: Any, expected_keys: Any, rate: Any, incremental: bool
+    ) -> Shape:
+        """The shape of a filter model, which its next commit tells.
+
+        Args:
+            rows: the relation whose keys it holds.
+
+        Raises:
+            CompilationError: wrong arguments, or what is stored has another shape.
+        """
+        problems = []
+        names = names_in(key)
+        if not names:
+            problems.append(f"key must name columns, got {key!r}")
+        if not isinstance(expected_keys, int) or expected_keys < 1:
+            problems.append(f"expected_keys must be a number above zero, got {expected_keys!r}")
+        if not isinstance(rate, float) or not RATES[0] <= rate <= RATES[1]:
+            problems.append(
+                f"false_positive_rate must be between {RATES[0]} and {RATES[1]}, got {rate!r}"
+            )
+        if problems:
+            raise CompilationError(f"key_filter: {'; '.join(problems)}. Example: {EXAMPLE}")
+        shape = Shape.for_keys(names, expected_keys, rate)
+        if self.config.credentials.offline or model["resource_type"] != "model":
+            return shape
+        shape = replace(shape, kinds=self._hashed_kinds(rows, names))
+        stored = self._runs_history(model).recorded(FILTER_PROPERTY) if incremental else None
+        if stored is None:
+            pass
+        elif replace(Shape.read(stored), kinds=()) == replace(shape, kinds=()) and Shape.read(
+            stored
+        ).hashes_as(shape.kinds):
+            shape = Shape.read(stored)
+        else:
+            raise CompilationError(
+                f"{model['name']}: the stored filter is {stored}, is declared as {shape.text}. "
+                "Run it with --full-refresh."
+            )
+        self.inputs.of(model["unique_id"]).properties[FILTER_PROPERTY] = shape.text
+        return shape
+
+    def _hashed_kinds(self, rows: Any, names: Sequence[str]) -> tuple[str, ...]:
+        """What columns of a relation are hashed as; "" of one that it doesn't have."""
+        kinds = {one.column: one.dtype for one in self.get_columns_in_relation(rows)}
+        return tuple(hashed_kind(kinds.get(name, "")) for name in names)
+
+    @available
+    def key_filter_of(
+        self, model: dict, name: str | None, key: Sequence[str], graph: dict
+    ) -> dict[str, Any] | None:
+        """The filter of a model's keys: {shape, bitmaps, rows behind it}; None: all keys have to be
+        looked up.
+
+        The filter knows the keys that the model had when it was last built; rows that it got since
+        then are told. A filter that was made of rows which the model has lost, or in another shape,
+        isn't used.
+
+        Raises:
+            CompilationError: no such filter is declared.
+        """
+        if name is None:
+            return None
+        nodes = (one for one in graph["nodes"].values() if one["resource_type"] == "model")
+        node = next((one for one in nodes if one["name"] == name), None)
+        if node is None or node["config"]["materialized"] != FOLDED:
+            raise CompilationError(
+                f"{model['name']}: filter must be the name of a folded model that is made by "
+                f"key_filter, got {name!r}"
+            )
+        table, own_table = stored_table_of(node), f"{model['schema']}.{model['alias']}"
+        history, own = self.history(table), self.history(own_table)
+        stored = history.recorded(FILTER_PROPERTY)
+        covered = history.recorded(INPUT_PROPERTY + own_table)
+        if stored is None or covered is None or Shape.read(stored).key != tuple(key):
+            return None
+        own_relation = self._relation_of(own_table)
+        if not Shape.read(stored).hashes_as(self._hashed_kinds(own_relation, key)):
+            return None
+        behind = own.between(int(covered), own.head)
+        if behind is None or not all(one.adds_only for one in behind):
+            return None
+        rows = None
+        if behind:
+            rows = (
+                f"(select * from {own_table} with (`start-snapshot-id` = '{covered}', "
+                f"`end-snapshot-id` = '{own.head}'))"
+            )
+        reading = f"{table} version as of {history.head}"
+        return {
+            "shape": Shape.read(stored),
+            "bitmaps": self._folded_sql(node, history, reading),
+            "behind": rows,
+        }
+
+    @available
+    def near_values(self, relation: Any, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Values that rows have in columns of a table, as arguments of Wanted."""
+        kinds = {one.column: one.dtype for one in self.get_columns_in_relation(relation)}
+        missing = [one for one in names if one not in kinds]
+        if missing:
+            raise CompilationError(
+                f"unseen_rows: {relation} has no column {', '.join(missing)}; the model has to "
+                "keep the columns of key and same, by their names"
+            )
+        return [values_of(one, kinds[one]) for one in names]
+
+    @available
+    def tell_duplicates(self, model: dict, counts: Mapping[str, int]) -> str:
+        """A line of what a run found; the model's next commit tells it too.
+
+        Args:
+            counts: came, looked_up and were_there, in keys.
+        """
+        properties = self.inputs.of(model["unique_id"]).properties
+        properties |= {f"deduplication.{name}": str(counts[name]) for name in COUNTS}
+        came, looked_up, known = (counts[name] for name in COUNTS)
+        new = came - known
+        rate = f"{(looked_up - known) / new:.4%}" if new else "none"
+        return (
+            f"{model['name']}: {came:,} keys came, {looked_up:,} were looked up, {known:,} of them "
+            f"were there; false positives among new keys: {rate}"
+        )

@@ -1,0 +1,160 @@
+"""Streams that a consumer appends or upserts, made of what changed in a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.keyed.folds import names_in
+from dbt.adapters.sparksession.reading.changes import ROW_KIND
+from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt_common.exceptions import CompilationError
+
+NUMBER = "change_number"
+NUMBER_PROPERTY = "stream.change_number"
+OWN_NAMES = (ROW_KIND, NUMBER)
+
+
+class StreamError(DeclarationError):
+    """What a stream macro was told."""
+
+    def __init__(self, name: str, problems: Iterable[str]) -> None:
+        example = f"{name}(rows=ref('x'), key='order_id', columns=['amount'])"
+        super().__init__(name, problems, example)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream macro's call.
+
+    Attributes:
+        keeps_removed: whether a removed key is told, by a tombstone.
+        key: columns of the key.
+        columns: further columns.
+        sequence: columns that order the changes of a key; none where the rows are a state.
+        key_types: the key's columns and their types, where known.
+    """
+
+    keeps_removed: bool
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    sequence: tuple[str, ...] = ()
+    key_types: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def told(self) -> list[str]:
+        """All columns that its rows have of the relation's."""
+        return list(dict.fromkeys([*self.key, *self.columns, *self.sequence]))
+
+    @property
+    def values(self) -> list[str]:
+        """Those of them that a tombstone doesn't have."""
+        return [one for one in self.told if one not in (*self.key, *self.sequence)]
+
+    @property
+    def near_keys(self) -> list[dict[str, Any]]:
+        """Where rows of its keys lie, as arguments of Wanted."""
+        return [values_of(name, kind) for name, kind in self.key_types.items()]
+
+
+def read_stream(
+    given: Mapping[str, Any],
+    model: Mapping[str, Any],
+    types: Mapping[str, str] | None,
+    is_view: bool,
+) -> Stream:
+    """The stream that a macro's call asks for.
+
+    Args:
+        given: {form, rows, key, columns, sequence}.
+        model: the model's node, whose config has to fit.
+        types: column of the relation -> Spark type; None where nobody can tell.
+        is_view: whether the relation is a view of the project, not a folded model.
+
+    Raises:
+        StreamError: with every problem.
+    """
+    problems = []
+    form, rows = given["form"], given["rows"]
+    if not hasattr(rows, "render"):
+        problems.append(f"rows must be ref(..) or source(..), got {rows!r}")
+    named = {}
+    for name, is_needed in (("key", True), ("columns", True), ("sequence", False)):
+        told = given[name]
+        named[name] = () if told is None and not is_needed else names_in(told)
+        if named[name] is None or (is_needed and not named[name]):
+            problems.append(f"{name} must name columns, got {told!r}")
+            named[name] = ()
+    for one in {*named["key"], *named["columns"], *named["sequence"]} & set(OWN_NAMES):
+        problems.append(f"{one}: columns of this name are the stream's own")
+    config = model["config"]
+    strategy = config.get("incremental_strategy") or "append"
+    if model["resource_type"] == "model" and (config["materialized"], strategy) != (
+        "incremental",
+        "append",
+    ):
+        problems.append(
+            "the model's config must be config(materialized='incremental', "
+            f"incremental_strategy='append'), got {config['materialized']!r} and {strategy!r}"
+        )
+    if types is not None and not problems:
+        problems += [
+            f"{rows.name_only.render()}: there is no column {one}; it has {', '.join(types)}"
+            for one in (*named["key"], *named["columns"], *named["sequence"])
+            if one not in types
+        ]
+        if ROW_KIND in types and not named["sequence"]:
+            problems.append(
+                "rows are a stream of retract rows: sequence must name the columns that order the "
+                "changes of a key, such as the binlog position"
+            )
+        if ROW_KIND not in types and is_view:
+            problems.append(
+                f"{rows.name_only.render()} is a view without row_kind, so nobody can tell what "
+                "changed in it; take the table or the folded model that it is made of"
+            )
+        if ROW_KIND not in types and named["sequence"]:
+            problems.append(
+                "rows are a state, each key once: leave sequence out, or name its columns in "
+                "columns"
+            )
+    if problems:
+        raise StreamError(form, problems)
+    kinds = {name: types[name] for name in named["key"]} if types else {}
+    return Stream(form == "upsert_stream", **named, key_types=kinds)
+
+
+class StreamModels(metaclass=AdapterMeta):
+    """The part of the adapter that the stream macros ask."""
+
+    @available
+    def declared_stream(self, model: dict, given: dict, graph: dict) -> Stream:
+        """The stream that a macro's call asks for; every problem of it is said at once."""
+        rows, types, is_view = given["rows"], None, False
+        known = not self.config.credentials.offline and model["resource_type"] != "unit_test"
+        if known and hasattr(rows, "render") and not rows.is_cte:
+            types = {one.column: one.dtype for one in self.get_columns_in_relation(rows)}
+            node = self._node_of(rows, graph)
+            is_view = node is not None and node["config"]["materialized"] == "view"
+        try:
+            return read_stream(given, model, types, is_view)
+        except StreamError as exc:
+            raise CompilationError(str(exc)) from exc
+
+    @available
+    def announce_changes(self, model: dict) -> int:
+        """The number of the model's next commit, above those of all its others; the commit
+        carries it. Offline it is 1."""
+        if self.config.credentials.offline or model["resource_type"] != "model":
+            return 1
+        history = self.history(f"{model['schema']}.{model['alias']}")
+        told = (one.summary.get(NUMBER_PROPERTY) for one in history.snapshots.values())
+        number = 1 + max(map(int, filter(None, told)), default=0)
+        inputs = self.inputs.of(model["unique_id"])
+        inputs.properties[NUMBER_PROPERTY] = str(number)
+        # what is told again is compared with what the stream has said, which has to stay
+        inputs.bears_retold = True
+        return number

@@ -1,0 +1,92 @@
+"""Iceberg's own objects behind the tables, through Spark's Java process.
+
+What a query of a metadata table takes a Spark job for, they tell at once. A remote session has no
+Java process here: callers then ask by SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from dbt.adapters.sparksession.session import is_remote, message_of
+from dbt_common.exceptions import DbtRuntimeError
+
+LOST_FILE = re.compile(r"NotFoundException: Failed to open input stream for file: (\S+)")
+CLOCK_MAY_LAG = 60_000  # milliseconds that Iceberg lets a commit be dated before the one before it
+
+
+def loaded(session: Any, catalog: str, table: str) -> Any:
+    """Iceberg's table object of `table` (schema.name); None on a remote session.
+
+    Raises:
+        DbtRuntimeError: there is no such table (see is_absent), or it can't be read.
+    """
+    if is_remote(session):
+        return None
+    jvm, spark = session._jvm, session._jsparkSession
+    # a catalog is opened by the settings of the thread's session, which may be another one
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark)
+    try:
+        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, f"{catalog}.{table}")
+    except Exception as exc:
+        raise DbtRuntimeError(_why_unread(table, exc)) from exc
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def _why_unread(table: str, exc: Exception) -> str:
+    text = message_of(exc)
+    lost = LOST_FILE.search(text)
+    if lost is None:
+        return text
+    return (
+        f"{table} can't be read: the catalog names its file {lost[1]}, which is gone. The catalog "
+        "and the folder `data` of a warehouse belong together: restore both from one backup."
+    )
+
+
+def metadata(session: Any, table: Any) -> dict[str, Any]:
+    """What the newest metadata file of a table object says, see Iceberg's table spec."""
+    parser = session._jvm.org.apache.iceberg.TableMetadataParser
+    return json.loads(parser.toJson(table.operations().current()))
+
+
+def dated(told: dict[str, Any], now: int) -> dict[str, Any]:
+    """A table's metadata with nothing in it that is later than `now` (milliseconds).
+
+    >>> dated({"last-updated-ms": 9, "snapshots": [{"snapshot-id": 8, "timestamp-ms": 7}]}, 5)
+    {'last-updated-ms': 5, 'snapshots': [{'snapshot-id': 8, 'timestamp-ms': 5}]}
+    """
+    lists = ("snapshots", "snapshot-log", "metadata-log")
+    found = told | {"last-updated-ms": min(told["last-updated-ms"], now)}
+    for name in lists:
+        if name in told:
+            found[name] = [
+                one | {"timestamp-ms": min(one["timestamp-ms"], now)} for one in told[name]
+            ]
+    return found
+
+
+def put_to_now(session: Any, table: Any) -> float:
+    """Let commits of a table that are dated ahead of the clock be dated now; seconds it was ahead.
+
+    Where a clock had jumped ahead and is right again, Iceberg refuses each further commit until the
+    clock has caught up. The commits stay what they are, in their order.
+    """
+    operations = table.operations()
+    before = operations.current()
+    now = session._jvm.java.lang.System.currentTimeMillis()
+    ahead = before.lastUpdatedMillis() - now
+    if ahead <= CLOCK_MAY_LAG:
+        return 0.0
+    text = json.dumps(dated(metadata(session, table), now))
+    parser = session._jvm.org.apache.iceberg.TableMetadataParser
+    operations.commit(before, parser.fromJson(text))
+    return ahead / 1000

@@ -1,0 +1,185 @@
+"""Partitions as texts in Iceberg's snapshot summaries, and as SQL conditions; months and years."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from urllib.parse import unquote_plus
+
+from dbt.adapters.sparksession.sql import literal
+
+PERIODS = ("month", "year")
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+TEXTS = ("string", "char", "varchar")
+NULL = "null"  # what Iceberg writes for a null, and for the text `null` as well
+
+
+@dataclass
+class PartitionReading:
+    """Which inputs a model reads by their changed partitions, and which in other ways.
+
+    Attributes:
+        calls: macro and its arguments that have to be the same wherever a model calls it.
+        tables: relation that is read by its changed partitions -> tables (schema.name) below it.
+        others: tables that are read in another way, whole or as new rows.
+        added: tables of which only what was added or changed since the last commit is read.
+        relation: the relation that is being read by its partitions, None between such reads.
+        decided: whether `values` are those that the model writes.
+        values: partition texts that the model writes, None for all partitions.
+        kind: Spark type of the partition column in the inputs read so far, None while it is not
+            needed.
+    """
+
+    calls: set[tuple[str, ...]] = field(default_factory=set)
+    tables: dict[str, set[str]] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    added: set[str] = field(default_factory=set)
+    relation: str | None = None
+    decided: bool = False
+    values: set[str] | None = None
+    kind: str | None = None
+
+    def note(self, table: str, mode: str) -> None:
+        """Note that `table` is read; `mode` is `all`, or how its new rows are asked for."""
+        if self.relation is None:
+            self.others.add(table)
+        else:
+            self.tables[self.relation].add(table)
+        if mode != "all":
+            self.added.add(table)
+
+
+def asked_partitions(column: str, days: Iterable[str]) -> set[str]:
+    """Partitions of the days that a run is asked to write anew, as Iceberg's summaries write them.
+
+    >>> asked_partitions("cut_date", ["2026-03-01"])
+    {'cut_date=2026-03-01'}
+
+    Raises:
+        ValueError: something else than days.
+    """
+    wrong = [day for day in days if not DAY.fullmatch(str(day))] if _is_list(days) else [days]
+    if wrong:
+        raise ValueError(
+            f"the days to write anew must be a list of days, got {wrong[0]!r}. "
+            "Example: ['2026-03-01']"
+        )
+    return {f"{column}={day}" for day in days}
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def partition_names(path: str) -> list[str]:
+    """Names of the partition columns in a path, as Iceberg's summaries write it.
+
+    >>> partition_names("cut_date=2026-03-01/a+b=7")
+    ['cut_date', 'a b']
+    """
+    return [unquote_plus(part.partition("=")[0]) for part in path.split("/") if part]
+
+
+def partition_values(column: str, partitions: set[str]) -> set[str]:
+    """Values of one partition column, as texts; "null" for null.
+
+    Args:
+        column: the partition column; identity transform.
+        partitions: as Iceberg's summaries write them, values URL-encoded, e.g.
+            {"cut_date=2026-03-01"}. Parts of other partition columns are passed over.
+
+    Raises:
+        ValueError: a partition isn't by this column.
+    """
+    name, values = column.strip("`"), set()
+    for path in partitions:
+        parts = (part.partition("=") for part in path.split("/"))
+        found = {unquote_plus(value) for key, _, value in parts if unquote_plus(key) == name}
+        if not found:
+            raise ValueError(f"no partition column {column!r} in {path!r}")
+        values |= found
+    return values
+
+
+def partition_predicate(column: str, values: set[str], kind: str | None = None) -> str:
+    """SQL condition for the rows of changed partitions, see partition_values.
+
+    Args:
+        kind: Spark type of the column; None where the values are days, or it has no texts and no
+            bytes. In such a column "null" may be null or that text: both are taken.
+
+    Returns:
+        e.g. "cut_date in ('2026-03-01')"; "false" for no partitions. Spark casts the texts to
+        the column's type: a text that looks like a number or a date stays right for a text
+        column too. Bytes are written in base64.
+    """
+    kind = (kind or "").partition("(")[0]
+    is_binary = kind == "binary"
+    plain = sorted(one for one in values if one != NULL or is_binary or kind in TEXTS)
+    literals = [_bytes_literal(one) if is_binary else literal(one) for one in plain]
+    conditions = [f"{column} in ({', '.join(literals)})"] if literals else []
+    if NULL in values:
+        conditions.append(f"{column} is null")
+    return " or ".join(conditions) if conditions else "false"
+
+
+def _bytes_literal(text: str) -> str:
+    return f"X'{base64.b64decode(text).hex().upper()}'"
+
+
+def needs_kind(values: set[str]) -> bool:
+    """Whether the condition for these values depends on the column's type."""
+    return not all(DAY.fullmatch(one) for one in values)
+
+
+def period_start(day: date, period: str) -> date:
+    """First day of the month or year that a day lies in.
+
+    Raises:
+        ValueError: another period.
+    """
+    if period not in PERIODS:
+        raise ValueError(f"period must be one of {', '.join(PERIODS)}, got {period!r}")
+    return day.replace(day=1) if period == "month" else day.replace(month=1, day=1)
+
+
+def period_after(start: date, period: str) -> date:
+    """First day of the period behind the one that begins at `start`."""
+    if period == "year":
+        return start.replace(year=start.year + 1)
+    years, month = divmod(start.month, 12)
+    return start.replace(year=start.year + years, month=month + 1)
+
+
+def period_starts(first: date, end: date, period: str) -> list[date]:
+    """First days of the periods that begin in [first, end); `first` is one of them."""
+    starts = []
+    while first < end:
+        starts.append(first)
+        first = period_after(first, period)
+    return starts
+
+
+def periods_predicate(column: str, starts: Iterable[date], period: str) -> str:
+    """SQL condition for the days in `column` of whole periods, neighbours joined.
+
+    Args:
+        starts: the periods' first days, each once.
+
+    Returns:
+        e.g. "(cut_date >= date '2026-01-01' and cut_date < date '2026-03-01')"; "false" for none.
+    """
+    ranges: list[tuple[date, date]] = []
+    for start in sorted(starts):
+        end = period_after(start, period)
+        if ranges and ranges[-1][1] == start:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((start, end))
+    conditions = [
+        f"({column} >= date '{first}' and {column} < date '{last}')" for first, last in ranges
+    ]
+    return " or ".join(conditions) if conditions else "false"

@@ -1,0 +1,76 @@
+"""Partition transforms of a key's columns, as a model's config writes them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.sparksession.sql import quoted
+
+_HASHED = ("int", "bigint", "decimal", "string", "date", "timestamp", "timestamp_ntz", "binary")
+_TIMES = ("timestamp", "timestamp_ntz")
+# transform -> types that it takes. No float: 0.0 and -0.0 are one key, but not one partition
+TYPES = {
+    "bucket": _HASHED,
+    "truncate": ("int", "bigint", "decimal", "string", "binary"),
+    "years": ("date", *_TIMES),
+    "months": ("date", *_TIMES),
+    "days": ("date", *_TIMES),
+    "hours": _TIMES,
+    "": (*_HASHED, "tinyint", "smallint", "boolean"),
+}
+NUMBERED = ("bucket", "truncate")
+EXAMPLES = "bucket(8, id), truncate(1000, id), days(time), id"
+_TEXT = re.compile(r"(?:(\w+)\s*\(\s*(?:(\d+)\s*,\s*)?([^(),]+?)\s*\)|([^(),]+))", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Transform:
+    """What of a column makes the partition.
+
+    Attributes:
+        function: one of TYPES; "": the column as it is.
+        number: how many buckets, or the width of what is cut off; None of the others.
+    """
+
+    function: str
+    column: str
+    number: int | None = None
+
+    @classmethod
+    def read(cls, text: Any) -> Transform:
+        """A transform from its text.
+
+        Raises:
+            ValueError: it is none.
+        """
+        found = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
+        if found is not None:
+            function, number, column, plain = found.groups()
+            one = cls(function or "", plain or column, int(number) if number else None)
+            # a width or a count of 0 is told as none
+            if one.function in TYPES and bool(one.number) == (one.function in NUMBERED):
+                return one
+        raise ValueError(f"must be transforms such as {EXAMPLES}, got {text!r}")
+
+    def takes(self, kind: str) -> bool:
+        """Whether it is for columns of a Spark type."""
+        return kind.split("(")[0] in TYPES[self.function]
+
+    def __str__(self) -> str:
+        return self._text(self.function, self.column)
+
+    @property
+    def partition(self) -> str:
+        """As a table's `partitioned by` says it."""
+        return self._text(self.function, quoted(self.column))
+
+    @property
+    def value(self) -> str:
+        """SQL expression of a row's partition."""
+        return self._text(self.function and f"system.{self.function}", quoted(self.column))
+
+    def _text(self, function: str, column: str) -> str:
+        number = f"{self.number}, " if self.number else ""
+        return f"{function}({number}{column})" if function else column

@@ -1,0 +1,49 @@
+"""Which columns tell the rows of a node apart: what it declares, and what its tests prove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def declared_key(node: Mapping[str, Any]) -> list[str]:
+    """Columns that a node itself says tell its rows apart; none where it doesn't say.
+
+    A snapshot's unique_key is its source's: it has a row for each version of it.
+    """
+    config = node["config"]
+    if node["resource_type"] == "snapshot":
+        return [(config.get("snapshot_meta_column_names") or {}).get("dbt_scd_id") or "dbt_scd_id"]
+    given = config.get("unique_key")
+    return [given] if isinstance(given, str) else list(given or [])
+
+
+def key_of(
+    node: Mapping[str, Any] | None, columns: Iterable[str], tested: Sequence[str] = ()
+) -> list[str]:
+    """Columns that tell the rows of a node apart; none where it doesn't say.
+
+    Args:
+        columns: of its rows.
+        tested: columns that a test says are unique together; see keys_by_test.
+    """
+    columns = list(columns)
+    keys = declared_key(node) if node is not None else []
+    if not keys and "unique_key" in columns:
+        keys = ["unique_key"]
+    keys = keys or list(tested)
+    return keys if set(keys) <= set(columns) else []
+
+
+def keys_by_test(nodes: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Node id -> columns that one of its tests, `unique_combination` or `unique`, says are unique
+    in all of its rows."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        test = node.get("test_metadata") or {}
+        if test.get("name") not in ("unique_combination", "unique") or node["config"].get("where"):
+            continue
+        given = test["kwargs"].get("columns") or [test["kwargs"].get("column_name")]
+        if node.get("attached_node") and all(isinstance(one, str) for one in given):
+            found.setdefault(node["attached_node"], list(given))
+    return found

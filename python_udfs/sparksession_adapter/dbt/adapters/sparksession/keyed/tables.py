@@ -1,0 +1,397 @@
+"""Folded tables as the adapter keeps them: runs in `<model>__runs`, a view that folds them.
+
+Folds and zippers alike: what tells them apart is what their rows say, not how they lie.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.iceberg.history import History
+from dbt.adapters.sparksession.keyed.folds import LEVEL, Fold, FoldConfigError
+from dbt.adapters.sparksession.keyed.zippers import Zipper
+from dbt.adapters.sparksession.sql import literal, mark_of, quoted
+from dbt_common.clients.jinja import get_template, render_template
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
+
+FOLDED = "folded"
+RUNS_SUFFIX = "__runs"
+# what a commit of runs says of itself
+FOLD_PROPERTIES = "fold."  # how all of these begin
+LEVEL_PROPERTY = "fold.level"  # of the run that it added
+OTHER_RUNS_PROPERTY = "fold.other_runs"  # [level, rows] of those that lie beside it
+COLUMNS_PROPERTY = "fold.columns"  # [name, type] of the rows that readers see
+SIGNATURE_PROPERTY = "fold.signature"
+READING_PROPERTY = "fold.reading"  # a hash of what is declared of the rows that readers see
+COMPACTED_PROPERTY = "fold.compacted"  # it merged runs: nothing that a reader sees has changed
+# the fold of a table that is bucketed by its key needs no shuffle, where these are on
+GROUPED_READS = {
+    "spark.sql.sources.v2.bucketing.enabled": "true",
+    "spark.sql.iceberg.planning.preserve-data-grouping": "true",
+}
+
+
+def stored_table(schema: str, alias: str, materialized: str | None) -> str:
+    """schema.name of the table that holds a model's rows."""
+    return f"{schema}.{alias}{RUNS_SUFFIX if materialized == FOLDED else ''}"
+
+
+def stored_table_of(model: Mapping[str, Any]) -> str:
+    """The same of a node as the manifest has it."""
+    return stored_table(model["schema"], model["alias"], model["config"].get("materialized"))
+
+
+def runs_in(history: History) -> list[list[int]]:
+    """[level, rows] of each run of a table of runs, as its newest commit of one says."""
+    for commit in history.ancestry(history.head):
+        if OTHER_RUNS_PROPERTY in commit.summary:
+            runs = json.loads(commit.summary[OTHER_RUNS_PROPERTY])
+            rows = commit.count("added-records")
+            return [*runs, [int(commit.summary[LEVEL_PROPERTY]), rows]] if rows else runs
+    return []
+
+
+def columns_in(history: History) -> list[list[str]]:
+    """[name, type] of the rows that readers of a table of runs see."""
+    return json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
+
+
+def reading_of(fold: Fold | Zipper) -> str:
+    """A short hash of what a model declares of the rows that readers see."""
+    return mark_of(json.dumps(fold.reading))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of a model's run, about to become a run of its table.
+
+    Attributes:
+        fold: the model's fold, bound to the columns that the table has from now on.
+        rows: SQL text for a `from`: the rows, with those columns.
+    """
+
+    fold: Fold | Zipper
+    rows: str
+
+    @property
+    def state_rows(self) -> str:
+        """Query of the batch's state rows, one for each key."""
+        return self.fold.combined(f"({self.fold.lifted(self.rows)}) as fold__lifted")
+
+
+class FoldedTables(metaclass=AdapterMeta):
+    """What the adapter knows of folded tables."""
+
+    @available
+    def declared_fold(self, model: dict) -> Fold | Zipper:
+        """The fold or zipper that a model's config declares; every problem of it is said at
+        once."""
+        name, config = model["name"], model["config"]
+        fold, zipper = config.get("fold"), config.get("zipper")
+        if fold is not None and zipper is not None:
+            raise CompilationError(f"{name}: its config has both a fold and a zipper, take one")
+        try:
+            if zipper is not None:
+                return Zipper.read(name, config.get("unique_key"), zipper)
+            return Fold.read(name, config.get("unique_key"), fold)
+        except FoldConfigError as exc:
+            raise CompilationError(str(exc)) from exc
+
+    def _runs_history(self, model: dict) -> History:
+        """Commits of the model's table of runs; asked for once between two of the model's own."""
+        inputs = self.inputs.of(model["unique_id"])
+        if inputs.latest is None:
+            inputs.latest = self.history(stored_table_of(model))
+        return inputs.latest
+
+    @available
+    def has_committed(self, model: dict) -> None:
+        """Let the model's own commits be asked for anew."""
+        self.inputs.of(model["unique_id"]).latest = None
+
+    def _bound(
+        self, model: dict, columns: Sequence[Sequence[str]], left_out: set[str]
+    ) -> Fold | Zipper:
+        fold = self.declared_fold(model).without(left_out)
+        try:
+            return fold.bound([(name, kind) for name, kind in columns])
+        except FoldConfigError as exc:
+            raise CompilationError(str(exc)) from exc
+
+    @available
+    def fold_batch(self, model: dict, staging: Any, make_anew: bool, on_schema_change: str) -> Any:
+        """The rows in `staging` as a batch of the model's table, see Batch.
+
+        Raises:
+            CompilationError: the fold or the columns don't fit the state that is stored.
+            DbtRuntimeError: rows have null where none may be.
+        """
+        batch = self._read_batch(model, staging, make_anew, on_schema_change)
+        self._refuse_nulls(model, batch)
+        return batch
+
+    def _refuse_nulls(self, model: dict, batch: Batch) -> None:
+        if batch.fold.never_null:
+            (found,) = self._session().sql(batch.fold.null_counts(batch.rows)).collect()
+            problem = batch.fold.refusal(found)
+            if problem:
+                raise DbtRuntimeError(problem)
+
+    def _read_batch(
+        self, model: dict, staging: Any, make_anew: bool, on_schema_change: str
+    ) -> Batch:
+        staged = [[one.column, one.dtype] for one in self.get_columns_in_relation(staging)]
+        if make_anew:
+            return Batch(self._bound(model, staged, set()), staging.render())
+        history = self._runs_history(model)
+        row_kind = self.declared_fold(model).row_kind
+        new = {name: kind for name, kind in staged if name != row_kind}
+        old = dict(columns_in(history))
+        added, lost = new.keys() - old.keys(), old.keys() - new.keys()
+        problems = [
+            f"column {name} was {kind}, is {new[name]}"
+            for name, kind in old.items()
+            if name in new and new[name] != kind
+        ]
+        if on_schema_change == "fail":
+            problems += [f"column {name} is new" for name in sorted(added)]
+        if on_schema_change in ("fail", "ignore"):
+            problems += [f"column {name} is gone" for name in sorted(lost)]
+        columns, left_out, rows = staged, set(), staging.render()
+        if on_schema_change == "ignore":
+            left_out = added
+            columns = [one for one in staged if one[0] not in left_out]
+        elif on_schema_change == "append_new_columns" and lost:
+            columns = [*staged, *([name, old[name]] for name in old if name in lost)]
+            nulls = ", ".join(f"cast(null as {old[one]}) as {quoted(one)}" for one in sorted(lost))
+            rows = f"(select *, {nulls} from {staging.render()}) as fold__staged"
+        fold = None
+        if not problems:
+            fold = self._bound(model, columns, left_out)
+            problems = fold.changed_since(history.recorded(SIGNATURE_PROPERTY))
+        if problems:
+            lines = "".join(f"\n  - {one}" for one in problems)
+            raise CompilationError(
+                f"{model['name']}: what is stored doesn't fit its fold any more:{lines}\n"
+                "Run it with --full-refresh, or set on_schema_change."
+            )
+        return Batch(fold, rows)
+
+    @available
+    def announce_run(self, model: dict, fold: Fold | Zipper, anew: bool) -> int:
+        """Let the next commit say what it adds; the run's level.
+
+        Args:
+            anew: whether it takes the place of all runs.
+        """
+        history = self._runs_history(model)
+        inputs = self.inputs.of(model["unique_id"])
+        rows = None if anew else inputs.batch_rows
+        if rows is None:
+            rows = sum(read.rows or 0 for read in inputs.reads.values())
+        level = fold.level_of(rows)
+        self._announce(model, fold, level, [] if anew else runs_in(history))
+        return level
+
+    def _announce(
+        self, model: dict, fold: Fold | Zipper, level: int, other_runs: list[list[int]]
+    ) -> None:
+        columns = [[name, kind] for name, kind in fold.types.items()]
+        for key, value in {
+            LEVEL_PROPERTY: str(level),
+            OTHER_RUNS_PROPERTY: json.dumps(other_runs, separators=(",", ":")),
+            COLUMNS_PROPERTY: json.dumps(columns, separators=(",", ":")),
+            SIGNATURE_PROPERTY: fold.signature(),
+            READING_PROPERTY: reading_of(self.declared_fold(model)),
+        }.items():
+            self.set_snapshot_property(key, value)
+
+    @available
+    def range_to_rebuild(self, model: dict, asked: Any) -> dict[str, str] | None:
+        """Which of a zipper's changes a run was told to make anew, None where it wasn't.
+
+        Args:
+            asked: the var `rebuild`: {from, to}, the latter excluded, as texts of the time's type.
+
+        Returns:
+            {condition: SQL, on the changes' time; sequence: SQL, the columns that order them}.
+
+        Raises:
+            CompilationError: another value, or a model that isn't a zipper of SQL.
+        """
+        if asked is None:
+            return None
+        zipper = self.declared_fold(model)
+        if not isinstance(zipper, Zipper) or model["language"] != "sql":
+            raise CompilationError(
+                f"{model['name']}: the var rebuild is for zippers that are SQL models alone; "
+                "select one by its name, e.g. dbt run -s dim_product_price_zip"
+            )
+        if not isinstance(asked, Mapping) or asked.keys() != {"from", "to"}:
+            raise CompilationError(
+                f"{model['name']}: the var rebuild must be {{from: .., to: ..}}, got {asked!r}. "
+                "Example: --vars 'rebuild: {from: 2026-03-01 16:00:00, to: 2026-03-02 16:00:00}'"
+            )
+        kind = dict(columns_in(self._runs_history(model)))[zipper.time]
+        first, end = (f"cast({literal(str(asked[one]))} as {kind})" for one in ("from", "to"))
+        time = quoted(zipper.time)
+        return {
+            "condition": f"{time} >= {first} and {time} < {end}",
+            "sequence": ", ".join(map(quoted, zipper.sequence)),
+        }
+
+    @available
+    def announce_rebuilt(self, model: dict, fold: Zipper, level: int | None = None) -> int:
+        """The level of a run that takes the place of others' changes: below all of theirs, until
+        it is merged with them. The next commit says it.
+
+        Args:
+            level: what it was said to be before; None: to be found.
+        """
+        runs = runs_in(self._runs_history(model))
+        if level is None:
+            level = min([0, *(one for one, _ in runs)]) - 1
+        self._announce(model, fold, level, runs)
+        return level
+
+    @available
+    def run_count(self, model: dict) -> int:
+        """How many runs the model's table holds."""
+        return len(runs_in(self._runs_history(model)))
+
+    @available
+    def announce_compaction(self, model: dict, everything: bool) -> dict | None:
+        """What has to be merged: {fold, level: it and those below it, into, whole}; None: nothing.
+
+        Lets the next commit say so.
+
+        Args:
+            everything: whether all runs are to become one.
+        """
+        history = self._runs_history(model)
+        runs = runs_in(history)
+        fold = self._stored_fold(model, history)
+        level = fold.level_to_compact(runs)
+        if everything and len(runs) > 1:
+            level = max(one for one, _ in runs)
+        if level is None:
+            return None
+        others = [one for one in runs if one[0] > level]
+        into = fold.level_of(sum(rows for one, rows in runs if one <= level))
+        self._announce(model, fold, into, others)
+        self.set_snapshot_property(COMPACTED_PROPERTY, "true")
+        return {"fold": fold, "level": level, "into": into, "whole": not others}
+
+    @available
+    def merge_statement(self, merge: Mapping[str, Any], runs: Any) -> str:
+        """SQL that makes one run of those that announce_compaction names.
+
+        Args:
+            runs: the table of runs.
+        """
+        fold, level, table = merge["fold"], merge["level"], runs.render()
+        columns = [one for one in self.get_columns_in_relation(runs) if one.name != LEVEL]
+        merged = fold.merged(table, level, merge["whole"])
+        return (
+            f"insert into {table} replace where {LEVEL} <= {level}\n"
+            f"{fold.written(f'({merged}) as fold__merged', merge['into'], columns)}"
+        )
+
+    @available
+    def group_reads(self) -> None:
+        """Let the session read bucketed tables bucket by bucket, until the node ends."""
+        for key, value in GROUPED_READS.items():
+            self._session().conf.set(key, value)
+
+    @available
+    def rendered_anew(self, model: dict, context: dict) -> str:
+        """The model's SQL once more, as it reads when all runs are made anew."""
+        self.read_anew(model)
+        compiled = context.get("sql")
+        context["sql"] = None  # it is compiled again: its bare references are pinned, see there
+        try:
+            return render_template(get_template(model["raw_code"], context), context)
+        finally:
+            context["sql"] = compiled
+
+    @available
+    def read_anew(self, model: dict) -> None:
+        """Let the model read its inputs as when all runs are made anew."""
+        self.inputs.of(model["unique_id"]).anew = True
+
+    @available
+    def stored_sql(self, model: dict) -> str:
+        """Query of the rows that readers of the model see, over its table of runs as it is."""
+        history = self._runs_history(model)
+        fold = self._stored_fold(model, history)
+        return fold.folded(stored_table_of(model), len(runs_in(history)))
+
+    @available
+    def check_reading(self, fold: Fold | Zipper, state: Any) -> None:
+        """Let Spark say now, before a run is written, what would keep it from being read."""
+        self._session().sql(fold.folded(state.render(), run_count=2))
+
+    @available
+    def is_declared_otherwise(self, model: dict) -> bool:
+        """Whether the model is declared otherwise than at its last commit: what is stored doesn't
+        fit, which its next batch refuses, or readers see other rows of it, which a commit has to
+        say, or who follows the model would never learn."""
+        history = self._runs_history(model)
+        reading, stored = (history.recorded(one) for one in (READING_PROPERTY, SIGNATURE_PROPERTY))
+        if reading not in (None, reading_of(self.declared_fold(model))):
+            return True
+        fold = self._stored_fold(model, history)
+        return stored is not None and bool(fold.changed_since(stored))
+
+    def _declared_otherwise(self, node: dict, history: History, first: int, last: int) -> bool:
+        """Whether a folded model was declared otherwise at its commit `first` than at `last`, so
+        that what is stored at the first one can't be read as it was any more."""
+
+        def differs(key: str, differences: Any) -> bool:
+            old, new = (history.at(one).recorded(key) for one in (first, last))
+            return old is not None and new is not None and bool(differences(old, new))
+
+        differences = self.declared_fold(node).differences
+        return differs(READING_PROPERTY, operator.ne) or differs(SIGNATURE_PROPERTY, differences)
+
+    @available
+    def reads_otherwise(self, view: Any, sql: str) -> bool:
+        """Whether a view isn't there or its text isn't this query: what its model declares has
+        changed, or its last run stopped before it wrote the view."""
+        if view is None:
+            return True
+        (text,) = self._session().sql(f"show create table {view.render()}").first()
+        return "".join(sql.split()) not in "".join(text.split())
+
+    def _read_folded(self, model: dict, node: dict, relation: Any, as_of: Any = None) -> str:
+        """SQL text, for a `from`, of a folded model's rows over its pinned runs."""
+        table = stored_table_of(node)
+        runs = self._relation_of(table)
+        reading = self._read_table(model, runs, "all", as_of)
+        history = self._input_history(table)
+        read = self.inputs.of(model["unique_id"]).reads.get(table)
+        if read is None:  # there are no runs yet: Spark will say so
+            return relation.render()
+        return self._folded_sql(node, history.at(read.pinned), reading)
+
+    def _folded_sql(self, node: dict, history: History, reading: str) -> str:
+        """SQL text, for a `from`, of a folded model's rows as its runs were at a snapshot.
+
+        Args:
+            history: with that snapshot as its head.
+            reading: SQL text for a `from`: the runs at it.
+        """
+        fold = self._stored_fold(node, history)
+        return f"(\n{fold.folded(reading, len(runs_in(history)))}\n)"
+
+    def _stored_fold(self, node: dict, history: History) -> Fold | Zipper:
+        """The model's fold over the columns that its runs had at the history's head."""
+        fold, columns = self.declared_fold(node), columns_in(history)
+        named = {name for name, _ in columns}
+        with_kind = [*columns, [fold.row_kind, "string"]] if fold.row_kind else columns
+        return self._bound(node, with_kind, fold.named_columns() - named)

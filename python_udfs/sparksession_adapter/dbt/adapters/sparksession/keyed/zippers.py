@@ -1,0 +1,369 @@
+"""Zippers: the versions that each key of a changing table had, from a log that may come late.
+
+What is stored are the changes themselves, as a folded table's runs: one state row per key and
+sequence. From when to when a version was valid is told by the changes beside it, whenever it is
+read, so a late change needs no repair: it splits, shortens and joins versions by being there.
+Nothing that is stored ever goes: a late change may end a version anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dbt.adapters.sparksession.iceberg.transforms import Transform
+from dbt.adapters.sparksession.keyed.folds import (
+    HIDDEN,
+    LEVEL,
+    RUN_SETTINGS,
+    TIMES,
+    WHOLE_NUMBERS,
+    FoldConfigError,
+    RunLayout,
+    listed,
+    named_struct,
+    names_in,
+    partition_problems,
+    partition_setting,
+    run_setting_problems,
+    select_text,
+)
+from dbt.adapters.sparksession.sql import literal, quoted
+
+VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"
+DERIVED = (VALID_FROM, VALID_TO, IS_CURRENT)
+KIND = f"{HIDDEN}kind__"  # what a change does: see RANKS
+# what of one key and sequence counts: a delete ends what an upsert of its place began, and the
+# -U of a plain update gives way to the +U that follows it at the same place
+RANKS = {"-U": 0, "+I": 1, "+U": 1, "-D": 2}
+UPSERT_RANK = 1
+AT, NEXT, EARLIER, STEP, VERSION = (
+    f"{HIDDEN}{name}__" for name in ("at", "next", "earlier", "step", "version")
+)
+SETTINGS = {"sequence": (), "time": None, "tracked": None, "row_kind": None, **RUN_SETTINGS}
+EXAMPLE = (
+    "config(materialized='folded', unique_key='product_id', "
+    "zipper={'sequence': ['binlog_file_number', 'binlog_position', 'row_number'], "
+    "'time': 'event_time', 'tracked': ['price'], 'row_kind': 'row_kind'})"
+)
+
+
+class ZipperConfigError(FoldConfigError):
+    """The config of a zipper; the text lists every problem of it."""
+
+    what, example = "zipper", EXAMPLE
+
+
+@dataclass(frozen=True)
+class Zipper(RunLayout):
+    """The zipper of one model.
+
+    `read` takes it from the config, `bound` to the columns of the model's rows.
+
+    Attributes:
+        key: columns of unique_key.
+        sequence: columns that order the changes of a key, in total; none may be null.
+        time: column that dates a change, never null. A change whose time lies before that of an
+            earlier one in sequence counts from that one's: the log's order is right, its clock
+            may step back.
+        tracked: columns whose change begins a version; None: all that are none of the others. A
+            version has the last values of the columns that aren't tracked.
+        row_kind: column of +I, -U, +U and -D; None: all rows are upserts. A -U has the sequence of
+            its +U; one at a place of its own has no +U, so it ends the version at its own time.
+        types: column -> Spark type of the model's rows, in their order; empty until it is bound.
+    """
+
+    model: str
+    key: tuple[str, ...]
+    sequence: tuple[str, ...]
+    time: str
+    tracked: tuple[str, ...] | None = None
+    row_kind: str | None = None
+    partition_by: tuple[Transform, ...] = ()
+    tier_runs: int = 8
+    tier_rows: int = 100_000
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    # ---- what an author declared ---------------------------------------------------------
+
+    @classmethod
+    def read(cls, model: str, unique_key: Any, config: Any) -> Zipper:
+        """The zipper that a model's config declares.
+
+        Raises:
+            ZipperConfigError: with every problem of the config.
+        """
+        problems: list[str] = []
+        if not isinstance(config, Mapping):
+            raise ZipperConfigError(model, [f"zipper must be a mapping, got {config!r}"])
+        for name in config.keys() - SETTINGS.keys():
+            problems.append(f"zipper.{name} is no setting; there are {', '.join(SETTINGS)}")
+        setting = {**SETTINGS, **config}
+        key = names_in(unique_key) or ()
+        if not key:
+            problems.append(f"unique_key must name the key's columns, got {unique_key!r}")
+        sequence = names_in(setting["sequence"]) or ()
+        if not sequence:
+            problems.append(
+                f"zipper.sequence must name at least one column, got {setting['sequence']!r}"
+            )
+        tracked = None if setting["tracked"] is None else names_in(setting["tracked"]) or ()
+        if tracked == ():
+            problems.append(
+                f"zipper.tracked must name at least one column, got {setting['tracked']!r}"
+            )
+        time = setting["time"] or (sequence[0] if len(sequence) == 1 else None)
+        if not isinstance(time, str):
+            problems.append(f"zipper.time must name the column that dates a change, got {time!r}")
+        if not isinstance(setting["row_kind"], (str, type(None))):
+            problems.append(f"zipper.row_kind must be a text, got {setting['row_kind']!r}")
+        for what, names in {
+            "sequence": sequence,
+            "tracked": tracked or (),
+            "time": (time,),
+        }.items():
+            problems += [
+                f"zipper.{what}: {name} is a column of the key" for name in names if name in key
+            ]
+        problems += [
+            f"zipper.tracked: {name} orders or dates the changes, each differs in it"
+            for name in tracked or ()
+            if name in sequence or name == time
+        ]
+        problems += run_setting_problems("zipper", setting)
+        partition_by = partition_setting("zipper", setting, key, problems)
+        if problems:
+            raise ZipperConfigError(model, problems)
+        return cls(
+            model=model,
+            key=key,
+            sequence=sequence,
+            time=time,
+            tracked=tracked,
+            row_kind=setting["row_kind"],
+            partition_by=partition_by,
+            tier_runs=setting["tier_runs"],
+            tier_rows=setting["tier_rows"],
+        )
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What is declared of the rows that a reader sees, whatever the state rows hold."""
+        return {"tracked": self.tracked}
+
+    def named_columns(self) -> set[str]:
+        """Columns that come and go with the model's: those that are tracked by name."""
+        return set(self.tracked or ())
+
+    def without(self, names: set[str]) -> Zipper:
+        """The zipper without columns that its table doesn't take."""
+        if self.tracked is None:
+            return self
+        return replace(self, tracked=tuple(one for one in self.tracked if one not in names))
+
+    def bound(self, columns: Sequence[tuple[str, str]]) -> Zipper:
+        """The zipper over rows of these columns (name, Spark type); names in any case.
+
+        Raises:
+            ZipperConfigError: with every column that is missing or of a type that can't be taken.
+        """
+        spelled = {name.lower(): name for name, _ in columns}
+        problems = []
+
+        def there(names: Sequence[str], where: str) -> tuple[str, ...]:
+            for name in names:
+                if name.lower() not in spelled:
+                    known = listed(spelled.values())
+                    problems.append(f"{where}: the model has no column {name}; it has {known}")
+            return tuple(spelled.get(name.lower(), name) for name in names)
+
+        key = there(self.key, "unique_key")
+        sequence = there(self.sequence, "zipper.sequence")
+        (time,) = there((self.time,), "zipper.time")
+        tracked = None if self.tracked is None else there(self.tracked, "zipper.tracked")
+        row_kind = there((self.row_kind,), "zipper.row_kind")[0] if self.row_kind else None
+        partition_by = tuple(
+            replace(one, column=there((one.column,), "zipper.partition_by")[0])
+            for one in self.partition_by
+        )
+        problems += partition_problems("zipper", partition_by, key)
+        types = {name: kind for name, kind in columns if name != row_kind}
+        laid = replace(self, partition_by=partition_by)
+        for name, kind in types.items():
+            if name in DERIVED or name == LEVEL or name.startswith(HIDDEN):
+                problems.append(f"{name}: names of this kind are the zipper's own")
+            problems += laid._layout_problems(name, kind)
+        kind = types.get(time)
+        if kind is not None and not (
+            kind in (*TIMES, *WHOLE_NUMBERS) or kind.startswith("decimal(")
+        ):
+            problems.append(
+                f"zipper.time: {time} is {kind}, must be a timestamp, a date or a whole number; "
+                "cast it in the model"
+            )
+        if types.keys() <= {*key, *sequence, time}:
+            problems.append("the model has no column beside those of its key, sequence and time")
+        if problems:
+            raise ZipperConfigError(self.model, problems)
+        return replace(
+            self,
+            key=key,
+            sequence=sequence,
+            time=time,
+            tracked=tracked,
+            row_kind=row_kind,
+            partition_by=partition_by,
+            types=types,
+        )
+
+    # ---- SQL -----------------------------------------------------------------------------
+
+    @property
+    def never_null(self) -> tuple[str, ...]:
+        """Columns of the model's rows in which a null refuses the batch."""
+        return tuple(dict.fromkeys((*self.key, *self.sequence, self.time)))
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """Columns that tell state rows apart."""
+        return (*self.key, *self.sequence)
+
+    @property
+    def reader_key(self) -> tuple[str, ...]:
+        """Columns that tell the rows that a reader sees apart."""
+        return (*self.key, VALID_FROM)
+
+    @property
+    def _held(self) -> list[str]:
+        """Columns that a change gives values to."""
+        taken = {*self.row_key, self.time}
+        return [name for name in self.types if name not in taken]
+
+    @property
+    def _tracked(self) -> list[str]:
+        return [name for name in self._held if self.tracked is None or name in self.tracked]
+
+    def lifted(self, rows: str) -> str:
+        """Query of state rows, one for each of the model's rows.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        columns = {name: quoted(name) for name in dict.fromkeys((*self.row_key, self.time))}
+        if self.row_kind is None:
+            columns[KIND] = f"cast({UPSERT_RANK} as tinyint)"
+            return select_text(columns | {name: quoted(name) for name in self._held}, rows)
+        kind = quoted(self.row_kind)
+        ranks = " ".join(f"when {literal(name)} then {rank}" for name, rank in RANKS.items())
+        columns[KIND] = f"cast(case {kind} {ranks} else {self._wrong_kind} end as tinyint)"
+        for name in self._held:  # of a row that is gone nothing is held
+            columns[name] = f"case when {kind} in ('+I', '+U') then {quoted(name)} end"
+        return select_text(columns, rows)
+
+    def combined(self, rows: str) -> str:
+        """Query of state rows, one for each key and sequence, from state rows.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        last = f"{HIDDEN}last__"
+        values = dict.fromkeys((KIND, *(() if self.time in self.row_key else (self.time,))))
+        names = [*values, *self._held]
+        made = {name: quoted(name) for name in self.row_key}
+        made[last] = f"max({named_struct({name: quoted(name) for name in names})})"
+        keys = ", ".join(map(quoted, self.row_key))
+        columns = {name: quoted(name) for name in self.row_key}
+        columns |= {name: f"{quoted(last)}.{quoted(name)}" for name in names}
+        return select_text(columns, f"({select_text(made, rows)}\ngroup by {keys}) as fold__made")
+
+    def finished(self, rows: str) -> str:
+        """Query of the versions that a reader sees, from state rows of which no two have one key
+        and sequence.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        keys = ", ".join(map(quoted, self.key))
+        window = f"partition by {keys} order by {', '.join(map(quoted, self.sequence))}"
+        is_row = f"{quoted(KIND)} = {UPSERT_RANK}"
+        image = named_struct(
+            {KIND: is_row} | {name: quoted(name) for name in self._tracked},
+        )
+        untracked = [name for name in self._held if name not in self._tracked]
+        # the clock may step back, the log's order doesn't
+        dated = (
+            f"select *, max({quoted(self.time)}) over ({window} rows between unbounded preceding "
+            f"and current row) as {quoted(AT)}\nfrom {rows}"
+        )
+        # of several changes at one time the last one counts: the others were valid for no time
+        timed = (
+            f"select *, lead({quoted(AT)}) over ({window}) as {quoted(NEXT)}\n"
+            f"from ({dated}) as zipper__dated"
+        )
+        compared = (
+            f"select *, lag({image}) over ({window}) as {quoted(EARLIER)}\n"
+            f"from ({timed}) as zipper__timed\n"
+            f"where {quoted(NEXT)} is null or {quoted(NEXT)} > {quoted(AT)}"
+        )
+        step = f"{quoted(EARLIER)} is null or not ({quoted(EARLIER)} <=> {image})"
+        if untracked:
+            compared = self._with_last(compared, step, untracked, window)
+            step = quoted(STEP)
+        ended = (
+            f"select *, lead({quoted(AT)}) over ({window}) as {quoted(VALID_TO)}\n"
+            f"from ({compared}) as zipper__compared\nwhere {step}"
+        )
+        columns = {name: quoted(name) for name in self.types if name != self.time}
+        columns[VALID_FROM] = quoted(AT)
+        columns[VALID_TO] = quoted(VALID_TO)
+        columns[IS_CURRENT] = f"{quoted(VALID_TO)} is null"
+        return select_text(columns, f"({ended}) as zipper__ended\nwhere {is_row}")
+
+    def _with_last(self, rows: str, step: str, untracked: list[str], window: str) -> str:
+        """Query of the same rows with the last values of their version in the untracked columns."""
+        values = named_struct({name: quoted(name) for name in untracked})
+        others = dict.fromkeys((*self.row_key, self.time, KIND, AT, *self._tracked, STEP))
+        numbered = (
+            f"select *, sum(if({quoted(STEP)}, 1, 0)) over ({window}) as {quoted(VERSION)}\n"
+            f"from (select *, {step} as {quoted(STEP)} from ({rows}) as zipper__told)"
+        )
+        keys = ", ".join(map(quoted, (*self.key, VERSION)))
+        order = ", ".join(map(quoted, self.sequence))
+        last = f"{HIDDEN}last__"
+        named = (
+            f"select *, last({values}) over (partition by {keys} order by {order} rows between "
+            f"unbounded preceding and unbounded following) as {quoted(last)}\n"
+            f"from ({numbered}) as zipper__numbered"
+        )
+        columns = {name: quoted(name) for name in others}
+        columns |= {name: f"{quoted(last)}.{quoted(name)}" for name in untracked}
+        return select_text(columns, f"({named}) as zipper__named")
+
+    # ---- what is stored ------------------------------------------------------------------
+
+    def signature(self) -> str:
+        """What the stored state rows depend on, as JSON; which columns are tracked isn't of it."""
+        whole = {
+            "unique_key": self.key,
+            "partition_by": list(map(str, self.partition_by)),
+            "sequence": self.sequence,
+            "time": self.time,
+            "deletes": self.row_kind is not None,
+        }
+        return json.dumps(whole, separators=(",", ":"))
+
+    @staticmethod
+    def differences(old: str, new: str) -> list[str]:
+        """How what `new` says differs from what stored state rows were made by, as texts.
+
+        Args:
+            old, new: see signature.
+        """
+        was, now = json.loads(old), json.loads(new)
+        return [
+            f"{name} was {json.dumps(was.get(name))}, is {json.dumps(now.get(name))}"
+            for name in sorted(was.keys() | now.keys())
+            if was.get(name) != now.get(name)
+        ]

@@ -1,0 +1,468 @@
+"""What changed in a model between two of its versions, as retract rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.iceberg.history import History, Snapshot
+from dbt.adapters.sparksession.iceberg.partitions import (
+    partition_names,
+    partition_predicate,
+    partition_values,
+)
+from dbt.adapters.sparksession.keyed.keys import declared_key
+from dbt.adapters.sparksession.keyed.tables import (
+    COMPACTED_PROPERTY,
+    FOLDED,
+    columns_in,
+    stored_table_of,
+)
+from dbt.adapters.sparksession.reading.inputs import ModelInputs
+from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt.adapters.sparksession.reading.view_marks import statement_of
+from dbt.adapters.sparksession.sql import is_absent, quoted
+from dbt_common.exceptions import CompilationError
+
+ROW_KIND, SIGN = "row_kind", "sign"
+UNORDERED = {"map", "variant"}  # of these Spark compares no two
+INCOMPARABLE = {"interval", "geometry", "geography"}  # nor anything that says the same
+
+
+def is_ordered(kind: Any) -> bool:
+    """Whether Spark compares values of a type, one of pyspark's."""
+    name = kind.typeName()
+    if name == "array":
+        return is_ordered(kind.elementType)
+    if name == "struct":
+        return all(is_ordered(one.dataType) for one in kind.fields)
+    return name not in UNORDERED | INCOMPARABLE
+
+
+def comparable(value: str, kind: Any, depth: int = 0) -> str:
+    """SQL of what is equal where two values are: maps as their entries by key, variants as JSON.
+
+    Args:
+        value: SQL expression.
+        kind: its type, one of pyspark's.
+        depth: of the expression in others; lambdas name their variables by it.
+
+    Raises:
+        ValueError: with the name of a type in it that nothing can be compared by.
+    """
+    if is_ordered(kind):
+        return value
+    name, one = kind.typeName(), f"one_{depth}"
+    if name == "map":
+        entries = f"map_entries({value})"
+        if not is_ordered(kind.valueType):
+            held = comparable(f"{one}.value", kind.valueType, depth + 1)
+            entries = f"transform({entries}, {one} -> struct({one}.key, {held}))"
+        return f"array_sort({entries})"
+    if name == "array":
+        return f"transform({value}, {one} -> {comparable(one, kind.elementType, depth + 1)})"
+    if name == "struct":
+        fields = (
+            comparable(f"{value}.{quoted(part.name)}", part.dataType, depth) for part in kind.fields
+        )
+        return f"if({value} is null, null, struct({', '.join(fields)}))"
+    if name == "variant":
+        return f"to_json({value})"
+    raise ValueError(name)
+
+
+def same_rows(kinds: Mapping[str, Any]) -> str:
+    """SQL condition: old_row and new_row are the same, or neither is there.
+
+    Args:
+        kinds: column -> type, of those that the rows have.
+
+    Raises:
+        CompilationError: of a column whose values can't be compared.
+    """
+    if all(map(is_ordered, kinds.values())):
+        return "old_row <=> new_row"
+    sides = []
+    for side in ("old_row", "new_row"):
+        values = []
+        for name, kind in kinds.items():
+            try:
+                values.append(comparable(f"{side}.{quoted(name)}", kind))
+            except ValueError as exc:
+                raise CompilationError(
+                    f"What changed can't be told of column {name}, since values of type {exc} "
+                    "can't be compared: read it without that column, or cast it to a text."
+                ) from exc
+        sides.append(f"struct({', '.join(values)})")
+    both = "(old_row is null) = (new_row is null)"
+    return f"{both} and {' <=> '.join(sides)}"
+
+
+def changed_keys(
+    before: str,
+    after: str,
+    columns: Sequence[str],
+    key: Sequence[str],
+    pick: str = "any_value(image, true)",
+    same: str = "old_row <=> new_row",
+) -> str:
+    """Query of retract rows: what has to be done to `before` to make it `after`.
+
+    Args:
+        before, after: SQL texts for a `from`; each key once.
+        columns: those of `after`; `before` has them too.
+        key: some of them.
+        pick: which image of a key is taken, were it there more than once.
+        same: SQL condition, see same_rows.
+
+    Returns:
+        The columns, row_kind (-U and +U of a changed row, +I, -D) and sign. A row that is the
+        same in both gives none.
+    """
+    row = f"struct({', '.join(map(quoted, columns))})"
+    one = "named_struct('image', {}, 'row_kind', '{}', 'sign', {})"
+    taken, given = one.format("old_row", "-U", -1), one.format("new_row", "+U", 1)
+    images = ",\n    ".join(f"changed.image.{quoted(name)}" for name in columns)
+    return f"""select
+    {images},
+    changed.row_kind,
+    changed.sign
+from (
+    select explode(
+        case
+            when old_row is null then array({one.format("new_row", "+I", 1)})
+            when new_row is null then array({one.format("old_row", "-D", -1)})
+            else array({taken}, {given})
+        end
+    ) as changed
+    from (
+        select
+            {pick} filter (where side = -1) as old_row,
+            {pick} filter (where side = 1) as new_row
+        from (
+            select -1 as side, {row} as image from {before}
+            union all
+            select 1 as side, {row} as image from {after}
+        )
+        group by {", ".join(f"image.{quoted(name)}" for name in key)}
+    )
+    where not ({same})
+)"""
+
+
+def changed_rows(before: str, after: str, columns: Sequence[str]) -> str:
+    """The same of rows without a key: equal rows are counted, the rest went (-D) or came (+I)."""
+    names = ", ".join(map(quoted, columns))
+    return f"""select
+    {names},
+    if(copies > 0, '+I', '-D') as row_kind,
+    if(copies > 0, 1, -1) as sign
+from (
+    select {names}, sum(side) as copies
+    from (
+        select -1 as side, {names} from {before}
+        union all
+        select 1 as side, {names} from {after}
+    )
+    group by {names}
+    having sum(side) <> 0
+)
+lateral view explode(sequence(1, abs(copies))) as copy_number"""
+
+
+def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
+    """SQL condition on the rows of the partitions that the commits changed; "true" where that
+    can't be told.
+
+    Args:
+        kinds: column of the table -> type, one of pyspark's.
+    """
+    changed: set[str] = set()
+    for commit in commits:
+        partitions = commit.partitions() if commit.operation != "replace" else set()
+        if partitions is None:
+            return "true"
+        changed |= partitions
+    first = {tuple(partition_names(one)[:1]) for one in changed}
+    # the name of a transformed column isn't the column's
+    if len(first) != 1 or not first <= {(name,) for name in kinds}:
+        return "true"
+    ((name,),) = first
+    kind = kinds[name].simpleString()
+    return partition_predicate(quoted(name), partition_values(name, changed), kind)
+
+
+class ChangeReads(metaclass=AdapterMeta):
+    """The part of the adapter that reads changes."""
+
+    @available
+    def new_changes(
+        self, model: dict, relation: Any, by: Any, incremental: bool, context: dict
+    ) -> Any:
+        """`relation`, to be read as the changes since the model's last commit.
+
+        All rows as +I where the model is built anew, or reads the relation for the first time.
+        """
+        if self.config.credentials.offline:
+            return relation
+        return self._new_changes(
+            model, relation, by, incremental, context, self.writes(context["flags"])
+        )
+
+    def read_new_changes(self, model: dict, table: str, by: Any, incremental: bool) -> Any:
+        """DataFrame of the same, for a Python model, of `table` (schema.name)."""
+        relation = self._relation_of(table)
+        graph = self.get_macro_resolver().flat_graph
+        node = self._node_of(relation, graph)
+        if node is not None and node["config"]["materialized"] == "view":
+            raise CompilationError(
+                f"new_changes: {table} is a view, and a Python model reads the changes of tables "
+                "and folded models only. Take them of the table below the view."
+            )
+        context = {"graph": graph}
+        reading = self._new_changes(model, relation, by, incremental, context, writes=True)
+        return self._session().sql(f"select * from {reading.render()}")
+
+    def _new_changes(
+        self, model: dict, relation: Any, by: Any, incremental: bool, context: dict, writes: bool
+    ) -> Any:
+        node = self._node_of(relation, context["graph"])
+        kind = node["config"]["materialized"] if node is not None else "table"
+        inputs = self.inputs.of(model["unique_id"])
+        if kind == "view" or ROW_KIND in self._columns_at(relation.name_only.render()):
+            rewrites = inputs.rewrites
+            rows = self.new_rows(model, relation, incremental, context)
+            inputs.retold = inputs.retold or inputs.rewrites > rewrites
+            return self._as_changes(rows)
+        inputs.relations.add(f"{relation.schema}.{relation.identifier}")
+        stored = self._stored_relation(relation, node)
+        self._read_table(model, stored, "all")
+        inputs.by_partition.added.add(stored.render())
+        read = inputs.reads.get(stored.render())
+        if read is None:  # a table without a commit, or none at all: Spark will say
+            return relation
+        history = self._input_history(read.table)
+        first = None if inputs.anew or not incremental else read.recorded
+        if first is not None and (
+            first not in history.snapshots
+            or (kind == FOLDED and self._declared_otherwise(node, history, first, read.pinned))
+        ):
+            inputs.reads_whole, inputs.retold, first = True, True, None
+        elif first is None and incremental and not inputs.anew and inputs.own.head is not None:
+            # what it holds may come of this input under another name
+            inputs.reads_whole, inputs.retold = True, True
+        inputs.asks_ranges = writes
+        return self._changes(inputs, relation, node, history, first, read.pinned, by)
+
+    @available
+    def changes_between(
+        self, model: dict, relation: Any, first: Any, last: Any, by: Any, context: dict
+    ) -> Any:
+        """`relation`, to be read as the changes from one of its snapshots to another.
+
+        Args:
+            first: None: from nothing, so all rows as +I.
+            last: None: to the newest.
+            by: columns of the key; None: those of its unique_key.
+
+        Raises:
+            CompilationError: a snapshot that the table doesn't know.
+        """
+        if self.config.credentials.offline:
+            return relation
+        node = self._node_of(relation, context["graph"])
+        table = self._stored_relation(relation, node).render()
+        history = self.history(table)
+        unknown = [one for one in (first, last) if one is not None and one not in history.snapshots]
+        if unknown:
+            raise CompilationError(
+                f"changes_between: {table} has no snapshot {unknown[0]}; it may have expired. "
+                f"select snapshot_id, committed_at from {table}.snapshots lists them."
+            )
+        inputs = self.inputs.of(model["unique_id"])
+        return self._changes(inputs, relation, node, history, first, last or history.head, by)
+
+    @available
+    def replaces_all_rows(self, model: dict, strategy: str) -> bool:
+        """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
+        input it can't read the new rows or changes alone any more. A model that leaves out what it
+        has (unseen_rows) adds to its rows all the same; windows that are touched are found among
+        all rows anyway."""
+        inputs = self.inputs.of(model["unique_id"])
+        if strategy == "append_new_rows" and inputs.reads_whole:
+            return True
+        if inputs.bears_retold or inputs.anew:
+            return False
+        # a model that no full refresh may make again keeps what may be nowhere else any more
+        kept = model["config"].get("full_refresh") is False
+        if strategy == "append" and inputs.reads_whole and not kept:
+            return True
+        return inputs.retold and strategy != "replace_windows"
+
+    @available
+    def rendered_as_first(self, model: dict, context: dict) -> str:
+        """The model's SQL once more, as it reads when it is built for the first time.
+
+        Raises:
+            CompilationError: dbt alone could put it together.
+        """
+        if model.get("extra_ctes"):
+            raise CompilationError(
+                f"{model['name']}: an input was rewritten or its snapshot has expired, and a model "
+                "that reads ephemeral ones can't be read anew by itself. Run it with "
+                "--full-refresh."
+            )
+        # macros look it up here as well
+        is_incremental = context["is_incremental"]
+        context["is_incremental"] = lambda: False
+        try:
+            return self.rendered_anew(model, context)
+        finally:
+            context["is_incremental"] = is_incremental
+
+    def _as_changes(self, rows: Any) -> Any:
+        """The new rows of a relation as retract rows: where it doesn't say what a row is, it was
+        added.
+
+        Raises:
+            CompilationError: of its rows only a sign is known.
+        """
+        try:
+            columns = self._columns_at(rows.render())
+        except Exception as exc:
+            if not is_absent(exc):
+                raise
+            return rows  # Spark will say so, once it is read
+        if ROW_KIND in columns and SIGN in columns:
+            return rows
+        if SIGN in columns:
+            raise CompilationError(
+                f"new_changes: {rows.name_only.render()} has a column {SIGN} but no {ROW_KIND}, "
+                "and changes have both or are told both; give it a row_kind (+I, -U, +U, -D), or "
+                "another name for its sign."
+            )
+        told = f"if({ROW_KIND} in ('-U', '-D'), -1, 1) as {SIGN}"
+        if ROW_KIND not in columns:
+            told = f"'+I' as {ROW_KIND}, 1 as {SIGN}"
+        return rows.replace(reading=f"(\nselect *, {told} from {rows.render()}\n)")
+
+    def _stored_relation(self, relation: Any, node: dict | None) -> Any:
+        if node is None or node["config"]["materialized"] != FOLDED:
+            return relation.name_only
+        return self._relation_of(stored_table_of(node))
+
+    def _changes(
+        self,
+        inputs: ModelInputs,
+        relation: Any,
+        node: dict | None,
+        history: History,
+        first: int | None,
+        last: int,
+        by: Any,
+    ) -> Any:
+        by = [by] if isinstance(by, str) else by
+        if node is not None and node["config"]["materialized"] == FOLDED:
+            sql = self._folded_changes(inputs, node, history, first, last)
+        else:
+            own = declared_key(node) if node is not None else None
+            table = relation.name_only.render()
+            sql = self._table_changes(inputs, table, history, first, last, by or own)
+        return relation.replace(reading=f"(\n{sql}\n)")
+
+    def _folded_changes(
+        self, inputs: ModelInputs, node: dict, history: History, first: int | None, last: int
+    ) -> str:
+        """Query of what changed in a folded model: of the keys that its new runs hold."""
+        table = stored_table_of(node)
+        after = f"{table} version as of {last}"
+        if first is None:
+            whole = self._folded_sql(node, history.at(last), after)
+            return f"select *, '+I' as row_kind, 1 as sign from {whole}"
+        before = f"{table} version as of {first}"
+        commits = history.between(first, last)
+        fold = self.declared_fold(node)
+        if first == last:
+            commits, after = [], before
+        adds_only = commits is not None and all(
+            one.adds_only or COMPACTED_PROPERTY in one.summary for one in commits
+        )
+        if adds_only and inputs.may_read_range(table, first, last):
+            names = ", ".join(map(quoted, fold.touched_key))
+            # over compactions such a read passes without a word, which is what is wanted here
+            appended = (
+                f"select distinct {names} from {table} with "
+                f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}')"
+                if commits
+                else f"select {names} from {before} limit 0"
+            )
+            same = " and ".join(
+                f"held.{quoted(name)} <=> touched.{quoted(name)}" for name in fold.touched_key
+            )
+            near = "true"
+            if commits and inputs.asks_ranges:
+                kinds = dict(columns_in(history.at(last)))
+                wanted = [
+                    values_of(name, kinds[name], column=f"held.{quoted(name)}")
+                    for name in fold.touched_key
+                ]
+                near = self.within_ranges(f"({appended})", wanted)["condition"]
+            chosen = (
+                "(select held.* from {} as held left semi join "
+                f"({appended}) as touched on {same} where {near})"
+            )
+            before, after = chosen.format(before), chosen.format(after)
+        # the columns are those of the newer state: an older one has no others of that name
+        old = self._folded_sql(node, history.at(first), before)
+        new = self._folded_sql(node, history.at(last), after)
+        return self._compared(old, new, fold.reader_key)
+
+    def _table_changes(
+        self,
+        inputs: ModelInputs,
+        table: str,
+        history: History,
+        first: int | None,
+        last: int,
+        by: Sequence[str] | None,
+    ) -> str:
+        after = f"{table} version as of {last}"
+        if first is None:
+            return f"select *, '+I' as row_kind, 1 as sign from {after}"
+        commits = history.between(first, last)
+        if first == last:
+            return f"select *, '+I' as row_kind, 1 as sign from {after} limit 0"
+        adds_only = commits is not None and all(one.adds_only for one in commits)
+        if adds_only and inputs.may_read_range(table, first, last):
+            return (
+                f"select *, '+I' as row_kind, 1 as sign from {table} with "
+                f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}')"
+            )
+        before = f"{table} version as of {first}"
+        if commits is not None:
+            condition = touched_by(commits, self._kinds_at(before))
+            before = f"(select * from {before} where {condition})"
+            after = f"(select * from {after} where {condition})"
+        return self._compared(before, after, by)
+
+    def _compared(self, before: str, after: str, key: Sequence[str] | None) -> str:
+        """Query of the changes between two states, whose columns may differ: what one lacks is
+        null in it."""
+        kinds, known = self._kinds_at(after), self._columns_at(before)
+        columns = list(kinds)
+        parts = ", ".join(
+            quoted(name) if name in known else f"null as {quoted(name)}" for name in columns
+        )
+        old = before if known == columns else f"(select {parts} from {before})"
+        if not key:
+            return changed_rows(old, after, columns)
+        return changed_keys(old, after, columns, key, same=same_rows(kinds))
+
+    def _columns_at(self, reading: str) -> list[str]:
+        return list(self._kinds_at(reading))
+
+    def _kinds_at(self, reading: str) -> dict[str, Any]:
+        """Column -> type."""
+        schema = self._session().sql(statement_of(f"select * from {reading} limit 0")).schema
+        return {one.name: one.dataType for one in schema}

@@ -1,0 +1,242 @@
+"""What a model's rows depend on beside its inputs: its SQL, macros, configs and vars.
+
+The rows that an incremental model holds were made by its definition of then. Each commit records
+that definition, so that a run by another one is refused, or builds all rows again, instead of
+mixing rows of two meanings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import yaml
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
+from dbt.adapters.sparksession.reading.inputs import sql_mark
+from dbt.adapters.sparksession.sql import mark_of
+from dbt_common.exceptions import CompilationError
+
+RECORDED_PROPERTY = "dbt.definition"
+# how the engine's own reads and strategies make rows; to be raised when rows come out otherwise
+ENGINE = 1
+ENGINE_PACKAGES = ("dbt", "dbt_spark", "dbt_sparksession")
+# what a model's config says of a changed definition
+ON_CHANGE, REFUSE, REBUILD, ACCEPT = "on_definition_change", "refuse", "rebuild", "accept"
+ACCEPT_VAR = "accept_definition"
+STORED_KINDS = ("table", "incremental", FOLDED)
+OTHER_SQL, OTHER_MACRO = "its SQL", "the SQL of a macro that it calls"  # differences
+# configs whose values no stored row depends on, or that are compared by themselves (fold, zipper)
+OTHER_CONFIGS = frozenset(
+    {
+        *("access", "alias", "batch_size", "begin", "concurrent_batches", "contract", "database"),
+        *("docs", "enabled", "event_time", "file_format", "fold", "freshness", "full_refresh"),
+        *("grants", "group", "lookback", "materialized", "meta", "on_configuration_change"),
+        *("on_definition_change", "on_schema_change", "packages", "persist_docs", "post-hook"),
+        *("pre-hook", "quoting", "schema", "sort_by", "static_analysis", "submission_method"),
+        *("tags", "tblproperties", "zipper"),
+    }
+)
+OF_A_BATCH = "__dbt_internal_microbatch_"  # dbt writes a batch's times into the config
+# vars that say what a command does, and change no row of what it builds
+COMMAND_VARS = frozenset(
+    {
+        *("accept_definition", "as_of_version", "batches", "compensate_days", "compensate_request"),
+        *("hold_back", "join_rows_per_key", "kafka_accept_gap", "merge_runs", "open_window_days"),
+        *("publish_versions", "rebuild", "reconciliation_threshold", "reject_threshold"),
+        *("test_again", "versions_days", "versions_kept"),
+    }
+)
+# a var and its default, where that is a number, a text or a truth value
+VAR = re.compile(
+    r"""\bvar\(\s*['"](?P<name>\w+)['"]\s*(?:,\s*(?:default\s*=\s*)?"""
+    r"""(?P<default>-?\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"|true|false)\s*\))?"""
+)
+# functions whose answer may change while no input does
+GOES_BY_CLOCK = re.compile(
+    r"\b(?:current_(?:date|time|timestamp)\b|localtimestamp\b|unix_timestamp\s*\(\s*\)|"
+    r"(?:now|curdate|rand|randn|random|randstr|uniform|shuffle|uuid)\s*\()",
+    re.IGNORECASE,
+)
+LONGEST_VALUE = 80  # characters of a var's value that a commit shows
+
+
+def used_macros(called: Iterable[str], macros: Mapping[str, Any]) -> list[Any]:
+    """The macros that a node calls, those that they call, and so on, by name."""
+    waiting, seen = list(called), set()
+    while waiting:
+        unique_id = waiting.pop()
+        if unique_id not in seen and unique_id in macros:
+            seen.add(unique_id)
+            waiting += macros[unique_id].depends_on.macros
+    return [macros[one] for one in sorted(seen)]
+
+
+def views_below(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> list[Any]:
+    """The views and ephemeral models between a node and the tables that it reads, by name."""
+    waiting, seen = list(node["depends_on"]["nodes"]), set()
+    while waiting:
+        unique_id = waiting.pop()
+        found = nodes.get(unique_id)
+        if found is None or unique_id in seen or found.resource_type != "model":
+            continue
+        if found.config.materialized in ("view", "ephemeral"):
+            seen.add(unique_id)
+            waiting += found.depends_on.nodes
+    return [nodes[one] for one in sorted(seen)]
+
+
+def shown(value: Any) -> str:
+    """A var's value as a commit shows it; a long one as a hash."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return text if len(text) <= LONGEST_VALUE else mark_of(text)
+
+
+def definition_of(
+    node: Mapping[str, Any],
+    macros: Mapping[str, Any],
+    values: Mapping[str, Any],
+    views: Sequence[Any] = (),
+) -> dict[str, Any]:
+    """What a SQL model's rows depend on beside its inputs.
+
+    Args:
+        node: the model, as the manifest has it.
+        macros: id -> macro of the manifest; the texts of dbt's and the adapter's own are left out.
+        values: name -> value of each var that is set.
+        views: those that it reads its tables through, see views_below.
+
+    Returns:
+        {"sql", "macros", "views": hashes, "engine": number, "config": config -> hash,
+        "vars": var -> value as text}; comments and white space don't matter.
+    """
+    used = used_macros(node["depends_on"]["macros"], macros)
+    own = [one for one in used if one.package_name not in ENGINE_PACKAGES]
+    used_by_views = used_macros([name for one in views for name in one.depends_on.macros], macros)
+    of_views = [one.raw_code for one in views]
+    of_views += [one.macro_sql for one in used_by_views if one.package_name not in ENGINE_PACKAGES]
+    called: dict[str, Any] = {}
+    texts = [node["raw_code"], *(one.macro_sql for one in used)]
+    texts += [*(one.raw_code for one in views), *(one.macro_sql for one in used_by_views)]
+    for text in texts:
+        for found in VAR.finditer(text):
+            default = found["default"]
+            value = yaml.safe_load(default) if default else None
+            called[found["name"]] = called.get(found["name"]) if default is None else value
+    return {
+        "sql": sql_mark(node["raw_code"]),
+        "macros": mark_of("\0".join(sql_mark(one.macro_sql) for one in own)),
+        "views": mark_of("\0".join(sorted(map(sql_mark, of_views)))),
+        "engine": ENGINE,
+        "config": {
+            key: mark_of(json.dumps(value, sort_keys=True, default=str))
+            for key, value in sorted(node["config"].items())
+            if key not in OTHER_CONFIGS
+            and not key.startswith(OF_A_BATCH)
+            and value not in (None, [], {})
+        },
+        "vars": {
+            name: shown(values.get(name, default))
+            for name, default in sorted(called.items())
+            if name not in COMMAND_VARS
+        },
+    }
+
+
+def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two definitions, each as a phrase.
+
+    >>> old = {"sql": "1", "macros": "1", "engine": 1, "config": {}, "vars": {"zone": '"UTC"'}}
+    >>> differences(old, old | {"sql": "2", "vars": {"zone": '"+08:00"'}})
+    ['its SQL', 'var zone (was "UTC", is "+08:00")']
+    """
+    found = []
+    for key, phrase in (
+        ("sql", OTHER_SQL),
+        ("macros", OTHER_MACRO),
+        ("views", "the SQL of a view that it reads"),
+        ("engine", "how the adapter makes its rows"),
+    ):
+        if stored.get(key) != now.get(key):
+            found.append(phrase)
+    found += [f"config {name}" for name in _differing(stored.get("config", {}), now["config"])]
+    for name in _differing(stored.get("vars", {}), now["vars"]):
+        values = (one.get("vars", {}).get(name, "not used") for one in (stored, now))
+        found.append(f"var {name} (was {next(values)}, is {next(values)})")
+    return found
+
+
+def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[str]:
+    return sorted(one for one in before.keys() | after.keys() if before.get(one) != after.get(one))
+
+
+def goes_by_clock(sql: str | None) -> bool:
+    """Whether a query may give other rows while its inputs stay as they are."""
+    return bool(sql) and GOES_BY_CLOCK.search(sql) is not None
+
+
+class Definitions(metaclass=AdapterMeta):
+    """The part of the adapter that sees whether a model has changed its meaning."""
+
+    def _definition(self, model: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The definition of a model that is a table, also one that isn't incremental by now; None
+        of any other."""
+        if model["config"].get("materialized") not in STORED_KINDS:
+            return None
+        if model.get("language") != "sql":
+            return {"sql": model["language"]}
+        manifest: Any = self.get_macro_resolver()
+        declared = self.config.vars.to_dict()
+        values = {**declared, **declared.get(model["package_name"], {}), **self.config.cli_vars}
+        views = views_below(model, manifest.nodes)
+        return definition_of(model, manifest.macros, values, views)
+
+    @available
+    def changed_definition(self, model: dict, make_anew: bool) -> str:
+        """Look at whether a model is defined as when its rows were made, and let its next commit
+        record its definition.
+
+        Args:
+            make_anew: whether all its rows are made again in this run anyway.
+
+        Returns:
+            `rebuild` where all its rows have to be made again, `accept` where the author says that
+            the rows may stay, else an empty text.
+
+        Raises:
+            CompilationError: it is defined otherwise, and its config doesn't say what to do.
+        """
+        now = self._definition(model)
+        if now is None:
+            return ""
+        self.set_snapshot_property(RECORDED_PROPERTY, json.dumps(now, separators=(",", ":")))
+        # what a Python model reads beside its inputs nobody knows
+        if make_anew or model.get("language") != "sql":
+            return ""
+        table = stored_table_of(model)
+        stored = self.history(table).recorded(RECORDED_PROPERTY, table)
+        changed = differences(json.loads(stored), now) if stored is not None else []
+        if self.inputs.of(model["unique_id"]).counts:
+            # the declaration of a count, a macro, may change in what its rows don't depend on: that
+            # and its SQL are compared by themselves, see announce_count
+            changed = [one for one in changed if one not in (OTHER_SQL, OTHER_MACRO)]
+        if not changed:
+            return ""
+        names = self.config.cli_vars.get(ACCEPT_VAR) or []
+        if model["name"] in ([names] if isinstance(names, str) else names):
+            return ACCEPT
+        what = model["config"].get(ON_CHANGE) or REFUSE
+        if what in (REBUILD, ACCEPT):
+            return what
+        if what != REFUSE:
+            raise CompilationError(
+                f"{ON_CHANGE} of {model['name']} must be {REFUSE}, {REBUILD} or {ACCEPT}, got "
+                f"{what!r}."
+            )
+        raise CompilationError(
+            f"{model['name']} ({model['original_file_path']}): its rows were made by another "
+            f"definition: {'; '.join(changed)}. Run it with --full-refresh; or, where the rows "
+            f"that it holds are right as they are, with --vars '{ACCEPT_VAR}: [{model['name']}]'."
+        )

@@ -1,0 +1,391 @@
+"""Models that read the changed partitions of their inputs, and write these partitions anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.iceberg.partitions import (
+    NULL,
+    PartitionReading,
+    asked_partitions,
+    needs_kind,
+    partition_names,
+    partition_predicate,
+    partition_values,
+    period_start,
+    period_starts,
+    periods_predicate,
+)
+from dbt.adapters.sparksession.keyed.tables import FOLDED
+from dbt.adapters.sparksession.reading.inputs import (
+    ASKED_PROPERTY,
+    CLOSED_PROPERTY,
+    REQUEST_PROPERTY,
+    ModelInputs,
+)
+from dbt.adapters.sparksession.sql import literal
+from dbt_common.clients.jinja import get_template, render_template
+from dbt_common.exceptions import CompilationError
+
+logger = AdapterLogger("Spark")
+
+REPLACING = "replace_partitions"
+# what these strategies add to is not taken away, so rows that are read again would be there twice
+# or stay when they have gone
+ADDING = ("append", "append_new_rows", "append_or_merge", "merge", "insert_overwrite", "microbatch")
+LATEST_YEAR = 9999  # of Python's dates; Spark's go on
+
+
+def _strategy(model: Mapping[str, Any]) -> str | None:
+    """Strategy of an incremental model, None of any other."""
+    config = model.get("config") or {}
+    if config.get("materialized") != "incremental":
+        return None
+    return config.get("incremental_strategy") or "append"
+
+
+def _check_materialization(model: Mapping[str, Any], macro: str) -> None:
+    strategy = _strategy(model)
+    materialized = (model.get("config") or {}).get("materialized")
+    if strategy not in ADDING and materialized != FOLDED:
+        return
+    found = f"strategy '{strategy}'" if strategy else f"materialization '{materialized}'"
+    raise CompilationError(
+        f"{macro}: it reads rows again that {model['name']} has read before, so the model must "
+        f"replace what it made of them, but has {found}. Example: "
+        f"config(materialized='incremental', incremental_strategy='{REPLACING}', "
+        "partition_by='day')"
+    )
+
+
+def _call_text(call: tuple[str, ...]) -> str:
+    return f"{call[0]}({', '.join(call[1:])})"
+
+
+class PartitionReads(metaclass=AdapterMeta):
+    """The part of the adapter that reads inputs by their changed partitions."""
+
+    @available
+    def changed_partitions(
+        self,
+        model: dict,
+        relation: Any,
+        column: str,
+        incremental: bool,
+        context: dict,
+        asked: list[str] | None = None,
+        request: str | None = None,
+    ) -> Any:
+        """All rows of those partitions of `relation` that changed since the model's last commit in
+        any input that the model reads by changed_partitions(..). All rows where an input that it
+        reads in another way has changed: nobody can tell which rows that concerns.
+
+        Also notes for the strategy `replace_partitions` which partitions the model writes anew.
+        The days in `asked` are among them, changed or not, and the commit names them with the
+        `request`.
+
+        Raises:
+            CompilationError: the model can't be right that way.
+        """
+        inputs = self.inputs.of(model["unique_id"])
+        days = self._asked(inputs, "changed_partitions", column, asked, request)
+        call = ("changed_partitions", f"by='{column}'")
+        pinned = self._read_by_partition(model, relation, call, context)
+        if self.inputs.is_noting or self.config.credentials.offline:
+            return pinned
+        values = self._values_to_write(model, column, incremental, context)
+        inputs.predicate = inputs.read_predicate = None
+        if values is None:
+            return pinned
+        values = values | partition_values(column, days)
+        kind = self._partition_kind(pinned, column) if needs_kind(values) else None
+        reading = inputs.by_partition
+        if reading.kind is not None and "binary" in {reading.kind, kind} and reading.kind != kind:
+            raise CompilationError(
+                f"changed_partitions: {column} must have one type in all inputs, got "
+                f"{reading.kind} and, in {relation.name_only.render()}, {kind}; cast it in a view"
+            )
+        reading.kind = reading.kind or kind
+        inputs.predicate = inputs.read_predicate = partition_predicate(column, values, kind)
+        return relation.replace(
+            reading=f"(select * from {pinned.render()} where {inputs.predicate})"
+        )
+
+    @available
+    def closed_periods(
+        self,
+        model: dict,
+        relation: Any,
+        by: str,
+        period: str,
+        into: str,
+        incremental: bool,
+        context: dict,
+        zone: str = "UTC",
+        asked: list[str] | None = None,
+        request: str | None = None,
+    ) -> Any:
+        """All rows of the closed periods of `relation` that the model has to write anew.
+
+        A period is closed once `relation` has a row of a later one, a day ahead of the clock in
+        `zone` left aside. To be written are the closed periods with a partition that changed since
+        the model's last commit, those that closed since then and those that days in `asked` lie in,
+        which the commit names with the `request`. Also notes them for the strategy
+        `replace_partitions`. A closed period stays closed, whatever becomes of the later rows.
+        Rows without a day are in no period.
+        """
+        inputs = self.inputs.of(model["unique_id"])
+        days = self._asked(inputs, "closed_periods", by, asked, request)
+        table = relation.name_only.render()
+        call = ("closed_periods", table, f"by='{by}'", f"period='{period}'", f"into='{into}'")
+        pinned = self._read_by_partition(model, relation, call, context)
+        if self.inputs.is_noting or self.config.credentials.offline:
+            return pinned
+        inputs.predicate = inputs.read_predicate = None
+        today, newest = self._today(zone), None
+        if table in inputs.reads:  # Iceberg answers this from the files' own statistics
+            newest = self._session().sql(
+                f"select max({by}) as day from {pinned.render()} where {by} <= date '{today}'"
+            )
+            newest = newest.collect()[0].day
+        noted = inputs.own.recorded(CLOSED_PROPERTY) if inputs.own else None
+        recorded = date.fromisoformat(noted) if noted else None
+        held = self.commit_property(relation, CLOSED_PROPERTY)  # None: not a level, it holds all
+        latest = period_start(today, period)
+        if held:
+            latest = min(latest, date.fromisoformat(held))
+        was_ahead = recorded is not None and recorded > latest
+        if was_ahead and self._readers_are_built(model, context):
+            recorded = latest  # these periods are open again: all is written anew without them
+        elif was_ahead:
+            # readers expect the periods here, so they are kept, and written whenever they change
+            was_ahead = False
+            if held and recorded > date.fromisoformat(held):
+                raise CompilationError(
+                    f"{model['name']} holds periods before {recorded}, {table} only those before "
+                    f"{held}, since it gave up periods that a clock which was ahead had closed; "
+                    f"run the model together with all that reads it: dbt run -s {model['name']}+"
+                )
+        begun = period_start(newest, period) if newest else None
+        closed = max(filter(None, (recorded, begun)), default=None)
+        if closed is None:
+            return relation.replace(reading=f"(select * from {pinned.render()} limit 0)")
+        inputs.properties[CLOSED_PROPERTY] = closed.isoformat()
+        is_known = incremental and recorded is not None and not was_ahead
+        values = self._values_to_write(model, by, is_known, context)
+        changed = None if values is None else _days(values | partition_values(by, days))
+        if changed is None:
+            condition = f"{by} < date '{closed}'"
+        else:
+            starts = {period_start(day, period) for day in changed if day < closed}
+            starts.update(period_starts(recorded or closed, closed, period))
+            names = ", ".join(f"date '{one}'" for one in sorted(starts))
+            inputs.predicate = f"{into} in ({names})" if names else "false"
+            condition = periods_predicate(by, starts, period)
+            inputs.read_predicate = condition
+        return relation.replace(reading=f"(select * from {pinned.render()} where {condition})")
+
+    @staticmethod
+    def _readers_are_built(model: dict, context: Mapping[str, Any]) -> bool:
+        """Whether the run builds all models that read this one, also through views: their SQL may
+        name the periods that this one holds."""
+        selected = set(context.get("selected_resources") or ())
+        nodes = context["graph"]["nodes"]
+        found, seen = [model["unique_id"]], {model["unique_id"]}
+        while found:
+            read = found.pop()
+            for unique_id, node in nodes.items():
+                reads = node["resource_type"] == "model" and read in node["depends_on"]["nodes"]
+                if not reads or unique_id in seen:
+                    continue
+                seen.add(unique_id)
+                if node["config"]["materialized"] == "ephemeral":
+                    found.append(unique_id)
+                    continue
+                if unique_id not in selected:
+                    return False
+                if node["config"]["materialized"] == "view":
+                    found.append(unique_id)
+        return True
+
+    @available
+    def closed_before(self, relation: Any) -> str | None:
+        """First day behind the periods that a level (see closed_periods) holds, None where it
+        holds no period."""
+        return self.commit_property(relation, CLOSED_PROPERTY)
+
+    @available
+    def replaced_predicate(self, model: dict) -> str | None:
+        """SQL condition of the partitions that the model replaces, None for the whole table."""
+        inputs = self.inputs.of(model["unique_id"])
+        if not inputs.replaces:
+            raise CompilationError(
+                "replace_partitions: the model must read through changed_partitions(..), which "
+                "tells the partitions to replace. Example: "
+                "from {{ changed_partitions(ref('x'), by='cut_date') }}"
+            )
+        return inputs.predicate
+
+    @staticmethod
+    def _asked(
+        inputs: ModelInputs, macro: str, column: str, asked: list[str] | None, request: str | None
+    ) -> set[str]:
+        """Partitions that the run is asked to write anew; the next commit names them."""
+        try:
+            days = asked_partitions(column, asked or [])
+        except ValueError as exc:
+            raise CompilationError(f"{macro}: {exc}") from exc
+        if days:
+            inputs.properties[ASKED_PROPERTY] = ",".join(sorted(map(str, asked or [])))
+            inputs.properties[REQUEST_PROPERTY] = request or ""
+        return days
+
+    def _today(self, zone: str) -> date:
+        now = f"from_utc_timestamp(current_timestamp(), {literal(zone)})"
+        return self._session().sql(f"select cast({now} as date) as day").collect()[0].day
+
+    def _read_by_partition(
+        self, model: dict, relation: Any, call: tuple[str, ...], context: dict
+    ) -> Any:
+        """`relation` as of its pinned snapshot; the tables below it are noted as read by their
+        partitions."""
+        inputs = self.inputs.of(model["unique_id"])
+        inputs.replaces = True
+        reading = inputs.by_partition
+        reading.calls.add(call)
+        if len(reading.calls) > 1:
+            calls = " and ".join(sorted(map(_call_text, reading.calls)))
+            raise CompilationError(
+                f"{model['name']}: all inputs that a model reads by their partitions must be read "
+                f"by the same macro and column, got {calls}; where only the columns' names differ, "
+                "the inputs' models have to give them one name"
+            )
+        _check_materialization(model, call[0])
+        reading.relation = relation.name_only.render()
+        reading.tables.setdefault(reading.relation, set())
+        try:
+            return self._read(model, relation, "all", context)
+        finally:
+            reading.relation = None
+
+    def _values_to_write(
+        self, model: dict, column: str, incremental: bool, context: dict
+    ) -> set[str] | None:
+        """Texts of the partitions that changed in the model's inputs, None for all partitions.
+
+        What one input is read by depends on what changed in the others, wherever the model names
+        them. So the model is rendered once before to note all that it reads, and this text is
+        thrown away.
+        """
+        reading = self.inputs.of(model["unique_id"]).by_partition
+        if not reading.decided:
+            noted = self._noted(model, context)
+            added = sorted(noted.by_partition.added)
+            if added and _strategy(model) == REPLACING:
+                raise CompilationError(
+                    f"{model['name']}: of {', '.join(added)} only what is new is read, so the "
+                    "partitions that are replaced would lose what came of its older rows; read it "
+                    "through changed_partitions(..) or pinned(..)"
+                )
+            reading.values = self._changed_values(model, noted, column) if incremental else None
+            reading.decided = True
+        return reading.values
+
+    def _noted(self, model: dict, context: dict) -> ModelInputs:
+        """All that the model reads, from a rendering that does nothing else."""
+        with self.inputs.noting(model["unique_id"]) as noted:
+            render_template(get_template(model["raw_code"], context), context)
+        return noted
+
+    def _changed_values(self, model: dict, noted: ModelInputs, column: str) -> set[str] | None:
+        reading, values = noted.by_partition, set()
+        below = {table for tables in reading.tables.values() for table in tables}
+        # the author of a model that replaces all its rows knows which of them stay
+        others = set() if _strategy(model) == "replace_all" else reading.others
+        lacking = []
+        for table in sorted(below | others):
+            read = noted.reads[table]
+            if read.commits is None:
+                logger.info(f"{table} was replaced or is read for the first time: all of it")
+                return None
+            if table in others and not read.changes_nothing:
+                logger.info(
+                    f"{table} changed, and {model['name']} doesn't read it by its partitions: all "
+                    "partitions are written"
+                )
+                return None
+            for commit in read.commits if table in below else ():
+                # a compaction moves rows, it doesn't change them
+                partitions = commit.partitions() if commit.operation != "replace" else set()
+                if partitions is None:
+                    logger.info(f"{table}: commit {commit.id} doesn't list its partitions")
+                    return None
+                name = column.strip("`")
+                fitting = {one for one in partitions if name in partition_names(one)}
+                values |= partition_values(column, fitting)
+                if fitting != partitions:
+                    lacking.append(table)
+        for table in lacking:
+            self._check_partition_column(reading, table, column)
+            logger.info(f"{table} changed, whose partitions aren't by {column}: all of it")
+            return None
+        return values
+
+    def _check_partition_column(self, reading: PartitionReading, table: str, column: str) -> None:
+        """A table that isn't partitioned by the column may lie below a view beside one that is."""
+        for tables in reading.tables.values():
+            if table in tables and not any(self._has_partitions(one, column) for one in tables):
+                raise CompilationError(
+                    f"{next(iter(reading.calls))[0]}: no partition column {column!r}; `by` must be "
+                    f"a partition column of {', '.join(sorted(tables))}"
+                )
+
+    def _has_partitions(self, table: str, column: str) -> bool:
+        schema = self._session().sql(f"select * from {table}.partitions limit 0").schema
+        known = {one.name: one.dataType for one in schema}
+        return column.strip("`") in getattr(known.get("partition"), "names", ())
+
+    def _partition_kind(self, pinned: Any, column: str) -> str | None:
+        """Spark type of a column, None where there is no such column, which Spark will report."""
+        name = column.strip("`").lower()
+        kinds = {one.lower(): kind for one, kind in self._kinds_at(pinned.render()).items()}
+        return kinds[name].simpleString() if name in kinds else None
+
+    def _partition_rows(self, inputs: ModelInputs) -> int | None:
+        """Rows that were read: of inputs read by partitions those in the partitions replaced, from
+        Iceberg's partition table. None where they are not known."""
+        below = {one for tables in inputs.by_partition.tables.values() for one in tables}
+        total = 0
+        for read in inputs.reads.values():
+            if read.table not in below:
+                if read.rows is None:
+                    return None
+                total += read.rows
+                continue
+            if inputs.read_predicate == "false":
+                continue
+            try:
+                row = self._session().sql(
+                    "select sum(record_count) as total from (select partition.*, record_count "
+                    f"from {read.table}.partitions) where {inputs.read_predicate}"
+                )
+                total += row.collect()[0].total or 0
+            except Exception:  # a partition column by another name: the count is only for show
+                return None
+        return total
+
+
+def _days(values: set[str]) -> set[date] | None:
+    """Partition texts as days, without null and days behind those that Python knows, which no
+    closed period holds; None where one lies before them."""
+    days = set()
+    for text in values - {NULL}:
+        if text.startswith("-"):
+            return None
+        if int(text.split("-")[0]) <= LATEST_YEAR:
+            days.add(date.fromisoformat(text))
+    return days

@@ -1,0 +1,289 @@
+"""Literal ranges of what a run touches, so that Iceberg opens only files that may hold it.
+
+A semi join against touched keys gives the right rows, but its scan reads all files: they are left
+out by literals alone. So a run asks beforehand which ranges its keys and times lie in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.keyed.folds import TIMES, WHOLE_NUMBERS
+from dbt.adapters.sparksession.sql import quoted
+
+RANGE_COUNT = 64  # of one column at most: the gaps between them are the widest ones
+WRITING = ("run", "build", "retry")  # commands
+BROADCAST_BYTES = 10 << 20  # Spark's own threshold
+NESTED_BYTES = 100  # of a text, taken to be in a row
+PARTS = 512  # into which a column's values are cut to find the gaps
+DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+NUMBER = "decimal(38, 10)"  # holds the values of all these types as numbers
+DIGITS, SCALE = 28, 10
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# low and high; None: no bound
+Range = tuple[Decimal | None, Decimal | None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A column that is to be searched where rows may have a partner.
+
+    Attributes:
+        column: SQL text of the column that the condition is about.
+        kind: type of the bounds.
+        low, high: SQL expressions over the rows: the column lies between them. None: it has no
+            bound there; nor has it for a row where the expression is null.
+        known: column of the rows; a row where it is null has no partner. None: each may have one.
+        nulls: whether a column that is null may be a partner's too.
+    """
+
+    column: str
+    kind: str
+    low: str | None
+    high: str | None
+    known: str | None = None
+    nulls: bool = False
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it is of a type whose order files are pruned by."""
+        decimal = DECIMAL.fullmatch(self.kind)
+        if decimal is None:
+            return self.kind in (*WHOLE_NUMBERS, *TIMES)
+        digits, scale = map(int, decimal.groups())
+        return digits - scale <= DIGITS and scale <= SCALE
+
+    @property
+    def is_value(self) -> bool:
+        """Whether the rows tell values of the column, not bounds: a null is one of them."""
+        return self.low == self.high
+
+    @property
+    def is_there(self) -> str:
+        """SQL condition: a row may have a partner."""
+        return f"{self.known} is not null" if self.known else "true"
+
+    def number(self, value: str | None) -> str:
+        """SQL of a bound as a number."""
+        typed = f"cast({value or 'null'} as {self.kind})"
+        if self.kind == "date":
+            typed = f"unix_date({typed})"
+        elif self.kind in TIMES:
+            typed = f"unix_micros(cast({typed} as timestamp))"
+        return f"cast({typed} as {NUMBER})"
+
+    def literal(self, value: Decimal) -> str | None:
+        """A number as SQL of the bounds' type; None where Python has no such time."""
+        if self.kind not in TIMES:
+            text = f"{value:f}"
+            whole = text.split(".")[0]
+            return whole if self.kind in WHOLE_NUMBERS else f"cast('{text}' as {self.kind})"
+        try:
+            if self.kind == "date":
+                return f"date '{(EPOCH + timedelta(days=int(value))).date()}'"
+            time = (EPOCH + timedelta(microseconds=int(value))).replace(tzinfo=None)
+        except OverflowError:
+            return None
+        zone = "Z" if self.kind == "timestamp" else ""  # whatever zone the session has
+        return f"{self.kind} '{time.isoformat(sep=' ')}{zone}'"
+
+
+def values_of(name: str, kind: str, column: str | None = None) -> dict[str, Any]:
+    """Arguments of Wanted: `column` (by default that of the name) has a value that the rows have
+    in their column of this name, null too."""
+    value = quoted(name)
+    return {"column": column or value, "kind": kind, "low": value, "high": value, "nulls": True}
+
+
+def bounds_query(rows: str, wanted: Sequence[Wanted]) -> str:
+    """Query of the bounds that the rows ask for: place of the column, low, high, row_count.
+
+    Of each column at most PARTS rows, each of the bounds that lie in one part of all of them; one
+    more of place -1, which counts the rows.
+
+    Args:
+        rows: SQL text for a `from`.
+    """
+    extent, bounds = [], []
+    for place, one in enumerate(wanted):
+        low, high = one.number(one.low), one.number(one.high)
+        first, last = f"extent.bounds__low_{place}", f"extent.bounds__high_{place}"
+        there = f"filter (where {one.is_there})"
+        extent.append(f"min({low}) {there} as bounds__low_{place}")
+        extent.append(f"max({high}) {there} as bounds__high_{place}")
+        width = f"((cast({last} as double) - cast({first} as double)) / {PARTS})"
+        part = (
+            f"if({last} > {first} and {width} > 0, "
+            f"floor((cast({low} as double) - cast({first} as double)) / {width}), 0)"
+        )
+        bounds.append(
+            f"named_struct('place', {place}, 'is_there', {one.is_there}, "
+            f"'low', {low}, 'high', {high}, 'part', {part})"
+        )
+    nothing = f"cast(null as {NUMBER})"
+    bounds.append(
+        f"named_struct('place', -1, 'is_there', true, 'low', {nothing}, 'high', {nothing}, "
+        "'part', 0L)"
+    )
+    each = ",\n    ".join(bounds)
+    joined = ""
+    if extent:
+        columns = ",\n        ".join(extent)
+        joined = f"\ncross join (\n    select\n        {columns}\n    from {rows}\n) as extent"
+    return f"""select
+    bound.place,
+    min(bound.low) as low,
+    max(bound.high) as high,
+    count(*) as row_count
+from {rows} as asking{joined}
+lateral view explode(array(
+    {each}
+)) as bound
+where bound.is_there
+group by bound.place, bound.low is null, bound.high is null, bound.part"""
+
+
+def merged_ranges(parts: Iterable[Range]) -> list[Range]:
+    """At most RANGE_COUNT ranges, lowest first, that hold all the parts; their gaps are the widest.
+
+    >>> merged_ranges([(Decimal(5), Decimal(9)), (Decimal(1), Decimal(6))])
+    [(Decimal('1'), Decimal('9'))]
+    """
+    held: list[Range] = []
+    for low, high in sorted(parts):
+        if low > high:  # of rows that end before they begin: nothing lies between
+            continue
+        if held and low <= held[-1][1]:
+            held[-1] = (held[-1][0], max(high, held[-1][1]))
+        else:
+            held.append((low, high))
+    gaps = sorted(range(1, len(held)), key=lambda i: (held[i - 1][1] - held[i][0], i))
+    starts = [0, *sorted(gaps[: RANGE_COUNT - 1]), len(held)]
+    cuts = itertools.pairwise(starts)
+    return [(held[start][0], held[end - 1][1]) for start, end in cuts if start < end]
+
+
+def ranges_condition(wanted: Wanted, parts: Sequence[Range]) -> str:
+    """SQL condition on the column; "false" where there is nothing, "true" where it has no bound."""
+    column = wanted.column
+    has_none = (None, None) in parts
+    if has_none and not wanted.is_value:
+        return "true"
+    conditions = []
+    if lows := [low for low, high in parts if high is None and low is not None]:
+        conditions.append((min(lows), None))
+    if highs := [high for low, high in parts if low is None and high is not None]:
+        conditions.append((None, max(highs)))
+    conditions += merged_ranges(one for one in parts if None not in one)
+    texts = []
+    for bounds in conditions:
+        low, high = (None if one is None else wanted.literal(one) for one in bounds)
+        if low is None and high is None:
+            return "true"
+        if low is None or high is None:
+            texts.append(f"{column} {'>=' if high is None else '<='} {low or high}")
+        else:
+            same = low == high
+            texts.append(f"{column} = {low}" if same else f"{column} between {low} and {high}")
+    if wanted.nulls and (has_none or not wanted.is_value):
+        texts.append(f"{column} is null")
+    return f"({' or '.join(texts)})" if texts else "false"
+
+
+def row_bytes(schema: Any) -> int:
+    """About how many bytes a row of a Spark schema takes."""
+    return sum(8 if is_plain(one.dataType) else NESTED_BYTES for one in schema.fields)
+
+
+def is_plain(kind: Any) -> bool:
+    """Whether a Spark type is of one size."""
+    return kind.typeName() not in ("string", "binary", "array", "map", "struct", "variant")
+
+
+class ColumnRanges(metaclass=AdapterMeta):
+    """The part of the adapter that keeps what a run touches, and asks for its ranges."""
+
+    @available
+    def kept_rows(self, model: dict, name: str, sql: str) -> str:
+        """Name of a temporary view of a query's rows, which are computed once and kept until the
+        model is built; they spill to disk.
+
+        The plan that made them is cut off: each further query would plan it again. What Spark
+        would know by it of their size it is told: few rows are sent to where others match them.
+        """
+        view = f"{model['alias']}__{name}".lower()
+        rows = self._session().sql(sql).localCheckpoint(eager=False)
+        inputs = self.inputs.of(model["unique_id"])
+        inputs.kept[view] = rows
+        inputs.kept_counts[view] = rows.count()
+        is_small = inputs.kept_counts[view] * row_bytes(rows.schema) <= BROADCAST_BYTES
+        (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
+        return f"`{view}`"
+
+    @available
+    def kept_count(self, model: dict, view: str) -> int:
+        """How many rows kept_rows has kept under a name that it gave."""
+        return self.inputs.of(model["unique_id"]).kept_counts[view.strip("`")]
+
+    @available
+    def writes(self, flags: Any) -> bool:
+        """Whether the command writes what it compiles; for others ranges are not asked for."""
+        return flags.WHICH in WRITING and not self.inputs.is_noting
+
+    @available
+    def within_ranges(self, rows: str, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """What may be a partner of the rows: {"condition": SQL, "row_count": of the rows}.
+
+        Runs one query, which answers with at most PARTS rows of two numbers for each column; the
+        condition has at most RANGE_COUNT ranges of each. Columns of a type without an order that
+        files are pruned by (texts) give none.
+
+        Args:
+            rows: SQL text for a `from`.
+            wanted: see Wanted.
+        """
+        columns = [one for one in (Wanted(**given) for given in wanted) if one.is_ordered]
+        row_count, parts = self._bounds_in(rows, columns)
+        if not row_count:
+            return {"condition": "false", "row_count": 0}
+        if not columns:
+            return {"condition": "true", "row_count": row_count}
+        conditions = map(ranges_condition, columns, parts)
+        return {"condition": " and ".join(conditions), "row_count": row_count}
+
+    def literal_ranges(
+        self, rows: str, wanted: Iterable[Mapping[str, Any]]
+    ) -> list[list[tuple[str, str]]]:
+        """Of each wanted column the ranges that the rows' bounds lie in, as SQL literals, lowest
+        first; both bounds of each row must be known.
+
+        Raises:
+            OverflowError: Python has no such time.
+        """
+        columns = [Wanted(**given) for given in wanted]
+        _, parts = self._bounds_in(rows, columns)
+        found = []
+        for one, bounds in zip(columns, parts, strict=True):
+            texts = [(one.literal(low), one.literal(high)) for low, high in merged_ranges(bounds)]
+            if any(None in pair for pair in texts):
+                raise OverflowError(f"{one.column}: a bound lies outside of Python's years")
+            found.append(texts)
+        return found
+
+    def _bounds_in(self, rows: str, columns: Sequence[Wanted]) -> tuple[int, list[list[Range]]]:
+        """How many rows there are, and of each column the bounds that they ask for."""
+        row_count, parts = 0, [[] for _ in columns]
+        for place, low, high, count in self._session().sql(bounds_query(rows, columns)).collect():
+            if place < 0:
+                row_count = count
+            else:
+                parts[place].append((low, high))
+        return row_count, parts

@@ -1,0 +1,46 @@
+"""Values and names as Spark SQL, and what Spark says of a table that isn't there."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NoSuchNamespaceException", "Namespace does not exist")
+NO_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTableException", "VIEW_NOT_FOUND")
+
+
+def literal(value: Any) -> str:
+    """A Python value as a Spark SQL literal; text comes out exactly as it is."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | Decimal):
+        return str(value)
+    if isinstance(value, datetime):
+        return f"timestamp '{value.isoformat(sep=' ')}'"
+    if isinstance(value, date):
+        return f"date '{value.isoformat()}'"
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
+
+
+def is_absent(exc: BaseException) -> bool:
+    """Whether Spark says that a table, a view or its schema isn't there."""
+    return any(word in str(exc) for word in NO_TABLE + NO_SCHEMA)
+
+
+def mark_of(text: str) -> str:
+    """A short hash that tells one text from another.
+
+    >>> mark_of("select 1")
+    '822ae07d4783158b'
+    """
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL."""
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,266 @@
+"""Where a warehouse lies: its tables are in its own folder, and its catalog is not behind them.
+
+Iceberg's metadata holds absolute places. In a folder that was copied the catalog still names the
+tables of the original, and a catalog that was restored or copied alone doesn't know of later
+commits: what such a warehouse deletes as unknown belongs to another one, or to itself. So a command
+that writes compares both before it changes anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any
+from urllib.parse import urlparse
+
+from dbt.adapters.base.meta import AdapterMeta
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.sql import is_absent, literal
+from dbt.adapters.sparksession.versions.lease import Holder
+from dbt_common.exceptions import DbtRuntimeError
+
+MARK = ".warehouse.json"  # beside the tables: the newest lease that was taken
+UNFINISHED = ".unfinished_copy"  # beside the tables of a copy that isn't complete
+ID_PROPERTY = "warehouse.id"  # of the lease's table
+OWN_PLACES = ("jdbc", "hadoop")  # kinds of catalogs that keep all tables in the warehouse's folder
+METADATA = ".metadata.json"
+SECONDS_UNTIL_LISTED = 2.0  # from a table's first file to its entry in the catalog
+logger = AdapterLogger("Spark")
+
+
+class ForeignTableError(DbtRuntimeError):
+    """A table isn't this warehouse's own."""
+
+
+def local_path(location: str) -> str | None:
+    """Real path of a place in the local file system, else None.
+
+    >>> local_path("file:/tmp/../a%20b")
+    '/a%20b'
+    """
+    scheme = urlparse(location).scheme
+    if scheme == "file":
+        location = "/" + location[len("file:") :].lstrip("/")
+    elif scheme:
+        return None
+    return os.path.realpath(location)
+
+
+def lies_within(location: str, root: str) -> bool:
+    """Whether a place is below another one; symbolic links are followed.
+
+    >>> lies_within("s3://lake/data/dw/a", "s3a://lake/data"), lies_within("/w2/a", "/w")
+    (True, False)
+    """
+    below, above = (local_path(one) for one in (location, root))
+    if below is None or above is None:
+        below, above = (re.sub(r"^s3[an]:", "s3:", one).rstrip("/") for one in (location, root))
+    return below.startswith(above.rstrip("/") + "/")
+
+
+def folders_of_tables(root: str) -> list[tuple[str, str, str]]:
+    """Schema, name and folder of all that has Iceberg metadata below a local root."""
+    found = []
+    for schema in _entries(root):
+        for table in _entries(schema.path):
+            metadata = os.path.join(table.path, "metadata")
+            if any(one.name.endswith(METADATA) for one in _entries(metadata, folders=False)):
+                found.append((schema.name, table.name, table.path))
+    return sorted(found)
+
+
+def _entries(folder: str, folders: bool = True) -> Iterable[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [one for one in entries if one.is_dir() is folders]
+    except OSError:
+        return []
+
+
+class Place(metaclass=AdapterMeta):
+    """What the adapter knows of where its warehouse lies."""
+
+    @property
+    def data_root(self) -> str | None:
+        """The folder below which the catalog keeps all tables; None where a server decides."""
+        settings = self.config.credentials.spark_settings()
+        lake = f"spark.sql.catalog.{self.config.credentials.catalog}"
+        root = settings.get(f"{lake}.warehouse", "")
+        return root if settings.get(f"{lake}.type") in OWN_PLACES and "/" in root else None
+
+    @property
+    def local_root(self) -> str | None:
+        """The same as a real path; None where it isn't in the local file system."""
+        return local_path(self.data_root) if self.data_root is not None else None
+
+    def check_location(self, what: str, location: str) -> None:
+        """
+        Args:
+            what: a table or view, for the message.
+
+        Raises:
+            ForeignTableError: it lies outside of this warehouse.
+        """
+        root = self.data_root
+        if root is None or lies_within(location, root):
+            return
+        raise ForeignTableError(
+            f"{what} lies in {location}, outside of this warehouse's folder {root}, which is a "
+            "copy of another warehouse or was moved. Nothing was written to it or deleted. In the "
+            "original, dbt run-operation copy_warehouse makes a copy that stands for itself; a "
+            "folder that was moved works with a symbolic link from its old place to the new one."
+        )
+
+    def location_of(self, table: str) -> str | None:
+        """Where a table lies; None where there is no such table.
+
+        Args:
+            table: schema.name.
+        """
+        try:
+            found = self._loaded(table)
+            if found is not None:
+                return found.location()
+            rows = self._session().sql(f"describe table extended {table}").collect()
+        except Exception as exc:
+            if is_absent(exc):
+                return None
+            raise
+        return next((row.data_type for row in rows if row.col_name == "Location"), None)
+
+    def check_delete(self, table: str) -> None:
+        """Before files of a table are deleted: it is this warehouse's, and this run may write.
+
+        Raises:
+            ForeignTableError: it lies elsewhere.
+            LeaseRefusedError: another run writes.
+        """
+        location = self.location_of(table)
+        if location is not None:
+            self.check_location(f"Table {table}", location)
+        self.confirm_lease()
+
+    def check_own_folders(self, tables: Iterable[str]) -> None:
+        """Before folders are looked through for files that their tables don't know.
+
+        Raises:
+            ForeignTableError: two tables have one folder.
+        """
+        places = {table: self.location_of(table) for table in tables}
+        known = sorted((f"{place.rstrip('/')}/", table) for table, place in places.items() if place)
+        for (outer, one), (inner, other) in pairwise(known):
+            if inner.startswith(outer):
+                raise ForeignTableError(
+                    f"Tables {one} and {other} have their files in one folder, {outer}, as a table "
+                    "that was renamed and one that has its old name since do. Which files belong "
+                    "to which can't be known, so none was deleted. Build one of them under another "
+                    "name, and drop it here."
+                )
+
+    # ---- at the start of a command that writes ---------------------------------------------
+
+    def check_place(self, lease_table: str) -> None:
+        """
+        Args:
+            lease_table: schema.name.
+
+        Raises:
+            ForeignTableError: the tables are another warehouse's.
+            DbtRuntimeError: the catalog is lost, or the warehouse is a copy that isn't complete.
+        """
+        root = self.local_root
+        if root is not None and os.path.exists(os.path.join(root, UNFINISHED)):
+            raise DbtRuntimeError(
+                f"{root} is a copy of a warehouse that was not finished. Delete the folder and "
+                "copy again."
+            )
+        location = self.location_of(lease_table)
+        if location is None and root is not None and self._unlisted(root, lease_table):
+            # unless another run makes the table in this moment: its files come first
+            time.sleep(SECONDS_UNTIL_LISTED)
+            location = self.location_of(lease_table)
+            if location is None:
+                raise DbtRuntimeError(
+                    f"{root} holds {len(self._unlisted(root, lease_table))} tables and views, but "
+                    "there is no catalog of them: it was lost or lies elsewhere. Put the catalog "
+                    "back, or bring the tables back from their own metadata by dbt run-operation "
+                    "register_tables. For a new warehouse take another folder."
+                )
+        if location is not None:
+            self.check_location(f"Table {lease_table}", location)
+
+    def _unlisted(self, root: str, lease_table: str) -> list[str]:
+        """Tables that have files where the catalog, which lacks the lease, lists none."""
+        schema, _, name = lease_table.partition(".")
+        there = [table for folder, table, _ in folders_of_tables(root) if folder == schema]
+        return there if name in there or not self._listed(schema, "table") else []
+
+    def generation_check(self) -> Callable[[Holder], None]:
+        """Function that refuses a lease which the tables have outlived.
+
+        The mark is read here, before the caller reads the lease. A run writes the mark after it has
+        taken the lease, so the lease is never behind a mark that was read first; in the other order
+        a run that starts at the same time would look like a lost catalog.
+
+        Raises (the function):
+            DbtRuntimeError: a lease that the catalog doesn't know has been taken of these tables.
+        """
+        marked = self.read_mark().get("generation", 0)
+
+        def check(before: Holder) -> None:
+            if marked > before.generation:
+                raise DbtRuntimeError(
+                    f"The catalog is older than the tables in {self.data_root}: it knows of "
+                    f"{before.generation} changes of its lease, the tables of {marked}. It was "
+                    "restored from a copy, or another catalog writes these tables as well. Put the "
+                    "newest catalog back, or bring the catalog up to the tables by dbt "
+                    "run-operation register_tables. Nothing was written or deleted."
+                )
+
+        return check
+
+    def read_mark(self) -> dict[str, Any]:
+        """What the mark beside the tables says; {} where there is none."""
+        if self.local_root is None:
+            return {}
+        try:
+            with open(os.path.join(self.local_root, MARK), encoding="utf-8") as file:
+                found = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def write_mark(self, generation: int) -> None:
+        """Write down beside the tables which lease was taken. An older mark is still true, so a
+        disk that is full stops nothing here."""
+        if self.local_root is None or not os.path.isdir(self.local_root):
+            return
+        path = os.path.join(self.local_root, MARK)
+        try:
+            with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
+                json.dump({"generation": generation}, file)
+            os.replace(file.name, path)
+        except OSError as exc:
+            logger.warning(f"{path} could not be written: {exc.strerror}")
+
+    # ---- which warehouse -------------------------------------------------------------------
+
+    def warehouse_id(self, lease_table: str) -> str:
+        """16 hex digits that no other warehouse has, kept in the catalog. Needs the lease.
+
+        Args:
+            lease_table: schema.name.
+        """
+        rows = self._session().sql(f"show tblproperties {lease_table}").collect()
+        known = {row.key: row.value for row in rows}.get(ID_PROPERTY)
+        if known is None:
+            known = secrets.token_hex(8)
+            self._session().sql(
+                f"alter table {lease_table} set tblproperties ('{ID_PROPERTY}' = {literal(known)})"
+            )
+        return known

@@ -1,0 +1,515 @@
+"""Publishing: what a store outside has to be told so that it holds a version's rows.
+
+An exposure with `meta.publish` says which model goes into which table of which target. What the
+targets are the environment says, and what a target understands its module in python_udfs/publish.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.keyed.keys import declared_key
+from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
+from dbt.adapters.sparksession.reading.changes import ROW_KIND
+from dbt.adapters.sparksession.secrets import redacted
+from dbt.adapters.sparksession.session import message_of
+from dbt.adapters.sparksession.sql import is_absent, literal, quoted
+from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt.adapters.sparksession.versions.published import FEW_METADATA_FILES, Version
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
+
+RECORD_TABLE = "meta_publication"
+RECORD_COLUMNS = {
+    "target": "string",
+    "table_name": "string",
+    "relation": "string",
+    "version": "bigint",
+    "is_whole": "boolean",
+    "rows_written": "bigint",
+    "rows_removed": "bigint",
+    "published_at": "timestamp",
+    "run_id": "string",
+}
+STORES = "python_udfs.publish"  # the project's module that opens stores
+# columns that published rows have beside the model's own
+ROW_KEY, SIGN = "row_key", "sign"
+KEYS_OF_PUBLISH = {"target", "table", "key", "types", "mode"}
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class PublishError(DbtRuntimeError):
+    """Why a target doesn't take a version, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """An exposure that publishes a model.
+
+    Attributes:
+        name: of the exposure.
+        target: name of the store.
+        table: the table or topic there.
+        model: unique id of the model.
+        key: columns that tell the model's rows apart.
+        types: column -> its type in the store, where it isn't the usual one.
+        mode: how the store takes changes; "" for the store's usual way.
+    """
+
+    name: str
+    target: str
+    table: str
+    model: str
+    key: tuple[str, ...]
+    types: Mapping[str, str] = field(default_factory=dict)
+    mode: str = ""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a store says of one of its tables.
+
+    Attributes:
+        version, mark: the version that it holds, and the hash of the model's query in that
+            version; 0 and "": none.
+        begun_version, begun_mark: one that was begun and may stand there in part; a store that
+            takes a version in one transaction has none.
+    """
+
+    version: int = 0
+    mark: str = ""
+    begun_version: int = 0
+    begun_mark: str = ""
+
+    @property
+    def is_half(self) -> bool:
+        return bool(self.begun_mark) and self.begun_mark != self.mark
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one table of a store has to be told.
+
+    Attributes:
+        publication: which.
+        version, mark: what it holds then.
+        rows: DataFrame of row_key (a hash of the key's values), the model's columns and sign: 1 a
+            row as it is now, -1 one that is gone. Each row_key once. None: nothing changed.
+        whole: the rows are all that there are; what else the table has is gone.
+        kinds: the model's columns -> Spark's types.
+    """
+
+    publication: Publication
+    version: int
+    mark: str
+    rows: Any
+    whole: bool
+    kinds: Mapping[str, str]
+
+    def key_is_none(self) -> str:
+        """What is wrong where the rows have a key twice."""
+        return (
+            f"version {self.version} of table {self.publication.table} has a key twice, so "
+            f"{', '.join(self.publication.key)} is no key of the model"
+        )
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a store did for a part: rows that it wrote or left as they were, rows that went."""
+
+    part: Part
+    written: int
+    removed: int
+
+
+class Store(Protocol):
+    """An open target.
+
+    `together` says whether it takes the parts of all its tables in one transaction.
+    """
+
+    together: bool
+
+    def held(self, tables: Sequence[str]) -> Mapping[str, Held]: ...
+
+    def take(self, parts: Sequence[Part]) -> Sequence[Taken]: ...
+
+    def close(self) -> None: ...
+
+
+def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Publication | None:
+    """What an exposure says of publishing; None: nothing.
+
+    Raises:
+        CompilationError: with all that is wrong with it.
+    """
+    declared = ((exposure.get("config") or {}).get("meta") or {}).get("publish")
+    if declared is None:
+        return None
+    name = f"exposure {exposure['name']}"
+    example = "Example: publish: {target: serving, table: user_status, key: [user_id, biz_status]}"
+    if not isinstance(declared, Mapping):
+        raise CompilationError(f"{name}: publish must be a mapping, got {declared!r}. {example}")
+    models = [one for one in exposure["depends_on"]["nodes"] if one in nodes]
+    problems = [f"unknown key {one}" for one in sorted(declared.keys() - KEYS_OF_PUBLISH)]
+    if not NAME.fullmatch(str(declared.get("target", ""))):
+        problems.append(f"target must be a lower case name, got {declared.get('target')!r}")
+    if len(models) != 1:
+        problems.append(f"it must depend on one model, got {len(models)}")
+    node = nodes[models[0]] if models else {"config": {}, "name": "", "resource_type": "model"}
+    key = declared.get("key") or declared_key(node)
+    key = [key] if isinstance(key, str) else key
+    if not isinstance(key, list | tuple) or any(not isinstance(one, str) for one in key):
+        problems.append(f"key must be names of columns, got {key!r}")
+        key = []
+    elif not key:
+        problems.append("it needs the key: columns that tell the model's rows apart")
+    types = declared.get("types") or {}
+    if not isinstance(types, Mapping):
+        problems.append(f"types must be a mapping of columns to types, got {types!r}")
+    if problems:
+        raise CompilationError(f"{name}: {'; '.join(problems)}. {example}")
+    return Publication(
+        exposure["name"],
+        declared["target"],
+        str(declared.get("table") or node["name"]),
+        models[0],
+        tuple(key),
+        dict(types),
+        str(declared.get("mode") or ""),
+    )
+
+
+def key_text(name: str, kind: str) -> str | None:
+    """SQL of a key column's value as a text that no other value has; None: its type has none.
+
+    >>> key_text("id", "bigint")
+    'cast(`id` as string)'
+    """
+    column = quoted(name)
+    if kind == "timestamp":
+        return f"cast(unix_micros({column}) as string)"
+    if kind == "binary":
+        return f"hex({column})"
+    exact = ("string", "varchar", "char", "decimal", "date", "timestamp_ntz", "boolean")
+    if kind.startswith(exact) or kind in ("tinyint", "smallint", "int", "bigint"):
+        return f"cast({column} as string)"
+    return None
+
+
+def row_key(key: Sequence[str], kinds: Mapping[str, str]) -> str:
+    """SQL of 32 bytes that are the same for equal keys alone, null among them.
+
+    A store's own unique key wouldn't do: to it no null equals another, and by a collation texts
+    may be equal that differ.
+
+    Raises:
+        ValueError: columns that the rows lack, or whose type no key can have.
+    """
+    lacking = [one for one in key if one not in kinds]
+    if lacking:
+        raise ValueError(f"its rows have no column {', '.join(lacking)}")
+    texts = {one: key_text(one, kinds[one]) for one in key}
+    unfit = [f"{one} ({kinds[one]})" for one, text in texts.items() if text is None]
+    if unfit:
+        raise ValueError(f"these can't be columns of a key: {', '.join(unfit)}")
+    # each with its length before it: no two keys give one text
+    parts = ", ".join(
+        f"coalesce(concat(length({text}), ':', {text}), '-')" for text in texts.values()
+    )
+    return f"unhex(sha2(concat({parts}), 256))"
+
+
+def keyed_changes(changes: str, columns: Sequence[str], key: str) -> str:
+    """Query of what has to be done to each key, of retract rows: row_key, the columns, sign.
+
+    A key that has a row now is told by it, whatever was taken back of it.
+
+    Args:
+        changes: SQL text for a `from`: the columns and sign.
+        key: see row_key.
+    """
+    names = ", ".join(map(quoted, columns))
+    return f"""select {ROW_KEY}, {names}, {SIGN}
+from (
+    select *, max({SIGN}) over (partition by {ROW_KEY}) as last_sign
+    from (select {key} as {ROW_KEY}, {names}, {SIGN} from {changes})
+)
+where {SIGN} = last_sign"""
+
+
+class Publications(metaclass=AdapterMeta):
+    """The part of the adapter that publishes to stores."""
+
+    @available
+    def publish_to(self, target: str | None, number: Any, context: dict) -> list[str]:
+        """Let stores hold a version; lines that tell what was done.
+
+        Args:
+            target: one store's name; None: all that the environment names.
+            number: the version's number or tag; None: the newest.
+
+        Raises:
+            PublishError: with a sentence for each target that doesn't hold it now.
+        """
+        known = self._stores.targets()
+        wanted = [target] if target is not None else list(known)
+        if not known or any(one not in known for one in wanted):
+            raise PublishError(
+                f"Target {target or '(none)'} isn't known: PUBLISH_TARGETS names "
+                f"{', '.join(known) or 'none'}. Example: PUBLISH_TARGETS=serving=mysql"
+            )
+        lines, problems = [], []
+        # what one that was killed still writes must not come behind what this one writes
+        with self._writing() if self._lease is None else nullcontext():
+            version = self.known_version(number)
+            for name in wanted:
+                try:
+                    lines += self._publish_to(name, version, context)
+                except Exception as exc:  # the other targets are let hold it all the same
+                    said = redacted(" ".join(_message(exc).split())).rstrip(".")
+                    problems.append(
+                        f"Target {name}: {said}; version {version.version} is not published there."
+                    )
+        if problems:
+            raise PublishError("\n".join([*lines, *problems]))
+        return lines
+
+    @available
+    def publish_after_build(self, context: dict) -> dict[str, Any]:
+        """The same at the end of a build, where the environment names targets.
+
+        Returns:
+            {"lines": what was done, "problem": what was not; None: nothing}.
+        """
+        if not os.environ.get("PUBLISH_TARGETS") or self.version() is None:
+            return {"lines": [], "problem": None}
+        try:
+            return {"lines": self.publish_to(None, None, context), "problem": None}
+        except Exception as exc:  # the run has to end in order, whatever it was
+            return {"lines": [], "problem": redacted(_message(exc))}
+
+    @property
+    def _stores(self) -> Any:
+        """The project's module of stores."""
+        root = self.config.project_root
+        if root not in sys.path:
+            sys.path.insert(0, root)
+        return importlib.import_module(STORES)
+
+    def _publish_to(self, target: str, version: Version, context: dict) -> list[str]:
+        nodes, exposures = context["graph"]["nodes"], context["graph"]["exposures"]
+        declared = [publication_of(one, nodes) for one in exposures.values()]
+        ours = [one for one in declared if one is not None and one.target == target]
+        ours.sort(key=lambda one: one.table)
+        if not ours:
+            raise PublishError("no exposure names it in meta.publish, so there is nothing for it")
+        twice = {one.table for one in ours if [other.table for other in ours].count(one.table) > 1}
+        if twice:
+            raise PublishError(f"several exposures publish to {', '.join(sorted(twice))}")
+        names = {one.table: self._relation_of_node(nodes[one.model]).render() for one in ours}
+        missing = sorted(name for name in names.values() if name not in version.texts)
+        if missing:
+            raise PublishError(f"version {version.version} doesn't hold {', '.join(missing)}")
+        warehouse = self.warehouse_id(self.lease_table)
+        store, taken = self._stores.open_store(self._session(), target, warehouse), []
+        try:
+            held = store.held([one.table for one in ours])
+            steps = [
+                list(
+                    self._parts(
+                        one, names[one.table], held.get(one.table, Held()), version, context
+                    )
+                )
+                for one in ours
+            ]
+            self.confirm_lease()
+            if store.together:
+                parts = [part for step in steps for part in step]
+                taken = list(store.take(parts)) if parts else []
+            else:
+                for part in (part for step in steps for part in step):
+                    taken += store.take([part])
+        finally:
+            store.close()
+        self._record(target, version, names, taken)
+        told = [
+            f"  {one.part.publication.table}: {one.written:,} rows written, "
+            f"{one.removed:,} removed{', compared as a whole' if one.part.whole else ''}"
+            for one in taken
+            if one.part.rows is not None
+        ]
+        return [f"Target {target} holds version {version.version}.", *told]
+
+    def _parts(
+        self, publication: Publication, name: str, held: Held, version: Version, context: dict
+    ) -> Iterator[Part]:
+        """What a table has to be told, one after the other: none where it holds the version."""
+        before = self._version_of_mark(name, held.version, held.mark)
+        if held.is_half:
+            begun = self._version_of_mark(name, held.begun_version, held.begun_mark)
+            if before is None or begun is None:
+                yield self._part(publication, name, None, version, context)
+                return
+            yield self._part(publication, name, before, begun, context)
+            before, held = begun, Held(begun.version, begun.marks[name])
+        if held.mark == version.marks[name]:
+            if held.version != version.version:
+                yield Part(publication, version.version, held.mark, None, False, {})
+            return
+        yield self._part(publication, name, before, version, context)
+
+    def _part(
+        self,
+        publication: Publication,
+        name: str,
+        before: Version | None,
+        version: Version,
+        context: dict,
+    ) -> Part:
+        session, text = self._session(), version.texts[name]
+        node = context["graph"]["nodes"][publication.model]
+        kinds = {one.name: one.dataType.simpleString() for one in session.sql(text).schema}
+        taken = sorted(kinds.keys() & {ROW_KIND, SIGN, ROW_KEY})
+        if taken:
+            raise PublishError(
+                f"{name} can't be published: a publication has columns {', '.join(taken)} itself"
+            )
+        changes = None
+        if before is not None:
+            changes = self._published_changes(node, name, before, version, publication.key)
+        try:
+            key = row_key(publication.key, kinds)
+        except ValueError as exc:
+            raise PublishError(f"exposure {publication.name}, key: {exc}") from exc
+        rows = keyed_changes(changes or f"(select *, 1 as {SIGN} from ({text}))", list(kinds), key)
+        return Part(
+            publication,
+            version.version,
+            version.marks[name],
+            session.sql(rows),
+            before is None,
+            kinds,
+        )
+
+    def _published_changes(
+        self,
+        node: Mapping[str, Any],
+        name: str,
+        before: Version,
+        after: Version,
+        key: Sequence[str],
+    ) -> str:
+        """SQL text for a `from`: retract rows of what a model says otherwise in a version.
+
+        A table or a folded model is read where its commits touched it; a view, or a model that is
+        declared otherwise by now, is compared as a whole.
+        """
+        table = stored_table_of(node)
+        history = self.history(table)
+        ends = [one.snapshots.get(table) for one in (before, after)]
+        texts = [one.texts[name] for one in (before, after)]
+        reader = f"publish.{name}"
+        self.inputs.forget(reader)
+        inputs = self.inputs.of(reader)
+        inputs.asks_ranges = True
+        same = node["config"].get("materialized") != "view" and all(
+            end in history.snapshots and _plain(self._text_at(node, history, end)) == _plain(text)
+            for end, text in zip(ends, texts, strict=True)
+        )
+        if not same:
+            return f"(\n{self._compared(*(f'({one})' for one in texts), key)}\n)"
+        if node["config"].get("materialized") == FOLDED:
+            return f"(\n{self._folded_changes(inputs, node, history, *ends)}\n)"
+        return f"(\n{self._table_changes(inputs, table, history, *ends, key)}\n)"
+
+    def _text_at(self, node: Mapping[str, Any], history: Any, snapshot: int) -> str:
+        """Query of a stored model's rows at a snapshot, as it is declared now."""
+        reading = f"{stored_table_of(node)} version as of {snapshot}"
+        if node["config"].get("materialized") == FOLDED:
+            reading = self._folded_sql(node, history.at(snapshot), reading)
+        return f"select * from {reading}"
+
+    def _version_of_mark(self, name: str, number: int, mark: str) -> Version | None:
+        """The version of that number, where it says that of a relation; None: it isn't known, or
+        another warehouse's."""
+        if not mark:
+            return None
+        try:
+            version = self.known_version(int(number))
+        except DbtRuntimeError:
+            return None
+        fits = version.version == int(number) and version.marks.get(name) == mark
+        return version if fits else None
+
+    def _record(
+        self,
+        target: str,
+        version: Version,
+        names: Mapping[str, str],
+        taken: Sequence[Taken],
+    ) -> None:
+        """Write down what a target holds, for those who ask the warehouse.
+
+        Args:
+            names: table of the target -> relation.
+        """
+        session = self._session()
+        table = f"{self.config.credentials.schema}.{RECORD_TABLE}"
+        try:
+            rows = session.sql(
+                f"select table_name, max_by(version, published_at) as version from {table} "
+                f"where target = {literal(target)} group by table_name"
+            ).collect()
+        except Exception as exc:
+            if not is_absent(exc):
+                raise
+            rows = []
+            columns = ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS.items())
+            session.sql(
+                f"create table if not exists {table} ({columns}) using iceberg {FEW_METADATA_FILES}"
+            )
+        known = {one.table_name: one.version for one in rows}
+        done: dict[str, list[Taken]] = {}
+        for one in taken:
+            done.setdefault(one.part.publication.table, []).append(one)
+        values = [
+            ", ".join(
+                (
+                    literal(target),
+                    literal(name),
+                    literal(relation),
+                    str(version.version),
+                    literal(any(one.part.whole for one in done.get(name, []))),
+                    str(sum(one.written for one in done.get(name, []))),
+                    str(sum(one.removed for one in done.get(name, []))),
+                    literal(utc_now()),
+                    literal(get_invocation_id()),
+                )
+            )
+            for name, relation in names.items()
+            # a publication that was killed once the store had it isn't written down yet
+            if name in done or known.get(name) != version.version
+        ]
+        if values:
+            session.sql(
+                f"insert into {table} ({', '.join(RECORD_COLUMNS)}) values "
+                + ", ".join(f"({one})" for one in values)
+            )
+
+
+def _message(exc: Exception) -> str:
+    return exc.msg if isinstance(exc, DbtRuntimeError) else message_of(exc)
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split())

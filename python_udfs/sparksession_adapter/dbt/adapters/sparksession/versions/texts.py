@@ -1,0 +1,106 @@
+"""The queries of a version's relations: each reads the tables as the version has them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta
+from dbt.adapters.sparksession.iceberg.history import History
+from dbt.adapters.sparksession.keyed.tables import stored_table_of
+
+VIEW = "view"
+
+
+class VersionTexts(metaclass=AdapterMeta):
+    """The part of the adapter that writes the queries of versions.
+
+    A table's query names its snapshot. A view's is its own SQL over the version's tables: it has
+    to be written again with each version that has another snapshot of what the view reads, whether
+    the view was built in that run or not.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._written_for = threading.local()
+
+    def _text_of(
+        self,
+        node: Mapping[str, Any],
+        reader: str,
+        context: dict,
+        snapshots: Callable[[str], int | None] | None = None,
+    ) -> str:
+        """Query of a node's rows over pinned tables; it needs nothing else.
+
+        Args:
+            reader: whose inputs the tables are noted among.
+            snapshots: stored table -> its snapshot; None, or where it gives none: the run's pin.
+        """
+        inputs = self.inputs.of(reader)
+        if inputs.own is None:
+            inputs.own = History(None, {})
+        model = {"unique_id": reader, "name": reader, "config": {}}
+        relation = self._relation_of_node(node)
+        with self._writing_for(snapshots):
+            read = self._read(model, relation, "all", context, as_of=snapshots)
+        return f"select * from {read.render()}"
+
+    @contextmanager
+    def _writing_for(self, snapshots: Callable[[str], int | None] | None) -> Iterator[None]:
+        """Within it the thread's macros ask for the commits of these snapshots."""
+        before = getattr(self._written_for, "snapshots", None)
+        self._written_for.snapshots = snapshots
+        try:
+            yield
+        finally:
+            self._written_for.snapshots = before
+
+    def _version_snapshot(self, table: str) -> int | None:
+        """A stored table's snapshot in the version whose query this thread writes; None: it writes
+        none, or that has no such table."""
+        snapshots = getattr(self._written_for, "snapshots", None)
+        return snapshots(table) if snapshots is not None else None
+
+    def _tables_below(self, node: Mapping[str, Any], nodes: Mapping[str, Any]) -> set[str]:
+        """Stored tables of the project that a view's query reads, through other views too."""
+        found, waiting, seen = set(), [node], set()
+        while waiting:
+            for unique_id in waiting.pop()["depends_on"]["nodes"]:
+                parent = nodes.get(unique_id)
+                if parent is None or unique_id in seen:
+                    continue
+                seen.add(unique_id)
+                if parent["config"].get("materialized") in (VIEW, "ephemeral"):
+                    waiting.append(parent)
+                else:
+                    found.add(stored_table_of(parent))
+        return found
+
+    def _views_text(
+        self,
+        view: Mapping[str, Any],
+        context: dict,
+        snapshots: Mapping[str, int],
+        before: Mapping[str, int] | None,
+        known: str | None,
+    ) -> str | None:
+        """Query of a view over a version's snapshots; None where the view's SQL isn't that of
+        the version before any more.
+
+        Args:
+            before: the snapshots that its query was written for; None: it is built in this run,
+                whatever its SQL was.
+            known: its query in the version before.
+        """
+
+        def written(over: Mapping[str, int]) -> str:
+            reader = f"text.{threading.get_ident()}"
+            self.inputs.forget(reader)
+            return self._text_of(view, reader, context, over.get)
+
+        if before is not None and written(before) != known:
+            return None
+        return written(snapshots)

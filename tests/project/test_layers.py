@@ -1,0 +1,81 @@
+"""`make lint` refuses an import that goes against the layers of pyproject.toml."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.dbt_project import REPO
+
+ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession"
+# file -> what is added to it, and what the refusal names
+WRONG = {
+    "a room imports one above it": (
+        f"{ADAPTER}/iceberg/history.py",
+        "from dbt.adapters.sparksession.versions.lease import Lease",
+        "sparksession.iceberg.history -> dbt.adapters.sparksession.versions.lease",
+    ),
+    "a room imports the adapter itself, in a function": (
+        f"{ADAPTER}/reading/ranges.py",
+        "def late():\n    from dbt.adapters.sparksession.connections import Handle",
+        "sparksession.reading.ranges -> dbt.adapters.sparksession.connections",
+    ),
+    "the adapter imports the project": (
+        f"{ADAPTER}/versions/publications.py",
+        "import python_udfs.publish",
+        "sparksession.versions.publications -> python_udfs.publish",
+    ),
+    "the project imports its tests": (
+        "python_udfs/jdbc.py",
+        "from tests.support import oracle",
+        "python_udfs.jdbc -> tests.support.oracle",
+    ),
+    "a module stands in no layer": (
+        f"{ADAPTER}/stray.py",
+        '"""Belongs nowhere."""',
+        "sparksession.stray",
+    ),
+}
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The project's Python, in a folder of its own."""
+    for name in ("python_udfs", "tools", "benchmarks", "tests"):
+        for path in (REPO / name).rglob("*.py"):
+            target = tmp_path / path.relative_to(REPO)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target)
+    shutil.copy(REPO / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def lint(root: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tools.layers"]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
+def test_the_code_keeps_its_layers(copy: Path) -> None:
+    done = lint(copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_import_is_refused(copy: Path, wrong: str) -> None:
+    file, added, named = WRONG[wrong]
+    with (copy / file).open("a", encoding="utf-8") as text:
+        text.write(f"\n{added}\n")
+    done = lint(copy)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert named in " ".join(done.stdout.split())
+
+
+def test_make_lint_looks_at_the_layers() -> None:
+    makefile = (REPO / "Makefile").read_text(encoding="utf-8")
+    recipe = makefile.partition("\nlint:")[2].partition("\n\n")[0]
+    assert "-m tools.layers" in recipe
