@@ -24,11 +24,10 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("macros/streams/*", "adapter/test_streams.py"),
     ("macros/windows/*", "adapter/test_windows.py"),
     ("*replace_windows*", "adapter/test_windows.py"),
-    ("macros/incremental/*", "adapter/test_incremental.py adapter/test_rewriting_strategies.py"),
     ("*/strategies/*", "adapter/test_incremental.py adapter/test_rewriting_strategies.py"),
-    ("macros/operations/*", "adapter/test_maintenance.py reliability/test_places.py"),
     ("*/operations/*", "adapter/test_maintenance.py reliability/test_places.py"),
-    ("macros/versions/*", "adapter/test_versions.py adapter/test_pinned_inputs.py"),
+    ("*/macros/reading/*", "adapter/test_pinned_inputs.py adapter/test_default_reads.py"),
+    ("*/macros/versions/*", "adapter/test_versions.py adapter/test_flags.py"),
     # the adapter
     (
         "*/materializations/folded.sql",
