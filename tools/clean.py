@@ -87,10 +87,12 @@ def writer_of(warehouse: Path) -> str | None:
             continue
         if holder.host == socket.gethostname():
             runs = is_running(holder.pid, holder.process)
-            if runs is not None:
-                if runs or is_running(holder.engine_pid, holder.engine_process):
-                    return str(holder)
-                continue
+            has_engine = holder.engine_pid is not None
+            engine = has_engine and is_running(holder.engine_pid, holder.engine_process)
+            if runs or engine:
+                return str(holder)
+            if runs is False and engine is False:
+                continue  # else a process is out of sight, and the heartbeat decides
         alive_at = max(beat, holder.started_at or beat)
         if abs(utc_now() - alive_at) < STALE_AFTER:
             return f"{holder}, whose heartbeat is less than {STALE_AFTER.seconds // 60} minutes old"

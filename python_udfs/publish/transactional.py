@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from dbt.adapters.sparksession.versions.publications import (
     ROW_KEY,
@@ -59,9 +60,10 @@ def login(target: str, scheme: str, tls: tuple[str, str]) -> dict[str, str]:
             f"PUBLISH_{target.upper()}_URL must look like jdbc:{scheme}://host:port/database"
         )
     wanted = is_tls_wanted(target)
-    options = url.partition("?")[2].lower()
+    address, _, options = (unquote(part).lower() for part in url.partition("?"))
     # what the URL says goes before what an option says, or the other way round, as drivers like
-    if wanted and re.search(r"(?:^|&)(?:use|require|verifyserver)?ssl[a-z]*=", options):
+    has_own = re.search(r"(?:^|&)(?:use|require|verifyserver)?ssl[a-z]*=", options)
+    if wanted and (has_own or re.search(r"[(=]", address)):  # (host=h,sslMode=DISABLED)
         raise PublishError(
             f"PUBLISH_{target.upper()}_TLS asks for TLS, which sets {tls[0]}={tls[1]}: leave the "
             "options of TLS out of its URL"

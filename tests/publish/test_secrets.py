@@ -137,6 +137,11 @@ def test_tls_of_a_database_is_verified_where_it_is_asked_for(
     for option in weaker:
         url = f"jdbc:{scheme}://h:1/shop?a=b&{option}"
         assert "asks for TLS" in problem(login, monkeypatch, TLS="verify", URL=url)
+    for address in (f"(host=h,{weaker[0]})", f"address=(host=h)({weaker[0]})"):
+        url = f"jdbc:{scheme}://{address}/shop"
+        assert "asks for TLS" in problem(login, monkeypatch, TLS="verify", URL=url)
+    url = f"jdbc:{scheme}://h:1/shop?" + weaker[0].replace("M", "%4D").replace("m", "%6D", 1)
+    assert "asks for TLS" in problem(login, monkeypatch, TLS="verify", URL=url)
     monkeypatch.setenv("PUBLISH_X_URL", f"jdbc:{scheme}://h:1/shop")
     assert login(None, "x")[tls[0]] == tls[1]
     assert "must be verify or empty" in problem(login, monkeypatch, TLS="yes")
@@ -169,6 +174,9 @@ def test_what_a_server_says_has_no_secret_in_it(monkeypatch: Any) -> None:
         "Bad login jaas-canary",
         "No suitable driver for jdbc:postgresql://h/db?user=u&password=url-canary&a=b",
         "No suitable driver for jdbc:mysql://u:never-seen-canary@h/db",
+        "No suitable driver for jdbc:mysql://h/db?trustCertificateKeyStorePassword=new-canary",
+        "No suitable driver for jdbc:mysql://h/db?a=b&pwd=new-canary&c=d",
+        "No suitable driver for jdbc:mysql://(host=h,password=new-canary)/db",
     ]
     for text in said:
         assert "canary" not in redacted(text) and "***" in redacted(text)
@@ -185,6 +193,14 @@ def test_what_a_server_says_has_no_secret_in_it(monkeypatch: Any) -> None:
         ("spark.hadoop.fs.s3a.secret.key", True),
         ("spark.hadoop.fs.s3a.access.key", True),
         ("spark.ssl.keyPassword", True),
+        ("spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net", True),
+        ("spark.hadoop.fs.s3a.encryption.key", True),
+        ("spark.sql.catalog.lake.s3.sse.key", True),
+        ("spark.sql.catalog.lake.header.Authorization", True),
+        ("spark.sql.catalog.lake.header.X-Api-Key", True),
+        ("spark.hadoop.fs.azure.sas.c.a.blob.core.windows.net", True),
+        ("spark.sql.catalog.lake.s3.sse.type", False),
+        ("spark.sql.autoBroadcastJoinThreshold", False),
         ("spark.sql.session.timeZone", False),
         ("spark.hadoop.fs.s3a.aws.credentials.provider", False),
     ],
@@ -204,7 +220,11 @@ def popen(command, **options):
     raise OSError("far enough")
 
 pyspark.java_gateway.Popen = popen
-secret = {"spark.sql.catalog.lake.jdbc.password": sys.argv[1], "spark.executor.memory": "77m"}
+secret = {
+    "spark.sql.catalog.lake.jdbc.password": sys.argv[1],
+    "spark.sql.catalog.lake.uri": f"jdbc:postgresql://h/c?user=u&password={sys.argv[1]}",
+    "spark.executor.memory": "77m",
+}
 credentials = SparkSessionCredentials(
     schema="dw", database=None, packages=[], verbose=True, server_side_parameters=secret
 )

@@ -11,10 +11,11 @@ import socket
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from dbt.adapters.sparksession.versions import processes
 from dbt.adapters.sparksession.versions.lease import HEARTBEAT, Lease, LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.processes import is_running, process_mark
+from dbt.adapters.sparksession.versions.publications import Held, Part, Publications, Taken
+from dbt.adapters.sparksession.versions.published import Versions as Published
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
@@ -337,6 +340,70 @@ def test_a_run_that_lost_its_lease_deletes_nothing_at_its_end(project: DbtProjec
     assert all(one.exists() for one in files)
     (row,) = project.query("select run_id, host from dw.meta_lease")
     assert row == {"run_id": "another", "host": "elsewhere"}
+
+
+def test_a_run_that_loses_its_lease_while_it_publishes_adds_no_version(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    write_views = Published._write_views
+
+    def written_slowly(self: Any, *args: Any) -> None:
+        write_views(self, *args)
+        taken_over(project)
+
+    monkeypatch.setattr(Published, "_write_views", written_slowly)
+    project.query("insert into dw.raw select id from range(10, 20)")
+    lost = project.run("build", expect_ok=False)
+    assert "lease of the warehouse was taken over" in f"{lost.exception}{lost.log}"
+    assert project.column("select version from dw.meta_version") == [1]
+
+
+EXPOSURES = """
+    version: 2
+    exposures:
+      - {name: of_rows, type: application, owner: {name: a, email: a@b.c},
+         depends_on: [ref('rows')], meta: {publish: {target: shop, key: [id]}}}
+      - {name: of_latest, type: application, owner: {name: a, email: a@b.c},
+         depends_on: [ref('latest')], meta: {publish: {target: shop}}}
+"""
+
+
+class SlowStore:
+    """A store without a lock, behind whose first part another run takes the lease over."""
+
+    together = False
+
+    def __init__(self, project: DbtProject) -> None:
+        self.project = project
+        self.tables: list[str] = []
+
+    def held(self, tables: Sequence[str]) -> dict[str, Held]:
+        return {}
+
+    def take(self, parts: Sequence[Part]) -> list[Taken]:
+        (part,) = parts
+        self.tables.append(part.publication.table)
+        taken_over(self.project)
+        return [Taken(part, 0, 0)]
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_run_that_loses_its_lease_sends_no_further_table_to_a_store(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write({"models/_exposures.yml": EXPOSURES})
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    store = SlowStore(project)
+    stores = SimpleNamespace(targets=lambda: {"shop": "slow"}, open_store=lambda *_: store)
+    monkeypatch.setattr(Publications, "_stores", stores)
+    lost = project.run("run-operation", "publish_to", "--args", "{target: shop}", expect_ok=False)
+    assert "lease of the warehouse was taken over" in f"{lost.exception}{lost.log}"
+    assert store.tables == ["latest"]
 
 
 @pytest.mark.parametrize(

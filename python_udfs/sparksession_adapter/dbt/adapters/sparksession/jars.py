@@ -4,9 +4,9 @@ The lock file (`jars_lock` of the profile) names each jar with its sha256, as sh
 
     <sha256>  <group>_<artifact>-<version>.jar
 
-A jar that differs is an error. One that isn't listed is taken, and said: its coordinates came by
-the environment. What a jar was when it was verified is noted with its size and time, so that later
-runs read no jar again.
+A jar that differs is an error, and so is a jar that isn't listed: the message holds the line to
+add. Jars that a setting names as files are the operator's own and aren't compared. What a jar was
+when it was verified is noted with its size and time, so that later runs read no jar again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-LOG = AdapterLogger("Spark")
 DIGITS = 64  # of a sha256
 FROM_WHERE = ("spark.jars.ivySettings", "spark.jars.repositories")
 
@@ -64,13 +62,13 @@ def verified_jars(credentials: Any, settings: Mapping[str, str]) -> list[str]:
         settings: of the Spark that is to be started; a Java that resolves gets its own options.
 
     Raises:
-        JarError: one is another than the lock file says.
+        JarError: one is another than the lock file says, or isn't listed there.
     """
     if not credentials.jars()[0]:
         return []
     noted = _noted(credentials) if known_jars(credentials) else {}
     names = list(noted) or _resolved(credentials, settings)
-    locked, unlisted, found = locked_jars(credentials), [], {}
+    locked, unlisted, found = locked_jars(credentials), {}, {}
     for name in names:
         path = _path(credentials, name)
         status = os.stat(path)
@@ -78,7 +76,7 @@ def verified_jars(credentials: Any, settings: Mapping[str, str]) -> list[str]:
         mark = [status.st_size, status.st_ctime_ns]
         digest = before[0] if before[1:] == mark else _sha256(path)
         if name not in locked:
-            unlisted.append(name)
+            unlisted[name] = digest
         elif digest != locked[name]:
             raise JarError(
                 f"The jar {path} is another one than {credentials.jars_lock} says: its sha256 is "
@@ -87,22 +85,24 @@ def verified_jars(credentials: Any, settings: Mapping[str, str]) -> list[str]:
                 "from."
             )
         found[name] = [digest, *mark]
+    if unlisted and credentials.jars_lock:
+        lines = "\n".join(f"{digest}  {name}" for name, digest in unlisted.items())
+        raise JarError(
+            f"{credentials.jars_lock} doesn't list {len(unlisted)} jars that the coordinates "
+            "brought, so nothing of them was run. Compare their sha256 with what their makers "
+            f"publish, add these lines to {credentials.jars_lock} and run again:\n{lines}"
+        )
     if found != noted:
         with open(_note_of(credentials), "w", encoding="utf-8") as file:
             json.dump(found, file)
-    if unlisted and credentials.jars_lock:
-        LOG.warning(
-            f"Not verified, for {credentials.jars_lock} doesn't list them: {', '.join(unlisted)}. "
-            f"Add them: (cd {os.path.dirname(_path(credentials, ''))} && sha256sum <jar>)."
-        )
     return [_path(credentials, name) for name in names]
 
 
 def locked_jars(credentials: Any) -> dict[str, str]:
-    """Name -> sha256 as the lock file has them; {} where there is none.
+    """Name -> sha256 as the lock file has them; {} where the profile names no lock file.
 
     Raises:
-        JarError: it holds something else.
+        JarError: it isn't there, or holds something else.
     """
     if not credentials.jars_lock:
         return {}
@@ -111,7 +111,10 @@ def locked_jars(credentials: Any) -> dict[str, str]:
         with open(path, encoding="utf-8") as file:
             lines = [line.split() for line in file if line.strip() and line[0] != "#"]
     except FileNotFoundError:
-        return {}
+        raise JarError(
+            f"The profile's jars_lock names {path}, which isn't there. Put the file back; a "
+            "profile whose jars are to run unverified says jars_lock: ''."
+        ) from None
     wrong = [one for one in lines if len(one) != 2 or len(one[0]) != DIGITS]
     if wrong:
         raise JarError(f"{path} must hold lines of `<sha256>  <jar>`, got {' '.join(wrong[0])!r}.")

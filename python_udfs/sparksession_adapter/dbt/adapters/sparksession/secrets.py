@@ -17,15 +17,17 @@ from dbt_common.exceptions import DbtRuntimeError
 HIDDEN = "***"
 # names of settings and variables whose values are secrets
 SECRET_NAME = re.compile(
-    r"passw(?:or)?d|passphrase|secret|token|credential|access.?key|private.?key|jaas|keystore\.key"
-    r"|certificate",
+    r"passw(?:or)?d|passphrase|secret|token|credential|jaas|keystore\.key|certificate"
+    r"|(?:access|private|account|encryption|sse|api|shared).?key|\.key(?:\.|$)|authorization"
+    r"|\bsas\b|\bpwd\b",
     re.IGNORECASE,
 )
 # of settings that say nothing secret of one
 PLAIN_NAME = re.compile(r"(?:type|provider|location|algorithm|class|enabled)$", re.IGNORECASE)
 IN_URL = re.compile(r"(?<=://)([^/?#@\s:]*+:)([^/?#@\s]++)(?=@)")
 IN_QUERY = re.compile(
-    r"([?&;](?:password|passwd|token|secret|sslkey|sslpassword|key|access_key)=)([^&;\s'\"]++)",
+    r"([?&;(,](?:[\w.-]*(?:passw(?:or)?d|token|secret)|pwd)=|[?&;](?:ssl_?|access_?)?key=)"
+    r"([^&;,)\s'\"]++)",
     re.IGNORECASE,
 )
 SHORTEST = 3  # a shorter one would blank out half of all words

@@ -11,11 +11,19 @@ import sys
 import threading
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.sparksession.jars import JarError, known_jars, verified_jars
 from dbt.adapters.sparksession.java import archive_options, find_java
-from dbt.adapters.sparksession.secrets import hide, is_secret, redacted, secrets_of_settings
+from dbt.adapters.sparksession.private_files import keep_private
+from dbt.adapters.sparksession.secrets import (
+    hide,
+    is_secret,
+    redacted,
+    secrets_of_settings,
+    secrets_of_url,
+)
 from dbt_common.exceptions import DbtRuntimeError
 
 if TYPE_CHECKING:
@@ -111,6 +119,7 @@ def _started(credentials: Any) -> SparkSession:
     remote = os.environ.get("SPARK_REMOTE")
     if remote and not remote.startswith("local"):
         return SparkSession.builder.remote(remote).getOrCreate()
+    keep_private(credentials.path(credentials.warehouse))  # tools start Spark without dbt, too
     os.environ["JAVA_HOME"] = find_java()
     of_java = "spark.driver.extraJavaOptions"
     settings[of_java] = f"{archive_options()} {settings.get(of_java, '')}".strip()
@@ -123,8 +132,9 @@ def _started(credentials: Any) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     # what stands on Java's command line every user of the machine can read: secrets go to it later
-    shown = {key: value for key, value in settings.items() if not is_secret(key)}
-    hide(*secrets_of_settings(settings))
+    of_urls = {key: secrets_of_url(str(value)) for key, value in settings.items()}
+    shown = {key: value for key, value in settings.items() if not (is_secret(key) or of_urls[key])}
+    hide(*secrets_of_settings(settings), *chain.from_iterable(of_urls.values()))
     log = None if credentials.verbose else credentials.path("logs/spark.log")
     try:
         with _stderr_to(log):
@@ -138,7 +148,8 @@ def _started(credentials: Any) -> SparkSession:
         raise
     except Exception as exc:
         raise DbtRuntimeError(
-            f"Spark did not start: {message_of(exc)}\n{_tail(log)}See {log or 'the output above'}."
+            f"Spark did not start: {message_of(exc)}\n{redacted(_tail(log))}See "
+            f"{log or 'the output above'}."
         ) from exc
     _look_up_once(session._jvm)
     return session

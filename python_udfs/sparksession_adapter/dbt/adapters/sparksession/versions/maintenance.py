@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -740,6 +741,8 @@ class Maintenance(metaclass=AdapterMeta):
         return False
 
     def _remove_orphans(self, table: str) -> int:
+        # taken before the lease is confirmed: what another run writes after a takeover is younger
+        until = int(time.time() * 1000) + 1000
         self.check_delete(table)
         loaded = self._loaded(table)
         if loaded is None:  # Iceberg's procedure leaves what is younger than a day alone
@@ -752,7 +755,6 @@ class Maintenance(metaclass=AdapterMeta):
         actions = jvm.org.apache.iceberg.spark.actions.SparkActions
         action = actions.get(self._session()._jsparkSession).deleteOrphanFiles(loaded)
         # nobody else writes: a file that no snapshot knows is nobody's
-        until = jvm.java.lang.System.currentTimeMillis() + 1000
         if self._took_over is not None and not self._lease.saw_end:
             # but the run before may wake up, and commit the files that it wrote
             begun = self._took_over.started_at or datetime(1970, 1, 1)

@@ -332,13 +332,11 @@ class Publications(metaclass=AdapterMeta):
                 )
                 for one in ours
             ]
-            self.confirm_lease()
-            if store.together:
-                parts = [part for step in steps for part in step]
-                taken = list(store.take(parts)) if parts else []
-            else:
-                for part in (part for step in steps for part in step):
-                    taken += store.take([part])
+            parts = [part for step in steps for part in step]
+            for batch in [parts] if store.together and parts else [[part] for part in parts]:
+                # a store may have no lock that keeps another run out while this one sleeps
+                self.confirm_lease()
+                taken += store.take(batch)
         finally:
             store.close()
         self._record(target, version, names, taken)

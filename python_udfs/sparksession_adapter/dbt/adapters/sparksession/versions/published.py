@@ -546,6 +546,7 @@ class Versions(VersionTexts):
         self.confirm_lease()
         changed = [one for one in version.changed if one in version.texts]
         self._write_views(version, changed, before)
+        self.confirm_lease()  # views take a while, in which this run may have slept
         self._append(version, self._version_table)
         self._newest = version
         # the run before may have stopped right here; and a view that never changes would look at
@@ -554,6 +555,7 @@ class Versions(VersionTexts):
             changed = list(version.texts)
         self._write_views(version, changed)
         for gone in before.texts.keys() - version.texts.keys():
+            self.confirm_lease()
             self._session().sql(f"drop view if exists {self._published(gone)}")
 
     def _append(self, version: Version, table: str) -> None:
