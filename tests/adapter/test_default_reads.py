@@ -247,3 +247,45 @@ def test_a_renamed_model_that_is_read_by_its_new_name_is_refused_until_a_full_re
         assert "made by another definition: its SQL" in outcome.results[model].message
     small.run("run", "--full-refresh")
     assert rows_after_renaming(small, "journal") == ([10, 20], [10, 20], [30], [30])
+
+
+@pytest.mark.parametrize("before", ["ephemeral", "table", "view"])
+def test_a_view_over_an_ephemeral_model_reads_what_that_reads(project, before):
+    passed_on = "{{{{ config(materialized='{}') }}}} select id from {{{{ source('src', 'x') }}}}"
+    small = project(
+        {
+            "models/passed_on.sql": passed_on.format(before),
+            "models/inner_view.sql": "select id from {{ ref('passed_on') }}",
+            "models/outer_view.sql": "select id from {{ pinned(ref('inner_view')) }}",
+            "models/stored.sql": "{{ config(materialized='table') }}"
+            " select * from {{ ref('outer_view') }}",
+        },
+        "insert into src.x values (1, 1)",
+    )
+    small.run("run")
+    small.write({"models/passed_on.sql": passed_on.format("ephemeral")})
+    small.query("insert into src.x values (2, 1)")
+    small.run("run")
+    assert sorted(small.column("select id from dw.stored")) == [1, 2]
+    assert sorted(small.column("select id from dw.outer_view")) == [1, 2]
+    assert "dbt.input.src.x" in small.summary("dw.stored")
+    assert "dbt.input.dw.passed_on" not in small.summary("dw.stored")
+
+
+def test_new_rows_of_a_view_over_an_ephemeral_model_need_both_to_be_row_wise(project):
+    passed_on = "{{{{ config(materialized='ephemeral', meta={}) }}}} select id from {{{{ {} }}}}"
+    small = project(
+        {
+            "models/passed_on.sql": passed_on.format({}, "source('src', 'x')"),
+            "models/each_row.sql": "{{ config(meta={'row_wise': true}) }}"
+            " select id from {{ ref('passed_on') }}",
+            "models/added.sql": ADDS + "select id from {{ new_rows(ref('each_row')) }}",
+        },
+        "insert into src.x values (1, 1)",
+    )
+    outcome = small.run("run", expect_ok=False)
+    assert "passed_on is an ephemeral model whose rows don't" in outcome.results["added"].message
+    small.write({"models/passed_on.sql": passed_on.format({"row_wise": True}, "source('src', 'x')")})
+    small.run("run")
+    small.query("insert into src.x values (2, 1)")
+    assert small.run("run").results["added"].message == "+1 rows"

@@ -87,6 +87,9 @@ logger = AdapterLogger("Spark")
 
 DECLARED_PROPERTY = "dbt.declared"  # hash of what a seed or snapshot was declared as
 SNAPSHOT_READ = re.compile(r" version as of \d+")
+# materializations that are read by their own SQL over what they stand on. Of an ephemeral model a
+# table may be left from a time when it was stored
+WITHOUT_TABLE = {"view": "a view", "ephemeral": "an ephemeral model"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -579,12 +582,13 @@ class SparkSessionAdapter(
                     "Take new_changes(..), or pinned(..) for all rows."
                 )
             return relation.replace(reading=self._read_folded(model, node, relation, as_of))
-        if node is not None and node["config"]["materialized"] == "view":
+        kind = node["config"]["materialized"] if node is not None else None
+        if kind in WITHOUT_TABLE:
             if mode != "all" and not node["config"].get("meta", {}).get("row_wise"):
                 raise CompilationError(
-                    f"new_rows: {relation} is a view whose rows don't each come from one row of "
-                    "its input. Take pinned(..) or changed_partitions(..), or, if they do, say "
-                    "`meta: {row_wise: true}` in its config."
+                    f"new_rows: {relation} is {WITHOUT_TABLE[kind]} whose rows don't each come "
+                    "from one row of its input. Take pinned(..) or changed_partitions(..), or, if "
+                    "they do, say `meta: {row_wise: true}` in its config."
                 )
             sql = self._render_view(model, node, mode, context, as_of)
             return relation.replace(reading=f"(\n{sql}\n)")
@@ -604,7 +608,8 @@ class SparkSessionAdapter(
     def _render_view(
         self, model: dict, node: dict, mode: str, context: dict, as_of: Any = None
     ) -> str:
-        """A view's own SQL over pinned inputs: a view has no snapshots, its inputs have.
+        """A view's own SQL over pinned inputs: a view has no snapshots, its inputs have. Nor has
+        an ephemeral model.
 
         Its seeds are looked up, whole, also for new rows. A seed that changed may change any row.
         """
