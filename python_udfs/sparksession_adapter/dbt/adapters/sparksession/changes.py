@@ -16,6 +16,7 @@ from dbt.adapters.sparksession.folded import (
 from dbt.adapters.sparksession.folds import quoted
 from dbt.adapters.sparksession.inputs import ModelInputs
 from dbt.adapters.sparksession.maintenance import declared_key
+from dbt.adapters.sparksession.partition_reads import check_news_strategy
 from dbt.adapters.sparksession.partitions import (
     partition_names,
     partition_predicate,
@@ -228,6 +229,7 @@ class ChangeReads(metaclass=AdapterMeta):
     def _new_changes(
         self, model: dict, relation: Any, by: Any, incremental: bool, context: dict, writes: bool
     ) -> Any:
+        check_news_strategy(model, "new_changes")
         node = self._node_of(relation, context["graph"])
         kind = node["config"]["materialized"] if node is not None else "table"
         inputs = self.inputs.of(model["unique_id"])

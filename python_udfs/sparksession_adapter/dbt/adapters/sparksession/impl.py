@@ -58,7 +58,7 @@ from dbt.adapters.sparksession.microbatch import (
     is_microbatch,
     microbatch_problem,
 )
-from dbt.adapters.sparksession.partition_reads import PartitionReads
+from dbt.adapters.sparksession.partition_reads import PartitionReads, check_news_strategy
 from dbt.adapters.sparksession.place import Place
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.publications import Publications
@@ -244,6 +244,7 @@ class SparkSessionAdapter(
     def read_new_rows(self, model: dict, table: str, incremental: bool) -> Any:
         """DataFrame of what `table` got since the model's last commit; all of it when not
         incremental."""
+        check_news_strategy(model, "new_rows")
         relation = self._relation_of(table)
         known = self.get_relation(None, relation.schema, relation.identifier)
         if known is not None and known.type == "view":
@@ -360,6 +361,7 @@ class SparkSessionAdapter(
         All rows where the model is built anew, reads the relation for the first time, or the
         relation was rewritten since: a reader has to bear a row that it has already.
         """
+        check_news_strategy(model, "new_rows")
         # "first" reads all, but refuses at once what the next run would refuse
         anew = self.inputs.of(model["unique_id"]).anew or not incremental
         return self._read(model, relation, "first" if anew else "new", context)
