@@ -7,6 +7,7 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.connections import is_absent
+from dbt.adapters.sparksession.definitions import ACCEPT_VAR
 from dbt.adapters.sparksession.folded import (
     COMPACTED_PROPERTY,
     FOLDED,
@@ -28,6 +29,8 @@ from dbt.adapters.sparksession.view_marks import statement_of
 from dbt_common.exceptions import CompilationError
 
 ROW_KIND, SIGN = "row_kind", "sign"
+# strategies under which rows that are read again take the place of what was made of them
+REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", "microbatch")
 UNORDERED = {"map", "variant"}  # of these Spark compares no two
 INCOMPARABLE = {"interval", "geometry", "geography"}  # nor anything that says the same
 
@@ -295,13 +298,40 @@ class ChangeReads(metaclass=AdapterMeta):
         inputs = self.inputs.of(model["unique_id"])
         if strategy == "append_new_rows" and inputs.reads_whole:
             return True
-        if inputs.bears_retold or inputs.anew:
+        # a typed table leaves out by itself what it holds, and takes a correction in its place
+        is_typed = "source" in (model["config"].get("meta") or {})
+        if inputs.bears_retold or inputs.anew or is_typed:
             return False
-        # a model that no full refresh may make again keeps what may be nowhere else any more
-        kept = model["config"].get("full_refresh") is False
-        if strategy == "append" and inputs.reads_whole and not kept:
-            return True
+        if inputs.reads_whole and strategy not in REPLACING_STRATEGIES:
+            # a model that no full refresh may make again keeps what may be nowhere else any more
+            if model["config"].get("full_refresh") is not False:
+                return True
+            self._check_first_reads(model, inputs)
         return inputs.retold and strategy != "replace_windows"
+
+    def _check_first_reads(self, model: dict, inputs: ModelInputs) -> None:
+        """A model that keeps its rows reads for the first time what it may know under another
+        name.
+
+        Raises:
+            CompilationError: all its rows would be added again.
+        """
+        own = inputs.own.snapshots.get(inputs.own.head) if inputs.own else None
+        if own is None or not own.count("total-records"):
+            return
+        names = self.config.cli_vars.get(ACCEPT_VAR) or []
+        if model["name"] in ([names] if isinstance(names, str) else names):
+            return
+        unread = sorted(
+            one for one in inputs.by_partition.added if inputs.reads[one].recorded is None
+        )
+        if unread:
+            raise CompilationError(
+                f"{model['name']}: no commit of it has read {', '.join(unread)}, of which all rows "
+                "would be added to those that it keeps (full_refresh: false); where it read them "
+                "under another name, give the input that name back by alias= and schema=, else run "
+                f"it once with --vars '{ACCEPT_VAR}: [{model['name']}]'."
+            )
 
     @available
     def rendered_as_first(self, model: dict, context: dict) -> str:
