@@ -273,10 +273,11 @@ def test_a_view_over_an_ephemeral_model_reads_what_that_reads(project, before):
 
 
 def test_new_rows_of_a_view_over_an_ephemeral_model_need_both_to_be_row_wise(project):
-    passed_on = "{{{{ config(materialized='ephemeral', meta={}) }}}} select id from {{{{ {} }}}}"
+    passed_on = "{{{{ config(materialized='ephemeral', meta={}) }}}}"
+    passed_on += " select id from {{{{ source('src', 'x') }}}}"
     small = project(
         {
-            "models/passed_on.sql": passed_on.format({}, "source('src', 'x')"),
+            "models/passed_on.sql": passed_on.format({}),
             "models/each_row.sql": "{{ config(meta={'row_wise': true}) }}"
             " select id from {{ ref('passed_on') }}",
             "models/added.sql": ADDS + "select id from {{ new_rows(ref('each_row')) }}",
@@ -285,7 +286,146 @@ def test_new_rows_of_a_view_over_an_ephemeral_model_need_both_to_be_row_wise(pro
     )
     outcome = small.run("run", expect_ok=False)
     assert "passed_on is an ephemeral model whose rows don't" in outcome.results["added"].message
-    small.write({"models/passed_on.sql": passed_on.format({"row_wise": True}, "source('src', 'x')")})
+    small.write({"models/passed_on.sql": passed_on.format({"row_wise": True})})
     small.run("run")
     small.query("insert into src.x values (2, 1)")
     assert small.run("run").results["added"].message == "+1 rows"
+
+
+WRONG = {
+    "adding": (
+        ADDS + "select id from {{ source('src', 'x') }} -- {{ this }}",
+        "read what is new by",
+    ),
+    "adding_new": (
+        "{{ config(materialized='incremental', incremental_strategy='append_new_rows') }}"
+        " select id from {{ pinned(source('src', 'x')) }}",
+        "say appends_all_rows=true",
+    ),
+    "of_ephemeral": (
+        ADDS + "select id from {{ new_rows(ref('passed_on')) }}",
+        "new_rows: passed_on is ephemeral",
+    ),
+    "two_ranges": (
+        ADDS
+        + """
+            select count(*) from {{ changes_between(source('src', 'x'), var('old'), var('new')) }}
+            union all select id from {{ new_rows(source('src', 'x')) }}
+        """,
+        "new_rows: two_ranges reads other changes of src.x as well",
+    ),
+}
+
+
+def test_what_would_add_rows_again_is_refused(project):
+    small = project(
+        {
+            "models/passed_on.sql": "{{ config(materialized='ephemeral') }}"
+            " select id from {{ source('src', 'x') }}",
+            "models/meant.sql": "{{ config(materialized='incremental', appends_all_rows=true) }}"
+            " select id from {{ source('src', 'x') }}",
+            "models/later.sql": ADDS
+            + """
+                select id from {{ source('src', 'x') }}
+                {% if is_incremental() %} where id > (select max(id) from {{ this }}) {% endif %}
+            """,
+            **{f"models/{name}.sql": sql for name, (sql, _) in WRONG.items()},
+        },
+        "insert into src.x values (1, 1)",
+        "insert into src.x values (2, 1)",
+    )
+    old, new = small.column("select snapshot_id from src.x.snapshots order by committed_at")
+    old_to_new = {"old": old, "new": new}
+    first = small.run("run", vars=old_to_new, expect_ok=False).results
+    small.query("insert into src.x values (3, 1)")
+    second = small.run("run", vars=old_to_new, expect_ok=False).results
+    for name, (_, message) in WRONG.items():
+        assert message in second[name].message, name
+        assert message in first[name].message or name == "two_ranges", name
+    assert sorted(small.column("select id from dw.meant")) == [1, 1, 2, 2, 3]
+    assert sorted(small.column("select id from dw.later")) == [1, 2, 3]
+
+
+def test_a_view_shows_what_is_there_and_records_nothing(project):
+    small = project(
+        {
+            "models/shown.sql": "select id from {{ pinned(source('src', 'x')) }}",
+            "models/each_row.sql": "{{ config(meta={'row_wise': true}) }}"
+            " select id from {{ pinned(source('src', 'x')) }}",
+            "models/stored.sql": "{{ config(materialized='table') }}"
+            " select id from {{ ref('shown') }}",
+            "models/added.sql": ADDS + "select id from {{ new_rows(ref('each_row')) }}",
+        },
+        "insert into src.x values (1, 1)",
+    )
+    outcome = small.run("run", expect_ok=False)
+    assert "each_row says that it is row-wise, and reads" in outcome.results["added"].message
+    small.query("insert into src.x values (2, 1)")
+    assert sorted(small.column("select id from dw.shown")) == [1, 2]
+    small.run("run", "-s", "stored")
+    assert sorted(small.column("select id from dw.stored")) == [1, 2]
+    assert "dbt.input.src.x" in small.summary("dw.stored")
+
+
+@pytest.mark.parametrize("macro", ["new_rows", "new_changes"])
+def test_a_view_that_asks_for_new_rows_is_refused(project, macro):
+    small = project(
+        {
+            "macros/news.sql": f"{{% macro news(of) %}}{{{{ {macro}(of) }}}}{{% endmacro %}}",
+            "models/shown.sql": f"select id from {{{{ {macro}(source('src', 'x')) }}}}",
+        },
+        "insert into src.x values (1, 1)",
+    )
+    outcome = small.run("parse", "--write-json", expect_ok=False)
+    said = f"is a view, so no commit records what it has read and {macro} would read all rows"
+    assert said in f"{outcome.log} {outcome.exception}"
+    small.write({"models/shown.sql": "select id from {{ news(source('src', 'x')) }}"})
+    assert said in small.run("run", expect_ok=False).log
+
+
+def test_a_view_named_in_a_comment_or_a_text_is_read_nowhere(project):
+    small = project(
+        {
+            "models/shown.sql": "select id from {{ source('src', 'x') }}\nwhere id > 0",
+            "models/stored.sql": """
+                -- depends_on: {{ ref('shown') }}
+                {{ config(materialized='table') }}
+                /* of {{ ref('shown') }} */
+                select id, '{{ ref("shown") }}' as origin
+                from {{ ref('shown') }} -- {{ ref('shown') }}
+            """,
+        },
+        "insert into src.x values (1, 1)",
+    )
+    small.run("run")
+    assert small.query("select * from dw.stored") == [{"id": 1, "origin": "dw.shown"}]
+
+
+def test_a_model_over_an_ephemeral_one_is_made_anew_where_an_input_was_rewritten(project):
+    folded = (
+        "{{ config(materialized='folded', unique_key='id', fold={'sequence': 'v'}"
+        "%s) }} select id, v from {{ new_rows(source('src', 'x')) }}"
+        " where id in (select id from {{ ref('passed_on') }})"
+    )
+    added = (
+        "{{ config(materialized='incremental', incremental_strategy='append_new_rows',"
+        " on_definition_change='rebuild') }} with passed as (select id from {{ ref('passed_on') }})"
+        " select id, %s as v from {{ new_rows(source('src', 'x')) }} inner join passed using (id)"
+    )
+    small = project(
+        {
+            "models/passed_on.sql": "{{ config(materialized='ephemeral') }}"
+            " select id from {{ source('src', 'x') }} where id > 1",
+            "models/kept.sql": folded % "",
+            "models/added.sql": added % "v",
+        },
+        "insert into src.x values (1, 1), (2, 1), (3, 1)",
+    )
+    small.run("run")
+    small.query("delete from src.x where id = 3")
+    small.run("run")
+    for model in ("kept", "added"):
+        assert small.query(f"select id, v from dw.{model}") == [{"id": 2, "v": 1}], model
+    small.write({"models/added.sql": added % "10 * v"})
+    small.run("run")
+    assert small.query("select id, v from dw.added") == [{"id": 2, "v": 10}]

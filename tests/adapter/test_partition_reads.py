@@ -200,7 +200,9 @@ WRONG = {
     "appending": (replacing(f"select day, n from {A}", strategy="append"), "has strategy 'append'"),
     "merging": (replacing(f"select day, n from {A}", strategy="merge"), "has strategy 'merge'"),
     "overwriting": (
-        replacing("select day, n from {{ new_rows(source('src', 'a')) }}", strategy="insert_overwrite"),
+        replacing(
+            "select day, n from {{ new_rows(source('src', 'a')) }}", strategy="insert_overwrite"
+        ),
         "would overwrite a partition's rows with its new ones alone",
     ),
     "overwriting_changes": (

@@ -83,7 +83,8 @@ KEEPING = {
     "models/sources.yml": FILES["models/sources.yml"],
     "macros/own.sql": """
         {% macro get_incremental_by_hand_sql(arg_dict) %}
-            insert into {{ arg_dict['target_relation'] }} select * from {{ arg_dict['temp_relation'] }}
+            insert into {{ arg_dict['target_relation'] }}
+            select * from {{ arg_dict['temp_relation'] }}
         {% endmacro %}
     """,
     "models/merged.sql": KEPT.format("merge", "unique_key='id'") + f"select id from {LOG}",
@@ -125,9 +126,8 @@ def test_what_keeps_rows_gives_up_those_that_an_input_has_lost(keeping):
     keeping.query("delete from src.log where id = 2")
     keeping.query("insert into src.log values (4)")
     keeping.run("run", "-s", *FOLLOWING)
-    assert {one: stored(keeping, one) for one in FOLLOWING} == dict.fromkeys(
-        FOLLOWING, [(1,), (3,), (4,)]
-    )
+    for model in FOLLOWING:
+        assert stored(keeping, model) == [(1,), (3,), (4,)], model
     outcome = keeping.run("run", "-s", *FOLLOWING[:3])
     assert {one.message for one in outcome.results.values()} == {"nothing new"}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.connections import is_absent
+from dbt.adapters.sparksession.default_reads import check_news_of
 from dbt.adapters.sparksession.definitions import ACCEPT_VAR
 from dbt.adapters.sparksession.folded import (
     COMPACTED_PROPERTY,
@@ -232,6 +233,8 @@ class ChangeReads(metaclass=AdapterMeta):
     def _new_changes(
         self, model: dict, relation: Any, by: Any, incremental: bool, context: dict, writes: bool
     ) -> Any:
+        check_news_of(model, "new_changes")
+        self.inputs.of(model["unique_id"]).asks_news = True
         check_news_strategy(model, "new_changes")
         node = self._node_of(relation, context["graph"])
         kind = node["config"]["materialized"] if node is not None else "table"
@@ -335,17 +338,7 @@ class ChangeReads(metaclass=AdapterMeta):
 
     @available
     def rendered_as_first(self, model: dict, context: dict) -> str:
-        """The model's SQL once more, as it reads when it is built for the first time.
-
-        Raises:
-            CompilationError: dbt alone could put it together.
-        """
-        if model.get("extra_ctes"):
-            raise CompilationError(
-                f"{model['name']}: an input was rewritten or its snapshot has expired, and a model "
-                "that reads ephemeral ones can't be read anew by itself. Run it with "
-                "--full-refresh."
-            )
+        """The model's SQL once more, as it reads when it is built for the first time."""
         # macros look it up here as well
         is_incremental = context["is_incremental"]
         context["is_incremental"] = lambda: False

@@ -27,6 +27,8 @@ from dbt.adapters.sparksession.copies import Copies
 from dbt.adapters.sparksession.default_reads import (
     DefaultReads,
     as_named,
+    check_news_of,
+    is_live,
     unrecorded_reads,
 )
 from dbt.adapters.sparksession.definitions import Definitions, goes_by_clock
@@ -349,7 +351,11 @@ class SparkSessionAdapter(
 
     @available
     def pinned(self, model: dict, relation: SparkSessionRelation, context: dict) -> Any:
-        """`relation` as of the snapshot that this run pinned it to."""
+        """`relation` as of the snapshot that this run pinned it to. In the SQL of a view, which
+        reads what is there when it is read, the relation itself; as its reader reads it, where the
+        view's SQL is rendered for one."""
+        if relation.reading is not None or is_live(model):
+            return relation
         return self._read(model, relation, "all", context)
 
     @available
@@ -361,6 +367,8 @@ class SparkSessionAdapter(
         All rows where the model is built anew, reads the relation for the first time, or the
         relation was rewritten since: a reader has to bear a row that it has already.
         """
+        check_news_of(model, "new_rows")
+        self.inputs.of(model["unique_id"]).asks_news = True
         check_news_strategy(model, "new_rows")
         # "first" reads all, but refuses at once what the next run would refuse
         anew = self.inputs.of(model["unique_id"]).anew or not incremental
@@ -616,6 +624,12 @@ class SparkSessionAdapter(
         Its seeds are looked up, whole, also for new rows. A seed that changed may change any row.
         """
 
+        if mode != "all" and any(one.endswith(".pinned") for one in node["depends_on"]["macros"]):
+            raise CompilationError(
+                f"new_rows: {node['name']} says that it is row-wise, and reads a relation by "
+                "pinned(..), so that nobody can tell which of that one's rows are new; name the "
+                "relation alone, or join what is looked up in the model that reads the new rows."
+            )
         nodes = context["graph"]["nodes"]
         parents = [nodes[one] for one in node["depends_on"]["nodes"] if one in nodes]
         seeds = [one for one in parents if one["resource_type"] == "seed"]
@@ -683,7 +697,12 @@ class SparkSessionAdapter(
                 )
                 if read.recorded == pinned:
                     return f"(select * from {table} version as of {pinned} limit 0)"
-                inputs.ranges[table] = (read.recorded, pinned)
+                if not inputs.may_read_range(table, read.recorded, pinned):
+                    raise CompilationError(
+                        f"new_rows: {model['name']} reads other changes of {table} as well, and "
+                        "Spark would read the new rows as if they were these; read the changes "
+                        "behind the new rows, or in a model of their own."
+                    )
                 return _appended(table, recorded, pinned)
             inputs.reads_whole = True
             if inputs.own.head is not None:
