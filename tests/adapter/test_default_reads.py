@@ -429,3 +429,57 @@ def test_a_model_over_an_ephemeral_one_is_made_anew_where_an_input_was_rewritten
     small.write({"models/added.sql": added % "10 * v"})
     small.run("run")
     assert small.query("select id, v from dw.added") == [{"id": 2, "v": 10}]
+
+
+BY_HAND = {
+    "table_by_hand": (
+        "{{ config(materialized='table') }} select id from src.x",
+        "names src.x by hand",
+        "write source('src', 'x') instead",
+    ),
+    "built_by_hand": (
+        "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}"
+        " with a as (select id from {{ source('src', 'x') }}) select id from a"
+        " where exists (select 1 from lake.dw.stored as found where found.id = a.id)",
+        "names dw.stored by hand",
+        "write ref('stored') instead",
+    ),
+    "put_together": (
+        "{{ config(materialized='table') }} -- depends_on: {{ ref('shown') }}\n"
+        "select id from {{ ref('shown').schema ~ '.' ~ ref('shown').identifier }}",
+        "names dw.shown by hand",
+        "write ref('shown') instead",
+    ),
+    "through_a_view": (
+        ADDS + "select id, (select count(*) from {{ source('src', 'plain_view') }}) as n"
+        " from {{ new_rows(source('src', 'x')) }}",
+        "src.plain_view is a view over src.x, whose new rows the model reads too",
+        "make it a view of the project",
+    ),
+}
+
+
+def test_relations_that_a_stored_model_names_by_hand_are_refused(project):
+    small = project(
+        {
+            "models/stored.sql": "{{ config(materialized='table') }}"
+            " select id from {{ source('src', 'x') }}",
+            "models/shown.sql": "select id from src.x",
+            "models/of_itself.sql": ADDS
+            + """
+                with x as (select id from {{ new_rows(source('src', 'x')) }})
+                select id, (select count(*) from range(3)) as n from x as t
+                {% if is_incremental() %} where id not in (select id from {{ this }}) {% endif %}
+            """,
+            **{f"models/{name}.sql": sql for name, (sql, *_) in BY_HAND.items()},
+        },
+        "create view src.plain_view as select * from src.x",
+        "insert into src.x values (1, 1)",
+    )
+    small.run("run", "-s", "stored", "shown", "of_itself", "through_a_view")
+    small.query("insert into src.x values (2, 1)")
+    results = small.run("run", expect_ok=False).results
+    for name, (_, *messages) in BY_HAND.items():
+        for message in messages:
+            assert message in results[name].message, name
+    assert sorted(small.column("select id from dw.of_itself")) == [1, 2]

@@ -60,6 +60,7 @@ from dbt.adapters.sparksession.microbatch import (
     is_microbatch,
     microbatch_problem,
 )
+from dbt.adapters.sparksession.named_reads import NamedReads
 from dbt.adapters.sparksession.partition_reads import PartitionReads, check_news_strategy
 from dbt.adapters.sparksession.place import Place
 from dbt.adapters.sparksession.progress import Progress
@@ -188,6 +189,7 @@ class _ConfigOf:
 class SparkSessionAdapter(
     FoldedTables,
     DefaultReads,
+    NamedReads,
     Definitions,
     ChangeReads,
     JoinModels,
@@ -726,6 +728,7 @@ class SparkSessionAdapter(
         if node.resource_type == "test":  # it writes nothing and leaves nothing behind
             return None, Progress(own.session, node.name), inputs, unique_id
         self._take_reads_of_ephemeral(node)
+        self.check_named_reads(node)
         table = stored_table(node.schema, node.alias, config.get("materialized"))
         if config.get("materialized") != "view":
             self.let_write(table)
