@@ -247,3 +247,239 @@ def test_a_renamed_model_that_is_read_by_its_new_name_is_refused_until_a_full_re
         assert "made by another definition: its SQL" in outcome.results[model].message
     small.run("run", "--full-refresh")
     assert rows_after_renaming(small, "journal") == ([10, 20], [10, 20], [30], [30])
+
+
+@pytest.mark.parametrize("before", ["ephemeral", "table", "view"])
+def test_a_view_over_an_ephemeral_model_reads_what_that_reads(project, before):
+    passed_on = "{{{{ config(materialized='{}') }}}} select id from {{{{ source('src', 'x') }}}}"
+    small = project(
+        {
+            "models/passed_on.sql": passed_on.format(before),
+            "models/inner_view.sql": "select id from {{ ref('passed_on') }}",
+            "models/outer_view.sql": "select id from {{ pinned(ref('inner_view')) }}",
+            "models/stored.sql": "{{ config(materialized='table') }}"
+            " select * from {{ ref('outer_view') }}",
+        },
+        "insert into src.x values (1, 1)",
+    )
+    small.run("run")
+    small.write({"models/passed_on.sql": passed_on.format("ephemeral")})
+    small.query("insert into src.x values (2, 1)")
+    small.run("run")
+    assert sorted(small.column("select id from dw.stored")) == [1, 2]
+    assert sorted(small.column("select id from dw.outer_view")) == [1, 2]
+    assert "dbt.input.src.x" in small.summary("dw.stored")
+    assert "dbt.input.dw.passed_on" not in small.summary("dw.stored")
+
+
+def test_new_rows_of_a_view_over_an_ephemeral_model_need_both_to_be_row_wise(project):
+    passed_on = "{{{{ config(materialized='ephemeral', meta={}) }}}}"
+    passed_on += " select id from {{{{ source('src', 'x') }}}}"
+    small = project(
+        {
+            "models/passed_on.sql": passed_on.format({}),
+            "models/each_row.sql": "{{ config(meta={'row_wise': true}) }}"
+            " select id from {{ ref('passed_on') }}",
+            "models/added.sql": ADDS + "select id from {{ new_rows(ref('each_row')) }}",
+        },
+        "insert into src.x values (1, 1)",
+    )
+    outcome = small.run("run", expect_ok=False)
+    assert "passed_on is an ephemeral model whose rows don't" in outcome.results["added"].message
+    small.write({"models/passed_on.sql": passed_on.format({"row_wise": True})})
+    small.run("run")
+    small.query("insert into src.x values (2, 1)")
+    assert small.run("run").results["added"].message == "+1 rows"
+
+
+WRONG = {
+    "adding": (
+        ADDS + "select id from {{ source('src', 'x') }} -- {{ this }}",
+        "read what is new by",
+    ),
+    "adding_new": (
+        "{{ config(materialized='incremental', incremental_strategy='append_new_rows') }}"
+        " select id from {{ pinned(source('src', 'x')) }}",
+        "say appends_all_rows=true",
+    ),
+    "of_ephemeral": (
+        ADDS + "select id from {{ new_rows(ref('passed_on')) }}",
+        "new_rows: passed_on is ephemeral",
+    ),
+    "two_ranges": (
+        ADDS
+        + """
+            select count(*) from {{ changes_between(source('src', 'x'), var('old'), var('new')) }}
+            union all select id from {{ new_rows(source('src', 'x')) }}
+        """,
+        "new_rows: two_ranges reads other changes of src.x as well",
+    ),
+}
+
+
+def test_what_would_add_rows_again_is_refused(project):
+    small = project(
+        {
+            "models/passed_on.sql": "{{ config(materialized='ephemeral') }}"
+            " select id from {{ source('src', 'x') }}",
+            "models/meant.sql": "{{ config(materialized='incremental', appends_all_rows=true) }}"
+            " select id from {{ source('src', 'x') }}",
+            "models/later.sql": ADDS
+            + """
+                select id from {{ source('src', 'x') }}
+                {% if is_incremental() %} where id > (select max(id) from {{ this }}) {% endif %}
+            """,
+            **{f"models/{name}.sql": sql for name, (sql, _) in WRONG.items()},
+        },
+        "insert into src.x values (1, 1)",
+        "insert into src.x values (2, 1)",
+    )
+    old, new = small.column("select snapshot_id from src.x.snapshots order by committed_at")
+    old_to_new = {"old": old, "new": new}
+    first = small.run("run", vars=old_to_new, expect_ok=False).results
+    small.query("insert into src.x values (3, 1)")
+    second = small.run("run", vars=old_to_new, expect_ok=False).results
+    for name, (_, message) in WRONG.items():
+        assert message in second[name].message, name
+        assert message in first[name].message or name == "two_ranges", name
+    assert sorted(small.column("select id from dw.meant")) == [1, 1, 2, 2, 3]
+    assert sorted(small.column("select id from dw.later")) == [1, 2, 3]
+
+
+def test_a_view_shows_what_is_there_and_records_nothing(project):
+    small = project(
+        {
+            "models/shown.sql": "select id from {{ pinned(source('src', 'x')) }}",
+            "models/each_row.sql": "{{ config(meta={'row_wise': true}) }}"
+            " select id from {{ pinned(source('src', 'x')) }}",
+            "models/stored.sql": "{{ config(materialized='table') }}"
+            " select id from {{ ref('shown') }}",
+            "models/added.sql": ADDS + "select id from {{ new_rows(ref('each_row')) }}",
+        },
+        "insert into src.x values (1, 1)",
+    )
+    outcome = small.run("run", expect_ok=False)
+    assert "each_row says that it is row-wise, and reads" in outcome.results["added"].message
+    small.query("insert into src.x values (2, 1)")
+    assert sorted(small.column("select id from dw.shown")) == [1, 2]
+    small.run("run", "-s", "stored")
+    assert sorted(small.column("select id from dw.stored")) == [1, 2]
+    assert "dbt.input.src.x" in small.summary("dw.stored")
+
+
+@pytest.mark.parametrize("macro", ["new_rows", "new_changes"])
+def test_a_view_that_asks_for_new_rows_is_refused(project, macro):
+    small = project(
+        {
+            "macros/news.sql": f"{{% macro news(of) %}}{{{{ {macro}(of) }}}}{{% endmacro %}}",
+            "models/shown.sql": f"select id from {{{{ {macro}(source('src', 'x')) }}}}",
+        },
+        "insert into src.x values (1, 1)",
+    )
+    outcome = small.run("parse", "--write-json", expect_ok=False)
+    said = f"is a view, so no commit records what it has read and {macro} would read all rows"
+    assert said in f"{outcome.log} {outcome.exception}"
+    small.write({"models/shown.sql": "select id from {{ news(source('src', 'x')) }}"})
+    assert said in small.run("run", expect_ok=False).log
+
+
+def test_a_view_named_in_a_comment_or_a_text_is_read_nowhere(project):
+    small = project(
+        {
+            "models/shown.sql": "select id from {{ source('src', 'x') }}\nwhere id > 0",
+            "models/stored.sql": """
+                -- depends_on: {{ ref('shown') }}
+                {{ config(materialized='table') }}
+                /* of {{ ref('shown') }} */
+                select id, '{{ ref("shown") }}' as origin
+                from {{ ref('shown') }} -- {{ ref('shown') }}
+            """,
+        },
+        "insert into src.x values (1, 1)",
+    )
+    small.run("run")
+    assert small.query("select * from dw.stored") == [{"id": 1, "origin": "dw.shown"}]
+
+
+def test_a_model_over_an_ephemeral_one_is_made_anew_where_an_input_was_rewritten(project):
+    folded = (
+        "{{ config(materialized='folded', unique_key='id', fold={'sequence': 'v'}"
+        "%s) }} select id, v from {{ new_rows(source('src', 'x')) }}"
+        " where id in (select id from {{ ref('passed_on') }})"
+    )
+    added = (
+        "{{ config(materialized='incremental', incremental_strategy='append_new_rows',"
+        " on_definition_change='rebuild') }} with passed as (select id from {{ ref('passed_on') }})"
+        " select id, %s as v from {{ new_rows(source('src', 'x')) }} inner join passed using (id)"
+    )
+    small = project(
+        {
+            "models/passed_on.sql": "{{ config(materialized='ephemeral') }}"
+            " select id from {{ source('src', 'x') }} where id > 1",
+            "models/kept.sql": folded % "",
+            "models/added.sql": added % "v",
+        },
+        "insert into src.x values (1, 1), (2, 1), (3, 1)",
+    )
+    small.run("run")
+    small.query("delete from src.x where id = 3")
+    small.run("run")
+    for model in ("kept", "added"):
+        assert small.query(f"select id, v from dw.{model}") == [{"id": 2, "v": 1}], model
+    small.write({"models/added.sql": added % "10 * v"})
+    small.run("run")
+    assert small.query("select id, v from dw.added") == [{"id": 2, "v": 10}]
+
+
+BY_HAND = {
+    "table_by_hand": (
+        "{{ config(materialized='table') }} select id from src.x",
+        "names src.x by hand",
+        "write source('src', 'x') instead",
+    ),
+    "built_by_hand": (
+        "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}"
+        " with a as (select id from {{ source('src', 'x') }}) select id from a"
+        " where exists (select 1 from lake.dw.stored as found where found.id = a.id)",
+        "names dw.stored by hand",
+        "write ref('stored') instead",
+    ),
+    "put_together": (
+        "{{ config(materialized='table') }} -- depends_on: {{ ref('shown') }}\n"
+        "select id from {{ ref('shown').schema ~ '.' ~ ref('shown').identifier }}",
+        "names dw.shown by hand",
+        "write ref('shown') instead",
+    ),
+    "through_a_view": (
+        ADDS + "select id, (select count(*) from {{ source('src', 'plain_view') }}) as n"
+        " from {{ new_rows(source('src', 'x')) }}",
+        "src.plain_view is a view over src.x, whose new rows the model reads too",
+        "make it a view of the project",
+    ),
+}
+
+
+def test_relations_that_a_stored_model_names_by_hand_are_refused(project):
+    small = project(
+        {
+            "models/stored.sql": "{{ config(materialized='table') }}"
+            " select id from {{ source('src', 'x') }}",
+            "models/shown.sql": "select id from src.x",
+            "models/of_itself.sql": ADDS
+            + """
+                with x as (select id from {{ new_rows(source('src', 'x')) }})
+                select id, (select count(*) from range(3)) as n from x as t
+                {% if is_incremental() %} where id not in (select id from {{ this }}) {% endif %}
+            """,
+            **{f"models/{name}.sql": sql for name, (sql, *_) in BY_HAND.items()},
+        },
+        "create view src.plain_view as select * from src.x",
+        "insert into src.x values (1, 1)",
+    )
+    small.run("run", "-s", "stored", "shown", "of_itself", "through_a_view")
+    small.query("insert into src.x values (2, 1)")
+    results = small.run("run", expect_ok=False).results
+    for name, (_, *messages) in BY_HAND.items():
+        for message in messages:
+            assert message in results[name].message, name
+    assert sorted(small.column("select id from dw.of_itself")) == [1, 2]

@@ -17,7 +17,7 @@ def python_model(config: str, table: str) -> str:
 
 def sql_model(config: str, table: str) -> str:
     return f"""
-    {{{{ config(materialized='incremental', {config}) }}}}
+    {{{{ config(materialized='incremental', appends_all_rows=true, {config}) }}}}
     select * from {{{{ source('src', '{table}') }}}}
     """
 

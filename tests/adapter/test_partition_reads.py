@@ -36,6 +36,7 @@ FILES = {
               - {name: a}
               - {name: b}
               - {name: rate}
+              - {name: rate_view}
               - {name: words}
               - {name: bytes}
     """,
@@ -59,6 +60,12 @@ FILES = {
             day, sum(n) as n, (select count(*) from {{{{ pinned(source('src', 'a')) }}}}) as total
         from {A} group by day
     """),
+    "models/passed_on.sql": "{{ config(materialized='ephemeral') }}"
+    " select * from {{ source('src', 'rate') }}",
+    "models/passed_on_again.sql": "{{ config(materialized='ephemeral') }}"
+    " select * from {{ ref('passed_on') }}",
+    "models/rate_ephemeral.sql": replacing(PRICED.format(A, "{{ ref('passed_on_again') }}")),
+    "models/rate_outside.sql": replacing(PRICED.format(A, "{{ source('src', 'rate_view') }}")),
     "models/of_words.sql": replacing(grouped("words", "k"), by="k"),
     "models/of_bytes.sql": replacing(grouped("bytes", "k"), by="k"),
     "models/word_changes.sql": """
@@ -76,6 +83,8 @@ FULL = {
     "rate_behind": PRICED_ROWS,
     "rate_before": PRICED_ROWS,
     "over_view": PRICED_ROWS,
+    "rate_ephemeral": PRICED_ROWS,
+    "rate_outside": PRICED_ROWS,
     "both_ways": "select day, sum(n) as n, (select count(*) from src.a) as total from src.a "
     "group by day",
     "of_words": "select k, sum(n) as n from src.words group by k",
@@ -99,6 +108,7 @@ def project(make_project):
             f"create table src.{table} ({columns}) using iceberg partitioned by ({by}) {properties}"
         )
     project.query("create table src.rate (rate int) using iceberg")
+    project.query("create view src.rate_view as select * from src.rate")
     project.query("insert into src.rate values (1)")
     project.query("insert into src.a values (date '2026-03-01', 1), (date '2026-03-02', 2)")
     project.query("insert into src.b values (date '2026-03-01', 10), (date '2026-03-02', 20)")
@@ -122,9 +132,13 @@ def test_the_partitions_of_all_inputs_are_written(project):
     written = {f"day=2026-03-0{day}" for day in (1, 2, 3)}
     assert project.written_partitions("dw.two_inputs") == written
     assert project.written_partitions("dw.rate_behind") == {"day=2026-03-01"}
+    assert project.written_partitions("dw.rate_ephemeral") == {"day=2026-03-01"}
 
 
-@pytest.mark.parametrize("model", ["rate_behind", "rate_before", "over_view"])
+PRICED_MODELS = ["rate_behind", "rate_before", "over_view", "rate_ephemeral", "rate_outside"]
+
+
+@pytest.mark.parametrize("model", PRICED_MODELS)
 def test_a_changed_lookup_has_all_partitions_written(project, model):
     project.query("insert overwrite src.rate select rate + 99 from src.rate")
     project.query("insert into src.a values (date '2026-03-01', 4)")
@@ -185,6 +199,18 @@ WRONG = {
     ),
     "appending": (replacing(f"select day, n from {A}", strategy="append"), "has strategy 'append'"),
     "merging": (replacing(f"select day, n from {A}", strategy="merge"), "has strategy 'merge'"),
+    "overwriting": (
+        replacing(
+            "select day, n from {{ new_rows(source('src', 'a')) }}", strategy="insert_overwrite"
+        ),
+        "would overwrite a partition's rows with its new ones alone",
+    ),
+    "overwriting_changes": (
+        replacing(
+            "select day, n from {{ new_changes(source('src', 'a')) }}", strategy="insert_overwrite"
+        ),
+        "would overwrite a partition's rows with its new ones alone",
+    ),
     "new_beside": (
         replacing(
             f"select day, n from {A} union all select day, n from "

@@ -304,3 +304,56 @@ def test_a_model_follows_the_changes_of_a_folded_one(make_project):
         assert project.query(summed) == project.query(
             "select id, position, v from dw.latest order by id"
         )
+
+
+# ---- reads past dbt ------------------------------------------------------------------------------
+
+PAST_DBT = {
+    "models/sources.yml": "sources: [{name: src, tables: [{name: log}]}]",
+    "models/by_table.py": """
+        def model(dbt, spark):
+            dbt.config(materialized="table")
+            return spark.read.table("src.log") if False else spark.table("src.log")
+    """,
+    "models/by_sql.py": """
+        def model(dbt, session):
+            dbt.config(materialized="table")
+            return session.sql("with a as (select * from lake.src.log) select id from a")
+    """,
+    "models/by_view.py": """
+        def model(dbt, session):
+            dbt.config(materialized="table")
+            dbt.source("src", "log").createOrReplaceTempView("log")
+            return session.sql("select id from log where id in (select id from range(9))")
+    """,
+    "models/by_this.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            log = dbt.source("src", "log")
+            if dbt.is_incremental:
+                return log.join(session.sql(f"select id from {dbt.this}"), "id", "anti")
+            return log
+    """,
+    "models/by_name.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            dbt.source("src", "log").count()
+            table = "src.log"
+            return None if dbt.inputs_unchanged() else session.table(table)
+    """,
+}
+
+
+def test_a_table_that_the_session_reads_is_refused_or_never_taken_for_unchanged(make_project):
+    project = make_project(PAST_DBT)
+    project.query("create namespace if not exists src")
+    project.query("create table src.log (id int) using iceberg")
+    project.query("insert into src.log values (1)")
+    results = project.run("run", expect_ok=False).results
+    for model in ("by_table", "by_sql"):
+        assert "reads src.log by its session" in results[model].message
+        assert "write dbt.source('src', 'log') instead" in results[model].message
+    results = project.run("run", "--select", "by_view", "by_this", "by_name").results
+    assert project.column("select id from dw.by_view") == [1]
+    assert project.column("select id from dw.by_this") == [1]
+    assert results["by_name"].message == "+1 rows"  # nobody knows whether its table changed

@@ -73,3 +73,71 @@ def test_a_table_may_become_empty(project):
     project.query("delete from src.log")
     project.run("run")
     assert stored(project, "tenfold") == stored(project, "newest") == []
+
+
+# ---- strategies that keep what they don't meet --------------------------------------------------
+
+KEPT = "{{{{ config(materialized='incremental', incremental_strategy='{}', {}) }}}} "
+LOG = "{{ new_rows(source('src', 'log')) }}"
+KEEPING = {
+    "models/sources.yml": FILES["models/sources.yml"],
+    "macros/own.sql": """
+        {% macro get_incremental_by_hand_sql(arg_dict) %}
+            insert into {{ arg_dict['target_relation'] }}
+            select * from {{ arg_dict['temp_relation'] }}
+        {% endmacro %}
+    """,
+    "models/merged.sql": KEPT.format("merge", "unique_key='id'") + f"select id from {LOG}",
+    "models/by_hand.sql": KEPT.format("by_hand", "") + f"select id from {LOG}",
+    "models/in_sql.sql": KEPT.format("append_or_merge", "") + f"select id from {LOG}",
+    "models/in_python.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental", incremental_strategy="append_or_merge")
+            return dbt.new_rows(dbt.source("src", "log")).select("id")
+    """,
+    "models/merged_in_python.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental", incremental_strategy="append_or_merge")
+            if dbt.is_incremental:
+                dbt.merge_rows(by=["id"])
+            return dbt.new_rows(dbt.source("src", "log")).select("id")
+    """,
+    "models/from_log.sql": "{{ config(materialized='table', alias=var('alias', 'from_log')) }}"
+    " select id from {{ source('src', 'log') }}",
+    "models/measured.sql": KEPT.format("append", "full_refresh=false")
+    + "select id from {{ new_rows(ref('from_log')) }}",
+}
+FOLLOWING = ("merged", "by_hand", "in_sql", "in_python", "merged_in_python")
+
+
+@pytest.fixture(scope="module")
+def keeping(make_project):
+    project = make_project(KEEPING)
+    project.query("create namespace if not exists src")
+    project.query("create table src.log (id int) using iceberg")
+    project.query("insert into src.log values (1), (2)")
+    project.run("run")
+    return project
+
+
+def test_what_keeps_rows_gives_up_those_that_an_input_has_lost(keeping):
+    keeping.query("insert into src.log values (3)")
+    keeping.run("run", "-s", *FOLLOWING)
+    keeping.query("delete from src.log where id = 2")
+    keeping.query("insert into src.log values (4)")
+    keeping.run("run", "-s", *FOLLOWING)
+    for model in FOLLOWING:
+        assert stored(keeping, model) == [(1,), (3,), (4,)], model
+    outcome = keeping.run("run", "-s", *FOLLOWING[:3])
+    assert {one.message for one in outcome.results.values()} == {"nothing new"}
+
+
+def test_a_log_that_keeps_its_rows_adds_no_row_again_when_its_input_is_renamed(keeping):
+    ids = stored(keeping, "measured")
+    renamed = {"alias": "moved"}
+    outcome = keeping.run("run", "-s", "+measured", vars=renamed, expect_ok=False)
+    assert "no commit of it has read dw.moved" in outcome.results["measured"].message
+    assert stored(keeping, "measured") == ids
+    accepted = renamed | {"accept_definition": ["measured"]}
+    keeping.run("run", "-s", "measured", vars=accepted)
+    assert len(stored(keeping, "measured")) > len(ids)

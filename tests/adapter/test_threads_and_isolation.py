@@ -54,7 +54,8 @@ def test_parallel_models_do_not_meet(make_project, threads, runs):
 FILES = {
     "seeds/names.csv": "id,name\n1,a\n",
     "models/by_sql.sql": """
-        {{ config(materialized='incremental') }} select * from {{ ref('names') }}
+        {{ config(materialized='incremental', appends_all_rows=true) }}
+        select * from {{ ref('names') }}
     """,
     "models/by_python.py": """
         def same(batches):

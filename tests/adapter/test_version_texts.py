@@ -52,3 +52,19 @@ def test_a_view_whose_sql_changed_is_built_before_it_is_published_over_other_tab
     assert published_sums(project) == (4, 4)
     project.run("build")
     assert published_sums(project) == (5, 5)
+
+
+@pytest.mark.parametrize("before", ["ephemeral", "table"])
+def test_a_view_over_an_ephemeral_model_is_published_over_what_that_reads(project, before):
+    passed_on = "{{{{ config(materialized='{}') }}}} select n from {{{{ ref('days') }}}}"
+    project.write(
+        {
+            "models/passed_on.sql": passed_on.format(before),
+            "models/total.sql": "select sum(n) as n from {{ ref('passed_on') }}",
+        }
+    )
+    project.run("build")
+    project.write({"models/passed_on.sql": passed_on.format("ephemeral")})
+    project.query("insert into dw.raw values (4), (12)")
+    project.run("build")
+    assert published_sums(project) == (6, 6)

@@ -44,7 +44,13 @@ from dbt.adapters.sparksession.listed_models import ListedModels
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.python_models import SessionJobHelper, find_code_of, result_view
 from dbt.adapters.sparksession.reading.changes import ChangeReads
-from dbt.adapters.sparksession.reading.default_reads import DefaultReads, as_named, unrecorded_reads
+from dbt.adapters.sparksession.reading.default_reads import (
+    DefaultReads,
+    as_named,
+    check_news_of,
+    is_live,
+    unrecorded_reads,
+)
 from dbt.adapters.sparksession.reading.definitions import Definitions, goes_by_clock
 from dbt.adapters.sparksession.reading.inputs import (
     COUNTED_PROPERTY,
@@ -60,7 +66,8 @@ from dbt.adapters.sparksession.reading.microbatch import (
     is_microbatch,
     microbatch_problem,
 )
-from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
+from dbt.adapters.sparksession.reading.named_reads import NamedReads
+from dbt.adapters.sparksession.reading.partition_reads import PartitionReads, check_news_strategy
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
 from dbt.adapters.sparksession.reading.view_marks import Readings, without_marks
 from dbt.adapters.sparksession.session import is_remote, let_go, own_session
@@ -80,6 +87,9 @@ logger = AdapterLogger("Spark")
 
 DECLARED_PROPERTY = "dbt.declared"  # hash of what a seed or snapshot was declared as
 SNAPSHOT_READ = re.compile(r" version as of \d+")
+# materializations that are read by their own SQL over what they stand on. Of an ephemeral model a
+# table may be left from a time when it was stored
+WITHOUT_TABLE = {"view": "a view", "ephemeral": "an ephemeral model"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,6 +186,7 @@ class _ConfigOf:
 class SparkSessionAdapter(
     FoldedTables,
     DefaultReads,
+    NamedReads,
     Definitions,
     ChangeReads,
     JoinModels,
@@ -234,6 +245,7 @@ class SparkSessionAdapter(
     def read_new_rows(self, model: dict, table: str, incremental: bool) -> Any:
         """DataFrame of what `table` got since the model's last commit; all of it when not
         incremental."""
+        check_news_strategy(model, "new_rows")
         relation = self._relation_of(table)
         known = self.get_relation(None, relation.schema, relation.identifier)
         if known is not None and known.type == "view":
@@ -338,7 +350,11 @@ class SparkSessionAdapter(
 
     @available
     def pinned(self, model: dict, relation: SparkSessionRelation, context: dict) -> Any:
-        """`relation` as of the snapshot that this run pinned it to."""
+        """`relation` as of the snapshot that this run pinned it to. In the SQL of a view, which
+        reads what is there when it is read, the relation itself; as its reader reads it, where the
+        view's SQL is rendered for one."""
+        if relation.reading is not None or is_live(model):
+            return relation
         return self._read(model, relation, "all", context)
 
     @available
@@ -350,6 +366,9 @@ class SparkSessionAdapter(
         All rows where the model is built anew, reads the relation for the first time, or the
         relation was rewritten since: a reader has to bear a row that it has already.
         """
+        check_news_of(model, "new_rows")
+        self.inputs.of(model["unique_id"]).asks_news = True
+        check_news_strategy(model, "new_rows")
         # "first" reads all, but refuses at once what the next run would refuse
         anew = self.inputs.of(model["unique_id"]).anew or not incremental
         return self._read(model, relation, "first" if anew else "new", context)
@@ -572,12 +591,13 @@ class SparkSessionAdapter(
                     "Take new_changes(..), or pinned(..) for all rows."
                 )
             return relation.replace(reading=self._read_folded(model, node, relation, as_of))
-        if node is not None and node["config"]["materialized"] == "view":
+        kind = node["config"]["materialized"] if node is not None else None
+        if kind in WITHOUT_TABLE:
             if mode != "all" and not node["config"].get("meta", {}).get("row_wise"):
                 raise CompilationError(
-                    f"new_rows: {relation} is a view whose rows don't each come from one row of "
-                    "its input. Take pinned(..) or changed_partitions(..), or, if they do, say "
-                    "`meta: {row_wise: true}` in its config."
+                    f"new_rows: {relation} is {WITHOUT_TABLE[kind]} whose rows don't each come "
+                    "from one row of its input. Take pinned(..) or changed_partitions(..), or, if "
+                    "they do, say `meta: {row_wise: true}` in its config."
                 )
             sql = self._render_view(model, node, mode, context, as_of)
             return relation.replace(reading=f"(\n{sql}\n)")
@@ -597,11 +617,18 @@ class SparkSessionAdapter(
     def _render_view(
         self, model: dict, node: dict, mode: str, context: dict, as_of: Any = None
     ) -> str:
-        """A view's own SQL over pinned inputs: a view has no snapshots, its inputs have.
+        """A view's own SQL over pinned inputs: a view has no snapshots, its inputs have. Nor has
+        an ephemeral model.
 
         Its seeds are looked up, whole, also for new rows. A seed that changed may change any row.
         """
 
+        if mode != "all" and any(one.endswith(".pinned") for one in node["depends_on"]["macros"]):
+            raise CompilationError(
+                f"new_rows: {node['name']} says that it is row-wise, and reads a relation by "
+                "pinned(..), so that nobody can tell which of that one's rows are new; name the "
+                "relation alone, or join what is looked up in the model that reads the new rows."
+            )
         nodes = context["graph"]["nodes"]
         parents = [nodes[one] for one in node["depends_on"]["nodes"] if one in nodes]
         seeds = [one for one in parents if one["resource_type"] == "seed"]
@@ -669,7 +696,12 @@ class SparkSessionAdapter(
                 )
                 if read.recorded == pinned:
                     return f"(select * from {table} version as of {pinned} limit 0)"
-                inputs.ranges[table] = (read.recorded, pinned)
+                if not inputs.may_read_range(table, read.recorded, pinned):
+                    raise CompilationError(
+                        f"new_rows: {model['name']} reads other changes of {table} as well, and "
+                        "Spark would read the new rows as if they were these; read the changes "
+                        "behind the new rows, or in a model of their own."
+                    )
                 return _appended(table, recorded, pinned)
             inputs.reads_whole = True
             if inputs.own.head is not None:
@@ -693,6 +725,7 @@ class SparkSessionAdapter(
         if node.resource_type == "test":  # it writes nothing and leaves nothing behind
             return None, Progress(own.session, node.name), inputs, unique_id
         self._take_reads_of_ephemeral(node)
+        self.check_named_reads(node)
         table = stored_table(node.schema, node.alias, config.get("materialized"))
         if config.get("materialized") != "view":
             self.let_write(table)

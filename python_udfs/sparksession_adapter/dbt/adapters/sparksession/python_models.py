@@ -81,6 +81,7 @@ class SessionJobHelper(PythonJobHelper):
         )
         scope: dict = {"__name__": f"dbt_model_{self.model['alias']}", "__file__": path}
         scope["spark"] = spark
+        self.adapter.check_session_reads(self.model)
         try:
             exec(compile(compiled_code, path, "exec"), scope)
             dbt = scope["dbtObj"](self._load)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dbt.adapters.sparksession.reading.inputs import COMMENT
+from dbt.adapters.sparksession.sql_texts import without_comments
 
 DAY_COLUMN = re.compile(r"\bcut_(?:date|month|year)\b")
 # of these the answer depends on the zone; minutes and seconds are hardly another zone's
@@ -31,7 +31,7 @@ def utc_hours(sql: str) -> Iterator[str]:
     >>> list(utc_hours("select cut_date, hour(create_time) as h from x"))
     ['hour(create_time)']
     """
-    text = COMMENT.sub(lambda found: found["quoted"] or " ", sql)
+    text = without_comments(sql)
     if not DAY_COLUMN.search(text):
         return
     shifted = set()

@@ -312,12 +312,19 @@ class FoldedTables(metaclass=AdapterMeta):
     def rendered_anew(self, model: dict, context: dict) -> str:
         """The model's SQL once more, as it reads when all runs are made anew."""
         self.read_anew(model)
+        # here, as dbt's compiler imports adapters itself
+        from dbt.compilation import inject_ctes_into_sql
+        from dbt.contracts.graph.nodes import InjectedCTE
+
+        # what dbt put in front of the model's SQL; ephemeral models read nothing as new
+        ctes = [InjectedCTE(one["id"], one["sql"]) for one in model.get("extra_ctes") or []]
         compiled = context.get("sql")
         context["sql"] = None  # it is compiled again: its bare references are pinned, see there
         try:
-            return render_template(get_template(model["raw_code"], context), context)
+            sql = render_template(get_template(model["raw_code"], context), context)
         finally:
             context["sql"] = compiled
+        return sql if not ctes else inject_ctes_into_sql(sql, ctes)
 
     @available
     def read_anew(self, model: dict) -> None:

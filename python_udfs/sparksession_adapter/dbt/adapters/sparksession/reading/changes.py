@@ -19,13 +19,18 @@ from dbt.adapters.sparksession.keyed.tables import (
     columns_in,
     stored_table_of,
 )
+from dbt.adapters.sparksession.reading.default_reads import check_news_of
+from dbt.adapters.sparksession.reading.definitions import ACCEPT_VAR
 from dbt.adapters.sparksession.reading.inputs import ModelInputs
+from dbt.adapters.sparksession.reading.partition_reads import check_news_strategy
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.sql import is_absent, quoted
 from dbt_common.exceptions import CompilationError
 
 ROW_KIND, SIGN = "row_kind", "sign"
+# strategies under which rows that are read again take the place of what was made of them
+REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", "microbatch")
 UNORDERED = {"map", "variant"}  # of these Spark compares no two
 INCOMPARABLE = {"interval", "geometry", "geography"}  # nor anything that says the same
 
@@ -227,6 +232,9 @@ class ChangeReads(metaclass=AdapterMeta):
     def _new_changes(
         self, model: dict, relation: Any, by: Any, incremental: bool, context: dict, writes: bool
     ) -> Any:
+        check_news_of(model, "new_changes")
+        self.inputs.of(model["unique_id"]).asks_news = True
+        check_news_strategy(model, "new_changes")
         node = self._node_of(relation, context["graph"])
         kind = node["config"]["materialized"] if node is not None else "table"
         inputs = self.inputs.of(model["unique_id"])
@@ -292,27 +300,44 @@ class ChangeReads(metaclass=AdapterMeta):
         inputs = self.inputs.of(model["unique_id"])
         if strategy == "append_new_rows" and inputs.reads_whole:
             return True
-        if inputs.bears_retold or inputs.anew:
+        # a typed table leaves out by itself what it holds, and takes a correction in its place
+        is_typed = "source" in (model["config"].get("meta") or {})
+        if inputs.bears_retold or inputs.anew or is_typed:
             return False
-        # a model that no full refresh may make again keeps what may be nowhere else any more
-        kept = model["config"].get("full_refresh") is False
-        if strategy == "append" and inputs.reads_whole and not kept:
-            return True
+        if inputs.reads_whole and strategy not in REPLACING_STRATEGIES:
+            # a model that no full refresh may make again keeps what may be nowhere else any more
+            if model["config"].get("full_refresh") is not False:
+                return True
+            self._check_first_reads(model, inputs)
         return inputs.retold and strategy != "replace_windows"
+
+    def _check_first_reads(self, model: dict, inputs: ModelInputs) -> None:
+        """A model that keeps its rows reads for the first time what it may know under another
+        name.
+
+        Raises:
+            CompilationError: all its rows would be added again.
+        """
+        own = inputs.own.snapshots.get(inputs.own.head) if inputs.own else None
+        if own is None or not own.count("total-records"):
+            return
+        names = self.config.cli_vars.get(ACCEPT_VAR) or []
+        if model["name"] in ([names] if isinstance(names, str) else names):
+            return
+        unread = sorted(
+            one for one in inputs.by_partition.added if inputs.reads[one].recorded is None
+        )
+        if unread:
+            raise CompilationError(
+                f"{model['name']}: no commit of it has read {', '.join(unread)}, of which all rows "
+                "would be added to those that it keeps (full_refresh: false); where it read them "
+                "under another name, give the input that name back by alias= and schema=, else run "
+                f"it once with --vars '{ACCEPT_VAR}: [{model['name']}]'."
+            )
 
     @available
     def rendered_as_first(self, model: dict, context: dict) -> str:
-        """The model's SQL once more, as it reads when it is built for the first time.
-
-        Raises:
-            CompilationError: dbt alone could put it together.
-        """
-        if model.get("extra_ctes"):
-            raise CompilationError(
-                f"{model['name']}: an input was rewritten or its snapshot has expired, and a model "
-                "that reads ephemeral ones can't be read anew by itself. Run it with "
-                "--full-refresh."
-            )
+        """The model's SQL once more, as it reads when it is built for the first time."""
         # macros look it up here as well
         is_incremental = context["is_incremental"]
         context["is_incremental"] = lambda: False

@@ -6,18 +6,28 @@ names it with a mark behind it, see view_marks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.reading.definitions import used_macros
+from dbt.adapters.sparksession.reading.definitions import ENGINE_PACKAGES, used_macros
 from dbt.adapters.sparksession.reading.view_marks import Readings, compiled_readings
+from dbt.adapters.sparksession.sql_texts import without_comments
+from dbt_common.exceptions import CompilationError
 
 # resource types whose SQL makes rows that are stored
 STORED = ("model", "snapshot")
 LIVE_KINDS = ("view", "materialized_view")
 # macros that read what came since the model's last commit
 READS_OF_NEWS = {"new_rows", "new_changes", "changed_partitions", "closed_periods"}
+
+
+# strategies that only add
+ADDING = ("append", "append_new_rows", "append_or_merge")
+ADDS_ALL = "appends_all_rows"  # the config of a model that means to add all rows in each run
+CTE_PREFIX = "__dbt__cte__"
+THIS = re.compile(r"\bthis\b")
 
 
 def as_named(relation: Any, read: Any, into: Readings) -> Any:
@@ -28,29 +38,104 @@ def as_named(relation: Any, read: Any, into: Readings) -> Any:
 
 
 def unrecorded_reads(node: Any, macros: Mapping[str, Any]) -> str | None:
-    """Error text for an ephemeral model that asks for what is new, else None.
+    """Error text for a view or an ephemeral model that asks for what is new, else None.
 
     Such a model has no commits that could record what it has read: each run would read all rows.
+    A view may call a macro that asks for it in stored models alone.
 
     Args:
         node: a model of the manifest.
         macros: id -> macro of the manifest.
     """
-    if node.config.get("materialized") != "ephemeral":
+    kind, called = node.config.get("materialized"), node.depends_on.macros
+    if kind == "ephemeral":
+        used = used_macros(called, macros)
+    elif kind in LIVE_KINDS:
+        used = [macros[one] for one in called if one in macros]
+    else:
         return None
-    used = used_macros(node.depends_on.macros, macros)
     asked = sorted({one.name for one in used} & READS_OF_NEWS)
     if not asked:
         return None
+    return _unrecorded(f"{node.name} ({node.original_file_path})", kind, asked[0])
+
+
+def _unrecorded(name: str, kind: str, macro: str) -> str:
+    named = "ephemeral" if kind == "ephemeral" else f"a {kind.replace('_', ' ')}"
     return (
-        f"{node.name} ({node.original_file_path}) is ephemeral, so no commit records what it has "
-        f"read and {asked[0]} would read all rows in each run. Call {asked[0]} in the model that "
-        "is stored, or store this one."
+        f"{name} is {named}, so no commit records what it has read and {macro} would read all rows "
+        f"in each run. Call {macro} in the model that is stored, or store this one."
     )
+
+
+def is_live(model: Mapping[str, Any]) -> bool:
+    """Whether a context's `model` is a view, whose rows are read anew by each reader."""
+    kind = (model.get("config") or {}).get("materialized")
+    return model.get("resource_type") == "model" and kind in LIVE_KINDS
+
+
+def check_news_of(model: Mapping[str, Any], macro: str) -> None:
+    """Refuse a view that asks for what is new.
+
+    Raises:
+        CompilationError: it has no commits that could record what it has read.
+    """
+    if is_live(model):
+        raise CompilationError(_unrecorded(model["name"], model["config"]["materialized"], macro))
+
+
+def reads_itself(node: Any, macros: Mapping[str, Any]) -> bool:
+    """Whether a SQL model or a macro of the project that it calls names the model's own table, so
+    that it may tell by itself what is new.
+
+    Args:
+        node: the model, as the manifest has it.
+        macros: id -> macro of the manifest.
+    """
+    used = used_macros(node.depends_on.macros, macros)
+    texts = [one.macro_sql for one in used if one.package_name not in ENGINE_PACKAGES]
+    return any(THIS.search(without_comments(text)) for text in (node.raw_code, *texts))
 
 
 class DefaultReads(metaclass=AdapterMeta):
     """The part of the adapter that bare references go through."""
+
+    @available
+    def check_news_of_cte(self, model: Mapping[str, Any], relation: Any, macro: str) -> None:
+        """Refuse a stored model that asks for what is new in an ephemeral one. In a unit test all
+        inputs are texts in its query.
+
+        Raises:
+            CompilationError: nobody records what the model has read of it.
+        """
+        if model.get("resource_type") in STORED:
+            name = relation.identifier.removeprefix(CTE_PREFIX)
+            raise CompilationError(
+                f"{macro}: {name} is ephemeral, so nobody can tell which of its rows are new; "
+                f"take {macro}(..) of the tables that it reads, or store it."
+            )
+
+    @available
+    def check_added_rows(self, model: Mapping[str, Any], strategy: str) -> None:
+        """Look at whether a SQL model that only adds to its rows reads what is new.
+
+        Raises:
+            CompilationError: each run would add all rows of its inputs again.
+        """
+        config, inputs = model["config"], self.inputs.of(model["unique_id"])
+        means_it = config.get(ADDS_ALL) or config.get("full_refresh") is False
+        reads_news = inputs.asks_news or not model["depends_on"]["nodes"]
+        if strategy not in ADDING or means_it or reads_news:
+            return
+        manifest: Any = self.get_macro_resolver()
+        if reads_itself(manifest.nodes[model["unique_id"]], manifest.macros):
+            return
+        raise CompilationError(
+            f"{model['name']}: strategy '{strategy}' adds all that its query gives to what it "
+            "holds, and the query reads nothing by new_rows(..) or new_changes(..), so that each "
+            "run would add all rows again; read what is new by new_rows(..), or, if all rows are "
+            f"meant, say {ADDS_ALL}=true in its config."
+        )
 
     @available
     def read_by_default(self, model: Mapping[str, Any], relation: Any, context: dict) -> Any:
@@ -73,7 +158,7 @@ class DefaultReads(metaclass=AdapterMeta):
             or getattr(relation, "reading", None) is not None
             or model.get("resource_type") not in STORED
             or model.get("language") == "python"  # it reads them by dbt.ref(..)
-            or model["config"].get("materialized") in LIVE_KINDS
+            or is_live(model)
             or context.get("sql") is not None  # a hook: the model is compiled by now
         ):
             return relation

@@ -32,6 +32,7 @@ OTHER_SQL, OTHER_MACRO = "its SQL", "the SQL of a macro that it calls"  # differ
 OTHER_CONFIGS = frozenset(
     {
         *("access", "alias", "batch_size", "begin", "concurrent_batches", "contract", "database"),
+        *("appends_all_rows",),
         *("docs", "enabled", "event_time", "file_format", "fold", "freshness", "full_refresh"),
         *("grants", "group", "lookback", "materialized", "meta", "on_configuration_change"),
         *("on_definition_change", "on_schema_change", "packages", "persist_docs", "post-hook"),

@@ -12,6 +12,7 @@ from typing import Any
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.iceberg.partitions import PartitionReading
 from dbt.adapters.sparksession.sql import mark_of
+from dbt.adapters.sparksession.sql_texts import COMMENT
 
 INPUT_PROPERTY = "dbt.input."
 ASKED_PROPERTY = "asked.partitions"  # partitions that a run was told to write anew
@@ -19,15 +20,6 @@ REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
 COUNTED_PROPERTY = "count.declared"  # the counts that a model's rows are of
 PROPERTY_SETTING = "spark.sql.iceberg.snapshot-property."
-# What stands in quotes says something, and the parts of a model's SQL that say nothing of its rows.
-# What isn't closed goes to the end: nothing is looked for twice
-QUOTED = (
-    r"(?P<quoted>'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|\"(?:[^\"\\]++|\\.)*+(?:\"|\\?\Z)|`[^`]*+(?:`|\Z))"
-)
-COMMENT = re.compile(
-    QUOTED + r"|\{#(?:[^#]++|#(?!\}))*+(?:#\}|\Z)|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z)|--[^\n]*+",
-    re.DOTALL,
-)
 CONFIG = re.compile(r"\{\{-?\s*config\(.*?\)\s*-?\}\}", re.DOTALL)
 
 
@@ -75,6 +67,7 @@ class ModelInputs:
         read_predicate: the same in terms of the inputs' columns, where those differ.
         replaces: whether the model asked for changed partitions at all.
         by_partition: which of its inputs it reads by their changed partitions.
+        asks_news: whether it asks for new rows or changes of anything.
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
         rewrites: how often new rows were asked for of an input that the model has read, and all
             its rows are read instead.
@@ -108,6 +101,7 @@ class ModelInputs:
     read_predicate: str | None = None
     replaces: bool = False
     by_partition: PartitionReading = field(default_factory=PartitionReading)
+    asks_news: bool = False
     reads_whole: bool = False
     rewrites: int = 0
     retold: bool = False

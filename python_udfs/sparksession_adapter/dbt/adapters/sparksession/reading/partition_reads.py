@@ -34,13 +34,14 @@ from dbt_common.exceptions import CompilationError
 logger = AdapterLogger("Spark")
 
 REPLACING = "replace_partitions"
+OVERWRITING = "insert_overwrite"
 # what these strategies add to is not taken away, so rows that are read again would be there twice
 # or stay when they have gone
-ADDING = ("append", "append_new_rows", "append_or_merge", "merge", "insert_overwrite", "microbatch")
+ADDING = ("append", "append_new_rows", "append_or_merge", "merge", OVERWRITING, "microbatch")
 LATEST_YEAR = 9999  # of Python's dates; Spark's go on
 
 
-def _strategy(model: Mapping[str, Any]) -> str | None:
+def strategy_of(model: Mapping[str, Any]) -> str | None:
     """Strategy of an incremental model, None of any other."""
     config = model.get("config") or {}
     if config.get("materialized") != "incremental":
@@ -49,7 +50,7 @@ def _strategy(model: Mapping[str, Any]) -> str | None:
 
 
 def _check_materialization(model: Mapping[str, Any], macro: str) -> None:
-    strategy = _strategy(model)
+    strategy = strategy_of(model)
     materialized = (model.get("config") or {}).get("materialized")
     if strategy not in ADDING and materialized != FOLDED:
         return
@@ -60,6 +61,20 @@ def _check_materialization(model: Mapping[str, Any], macro: str) -> None:
         f"config(materialized='incremental', incremental_strategy='{REPLACING}', "
         "partition_by='day')"
     )
+
+
+def check_news_strategy(model: Mapping[str, Any], macro: str) -> None:
+    """Refuse a model that reads what is new and overwrites whole partitions with it.
+
+    Raises:
+        CompilationError: of each partition only the newest rows would be left.
+    """
+    if strategy_of(model) == OVERWRITING:
+        raise CompilationError(
+            f"{macro}: strategy '{OVERWRITING}' of {model['name']} would overwrite a partition's "
+            f"rows with its new ones alone; read it through changed_partitions(..) under "
+            f"strategy '{REPLACING}', or add the rows by strategy 'append_new_rows'"
+        )
 
 
 def _call_text(call: tuple[str, ...]) -> str:
@@ -285,7 +300,7 @@ class PartitionReads(metaclass=AdapterMeta):
         if not reading.decided:
             noted = self._noted(model, context)
             added = sorted(noted.by_partition.added)
-            if added and _strategy(model) == REPLACING:
+            if added and strategy_of(model) == REPLACING:
                 raise CompilationError(
                     f"{model['name']}: of {', '.join(added)} only what is new is read, so the "
                     "partitions that are replaced would lose what came of its older rows; read it "
@@ -296,16 +311,28 @@ class PartitionReads(metaclass=AdapterMeta):
         return reading.values
 
     def _noted(self, model: dict, context: dict) -> ModelInputs:
-        """All that the model reads, from a rendering that does nothing else."""
+        """All that the model reads, also through ephemeral models, from a rendering that does
+        nothing else. dbt puts the SQL of those in only when the model's own is rendered."""
+        nodes = context["graph"]["nodes"]
         with self.inputs.noting(model["unique_id"]) as noted:
             render_template(get_template(model["raw_code"], context), context)
+            for unique_id in model["depends_on"]["nodes"]:
+                parent = nodes.get(unique_id)
+                if parent is not None and parent["config"]["materialized"] == "ephemeral":
+                    relation = self._relation_of_node(parent)
+                    self._read(model, relation, "all", context, explicit=False)
         return noted
 
     def _changed_values(self, model: dict, noted: ModelInputs, column: str) -> set[str] | None:
         reading, values = noted.by_partition, set()
         below = {table for tables in reading.tables.values() for table in tables}
         # the author of a model that replaces all its rows knows which of them stay
-        others = set() if _strategy(model) == "replace_all" else reading.others
+        knows_others = strategy_of(model) == "replace_all"
+        others = set() if knows_others else reading.others
+        if noted.unpinned and not knows_others:
+            names = ", ".join(sorted(noted.unpinned))
+            logger.info(f"whether {names} changed can't be known: all partitions are written")
+            return None
         lacking = []
         for table in sorted(below | others):
             read = noted.reads[table]

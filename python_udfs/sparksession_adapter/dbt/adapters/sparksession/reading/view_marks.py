@@ -11,6 +11,7 @@ import re
 import threading
 from collections import OrderedDict
 
+from dbt.adapters.sparksession.sql_texts import COMMENT
 from dbt_common.exceptions import DbtRuntimeError
 
 KEPT = 100_000  # queries of views, of the statements that a process compiled last
@@ -69,7 +70,12 @@ class Readings:
         if "/* pinned read " not in sql:
             return sql
         parts, end = [], 0
+        silent = _silent_spans(sql)
         for found in MARK.finditer(sql):
+            if any(first < found.end("name") < last for first, last in silent):
+                parts += [sql[end : found.end("name")]]
+                end = found.end()
+                continue
             query = self._queries.get(int(found["number"]))
             if query is None:
                 continue
@@ -81,6 +87,12 @@ class Readings:
             parts += [sql[end:start], self.resolved(query), named]
             end = found.end()
         return "".join([*parts, sql[end:]])
+
+
+def _silent_spans(sql: str) -> list[tuple[int, int]]:
+    """Where the comments and quoted texts of some SQL begin and end; a mark there reads nothing."""
+    spans = (one.span() for one in COMMENT.finditer(sql))
+    return [one for one in spans if "/* pinned read " in sql[slice(*one)]]
 
 
 compiled_readings = Readings(KEPT)

@@ -44,6 +44,7 @@
         {%- do adapter.record_inputs(model) -%}
         {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
     {%- else -%}
+        {%- do adapter.check_added_rows(model, strategy_name) -%}
         {%- set select_sql = compiled_code -%}
     {%- endif -%}
 

@@ -9,6 +9,7 @@
 #}
 {% macro changed_partitions(relation, by) -%}
     {%- if not execute or relation.is_cte -%}
+        {%- do adapter.check_news_of_cte(model, relation, 'changed_partitions') if execute -%}
         {%- do return(relation) -%}
     {%- endif -%}
     {%- do return(

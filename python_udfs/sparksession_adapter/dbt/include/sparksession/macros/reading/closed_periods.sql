@@ -7,6 +7,7 @@
 #}
 {% macro closed_periods(relation, by, period, into) -%}
     {%- if not execute or relation.is_cte -%}
+        {%- do adapter.check_news_of_cte(model, relation, 'closed_periods') if execute -%}
         {%- do return(relation) -%}
     {%- endif -%}
     {%- do return(

@@ -16,6 +16,7 @@
 #}
 {% macro new_changes(relation, by=none) -%}
     {%- if not execute or relation.is_cte -%}
+        {%- do adapter.check_news_of_cte(model, relation, 'new_changes') if execute -%}
         {%- do return(relation) -%}
     {%- endif -%}
     {%- do return(

@@ -1,0 +1,203 @@
+"""Relations that a model names by hand, past dbt: no commit would record what it reads of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta
+from dbt.adapters.sparksession.iceberg import is_remote
+from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
+from dbt.adapters.sparksession.reading.default_reads import STORED
+from dbt.adapters.sparksession.reading.view_marks import statement_of
+from dbt_common.exceptions import CompilationError
+
+# a relation on a line of a parsed plan; one that is read as of a snapshot stands behind other words
+RELATION = re.compile(
+    r"^[ :+|-]*'UnresolvedRelation \[(?P<name>.*?)\], \[(?P<options>.*?)\], (?:true|false)$",
+    re.MULTILINE,
+)
+UNKNOWN = "what the session reads by itself"
+
+
+def relations_named(session: Any, sql: str) -> set[tuple[str, ...]]:
+    """Names, part by part, of what a statement reads as it is now, CTEs and temporary views among
+    them. Nothing on a remote session, which has no parser here, and of what can't be parsed."""
+    if is_remote(session):
+        return set()
+    parser = session._jsparkSession.sessionState().sqlParser()
+    try:
+        plan = parser.parsePlan(sql).treeString()
+    except Exception:  # it fails where it is run, and is told there
+        return set()
+    return {
+        tuple(found["name"].split(", "))
+        for found in RELATION.finditer(plan)
+        if "snapshot-id=" not in found["options"]
+    }
+
+
+@dataclass(frozen=True)
+class SessionReads:
+    """What a Python model's code reads by the session, not by dbt.
+
+    Attributes:
+        tables: names that it gives to `table(..)`.
+        statements: texts that it gives to `sql(..)`.
+        others: whether it reads by anything else, or by names that only its run tells.
+    """
+
+    tables: tuple[str, ...]
+    statements: tuple[str, ...]
+    others: bool
+
+
+def session_reads(code: str, this: str) -> SessionReads:
+    """Look through a Python model's code for reads by its session.
+
+    Args:
+        this: name of the model's own table, which the code has as dbt.this.
+
+    >>> session_reads("def model(dbt, spark):\\n    return spark.table('dw.x')", "dw.own").tables
+    ('dw.x',)
+    """
+    tree = ast.parse(code)
+    sessions = {"session", "spark"}
+    for one in ast.walk(tree):
+        if isinstance(one, ast.FunctionDef) and one.name == "model" and len(one.args.args) > 1:
+            sessions.add(one.args.args[1].arg)
+    tables, statements, others = [], [], False
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Attribute) and _base(one) in sessions and one.attr == "read":
+            others = True
+        if not isinstance(one, ast.Call) or not isinstance(one.func, ast.Attribute):
+            continue
+        if _base(one.func) not in sessions or one.func.attr not in ("table", "sql"):
+            continue
+        text = _text(one.args[0], this) if one.args else None
+        if text is None:
+            others = True
+        elif one.func.attr == "table":
+            tables.append(text)
+        else:
+            statements.append(text)
+    return SessionReads(tuple(tables), tuple(statements), others)
+
+
+def _base(attribute: ast.Attribute) -> str | None:
+    """Name that a chain of attributes and calls begins with."""
+    found: ast.AST = attribute
+    while isinstance(found, (ast.Attribute, ast.Call)):
+        found = found.value if isinstance(found, ast.Attribute) else found.func
+    return found.id if isinstance(found, ast.Name) else None
+
+
+def _text(value: ast.AST, this: str) -> str | None:
+    """A text that the code spells out, with the model's own name in it; None of any other."""
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return value.value
+    if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "str" and value.args:
+        value = value.args[0]
+    if isinstance(value, ast.Attribute) and value.attr == "this":
+        return this
+    if isinstance(value, ast.JoinedStr):
+        parts = [
+            _text(one.value if isinstance(one, ast.FormattedValue) else one, this)
+            for one in value.values
+        ]
+        return None if None in parts else "".join(filter(None, parts))
+    return None
+
+
+class NamedReads(metaclass=AdapterMeta):
+    """The part of the adapter that looks for relations which a model names by hand."""
+
+    def check_named_reads(self, node: Any) -> None:
+        """Look at what the SQL of a node that is stored names.
+
+        Raises:
+            CompilationError: a table or view that exists, read as it is now while the model's other
+                inputs are pinned; or a view outside of the project over a table whose new rows the
+                model reads, all of whose rows Spark would take for the new ones.
+        """
+        kind = node.config.get("materialized")
+        is_sql = getattr(node, "language", None) == "sql" and node.compiled_code
+        if node.resource_type not in STORED or not is_sql or kind in ("view", "ephemeral"):
+            return
+        inputs = self.inputs.of(node.unique_id)
+        own = {stored_table(node.schema, node.alias, kind), f"{node.schema}.{node.alias}"}
+        for name in self._warehouse_names(own, statement_of(node.compiled_code)):
+            if name in inputs.unpinned:
+                self._check_outer_view(node.name, name, inputs.ranges)
+            elif self._is_there(name):
+                raise CompilationError(
+                    f"{node.name} ({node.original_file_path}) names {name} by hand, so that it "
+                    "isn't read as of the run's pinned snapshot and no commit records it; write "
+                    f"{self._dbt_name(name)} instead."
+                )
+
+    def check_session_reads(self, model: Mapping[str, Any]) -> None:
+        """Look at what a Python model reads by its session; where only its run can tell, it counts
+        as an input of which nobody knows whether it changed.
+
+        Raises:
+            CompilationError: it names a table or view of the warehouse.
+        """
+        this = f"{model['schema']}.{model['alias']}"
+        own, reads = {this, stored_table_of(model)}, session_reads(model["raw_code"], this)
+        statements = [*reads.statements, *(f"select * from {one}" for one in reads.tables)]
+        for name in {one for sql in statements for one in self._warehouse_names(own, sql)}:
+            if self._is_there(name):
+                raise CompilationError(
+                    f"{model['name']} ({model['original_file_path']}) reads {name} by its session, "
+                    "so that it isn't read as of the run's pinned snapshot and no commit records "
+                    f"it; write dbt.{self._dbt_name(name)} instead."
+                )
+        if reads.others:
+            self.inputs.of(model["unique_id"]).unpinned.add(UNKNOWN)
+
+    def _warehouse_names(self, own: Collection[str], sql: str) -> Iterator[str]:
+        """Names (schema.name) of tables and views, whether there are such or not, that a
+        statement reads as they are now, but for the node's own."""
+        for parts in sorted(relations_named(self._session(), sql)):
+            named = parts[1:] if parts[0] == self.config.credentials.catalog else parts
+            name = ".".join(named)
+            if len(named) == 2 and name not in own:
+                yield name
+
+    def _is_there(self, name: str) -> bool:
+        """Whether there is a table with commits, or a view, of that name."""
+        if self._input_history(name).head is not None:
+            return True
+        relation = self._relation_of(name)
+        known = self.get_relation(None, relation.schema, relation.identifier)
+        return known is not None and known.type == "view"
+
+    def _dbt_name(self, name: str) -> str:
+        """How a model refers to a table or view."""
+        manifest: Any = self.get_macro_resolver()
+        for node in manifest.nodes.values():
+            table = stored_table(node.schema, node.alias, node.config.get("materialized"))
+            if name in (table, f"{node.schema}.{node.alias}"):
+                return f"ref('{node.name}')"
+        for source in manifest.sources.values():
+            if f"{source.schema}.{source.identifier}" == name:
+                return f"source('{source.source_name}', '{source.name}')"
+        return "source(..) of it, once it is declared as one,"
+
+    def _check_outer_view(
+        self, model: str, view: str, ranges: Mapping[str, tuple[int, int]]
+    ) -> None:
+        if not ranges or is_remote(self._session()):
+            return
+        plan = self._session().table(view)._jdf.queryExecution().analyzed().treeString()
+        for table in ranges:
+            if re.search(rf"[ .\[]{re.escape(table)}(?![\w.])", plan):
+                raise CompilationError(
+                    f"{model}: {view} is a view over {table}, whose new rows the model reads too, "
+                    "and Spark would read the new rows alone through the view as well; make it a "
+                    "view of the project, which is read over pinned tables."
+                )
