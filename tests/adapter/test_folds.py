@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.keyed.folds import Fold, FoldConfigError
+from dbt.adapters.sparksession.keyed.folds import Fold
+from dbt.adapters.sparksession.keyed.layout import FoldConfigError
 from dbt.adapters.sparksession.keyed.tables import reading_of
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 from pyspark.sql import SparkSession

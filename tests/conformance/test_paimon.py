@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.keyed.folds import Fold, FoldConfigError
+from dbt.adapters.sparksession.keyed.folds import Fold
+from dbt.adapters.sparksession.keyed.layout import FoldConfigError
 from pyspark.sql import SparkSession
 
 CASES = (

@@ -225,7 +225,7 @@ SQL_FAULTS = (
 LEVELS = "tests/e2e/test_corrections.py -m 'not soak'"
 ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession/"
 ENGINE_MACROS = "python_udfs/sparksession_adapter/dbt/include/sparksession/macros/"
-FOLDS, STREAMS = ADAPTER + "keyed/folds.py", "tests/adapter/test_folds.py"
+FOLD_SQL, STREAMS = ADAPTER + "keyed/fold_sql.py", "tests/adapter/test_folds.py"
 ZIPPERS, ZIPPER_STREAMS = ADAPTER + "keyed/zippers.py", "tests/adapter/test_zippers.py"
 JOINED = "macros/joins/repaired_join.sql"
 JOIN_HISTORIES = "tests/adapter/test_joins.py -m 'not soak' -k every_run"
@@ -285,56 +285,56 @@ RUN_FAULTS = (
     ),
     Fault(
         "a fold keeps the first row",
-        FOLDS,
+        FOLD_SQL,
         'f"max(case when {group',
         'f"min(case when {group',
         STREAMS,
     ),
     Fault(
         "equal sequences go by their contents",
-        FOLDS,
+        ADAPTER + "keyed/groups.py",
         "return (*self.sequence, TIE + self.name)",
         "return self.sequence",
         STREAMS,
     ),
     Fault(
         "a removed row is shown",
-        FOLDS,
+        FOLD_SQL,
         'f"not coalesce({quoted(UPSERT + group.name)}, true)"',
         '"false"',
         STREAMS,
     ),
     Fault(
         "what a sum takes back it adds",
-        FOLDS,
+        FOLD_SQL,
         "if({self._is_upsert}, {wide}, -{wide})",
         "{wide}",
         STREAMS,
     ),
     Fault(
         "a value from before a delete comes back",
-        FOLDS,
+        FOLD_SQL,
         "{quoted(last)}.place >= {deleted}",
         "true",
         STREAMS,
     ),
     Fault(
         "a delete that is ignored makes a row",
-        FOLDS,
+        FOLD_SQL,
         "if self._drops_deletes() else query",
         "if False else query",
         STREAMS,
     ),
     Fault(
         "a tombstone takes a sum with it",
-        FOLDS,
+        FOLD_SQL,
         "for name in self.aggregates if not self._group_of(name).order",
         "for name in ()",
         STREAMS,
     ),
     Fault(
         "a time ahead of the clock ends tombstones",
-        FOLDS,
+        FOLD_SQL,
         "(select least(max({time}), {now}) from {runs})",
         "(select max({time}) from {runs})",
         STREAMS,

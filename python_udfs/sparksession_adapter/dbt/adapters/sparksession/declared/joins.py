@@ -10,7 +10,8 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from dbt.adapters.sparksession.keyed.folds import TIMES, WHOLE_NUMBERS, Fold, is_ordered, names_in
+from dbt.adapters.sparksession.keyed.folds import Fold
+from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered, names_in
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
 from dbt.adapters.sparksession.reading.changes import ROW_KIND, changed_keys
 from dbt.adapters.sparksession.reading.ranges import values_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.keyed.folds import WHOLE_NUMBERS, names_in
+from dbt.adapters.sparksession.keyed.layout import WHOLE_NUMBERS, names_in
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
 from dbt.adapters.sparksession.reading.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.reading.ranges import values_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from dbt.adapters.sparksession.keyed.folds import names_in
+from dbt.adapters.sparksession.keyed.layout import names_in
 from dbt.adapters.sparksession.reading.changes import ROW_KIND
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt_common.exceptions import CompilationError

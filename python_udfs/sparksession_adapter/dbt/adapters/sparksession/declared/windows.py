@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.joins import interval_sql
-from dbt.adapters.sparksession.keyed.folds import TIMES, names_in
+from dbt.adapters.sparksession.keyed.layout import TIMES, names_in
 from dbt.adapters.sparksession.reading.changes import ROW_KIND
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.sql import literal, quoted

@@ -13,7 +13,8 @@ from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.iceberg.history import History
-from dbt.adapters.sparksession.keyed.folds import LEVEL, Fold, FoldConfigError
+from dbt.adapters.sparksession.keyed.folds import Fold
+from dbt.adapters.sparksession.keyed.layout import LEVEL, FoldConfigError
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.sql import literal, mark_of, quoted
 from dbt_common.clients.jinja import get_template, render_template

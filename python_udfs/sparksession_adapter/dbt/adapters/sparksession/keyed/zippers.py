@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.transforms import Transform
-from dbt.adapters.sparksession.keyed.folds import (
+from dbt.adapters.sparksession.keyed.layout import (
     HIDDEN,
     LEVEL,
     RUN_SETTINGS,

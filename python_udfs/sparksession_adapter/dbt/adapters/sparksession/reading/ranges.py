@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.keyed.folds import TIMES, WHOLE_NUMBERS
+from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS
 from dbt.adapters.sparksession.sql import quoted
 
 RANGE_COUNT = 64  # of one column at most: the gaps between them are the widest ones

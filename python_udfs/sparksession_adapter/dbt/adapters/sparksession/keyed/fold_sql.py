@@ -1,0 +1,361 @@
+"""The SQL of a fold: from a model's rows to state rows, to one of each key, to what readers see.
+
+`combined` makes one state row of those of a key, `finished` the row that a reader sees. Combining
+is commutative and associative, so neither order nor batching counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dbt.adapters.sparksession.keyed.groups import (
+    DELETED,
+    FOLDED_ROWS,
+    ORDER,
+    STATE,
+    TIE,
+    UPSERT,
+    Aggregate,
+    Derived,
+    Group,
+    any_known,
+)
+from dbt.adapters.sparksession.keyed.layout import HIDDEN, RunLayout, named_struct, select_text
+from dbt.adapters.sparksession.sql import literal, quoted
+
+
+def _net(state: str) -> str:
+    """SQL array of each value with its net count, those with none left out."""
+    count = (
+        f"reduce({state}, 0L, (total, one) -> "
+        "if(one.value <=> counted, total + one.net_count, total))"
+    )
+    each = f"named_struct('value', counted, 'net_count', {count})"
+    whole = f"transform(array_sort(array_distinct({state}.value)), counted -> {each})"
+    return f"filter({whole}, one -> one.net_count <> 0)"
+
+
+class FoldSql(RunLayout):
+    """The queries of a fold; what they go by is declared in `Fold`."""
+
+    others: Group
+    groups: tuple[Group, ...]
+    aggregates: Mapping[str, Aggregate]
+    keep_when: str | None
+    derived: Derived | None
+    tombstone_days: int | None
+    tombstone_time: str | None
+    types: Mapping[str, str]
+
+    @property
+    def all_groups(self) -> tuple[Group, ...]:
+        """The declared groups behind that of the other columns."""
+        return (self.others, *self.groups)
+
+    def _group_of(self, name: str) -> Group:
+        return next((one for one in self.groups if name in one.columns), self.others)
+
+    def _retracts(self, group: Group) -> bool:
+        """Whether retracting rows reach a group."""
+        return self.row_kind is not None and group.on_delete != "ignore"
+
+    def _resets(self, group: Group) -> bool:
+        """Whether a group has values that end with a delete though no later one is known."""
+        return self._retracts(group) and any(
+            one.function == "last_non_null_value" and not one.ignore_retract
+            for name, one in self.aggregates.items()
+            if self._group_of(name) is group
+        )
+
+    def _drops_deletes(self) -> bool:
+        """Whether rows that retract reach nothing, so that they tell of no key either."""
+        return self.row_kind is not None and not any(
+            self._retracts(one) and (one.order or one.columns) for one in self.all_groups
+        )
+
+    def _removing(self) -> list[Group]:
+        return [one for one in self.all_groups if self.row_kind and one.on_delete == "remove_row"]
+
+    def _plain(self, group: Group) -> list[str]:
+        """Columns of a group that hold what its newest row says."""
+        return [name for name in group.columns if name not in self.aggregates]
+
+    def plain_columns(self) -> Iterator[list[str]]:
+        """Of each group its columns, beside the key's, that hold what one of its rows said."""
+        for group in self.all_groups:
+            yield [*self.key, *self._plain(group)]
+
+    def lifted(self, rows: str) -> str:
+        """Query of state rows, one for each of the model's rows that count.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        columns = {name: quoted(name) for name in self.key}
+        for group in self.all_groups:
+            columns |= self._lifted_group(group)
+        for name, one in self.aggregates.items():
+            columns |= self._lifted_aggregate(name, one)
+        query = select_text(columns, rows)
+        return f"{query}\nwhere {self._is_upsert}" if self._drops_deletes() else query
+
+    @property
+    def _is_upsert(self) -> str:
+        kind = quoted(self.row_kind or "")
+        return (
+            f"case when {kind} in ('+I', '+U') then true when {kind} in ('-U', '-D') then false "
+            f"else {self._wrong_kind} end"
+        )
+
+    def _takes(self, group: Group) -> str:
+        """SQL condition on a model's row: it counts for the group."""
+        there = any_known(group.sequence or group.tie_break)
+        if self.row_kind and not self._retracts(group):
+            return f"({there}) and {self._is_upsert}"
+        return there
+
+    def _order(self, group: Group) -> str:
+        """SQL struct that orders a model's rows within the group."""
+        parts = {name: quoted(name) for name in group.sequence}
+        if group.keeps_tie:
+            parts[TIE + group.name] = named_struct({name: quoted(name) for name in group.tie_break})
+        else:
+            parts |= {name: quoted(name) for name in group.tie_break}
+        return named_struct(parts)
+
+    def _lifted_group(self, group: Group) -> dict[str, str]:
+        takes = self._takes(group)
+        columns = {}
+        for name in (*group.sequence, *(() if group.keeps_tie else group.tie_break)):
+            passed = self.row_kind and not self._retracts(group)
+            columns[name] = f"case when {takes} then {quoted(name)} end" if passed else quoted(name)
+        if group.keeps_tie:
+            tie = named_struct({name: quoted(name) for name in group.tie_break})
+            columns[TIE + group.name] = f"case when {takes} then {tie} end"
+        if self._retracts(group):
+            columns[UPSERT + group.name] = f"case when {takes} then {self._is_upsert} end"
+        if self._resets(group):
+            columns[DELETED + group.name] = (
+                f"case when ({takes}) and not {self._is_upsert} then {self._order(group)} end"
+            )
+        return columns | {name: quoted(name) for name in self._plain(group)}
+
+    def _lifted_aggregate(self, name: str, one: Aggregate) -> dict[str, str]:
+        group, value = self._group_of(name), quoted(name)
+        takes = f"({self._takes(group)})"
+        signed = self._retracts(group) and not one.ignore_retract
+        if self._retracts(group) and one.ignore_retract:
+            takes += f" and {self._is_upsert}"
+        sign = f"if({self._is_upsert}, 1L, -1L)" if signed else "1L"
+        if one.function == "count":
+            return {name: f"case when {takes} and {value} is not null then {sign} end"}
+        if one.function == "sum":
+            wide = f"cast({value} as {self._sum_type(name)})"
+            signed_value = f"if({self._is_upsert}, {wide}, -{wide})" if signed else wide
+            return {name: f"case when {takes} then {signed_value} end"}
+        if one.netted:
+            counted = f"array({named_struct({'value': value, 'net_count': sign})})"
+            return {STATE + name: f"case when {takes} and {value} is not null then {counted} end"}
+        if one.function == "collect":
+            return {
+                STATE + name: f"case when {takes} and {value} is not null then array({value}) end"
+            }
+        if one.function == "listagg":
+            entry = named_struct({"place": self._order(group), "value": value})
+            return {
+                STATE + name: f"case when {takes} and {value} is not null then array({entry}) end"
+            }
+        if one.function == "first_value":
+            entry = self._first_entry(group, value)
+            return {STATE + name: f"case when {takes} then {entry} end"}
+        if one.function in ("last_value", "last_non_null_value"):
+            if signed:
+                takes += f" and {self._is_upsert}"
+            if one.function == "last_non_null_value":
+                takes += f" and {value} is not null"
+            return {
+                name: f"case when {takes} then {value} end",
+                ORDER + name: f"case when {takes} then {self._order(group)} end",
+            }
+        return {name: f"case when {takes} then {value} end"}
+
+    def _first_entry(self, group: Group, value: str) -> str:
+        sequence = group.sequence or group.tie_break
+        parts = {"sequence": named_struct({name: quoted(name) for name in sequence})}
+        if self._breaks_ties(group):
+            parts["tie"] = named_struct({name: quoted(name) for name in group.tie_break})
+        return named_struct(parts | {"value": value})
+
+    @staticmethod
+    def _breaks_ties(group: Group) -> bool:
+        return bool(group.sequence and group.tie_break)
+
+    def _sum_type(self, name: str) -> str:
+        kind = self.types[name]
+        if not kind.startswith("decimal"):
+            return "bigint"
+        return f"decimal(38, {kind.rstrip(')').split(',')[1].strip()})"
+
+    def combined(self, rows: str) -> str:
+        """Query of state rows, one for each key, from state rows.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        made = {name: quoted(name) for name in self.key}
+        columns = dict(made)
+        for group in self.all_groups:
+            if group.order:
+                last = HIDDEN + "last__" + group.name
+                fields = list(group.order)
+                if self._retracts(group):
+                    fields.append(UPSERT + group.name)
+                fields += self._plain(group)
+                newest = named_struct({name: quoted(name) for name in fields})
+                made[last] = f"max(case when {group.is_there} then {newest} end)"
+                for name in fields:
+                    columns[name] = f"{quoted(last)}.{quoted(name)}"
+                if self._retracts(group):
+                    for name in self._plain(group):
+                        if name == self.tombstone_time:  # a tombstone's age
+                            continue
+                        stays = f"{quoted(last)}.{quoted(UPSERT + group.name)}"
+                        columns[name] = f"case when {stays} then {columns[name]} end"
+            if self._resets(group):
+                made[DELETED + group.name] = f"max({quoted(DELETED + group.name)})"
+                columns[DELETED + group.name] = quoted(DELETED + group.name)
+        for name, one in self.aggregates.items():
+            inner, outer = self._combined_aggregate(name, one)
+            made |= inner
+            columns |= outer
+        keys = ", ".join(map(quoted, self.key))
+        return select_text(columns, f"({select_text(made, rows)}\ngroup by {keys}) as fold__made")
+
+    def _combined_aggregate(
+        self, name: str, one: Aggregate
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """Columns of the grouping query, and of the query over it."""
+        group, value, state = self._group_of(name), quoted(name), quoted(STATE + name)
+        if one.netted or one.function in ("collect", "listagg"):
+            gathered = f"flatten(collect_list({state}))"
+            # of listagg by place, so in sequence; a repeated row adds nothing
+            whole = _net(state) if one.netted else f"array_sort(array_distinct({state}))"
+            return {STATE + name: gathered}, {
+                STATE + name: f"case when cardinality({state}) > 0 then {whole} end"
+            }
+        if one.function == "first_value":
+            if not self._breaks_ties(group):
+                return {STATE + name: f"min({state})"}, {STATE + name: state}
+            lower = "one.sequence < best.sequence"
+            later = "one.sequence = best.sequence and (one.tie, one.value) > (best.tie, best.value)"
+            best = (
+                f"reduce({state}, {state}[0], (best, one) -> "
+                f"case when {lower} or ({later}) then one else best end)"
+            )
+            return {STATE + name: f"collect_list({state})"}, {
+                STATE + name: f"case when cardinality({state}) > 0 then {best} end"
+            }
+        if one.function in ("last_value", "last_non_null_value"):
+            last, order = HIDDEN + "last__of__" + name, quoted(ORDER + name)
+            entry = named_struct({"place": order, "value": value})
+            stays = "true"
+            if self._resets(group) and not one.ignore_retract:
+                deleted = quoted(DELETED + group.name)
+                stays = f"({deleted} is null or {quoted(last)}.place >= {deleted})"
+            return {last: f"max(case when {order} is not null then {entry} end)"}, {
+                name: f"case when {stays} then {quoted(last)}.value end",
+                ORDER + name: f"case when {stays} then {quoted(last)}.place end",
+            }
+        if one.function in ("sum", "count"):
+            kind = "bigint" if one.function == "count" else self._sum_type(name)
+            return {name: f"cast(sum({value}) as {kind})"}, {name: value}
+        function = "bitmap_or_agg" if one.function == "bitmap_or" else one.function
+        return {name: f"{function}({value})"}, {name: value}
+
+    def finished(self, rows: str) -> str:
+        """Query of the rows that a reader sees, from state rows of which no two have one key.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        columns = {
+            name: self._finished(name) if name in self.aggregates else quoted(name)
+            for name in self.types
+        }
+        removed = " or ".join(self._is_removed(group) for group in self._removing())
+        query = select_text(columns, rows) + (f"\nwhere not ({removed})" if removed else "")
+        if self.keep_when:
+            query = f"select *\nfrom ({query}) as fold__finished\nwhere {self.keep_when}"
+        if self.derived:
+            query = f"with {FOLDED_ROWS} as (\n{query}\n)\n\n{self.derived.sql}"
+        return query
+
+    @staticmethod
+    def _is_removed(group: Group) -> str:
+        return f"not coalesce({quoted(UPSERT + group.name)}, true)"
+
+    def _finished(self, name: str) -> str:
+        one, state = self.aggregates[name], quoted(STATE + name)
+        if one.netted:
+            held = f"filter({state}, one -> one.net_count > 0).value"
+            if one.function == "collect":
+                return f"case when cardinality({held}) > 0 then {held} end"
+            return f"array_{one.function}({held})"
+        if one.function == "collect":
+            return state
+        if one.function == "listagg":
+            return f"array_join({state}.value, {literal(one.delimiter)})"
+        if one.function == "first_value":
+            return f"{state}.value"
+        return quoted(name)
+
+    def purged(self, rows: str, runs: str) -> str:
+        """Query of the combined state rows of all runs that have to be kept.
+
+        Those go whose tombstone is past its declared life, and sums that came to nothing and that
+        `keep_when` doesn't show: of a merge readers see nothing. What no sequence rules outlives a
+        tombstone: rows that take it back may still come.
+
+        Args:
+            rows: query of the combined state rows.
+            runs: SQL text for a `from`: the runs, whose newest time tells the age; a time that is
+                ahead of the clock makes no tombstone older.
+        """
+        gone = []
+        if self.tombstone_time is not None:
+            time = quoted(self.tombstone_time)
+            now = f"cast(current_timestamp() as {self.types[self.tombstone_time]})"
+            ended = [
+                f"not coalesce({quoted(UPSERT + one.name)}, "
+                f"{'true' if one in self._removing() else 'false'})"
+                if self._retracts(one)
+                else f"not ({one.is_there})"
+                for one in self.all_groups
+                if one.order
+            ]
+            ended += [
+                self._is_empty(name) for name in self.aggregates if not self._group_of(name).order
+            ]
+            gone.append(
+                f"{' and '.join(ended)} and {time} < "
+                f"(select least(max({time}), {now}) from {runs}) "
+                f"- interval {self.tombstone_days} days"
+            )
+        ordered = any(one.order for one in self.all_groups)
+        summed = all(one.function in ("sum", "count") for one in self.aggregates.values())
+        if self.aggregates and summed and not ordered and self.keep_when:
+            empty = " and ".join(map(self._is_empty, self.aggregates))
+            gone.append(f"{empty} and not coalesce({self.keep_when}, false)")
+        if not gone:
+            return rows
+        condition = " or ".join(f"coalesce({one}, false)" for one in gone)
+        return f"select *\nfrom ({rows}) as fold__kept\nwhere not ({condition})"
+
+    def _is_empty(self, name: str) -> str:
+        """SQL condition: the state of an aggregate of no sequence is as if no row had come."""
+        one = self.aggregates[name]
+        if one.function in ("sum", "count"):
+            return f"coalesce({quoted(name)}, 0) = 0"
+        if one.netted or one.function == "collect":
+            return f"coalesce(cardinality({quoted(STATE + name)}), 0) < 1"
+        return f"{quoted(name)} is null"

@@ -1,0 +1,87 @@
+"""The parts of a fold: columns that one sequence rules, functions of columns, derived rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dbt.adapters.sparksession.keyed.layout import HIDDEN
+from dbt.adapters.sparksession.sql import quoted
+
+UPSERT, TIE, ORDER, STATE = (f"{HIDDEN}{name}__" for name in ("upsert", "tie", "order", "state"))
+DELETED = f"{HIDDEN}deleted__"
+FOLDED_ROWS = "folded_rows"  # what derived rows are made of
+OTHERS = "other"  # name of the group of all columns that no declared group rules
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """How the values of one column become one.
+
+    Attributes:
+        function: one of FUNCTIONS.
+        ignore_retract: whether rows that retract pass it by.
+        netted: whether it keeps the net count of each value, so that it retracts.
+        delimiter: between the values of listagg.
+    """
+
+    function: str
+    ignore_retract: bool = False
+    netted: bool = False
+    delimiter: str = ","
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Rows that readers see instead of the folded ones, made of them.
+
+    Attributes:
+        by: columns of the key; the rows of one value of them are made of its folded rows alone.
+        key: columns that tell the derived rows apart.
+        sql: query of them from `folded_rows`.
+    """
+
+    by: tuple[str, ...]
+    key: tuple[str, ...]
+    sql: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that one sequence rules.
+
+    Attributes:
+        sequence: columns; a row where all are null says nothing of the group, one that is lower
+            than what is known changes nothing.
+        tie_break: columns that decide between equal sequences.
+        columns: columns that hold the values of the row of the highest sequence.
+        on_delete: what a retracting row does, one of ON_DELETE.
+    """
+
+    name: str
+    sequence: tuple[str, ...] = ()
+    tie_break: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    on_delete: str = "retract"
+
+    @property
+    def keeps_tie(self) -> bool:
+        """Whether its tie break is kept in a column of its own; that of the others is in theirs."""
+        return self.name != OTHERS and bool(self.tie_break)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """State columns that order the rows, the first ones first."""
+        if self.keeps_tie:
+            return (*self.sequence, TIE + self.name)
+        return (*self.sequence, *self.tie_break)
+
+    @property
+    def is_there(self) -> str:
+        """SQL condition: a row has something to say of the group."""
+        return any_known(self.sequence or self.order)
+
+
+def any_known(names: Iterable[str]) -> str:
+    """SQL condition: one of the columns isn't null; true where there are none."""
+    return " or ".join(f"{quoted(one)} is not null" for one in names) or "true"

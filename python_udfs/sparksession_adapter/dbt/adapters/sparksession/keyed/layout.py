@@ -1,0 +1,291 @@
+"""How the runs of a keyed table lie, whatever their rows hold: levels, partitions, merges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dbt.adapters.sparksession.iceberg.transforms import Transform
+from dbt.adapters.sparksession.sql import literal, quoted
+
+LEVEL = "run_level"  # column of a run's size class
+HIDDEN = "fold__"  # names of state columns that no reader sees
+WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+UNORDERED = ("map<", "variant")
+TIMES = ("date", "timestamp", "timestamp_ntz")
+# of how the runs lie, whatever they hold
+RUN_SETTINGS = {
+    "buckets": 4,
+    "bucket_by": None,
+    "partition_by": None,
+    "tier_runs": 8,
+    "tier_rows": 100_000,
+}
+EXAMPLE = (
+    "config(materialized='folded', unique_key=['order_id'], "
+    "fold={'sequence': ['binlog_file_number', 'binlog_position', 'row_number']})"
+)
+
+
+class FoldConfigError(ValueError):
+    """The config of a folded model; the text lists every problem of it."""
+
+    what, example = "fold", EXAMPLE
+
+    def __init__(self, model: str, problems: Iterable[str]) -> None:
+        lines = "".join(f"\n  - {one}" for one in problems)
+        super().__init__(
+            f"{model}: its {self.what} can't be built:{lines}\nExample: {self.example}"
+        )
+
+
+def is_ordered(kind: str) -> bool:
+    """Whether Spark compares values of a type, given as text."""
+    return not any(word in kind for word in UNORDERED)
+
+
+def names_in(value: Any) -> tuple[str, ...] | None:
+    """Column names from a config's name or list of names; None where it is neither."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, (list, tuple)) and all(isinstance(one, str) and one for one in value):
+        return tuple(value)
+    return None
+
+
+class RunLayout:
+    """How the runs of a table lie: what is the same whatever their rows say.
+
+    Attributes:
+        model: name of the model.
+        key: columns of the key.
+        never_null: columns of the model's rows in which a null refuses the batch.
+        row_kind: column of +I, -U, +U and -D, if there is one.
+        partition_by: how the files of a run are split; by columns of the key alone.
+        tier_runs: runs of one level that become one of a higher one.
+        tier_rows: rows below which a run is of the lowest level.
+    """
+
+    model: str
+    key: tuple[str, ...]
+    never_null: tuple[str, ...]
+    row_kind: str | None
+    partition_by: tuple[Transform, ...]
+    tier_runs: int
+    tier_rows: int
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """Columns that tell state rows apart."""
+        return self.key
+
+    @property
+    def touched_key(self) -> tuple[str, ...]:
+        """Columns whose values in a state row tell which rows that a reader sees may change."""
+        return self.key
+
+    @property
+    def reader_key(self) -> tuple[str, ...]:
+        """Columns that tell the rows that a reader sees apart."""
+        return self.key
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What is declared of the rows that a reader sees, whatever the state rows hold."""
+        raise NotImplementedError
+
+    def signature(self) -> str:
+        """What the stored state rows depend on, as JSON."""
+        raise NotImplementedError
+
+    @staticmethod
+    def differences(old: str, new: str) -> list[str]:
+        """How what `new` says differs from what stored state rows were made by, as texts.
+
+        Args:
+            old, new: see signature.
+        """
+        raise NotImplementedError
+
+    def changed_since(self, signature: str) -> list[str]:
+        """How the fold differs from that which stored state rows were made by; see differences."""
+        return self.differences(signature, self.signature())
+
+    @property
+    def partitions(self) -> str:
+        """Partitioning of the table of runs, as SQL."""
+        return ", ".join([LEVEL, *(one.partition for one in self.partition_by)])
+
+    def null_counts(self, rows: str) -> str:
+        """Query of one row: how often each of `never_null` is null.
+
+        Args:
+            rows: SQL text for a `from`: the model's rows.
+        """
+        counts = ", ".join(f"count_if({quoted(one)} is null)" for one in self.never_null)
+        return f"select {counts} from {rows}"
+
+    def refusal(self, null_counts: Iterable[int]) -> str | None:
+        """Why a batch with as many nulls isn't taken; None: it is."""
+        told = [
+            f"{name} in {count}"
+            for name, count in zip(self.never_null, null_counts, strict=True)
+            if count
+        ]
+        if not told:
+            return None
+        return (
+            f"{self.model}: rows have null where the key and the order of changes need a value: "
+            f"{', '.join(told)}. Nothing was written. Leave such rows out of the model, or give "
+            "them a value."
+        )
+
+    @property
+    def _wrong_kind(self) -> str:
+        """SQL that fails: a row's kind is none."""
+        message = literal(f"{self.model}: {self.row_kind} must be +I, -U, +U or -D, got ")
+        return f"raise_error(concat({message}, coalesce({quoted(self.row_kind or '')}, 'null')))"
+
+    def _layout_problems(self, name: str, kind: str) -> list[str]:
+        """What keeps a column of a type out of runs."""
+        where = f"{name} ({kind})"
+        if not is_ordered(kind):
+            return [f"{where}: can't be compared, so no order of it is total; take to_json(..)"]
+        for transform in self.partition_by:
+            if transform.column == name and not transform.takes(kind):
+                return [
+                    f"{where}: {transform} can't be partitioned by; name another column of the "
+                    "key, or another transform, in partition_by"
+                ]
+        return []
+
+    def written(self, rows: str, level: int, columns: Iterable[Any]) -> str:
+        """Query of a run as its files shall hold it: by partition, sorted by key in each.
+
+        Args:
+            rows: SQL text for a `from`: combined state rows.
+            columns: the columns of the table of runs but for the level, in its order.
+        """
+        names = "".join(f",\n    {quoted(one.name)}" for one in columns)
+        parts = ", ".join(one.value for one in self.partition_by)
+        keys = ", ".join(map(quoted, self.row_key))
+        return (
+            f"select\n    cast({level} as int) as {LEVEL}{names}\nfrom {rows}\n"
+            f"distribute by {parts}\nsort by {parts}, {keys}"
+        )
+
+    def folded(self, rows: str, run_count: int) -> str:
+        """Query of the rows that a reader sees, from the state rows of runs.
+
+        Args:
+            rows: SQL text for a `from`: the runs.
+            run_count: how many there are; of a single one the rows are read as they are.
+        """
+        if run_count == 1:
+            return self.finished(rows)
+        return self.finished(f"({self.combined(rows)}) as fold__combined")
+
+    def purged(self, rows: str, runs: str) -> str:
+        """Query of the combined state rows of all runs that have to be kept: here all of them.
+
+        Args:
+            rows: query of the combined state rows.
+            runs: SQL text for a `from`: the runs.
+        """
+        return rows
+
+    def merged(self, runs: str, level: int, whole: bool) -> str:
+        """Query of the state rows that the runs up to a level come to.
+
+        Args:
+            runs: SQL text for a `from`.
+            whole: whether these are all runs: what no later row can need goes.
+        """
+        # a scan with a condition on the level is grouped by the level too: its fold is shuffled
+        if whole:
+            return self.purged(self.combined(runs), runs)
+        return self.combined(f"{runs} where {LEVEL} <= {level}")
+
+    def level_of(self, rows: int) -> int:
+        """Size class of a run: 0 below tier_rows, then one more for each factor tier_runs."""
+        if rows < self.tier_rows:
+            return 0
+        return 1 + int(math.log(rows / self.tier_rows, self.tier_runs) + 1e-9)
+
+    def level_to_compact(self, runs: Sequence[Sequence[int]]) -> int | None:
+        """The highest level that holds too many runs: it and those below it become one.
+
+        Args:
+            runs: (level, rows) of each run.
+        """
+        levels = [level for level, _ in runs]
+        full = [one for one in set(levels) if levels.count(one) >= self.tier_runs]
+        return max(full, default=None)
+
+
+def run_setting_problems(where: str, setting: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the settings of how the runs lie."""
+    problems = []
+    for name, least in (("buckets", 1), ("tier_runs", 2), ("tier_rows", 1)):
+        problems += whole_number_problems(where, setting, name, least)
+    if not isinstance(setting["bucket_by"], (str, type(None))):
+        problems.append(f"{where}.bucket_by must be a text, got {setting['bucket_by']!r}")
+    return problems
+
+
+def whole_number_problems(
+    where: str, setting: Mapping[str, Any], name: str, least: int = 1
+) -> list[str]:
+    value = setting[name]
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return []
+    return [f"{where}.{name} must be a whole number from {least}, got {value!r}"]
+
+
+def partition_setting(
+    where: str, setting: Mapping[str, Any], key: tuple[str, ...], problems: list[str]
+) -> tuple[Transform, ...]:
+    """How the runs are partitioned below their level, as partition_by or buckets say."""
+    given = setting["partition_by"]
+    if given is None:
+        column = setting["bucket_by"] or (key[0] if key else "")
+        return (Transform("bucket", column, setting["buckets"]),)
+    if setting["bucket_by"] is not None or setting["buckets"] != RUN_SETTINGS["buckets"]:
+        problems.append(
+            f"{where}.partition_by says what buckets and bucket_by say; take one of them"
+        )
+    found = []
+    for text in given if isinstance(given, (list, tuple)) and given else [given]:
+        try:
+            found.append(Transform.read(text))
+        except ValueError as exc:
+            problems.append(f"{where}.partition_by {exc}")
+    return tuple(found)
+
+
+def partition_problems(
+    where: str, partition_by: Iterable[Transform], key: Sequence[str]
+) -> list[str]:
+    """Transforms of columns that aren't the key's."""
+    return [
+        f"{where}.partition_by: {one} must be of a column of the key, which are {', '.join(key)}"
+        for one in partition_by
+        if key and one.column not in key
+    ]
+
+
+def named_struct(parts: Mapping[str, str]) -> str:
+    return f"named_struct({', '.join(f'{literal(name)}, {one}' for name, one in parts.items())})"
+
+
+def select_text(columns: Mapping[str, str], rows: str) -> str:
+    lines = ",\n".join(
+        f"    {one}" if one == quoted(name) else f"    {one} as {quoted(name)}"
+        for name, one in columns.items()
+    )
+    return f"select\n{lines}\nfrom {rows}"
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
