@@ -174,3 +174,64 @@ def test_a_model_that_reads_the_clock_runs_though_no_input_changed(make_project)
     assert small.column("select at from dw.timed") > before
     assert goes_by_clock("select now() as at")
     assert not goes_by_clock("select nowhere from x")
+
+
+COUNTED_IN_PYTHON = """
+    def model(dbt, session):
+        dbt.config(
+            materialized="incremental",
+            incremental_strategy="merge",
+            unique_key="k",
+            on_definition_change="{what}",
+        )
+        rows = dbt.source("src", "x")
+        if dbt.is_incremental and dbt.inputs_unchanged():
+            return None
+        count = rows.count() * dbt.project_var("times", 1)
+        return session.createDataFrame([(1, count)], "k int, n bigint")
+"""
+
+
+@pytest.fixture
+def in_python(make_project):
+    made = make_project(
+        {
+            "models/_sources.yml": SOURCES,
+            "models/merged.py": COUNTED_IN_PYTHON.replace("{what}", "refuse"),
+            "models/rebuilt.py": COUNTED_IN_PYTHON.replace("{what}", "rebuild"),
+        }
+    )
+    made.query("create namespace if not exists src")
+    made.query("create table src.x (id int) using iceberg")
+    made.query("insert into src.x values (1), (2)")
+    made.run("run")
+    return made
+
+
+def test_a_python_model_of_other_code_or_another_var_is_refused_or_rebuilt(in_python):
+    message = in_python.run("run", vars={"times": 3}, expect_ok=False).results["merged"].message
+    assert "definition: var times (was null, is 3)" in message
+    assert numbers(in_python) == [2, 6]
+    for name in ("merged", "rebuilt"):
+        code = (in_python.root / f"models/{name}.py").read_text()
+        in_python.write({f"models/{name}.py": code.replace(".count()", ".count() + 10")})
+    message = in_python.run("run", expect_ok=False).results["merged"].message
+    assert (
+        "merged (models/merged.py): its rows were made by another definition: its code" in message
+    )
+    assert numbers(in_python) == [2, 12]
+    in_python.run("run", "-s", "merged", vars={"accept_definition": ["merged"]})
+    assert in_python.run("run").results["merged"].message == "nothing new"
+    assert numbers(in_python) == [2, 12]
+    in_python.run("run", "--full-refresh")
+    assert numbers(in_python) == [12, 12]
+
+
+def test_comments_and_settings_of_no_row_are_no_difference_of_a_python_model(in_python):
+    code = (in_python.root / "models/merged.py").read_text()
+    code = "# a comment\n" + code.replace('unique_key="k",', 'unique_key="k", tags=["seldom"],')
+    in_python.write({"models/merged.py": code})
+    assert in_python.run("run", "-s", "merged").results["merged"].message == "nothing new"
+    in_python.write({"models/merged.py": code.replace('"merge"', '"append"')})
+    message = in_python.run("run", "-s", "merged", expect_ok=False).results["merged"].message
+    assert "definition: config incremental_strategy" in message

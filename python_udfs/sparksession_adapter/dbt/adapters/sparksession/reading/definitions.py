@@ -7,6 +7,7 @@ mixing rows of two meanings.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ ON_CHANGE, REFUSE, REBUILD, ACCEPT = "on_definition_change", "refuse", "rebuild"
 ACCEPT_VAR = "accept_definition"
 STORED_KINDS = ("table", "incremental", FOLDED)
 OTHER_SQL, OTHER_MACRO = "its SQL", "the SQL of a macro that it calls"  # differences
+OTHER_CODE = "its code"
 # configs whose values no stored row depends on, or that are compared by themselves (fold, zipper)
 OTHER_CONFIGS = frozenset(
     {
@@ -55,6 +57,11 @@ VAR = re.compile(
     r"""\bvar\(\s*['"](?P<name>\w+)['"]\s*(?:,\s*(?:default\s*=\s*)?"""
     r"""(?P<default>-?\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"|true|false)\s*\))?"""
 )
+# the same in a Python model, where the default is a part of its code
+PROJECT_VAR = re.compile(r"""\bproject_var\(\s*['"](?P<name>\w+)['"]""")
+READS_META = re.compile(r"\.meta(?:_get|_require|_of)?\b|['\"]meta['\"]")  # in a Python model
+# parts of `meta` that make no row of a model
+OTHER_META = frozenset({"published", "put_back", "row_wise", "utc_times"})
 # functions whose answer may change while no input does
 GOES_BY_CLOCK = re.compile(
     r"\b(?:current_(?:date|time|timestamp)\b|localtimestamp\b|unix_timestamp\s*\(\s*\)|"
@@ -95,22 +102,48 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else mark_of(text)
 
 
+def code_mark(code: str) -> str:
+    """A short hash of a Python model's code; its config, comments and layout don't matter.
+
+    >>> code_mark("dbt.config(tags=['a'])\\nx = 1  # one") == code_mark("x=1")
+    True
+    """
+
+    class WithoutConfig(ast.NodeTransformer):
+        def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+            call = node.value
+            is_config = isinstance(call, ast.Call) and ast.unparse(call.func) == "dbt.config"
+            return None if is_config else node
+
+    return mark_of(ast.unparse(WithoutConfig().visit(ast.parse(code))))
+
+
+def meta_mark(metas: Iterable[Mapping[str, Any]]) -> str:
+    """A short hash of what some models say of their rows in `meta`."""
+    told = [{key: one[key] for key in one.keys() - OTHER_META} for one in metas]
+    return mark_of(json.dumps(told, sort_keys=True, default=str))
+
+
 def definition_of(
     node: Mapping[str, Any],
     macros: Mapping[str, Any],
     values: Mapping[str, Any],
     views: Sequence[Any] = (),
+    metas: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """What a SQL model's rows depend on beside its inputs.
+    """What a model's rows depend on beside its inputs.
+
+    What a Python model imports isn't looked at.
 
     Args:
         node: the model, as the manifest has it.
         macros: id -> macro of the manifest; the texts of dbt's and the adapter's own are left out.
         values: name -> value of each var that is set.
         views: those that it reads its tables through, see views_below.
+        metas: `meta` of the models that it refers to.
 
     Returns:
-        {"sql", "macros", "views": hashes, "engine": number, "config": config -> hash,
+        {"sql" or "code", "macros", "views": hashes, "engine": number, "config": config -> hash,
         "vars": var -> value as text}; comments and white space don't matter.
     """
     used = used_macros(node["depends_on"]["macros"], macros)
@@ -119,15 +152,24 @@ def definition_of(
     of_views = [one.raw_code for one in views]
     of_views += [one.macro_sql for one in used_by_views if one.package_name not in ENGINE_PACKAGES]
     called: dict[str, Any] = {}
-    texts = [node["raw_code"], *(one.macro_sql for one in used)]
+    is_python = node.get("language") == "python"
+    texts = [] if is_python else [node["raw_code"], *(one.macro_sql for one in used)]
     texts += [*(one.raw_code for one in views), *(one.macro_sql for one in used_by_views)]
+    if is_python:
+        called = {found["name"]: None for found in PROJECT_VAR.finditer(node["raw_code"])}
     for text in texts:
         for found in VAR.finditer(text):
             default = found["default"]
             value = yaml.safe_load(default) if default else None
             called[found["name"]] = called.get(found["name"]) if default is None else value
+    if is_python:
+        code = {"code": code_mark(node["raw_code"])}
+        if READS_META.search(node["raw_code"]):
+            code["meta"] = meta_mark([node["config"].get("meta") or {}, *metas])
+    else:
+        code = {"sql": sql_mark(node["raw_code"])}
     return {
-        "sql": sql_mark(node["raw_code"]),
+        **code,
         "macros": mark_of("\0".join(sql_mark(one.macro_sql) for one in own)),
         "views": mark_of("\0".join(sorted(map(sql_mark, of_views)))),
         "engine": ENGINE,
@@ -156,6 +198,8 @@ def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     found = []
     for key, phrase in (
         ("sql", OTHER_SQL),
+        ("code", OTHER_CODE),
+        ("meta", "the meta that it reads"),
         ("macros", OTHER_MACRO),
         ("views", "the SQL of a view that it reads"),
         ("engine", "how the adapter makes its rows"),
@@ -186,13 +230,16 @@ class Definitions(metaclass=AdapterMeta):
         of any other."""
         if model["config"].get("materialized") not in STORED_KINDS:
             return None
-        if model.get("language") != "sql":
+        # the rows of a log's table stand by its declaration, which its code compares itself
+        if model.get("language") != "sql" and "source" in (model["config"].get("meta") or {}):
             return {"sql": model["language"]}
         manifest: Any = self.get_macro_resolver()
         declared = self.config.vars.to_dict()
         values = {**declared, **declared.get(model["package_name"], {}), **self.config.cli_vars}
         views = views_below(model, manifest.nodes)
-        return definition_of(model, manifest.macros, values, views)
+        parents = (manifest.nodes.get(one) for one in model["depends_on"]["nodes"])
+        metas = [one.config.get("meta") or {} for one in parents if one is not None]
+        return definition_of(model, manifest.macros, values, views, metas)
 
     @available
     def changed_definition(self, model: dict, make_anew: bool) -> str:
@@ -213,12 +260,12 @@ class Definitions(metaclass=AdapterMeta):
         if now is None:
             return ""
         self.set_snapshot_property(RECORDED_PROPERTY, json.dumps(now, separators=(",", ":")))
-        # what a Python model reads beside its inputs nobody knows
-        if make_anew or model.get("language") != "sql":
+        if make_anew or "engine" not in now:
             return ""
         table = stored_table_of(model)
-        stored = self.history(table).recorded(RECORDED_PROPERTY, table)
-        changed = differences(json.loads(stored), now) if stored is not None else []
+        stored = json.loads(self.history(table).recorded(RECORDED_PROPERTY, table) or "{}")
+        # what has no engine says nothing: a log's table, or a Python model of an older adapter
+        changed = differences(stored, now) if "engine" in stored else []
         if self.inputs.of(model["unique_id"]).counts:
             # the declaration of a count, a macro, may change in what its rows don't depend on: that
             # and its SQL are compared by themselves, see announce_count

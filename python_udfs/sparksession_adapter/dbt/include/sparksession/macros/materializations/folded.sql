@@ -32,23 +32,28 @@
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
 
+    {# what its rows were made by #}
+    {%- set redefined = adapter.changed_definition(model, make_anew) -%}
+    {%- set make_anew = make_anew or redefined == 'rebuild' -%}
+
     {# build; dbt lets a materialization itself alone run Python #}
     {%- set select_sql = compiled_code -%}
     {%- if model['language'] == 'python' -%}
+        {%- if redefined == 'rebuild' -%}
+            {%- do adapter.read_anew(model) -%}
+        {%- endif -%}
         {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
         {%- do adapter.note_context(model, context) -%}
         {%- call statement('main', language='python') -%}
             {{- compiled_code -}}
         {%- endcall -%}
-    {%- endif -%}
-    {%- set redefined = adapter.changed_definition(model, make_anew) -%}
-    {%- if redefined == 'rebuild' -%}
-        {%- set make_anew = true -%}
+    {%- elif redefined == 'rebuild' -%}
         {%- set select_sql = adapter.rendered_as_first(model, context) -%}
     {%- endif -%}
+    {#- a Python model that has nothing to add left no rows that a commit could be made of -#}
     {%- set is_unchanged = (
         not make_anew
-        and redefined != 'accept'
+        and (redefined != 'accept' or model['language'] == 'python')
         and adapter.nothing_new(model, graph)
         and not adapter.is_declared_otherwise(model)
     ) -%}

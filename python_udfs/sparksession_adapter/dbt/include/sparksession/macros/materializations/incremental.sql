@@ -35,19 +35,11 @@
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
 
-    {# build #}
-    {%- if model['language'] == 'python' -%}
-        {%- do adapter.note_context(model, context) -%}
-        {%- call statement('main', language='python') -%}
-            {{- compiled_code -}}
-        {%- endcall -%}
-        {%- do adapter.record_inputs(model) -%}
-        {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
-    {%- else -%}
+    {%- if model['language'] == 'sql' -%}
         {%- do adapter.check_added_rows(model, strategy_name) -%}
-        {%- set select_sql = compiled_code -%}
     {%- endif -%}
 
+    {# what its rows were made by #}
     {%- set redefined = adapter.changed_definition(model, make_anew) -%}
     {%- if redefined == 'rebuild' and strategy_name == 'microbatch' -%}
         {#- this batch alone would be left of the table -#}
@@ -55,9 +47,28 @@
             model.name ~ ': its definition has changed, and dbt makes all batches again with '
             ~ '--full-refresh alone.'
         ) -%}
+    {%- endif -%}
+    {%- set make_anew = make_anew or redefined == 'rebuild' -%}
+
+    {# build #}
+    {%- if model['language'] == 'python' -%}
+        {%- if redefined == 'rebuild' -%}
+            {%- do adapter.read_anew(model) -%}
+        {%- endif -%}
+        {%- do adapter.note_context(model, context) -%}
+        {%- call statement('main', language='python') -%}
+            {{- compiled_code -}}
+        {%- endcall -%}
+        {%- do adapter.record_inputs(model) -%}
+        {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
+        {%- if redefined == 'accept' and adapter.nothing_new(model, graph) -%}
+            {#- it left no rows, and a commit has to say what was accepted -#}
+            {%- set select_sql = 'select * from ' ~ target_relation ~ ' limit 0' -%}
+        {%- endif -%}
     {%- elif redefined == 'rebuild' -%}
-        {%- set make_anew = true -%}
         {%- set select_sql = adapter.rendered_as_first(model, context) -%}
+    {%- else -%}
+        {%- set select_sql = compiled_code -%}
     {%- endif -%}
 
     {%- if make_anew -%}
