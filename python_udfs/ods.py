@@ -740,7 +740,7 @@ def rows_once(
         good = held.where(F.col("reject_reason").isNull())
         corrected = good.join(keys, IDENTITY, "left_semi")
         if place != IDENTITY:
-            corrected = corrected.unionByName(_lacking(good, judged, batches, keys))
+            corrected = corrected.unionByName(_lacking(held, judged, batches, keys))
         corrected = corrected.select("unique_key", "binlog_file_number", "binlog_position")
         corrected = corrected.localCheckpoint()
     return rows, None if corrected is None or corrected.isEmpty() else corrected
@@ -752,18 +752,45 @@ def _lacking(
     """Rows of messages of several rows that a message of a batch named behind has no row for.
 
     Args:
-        held: good rows of the table.
+        held: rows of the table.
         judged: see _judged.
         corrected: IDENTITY of the rows that are corrected anyway.
     """
     from pyspark.sql import functions as F
 
-    place, rank = IDENTITY[:-1], F.array_position(F.array(*map(F.lit, batches)), F.col("batch_id"))
-    newest = judged.where("not is_bad").groupBy(*place).agg(F.max(rank).alias("newest"))
-    told = judged.where("not is_bad").select(*IDENTITY, rank.alias("newest"))
-    surplus = held.join(F.broadcast(newest), place).where(rank < F.col("newest"))
-    surplus = surplus.join(told, [*IDENTITY, "newest"], "left_anti")
+    rank = F.array_position(F.array(*map(F.lit, batches)), F.col("batch_id"))
+    told = judged.select(*IDENTITY, "is_bad", rank.alias("rank"))
+    ranks = _lacking_ranks(told.unionByName(_ranks_at(held, judged, rank)))
+    surplus = held.where(F.col("reject_reason").isNull()).join(F.broadcast(ranks), IDENTITY)
+    surplus = surplus.where(rank < F.col("lacking_rank"))
     return surplus.join(corrected, IDENTITY, "left_anti").select(*held.columns)
+
+
+def _ranks_at(held: DataFrame, rows: DataFrame, rank: Column) -> DataFrame:
+    """IDENTITY, is_bad and rank of the rows of `held` that stand at places of `rows`."""
+    from pyspark.sql import functions as F
+
+    at_places = held.join(rows.select(*IDENTITY[:-1]).distinct(), IDENTITY[:-1], "left_semi")
+    is_bad = F.col("reject_reason").isNotNull()
+    return at_places.select(*IDENTITY, is_bad.alias("is_bad"), rank.alias("rank"))
+
+
+def _lacking_ranks(rows: DataFrame) -> DataFrame:
+    """IDENTITY -> lacking_rank: of the newest message at the row's place that has no such row.
+
+    A message without any good row says nothing. One whose row of this number is bad has the row:
+    what an older message says of it stays.
+
+    Args:
+        rows: IDENTITY, is_bad and rank (of the message's batch) of all rows at some places.
+    """
+    from pyspark.sql import functions as F
+
+    place = IDENTITY[:-1]
+    messages = rows.where("not is_bad").groupBy(*place).agg(F.collect_set("rank").alias("all"))
+    having = rows.groupBy(*IDENTITY).agg(F.collect_set("rank").alias("having"))
+    lacking = F.array_max(F.array_except("all", "having"))
+    return having.join(messages, place).select(*IDENTITY, lacking.alias("lacking_rank"))
 
 
 def _judged(
@@ -793,9 +820,12 @@ def _judged(
     ).localCheckpoint(eager=False)
     if positions_are_places(source.format):
         # a message counts as a whole: rows that one of a later batch lacks are not taken
-        whole = Window.partitionBy(*IDENTITY[:-1])
-        newest = F.max(F.when(~F.col("is_bad"), F.col("rank"))).over(whole)
-        rows = rows.withColumn("is_outdated", F.coalesce(F.col("rank") < newest, F.lit(False)))
+        ranks = rows.select(*IDENTITY, "is_bad", "rank")
+        if held is not None:
+            ranks = ranks.unionByName(_ranks_at(held, rows, rank))
+        rows = rows.join(_lacking_ranks(ranks), IDENTITY, "left")
+        is_outdated = F.coalesce(F.col("lacking_rank") > F.col("rank"), F.lit(False))
+        rows = rows.withColumn("is_outdated", is_outdated)
     else:
         rows = rows.withColumn("is_outdated", F.lit(False))
     by_rank = Window.partitionBy(*IDENTITY).orderBy("is_bad", F.desc("rank"), *COORDINATES)

@@ -109,6 +109,21 @@
     {% endfor %}
 {% endmacro %}
 
+{# Topics of which no message of this run could be read: they may be of another format. #}
+{% macro _tell_unread_topics(relation) %}
+    {% for row in run_query(
+        'select topic, format, count(*) as messages from ' ~ adapter.rows_of_run(relation)
+        ~ ' group by topic, format having count(*) = count(reject_reason) '
+        ~ 'order by messages desc, topic limit 10'
+    ).rows %}
+        {% do print(
+            'Topic %s is read as %s, and none of its %s messages in this run could be read: if it '
+            'is written in another format, name that in the var topic_formats and run again.'
+            | format(row[0], row[1], '{:,}'.format(row[2]))
+        ) %}
+    {% endfor %}
+{% endmacro %}
+
 {# Changes of this run that are of days behind the open window; they count too. #}
 {% macro _tell_late_data(built) %}
     {% set added = namespace(rows=0, view=none) %}
@@ -159,6 +174,9 @@
             {% if row[1] %}
                 {% do counts.where.append(row[1] ~ ' by ' ~ name) %}
                 {% do _tell_reasons(relation) %}
+                {% if name == 'ods_binlog' %}
+                    {% do _tell_unread_topics(relation) %}
+                {% endif %}
             {% endif %}
         {% endif %}
     {% endfor %}

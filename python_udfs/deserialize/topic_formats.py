@@ -41,6 +41,13 @@ def problems_of(sources: Mapping[str, TableSource], formats: Mapping[str, str]) 
                 f"{model}: its format is {source.format}, and the var topic_formats names no topic "
                 f'of that format. Add for example "{source.format}*": {source.format}'
             )
+        elif not source.topics and len(set(formats.values())) > 1:
+            found.append(
+                f"{model}: it names no `topic`, and the var topic_formats reads topics as "
+                f"{', '.join(dict.fromkeys(formats.values()))}, so it can't be seen whether its "
+                f"messages are read as {source.format}. Name its topics in meta.source.topic, for "
+                f'example topic: "{source.format}*"'
+            )
         for topic in source.topics:
             kind = _other_format(topic, source.format, formats)
             if kind is not None and not topic.startswith(FULL_LOADS):

@@ -285,7 +285,35 @@ class TransactionalStore(ABC):
         check_rows(part.publication.table, self._sent[staging], staged, "the staging table")
         removed = self._change(self._remove(part, self._name(staging)))
         self._change(self._put(part, self._name(staging)))
+        self._check_held(part, self._name(staging), count)
         return Taken(part, count, removed)
+
+    def _check_held(self, part: Part, staging: str, count: int) -> None:
+        """See that a part's table has its rows, and none that had to go: a trigger or a rule of
+        the table may have kept the statements from doing what they say.
+
+        Args:
+            count: rows of the staging table that the table has to have.
+
+        Raises:
+            PublishError: it doesn't hold the version.
+        """
+        table, name = part.publication.table, self._name(part.publication.table)
+        of_sign = "count(case when staged.{sign} = {value} then 1 end)"
+        found, left = (of_sign.format(sign=SIGN, value=one) for one in (1, -1))
+        counts = self._query(
+            f"select {found}, {left} from {staging} as staged "
+            f"join {name} as held on held.{ROW_KEY} = staged.{ROW_KEY}"
+        )[0]
+        held, surplus = (int(one or 0) for one in counts)
+        if part.whole:
+            surplus = int(self._query(f"select count(*) from {name}")[0][0] or 0) - held
+        advice = "look for a trigger or a rule of the table, and publish again"
+        check_rows(table, count, held, "the table", advice)
+        if surplus:
+            raise PublishError(
+                f"{surplus} rows that had to go are still in table {table}: {advice}"
+            )
 
     def _columns(self, table: str) -> dict[str, str]:
         """Column -> type of a table; none where there is no table."""

@@ -11,7 +11,12 @@ import pytest
 from tests.support.dbt_project import DbtProject
 from tests.support.zipper_oracle import versions
 
-ZIPPER = {"sequence": ["file", "position"], "time": "time", "row_kind": "kind"}
+ZIPPER = {
+    "sequence": ["file", "position"],
+    "time": "time",
+    "row_kind": "kind",
+    "unpaired_retraction": "ends",
+}
 SMALL_TIERS = {"buckets": 2, "tier_runs": 2, "tier_rows": 20}
 COLUMNS = "id, file, position, time, kind, a, b"
 
@@ -162,6 +167,25 @@ def test_nulls_in_key_and_sequence_are_refused_with_their_count(project: DbtProj
     assert "id in 2, position in 1. Nothing was written." in told
     changes.compare("zip", ["a", "b"])
     assert project.query("select * from dw.zip__runs.snapshots") == snapshots
+
+
+def test_an_unpaired_before_image_is_refused_until_it_is_declared(project: DbtProject):
+    changes = Changes(project, random.Random(7))
+    row = {"id": 1, "file": 1, "a": "a", "b": 1, "time": "2026-03-01 00:01:00"}
+    changes.insert([row | {"position": 1, "kind": "+I"}, row | {"position": 2, "kind": "-U"}])
+    changes.insert([row | {"position": 3, "kind": "+U", "a": "b", "time": "2026-03-01 00:10:00"}])
+    undeclared = {name: value for name, value in ZIPPER.items() if name != "unpaired_retraction"}
+    project.write({"models/zip.sql": model_text(undeclared)})
+    try:
+        ran = project.run("run", "--full-refresh", "-s", "zip", expect_ok=False)
+        assert "1 rows of kind -U have a sequence that no +U has" in ran.results["zip"].message
+        ignoring = undeclared | {"unpaired_retraction": "ignored"}
+        project.write({"models/zip.sql": model_text(ignoring)})
+        project.run("run", "--full-refresh", "-s", "zip")
+        versions_of_1 = project.query("select a, minute(valid_to) as ended from dw.zip order by a")
+        assert [(one["a"], one["ended"]) for one in versions_of_1] == [("a", 10), ("b", None)]
+    finally:
+        project.write({"models/zip.sql": model_text(ZIPPER)})
 
 
 def test_a_range_of_time_is_made_anew_and_the_rest_left_alone(project: DbtProject):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from collections import defaultdict
 from typing import Any
@@ -28,7 +29,12 @@ TYPES = {
     "b": "int",
     "c": "string",
 }
-ZIPPER = {"sequence": ["file", "position"], "time": "time", "row_kind": "kind"}
+ZIPPER = {
+    "sequence": ["file", "position"],
+    "time": "time",
+    "row_kind": "kind",
+    "unpaired_retraction": "ends",
+}
 ZIPPERS = {
     "all columns": ZIPPER,
     "some columns": ZIPPER | {"tracked": ["a"]},
@@ -132,6 +138,53 @@ def test_a_version_has_the_place_of_the_change_that_began_it(spark: SparkSession
     ]
 
 
+OWN_SEQUENCES = "(1, 1, '+I', 1, 'a'), (1, 2, '-U', 1, 'a'), (1, 3, '+U', 10, 'b')"
+MOVED = "(1, 1, '+I', 1, 'a'), (1, 2, '-U', 10, 'a'), (2, 2, '+U', 10, 'a')"
+PAIRED = "(1, 1, '+I', 1, 'a'), (1, 2, '-U', 10, 'a'), (1, 2, '+U', 10, 'b')"
+COUNTED = "(1, 2, '-U', 1, 'a'), (1, 3, '+U', 9, 'b'), (2, 2, '-U', 1, 'a'), (2, 3, '+U', 9, 'b')"
+
+
+def zipper_of_kinds(**more: str) -> Zipper:
+    config = {"sequence": "at", "time": "time", "row_kind": "kind", **more}
+    types = {"id": "int", "at": "int", "kind": "string", "time": "int", "a": "string"}
+    return Zipper.read("z", "id", config).bound(list(types.items()))
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (2,), (1, 2)], ids=str)
+def test_a_before_image_with_a_sequence_of_its_own_ends_no_version(
+    spark: SparkSession, cuts: tuple[int, ...]
+):
+    """Such a row is refused, in every batching, until it is declared to be ignored."""
+    rows = OWN_SEQUENCES.replace("), (", ")|(").split("|")
+    bounds = [0, *cuts, len(rows)]
+    batches = [
+        f"(select * from values {', '.join(rows[first:end])} as t(id, at, kind, time, a)) as b"
+        for first, end in itertools.pairwise(bounds)
+    ]
+    zipper, ignoring = zipper_of_kinds(), zipper_of_kinds(unpaired_retraction="ignored")
+    told = [zipper.refusal(spark.sql(zipper.refused_counts(one)).first()) for one in batches]
+    assert len([one for one in told if one]) == 1
+    assert "z: 1 rows of kind -U have a sequence that no +U has" in "".join(filter(None, told))
+
+    for one in batches:
+        assert ignoring.refusal(spark.sql(ignoring.refused_counts(one)).first()) is None
+    state = " union all ".join(ignoring.combined(f"({ignoring.lifted(one)})") for one in batches)
+    got = spark.sql(ignoring.folded(f"({state})", len(batches))).collect()
+    assert sorted((row.a, row.valid_from, row.valid_to) for row in got) == [
+        ("a", 1, 10),
+        ("b", 10, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "count"), [(MOVED, 0), (PAIRED, 0), (COUNTED, 2)], ids=["moved", "paired", "counted"]
+)
+def test_a_before_image_is_paired_by_its_sequence(spark: SparkSession, rows: str, count: int):
+    zipper = zipper_of_kinds()
+    batch = f"(select * from values {rows} as t(id, at, kind, time, a)) as b"
+    assert spark.sql(zipper.refused_counts(batch)).first().unpaired == count
+
+
 def test_what_is_tracked_may_change_over_stored_state():
     types = [("id", "int"), ("at", "int"), ("a", "int"), ("b", "int")]
     one = Zipper.read("z", "id", {"sequence": "at"}).bound(types)
@@ -148,6 +201,14 @@ PROBLEMS = [
     ({"sequence": "at", "tracked": []}, "zipper.tracked must name at least one column, got []"),
     ({"sequence": "at", "tracked": ["at"]}, "zipper.tracked: at orders or dates the changes"),
     ({"sequence": "id"}, "zipper.sequence: id is a column of the key"),
+    (
+        {"sequence": "at", "row_kind": "s", "unpaired_retraction": "kept"},
+        "zipper.unpaired_retraction must be 'ends' or 'ignored', got 'kept'",
+    ),
+    (
+        {"sequence": "at", "unpaired_retraction": "ends"},
+        "zipper.unpaired_retraction is of no use without zipper.row_kind",
+    ),
     ({"sequence": "at", "buckets": 0}, "zipper.buckets must be a whole number from 1, got 0"),
     ({"sequence": "at", "merge": 1}, "zipper.merge is no setting"),
     ({"sequence": "nowhere"}, "zipper.sequence: the model has no column nowhere"),

@@ -161,6 +161,27 @@ def test_a_correcting_message_with_fewer_rows_leaves_no_surplus(
     assert states(model) == {1: "a", 2: "x", 3: "y", 5: "z", 4: "d"}
 
 
+@pytest.mark.parametrize("order", [["live", "fix"], ["fix", "live"], []])
+def test_a_bad_row_of_a_correcting_message_leaves_the_row_that_it_corrects(
+    spark: SparkSession, order: list[str]
+) -> None:
+    """No order of the batches (none: both at once) takes the good row away, nor brings back the
+    row that the correcting message lacks."""
+    fix = canal([(1, "x"), (2, "b")]).replace('"id": "2"', '"id": "two"')
+    batches = {"live": {0: canal([(1, "a"), (2, "b"), (3, "c")])}, "fix": {0: fix}}
+    model = Model(spark, "canal", ["id"])
+    model.batches = list(batches)
+    if order:
+        for batch in order:
+            model.take(batches[batch], batch)
+    else:
+        model.take_all(batches)
+
+    assert states(model) == {1: "x", 2: "b"}
+    [refused] = [row for row in model.rows if row.reject_reason]
+    assert (refused.batch_id, refused.row_number) == ("fix", 1)
+
+
 def test_a_refused_message_is_read_again_when_its_reading_changes(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from python_udfs.deserialize.topic_formats import problems_of
+from tests.deserialize.lines import source
 from tests.support.warehouse import Warehouse
 
 
@@ -42,6 +44,8 @@ def test_a_topic_that_was_read_in_a_wrong_format_is_read_again(tmp_path: Path) -
     selected = ("run", "--select", "+meta_quarantine", "+meta_topic_volume")
     first = warehouse.run(*selected, vars={"reject_least": 0}, expect_ok=False)
     assert "5 by ods_binlog, 1 by ods_shop__product_price" in first.log
+    unread = f"Topic {topic} is read as maxwell, and none of its 5 messages in this run could be"
+    assert unread in first.log
     [unknown] = warehouse.query(
         "select reject_reason from dw.meta_quarantine where refused_by = 'ods_shop__product_price'"
     )
@@ -55,6 +59,7 @@ def test_a_topic_that_was_read_in_a_wrong_format_is_read_again(tmp_path: Path) -
     second = warehouse.run(*selected, "--full-refresh", vars={"topic_formats": formats})
 
     assert "4 messages that were refused before are read now" in second.log
+    assert "none of its" not in second.log
     assert "ods_binlog is not made anew by --full-refresh" in second.log
     # nor is the RENAME there any more: a full load has brought what it lacked
     assert warehouse.query("select message_offset, reject_reason from dw.meta_quarantine") == [
@@ -75,6 +80,19 @@ def test_a_topic_that_was_read_in_a_wrong_format_is_read_again(tmp_path: Path) -
 
     assert "Nothing new has landed" in third.log
     assert "read now" not in third.log
+
+
+def test_a_block_without_topics_is_refused_where_topics_have_several_formats() -> None:
+    columns = {"id": "int"}
+    block = source(columns, format="debezium")
+    both = {"debezium*": "debezium", "*": "maxwell"}
+
+    [problem] = problems_of({"ods_inv__customers": block}, both)
+
+    assert problem.startswith("ods_inv__customers: it names no `topic`")
+    assert 'for example topic: "debezium*"' in problem
+    assert problems_of({"m": block}, {"*": "debezium"}) == []
+    assert problems_of({"m": source(columns, format="debezium", topic="debezium.x")}, both) == []
 
 
 NO_JSON = (

@@ -98,8 +98,9 @@ def readme_table(tmp_path: Path) -> DbtProject:
 
 
 def test_a_table_is_added_as_the_readme_says(readme_table: DbtProject) -> None:
-    readme_table.run("run", "-s", "ods_binlog", "ods_shop__pp_new")
+    ran = readme_table.run("run", "-s", "ods_binlog", "ods_shop__pp_new")
 
+    assert "ods_shop__pp_new: not named in the macro typed_models" in ran.log
     rows = readme_table.query(
         "select op_type, count(*) as n, count(reject_reason) as refused "
         "from dw.ods_shop__pp_new group by op_type order by op_type"
@@ -121,6 +122,13 @@ def test_all_mistakes_in_declarations_are_told_at_once(readme_table: DbtProject)
         "cut_column: updated_at", "cut_column: changed_at"
     )
     head = head.replace("primary_key: []", "primary_key: [line]")  # of another table
+    # what other blocks take from the log's model, said otherwise
+    wrong = ("business_zone: Mars/North", "batches: live", "cut_time_max_ahead_hours: x")
+    block = "        source:\n"
+    first, second, *others = head.split(block)
+    second = "".join(f"        {one}\n" for one in wrong) + block + second
+    third = "        batches: null\n" + block + others[0]
+    head = block.join([first + second + third, *others[1:]])
     path.write_text(head + tail, encoding="utf-8")
     folded = readme_table.root / "models" / "dwd" / "trade" / "dwd_trade__coupon_wide.sql"
     right = folded.read_text(encoding="utf-8")
@@ -135,6 +143,14 @@ def test_all_mistakes_in_declarations_are_told_at_once(readme_table: DbtProject)
         assert "`cut_column` names `changed_at`" in told
         assert "`primary_key` names `line`" in told
         assert "fold.sequense is no setting" in told
+        assert "`business_zone` must be a zone's name or an offset, got 'Mars/North'" in told
+        assert "`batches` must be a list of names, got 'live'" in told
+        assert "`cut_time_max_ahead_hours` must be a whole number, got 'x'" in told
+        assert "`batches` is set neither in its meta nor in meta.table_defaults" in told
+        assert "`business_zone` must be a zone's name or an offset, got 'Mars/North'" in told
+        assert "`batches` must be a list of names, got 'live'" in told
+        assert "`cut_time_max_ahead_hours` must be a whole number, got 'x'" in told
+        assert "`batches` is set neither in its meta nor in meta.table_defaults" in told
     assert run.results == {}  # before anything is read
 
     path.write_text(text, encoding="utf-8")

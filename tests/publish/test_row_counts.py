@@ -132,24 +132,47 @@ def test_messages_that_do_not_arrive_in_a_topic_are_told(
         assert "version" not in said[-1]
 
 
-@pytest.mark.parametrize(("staged", "is_held"), [(5, True), (4, False), (0, False)])
+@pytest.mark.parametrize(
+    ("staged", "held", "left", "whole", "told"),
+    [
+        (5, 3, 0, False, None),
+        (5, 3, 0, True, None),
+        (4, 3, 0, False, "rows of table counts were sent, the staging table has 4 of them"),
+        (0, 0, 0, False, "rows of table counts were sent, the staging table has 0 of them"),
+        # a trigger
+        (5, 2, 0, False, "3 rows of table counts were sent, the table has 2 of them"),
+        (5, 3, 1, False, "1 rows that had to go are still in table counts"),
+        (5, 3, 1, True, "1 rows that had to go are still in table counts"),
+    ],
+)
 def test_rows_that_a_database_does_not_take_are_told(
-    monkeypatch: Any, staged: int, is_held: bool
+    staged: int, held: int, left: int, whole: bool, told: str | None
 ) -> None:
+    """Of five rows three are to be there."""
+
+    def answer(sql: str) -> list[tuple[str, ...]]:
+        if " join " in sql:
+            return [(str(held), "0" if whole else str(left))]
+        if sql == "select count(*) from counts":
+            return [(str(held + left),)]
+        return [(str(staged), "3")]
+
     store: Any = SimpleNamespace(
         _sent={"staging__1": 5},
         _name=lambda name: name,
-        _query=lambda sql: [(str(staged), str(staged))],
+        _query=answer,
         _remove=lambda part, name: "delete",
         _put=lambda part, name: "insert",
         _change=lambda sql: 0,
     )
-    part = Part(PUBLICATION, 2, "mark", Frame([]), False, KINDS)
+    part = Part(PUBLICATION, 2, "mark", Frame([]), whole, KINDS)
     apply = transactional.TransactionalStore._apply
-    if is_held:
-        assert apply(store, part, "staging__1").written == 5
+    check = transactional.TransactionalStore._check_held
+    store._check_held = lambda *arguments: check(store, *arguments)
+    if told is None:
+        assert apply(store, part, "staging__1").written == 3
     else:
-        with pytest.raises(PublishError, match=f"the staging table has {staged} of them"):
+        with pytest.raises(PublishError, match=told):
             apply(store, part, "staging__1")
 
 

@@ -126,11 +126,19 @@ class RunLayout:
         counts = ", ".join(f"count_if({quoted(one)} is null)" for one in self.never_null)
         return f"select {counts} from {rows}"
 
-    def refusal(self, null_counts: Iterable[int]) -> str | None:
-        """Why a batch with as many nulls isn't taken; None: it is."""
+    def refused_counts(self, rows: str) -> str:
+        """Query of one row: the counts that a batch may be refused for, see refusal.
+
+        Args:
+            rows: SQL text for a `from`: the model's rows.
+        """
+        return self.null_counts(rows)
+
+    def refusal(self, counts: Iterable[int]) -> str | None:
+        """Why a batch with these `refused_counts` isn't taken; None: it is."""
         told = [
             f"{name} in {count}"
-            for name, count in zip(self.never_null, null_counts, strict=True)
+            for name, count in zip(self.never_null, counts, strict=True)
             if count
         ]
         if not told:

@@ -130,15 +130,15 @@ class FoldedTables(metaclass=AdapterMeta):
 
         Raises:
             CompilationError: the fold or the columns don't fit the state that is stored.
-            DbtRuntimeError: rows have null where none may be.
+            DbtRuntimeError: rows have null where none may be, or can't be told apart; see refusal.
         """
         batch = self._read_batch(model, staging, make_anew, on_schema_change)
-        self._refuse_nulls(model, batch)
+        self._refuse(batch)
         return batch
 
-    def _refuse_nulls(self, model: dict, batch: Batch) -> None:
+    def _refuse(self, batch: Batch) -> None:
         if batch.fold.never_null:
-            (found,) = self._session().sql(batch.fold.null_counts(batch.rows)).collect()
+            (found,) = self._session().sql(batch.fold.refused_counts(batch.rows)).collect()
             problem = batch.fold.refusal(found)
             if problem:
                 raise DbtRuntimeError(problem)

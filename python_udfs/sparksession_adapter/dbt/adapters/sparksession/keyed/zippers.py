@@ -9,7 +9,7 @@ Nothing that is stored ever goes: a late change may end a version anywhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,7 +42,15 @@ UPSERT_RANK = 1
 AT, NEXT, EARLIER, STEP, VERSION = (
     f"{HIDDEN}{name}__" for name in ("at", "next", "earlier", "step", "version")
 )
-SETTINGS = {"sequence": (), "time": None, "tracked": None, "row_kind": None, **RUN_SETTINGS}
+ENDS, IGNORED = "ends", "ignored"  # what an unpaired retraction does
+SETTINGS = {
+    "sequence": (),
+    "time": None,
+    "tracked": None,
+    "row_kind": None,
+    "unpaired_retraction": None,
+    **RUN_SETTINGS,
+}
 EXAMPLE = (
     "config(materialized='folded', unique_key='product_id', "
     "zipper={'sequence': ['binlog_file_number', 'binlog_position', 'row_number'], "
@@ -71,7 +79,10 @@ class Zipper(RunLayout):
         tracked: columns whose change begins a version; None: all that are none of the others. A
             version has the last values of the columns that aren't tracked.
         row_kind: column of +I, -U, +U and -D; None: all rows are upserts. A -U has the sequence of
-            its +U; one at a place of its own has no +U, so it ends the version at its own time.
+            its +U, under its own key or the one that the row moved to.
+        unpaired_retraction: what a -U does whose sequence no +U has: ENDS, it ends the version at
+            its own time; IGNORED, no -U does anything; None: a batch that has one is refused, for
+            its +U may be filtered out, or come with a sequence of its own.
         types: column -> Spark type of the model's rows, in their order; empty until it is bound.
     """
 
@@ -81,6 +92,7 @@ class Zipper(RunLayout):
     time: str
     tracked: tuple[str, ...] | None = None
     row_kind: str | None = None
+    unpaired_retraction: str | None = None
     partition_by: tuple[Transform, ...] = ()
     tier_runs: int = 8
     tier_rows: int = 100_000
@@ -119,6 +131,13 @@ class Zipper(RunLayout):
             problems.append(f"zipper.time must name the column that dates a change, got {time!r}")
         if not isinstance(setting["row_kind"], (str, type(None))):
             problems.append(f"zipper.row_kind must be a text, got {setting['row_kind']!r}")
+        unpaired = setting["unpaired_retraction"]
+        if unpaired not in (None, ENDS, IGNORED):
+            problems.append(
+                f"zipper.unpaired_retraction must be '{ENDS}' or '{IGNORED}', got {unpaired!r}"
+            )
+        elif unpaired and not setting["row_kind"]:
+            problems.append("zipper.unpaired_retraction is of no use without zipper.row_kind")
         for what, names in {
             "sequence": sequence,
             "tracked": tracked or (),
@@ -143,6 +162,7 @@ class Zipper(RunLayout):
             time=time,
             tracked=tracked,
             row_kind=setting["row_kind"],
+            unpaired_retraction=unpaired,
             partition_by=partition_by,
             tier_runs=setting["tier_runs"],
             tier_rows=setting["tier_rows"],
@@ -245,6 +265,47 @@ class Zipper(RunLayout):
     def _tracked(self) -> list[str]:
         return [name for name in self._held if self.tracked is None or name in self.tracked]
 
+    def refused_counts(self, rows: str) -> str:
+        """Query of one row: how often each of `never_null` is null, and how many -U are unpaired.
+
+        Args:
+            rows: SQL text for a `from`: the model's rows.
+        """
+        counts = f"({self.null_counts(rows)}) as zipper__nulls"
+        if self.row_kind is None or self.unpaired_retraction is not None:
+            return f"select *, 0 as unpaired from {counts}"
+        kind = quoted(self.row_kind)
+        # a key's place may have a -U, what the -U gives way to, or a +U that a row moved to it by
+        by_key = select_text(
+            {name: quoted(name) for name in self.sequence}
+            | {
+                "retracts": f"bool_or({kind} = '-U')",
+                "gives": f"bool_or({kind} in ('+I', '+U', '-D'))",
+                "arrives": f"bool_or({kind} = '+U')",
+            },
+            f"{rows}\ngroup by {', '.join(map(quoted, self.row_key))}",
+        )
+        unpaired = "count_if(retracts and not gives) - count_if(arrives and not retracts)"
+        by_place = select_text(
+            {"unpaired": f"greatest({unpaired}, 0)"},
+            f"({by_key}) as zipper__by_key\ngroup by {', '.join(map(quoted, self.sequence))}",
+        )
+        total = f"(select coalesce(sum(unpaired), 0) as unpaired from ({by_place}) as zipper__at)"
+        return f"select * from {counts} cross join {total} as zipper__unpaired"
+
+    def refusal(self, counts: Iterable[int]) -> str | None:
+        """Why a batch with these `refused_counts` isn't taken; None: it is."""
+        *null_counts, unpaired = counts
+        problem = super().refusal(null_counts)
+        if problem or not unpaired:
+            return problem
+        return (
+            f"{self.model}: {unpaired} rows of kind -U have a sequence that no +U has, so it can't "
+            "be known whether the row is gone or its +U comes with a sequence of its own. Nothing "
+            f"was written. Say in zipper.unpaired_retraction what such a row does: '{ENDS}' (it "
+            f"ends the version, its +U was filtered out) or '{IGNORED}' (its +U follows)."
+        )
+
     def lifted(self, rows: str) -> str:
         """Query of state rows, one for each of the model's rows.
 
@@ -256,6 +317,8 @@ class Zipper(RunLayout):
             columns[KIND] = f"cast({UPSERT_RANK} as tinyint)"
             return select_text(columns | {name: quoted(name) for name in self._held}, rows)
         kind = quoted(self.row_kind)
+        if self.unpaired_retraction == IGNORED:
+            rows = f"(select * from {rows} where not ({kind} <=> '-U')) as zipper__kept"
         ranks = " ".join(f"when {literal(name)} then {rank}" for name, rank in RANKS.items())
         columns[KIND] = f"cast(case {kind} {ranks} else {self._wrong_kind} end as tinyint)"
         for name in self._held:  # of a row that is gone nothing is held
@@ -352,6 +415,8 @@ class Zipper(RunLayout):
             "time": self.time,
             "deletes": self.row_kind is not None,
         }
+        if self.unpaired_retraction == IGNORED:
+            whole["unpaired_retraction"] = IGNORED
         return json.dumps(whole, separators=(",", ":"))
 
     @staticmethod
