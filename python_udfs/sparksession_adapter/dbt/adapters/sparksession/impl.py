@@ -700,6 +700,7 @@ class SparkSessionAdapter(
         if node.resource_type == "test":  # it writes nothing and leaves nothing behind
             return None, Progress(own.session, node.name), inputs, unique_id
         self._take_reads_of_ephemeral(node)
+        self.note_retried_batches(node)
         table = stored_table(node.schema, node.alias, config.get("materialized"))
         if config.get("materialized") != "view":
             self.let_write(table)
