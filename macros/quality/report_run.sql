@@ -102,8 +102,8 @@
         'select topic, left(regexp_replace(regexp_replace(reject_reason, '
         ~ "' = .* is ', ' = .. is '), '[\\\\p{Cntrl}]', ' '), 160) as reason, "
         ~ 'count(*) as messages '
-        ~ 'from ' ~ adapter.rows_of_run(relation) ~ ' where reject_reason is not null '
-        ~ 'group by topic, reason order by messages desc, topic, reason limit 3'
+        ~ 'from ' ~ _refused_of_run(relation)
+        ~ ' group by topic, reason order by messages desc, topic, reason limit 3'
     ).rows %}
         {% do print('%s of %s: %s' | format('{:,}'.format(row[2]), row[0], row[1])) %}
     {% endfor %}
@@ -162,11 +162,7 @@
             {% set relation = api.Relation.create(
                 schema=result.node.schema, identifier=result.node.alias
             ) %}
-            {% set row = run_query(
-                'select count(*), count(reject_reason)'
-                ~ (_untaken_count() if name == 'ods_binlog' else ", 0 as untaken, '' as unread")
-                ~ ' from ' ~ adapter.rows_of_run(relation)
-            ).rows[0] %}
+            {% set row = _counted_of_run(relation, name) %}
             {% set counts.untaken = counts.untaken + row[2] %}
             {% set counts.unread = counts.unread or row[3] %}
             {% set counts.messages = [counts.messages, row[0]] | max %}
@@ -209,6 +205,37 @@
         {% do exceptions.warn(text) %}
     {% endif %}
     {% do return(none) %}
+{% endmacro %}
+
+{#
+    Messages of this run in an ODS table, those refused, and of ods_binlog what no model reads. A
+    commit that corrects changes rewrites files of older rows: what it brought it says itself, and
+    only the refused rows, which are few, are compared with those before.
+#}
+{% macro _counted_of_run(relation, name) %}
+    {% if adapter.run_only_added(relation) %}
+        {% do return(run_query(
+            'select count(*), count(reject_reason)'
+            ~ (_untaken_count() if name == 'ods_binlog' else ", 0 as untaken, '' as unread")
+            ~ ' from ' ~ adapter.rows_of_run(relation)
+        ).rows[0]) %}
+    {% endif %}
+    {% do return(run_query(
+        'select brought + refused, refused, 0 as untaken, \'\' as unread from '
+        ~ '(select count(*) as refused from ' ~ _refused_of_run(relation) ~ ') cross join '
+        ~ '(select coalesce(sum(aggregate(map_values(from_json('
+        ~ "summary['ods.changes_by_day'], 'map<string, bigint>')), 0L, (one, two) -> one + two)), 0) "
+        ~ 'as brought from ' ~ relation ~ ".snapshots where summary['dbt.run'] = '"
+        ~ invocation_id ~ "')"
+    ).rows[0]) %}
+{% endmacro %}
+
+{% macro _refused_of_run(relation) %}
+    {% do return(adapter.rows_of_run(
+        relation,
+        'unique_key' if relation.identifier != 'ods_binlog' else none,
+        'reject_reason is not null',
+    )) %}
 {% endmacro %}
 
 {% macro _untaken_count() %}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.reading.microbatch import gaps, with_batch
 
 from tests.support.dbt_project import DbtProject
 
@@ -16,6 +18,14 @@ SOURCES = """
     sources:
       - name: src
         tables: [{name: event, config: {event_time: happened_at}}]
+"""
+PROJECT = """
+    name: small
+    version: "1.0"
+    config-version: 2
+    profile: binlog_warehouse
+    on-run-start: "{{ start_run() }}"
+    on-run-end: "{{ end_run(results) }}"
 """
 MODEL = f"""
     {{{{ config({CONFIG}, partition_by='days(happened_at)') }}}}
@@ -29,9 +39,28 @@ def of_days(*days: int) -> tuple[str, ...]:
     return "--event-time-start", first, "--event-time-end", last
 
 
+def day_ago(count: int) -> str:
+    return (datetime.now(UTC) - timedelta(days=count)).strftime("%Y-%m-%d")
+
+
+def between(first: int, behind: int) -> tuple[str, ...]:
+    """Options for the days from so many ago up to, without it, another."""
+    return "--event-time-start", day_ago(first), "--event-time-end", day_ago(behind)
+
+
+def fill(project: DbtProject, *days: int) -> None:
+    """Let the source have an event on each of these days ago, in its first second, with the
+    number of days as its id; and no others."""
+    project.query("delete from src.event")
+    rows = ", ".join(f"({day}, timestamp '{day_ago(day)} 00:00:00')" for day in days)
+    project.query(f"insert into src.event values {rows}")
+
+
 @pytest.fixture
 def project(make_project: Any) -> DbtProject:
-    project = make_project({"models/sources.yml": SOURCES, "models/per_day.sql": MODEL})
+    project = make_project(
+        {"dbt_project.yml": PROJECT, "models/sources.yml": SOURCES, "models/per_day.sql": MODEL}
+    )
     project.query("create namespace if not exists src")
     project.query("create table src.event (id bigint, happened_at timestamp) using iceberg")
     project.query(
@@ -53,8 +82,6 @@ def test_each_batch_replaces_its_own_time_alone(project: DbtProject) -> None:
 
     assert project.column("select id from dw.per_day order by id") == [1, 2, 20]
     project.run("run", *DAYS)
-    assert project.column("select id from dw.per_day order by id") == [2, 20, 100]
-    project.run("run", *DAYS, "--full-refresh")
     assert project.column("select id from dw.per_day order by id") == [2, 20, 100]
 
 
@@ -95,3 +122,75 @@ def test_an_input_that_is_not_cut_fails_instead_of_adding_its_rows_with_each_bat
     )
     outcome = project.run("run", *DAYS, expect_ok=False)
     assert "lies outside of the batch or is null" in outcome.log
+
+
+def test_full_refresh_of_a_part_is_refused_as_the_rest_would_go(project: DbtProject) -> None:
+    project.run("run", *DAYS)
+    for place in ("per_day", "+per_day"):
+        outcome = project.run(
+            "run", "--full-refresh", *of_days(2, 3), "--select", place, expect_ok=False
+        )
+        assert "--full-refresh would leave per_day with the rows between" in str(outcome.exception)
+    assert project.column("select id from dw.per_day order by id") == [1, 2, 3]
+
+
+def test_a_retry_of_a_full_refresh_keeps_the_batches_that_it_had_made(
+    project: DbtProject,
+) -> None:
+    # of a table that was made until now, all batches, of which the second one fails
+    project.write({"models/per_day.sql": MODEL.replace("2026-03-01", day_ago(3))})
+    fill(project, 3, 2, 1, 0)
+    project.run("run")
+    project.query(f"insert into src.event values (null, timestamp '{day_ago(2)} 02:00:00')")
+    failing = MODEL.replace("2026-03-01", day_ago(3)).replace(
+        "select id,", "select if(id is null, raise_error('no id'), id) as id,"
+    )
+    project.write({"models/per_day.sql": failing})
+    project.run("run", "--full-refresh", "--write-json", expect_ok=False)
+    assert project.column("select id from dw.per_day order by id") == [0, 1, 3]
+
+    project.query("delete from src.event where id is null")
+    outcome = project.run("retry", "--write-json")
+
+    assert project.column("select id from dw.per_day order by id") == [0, 1, 2, 3]
+    assert "No batch of per_day" not in outcome.log
+
+
+def test_time_that_no_batch_has_read_is_named_and_not_published_until_it_is_built(
+    project: DbtProject,
+) -> None:
+    project.write({"models/per_day.sql": MODEL.replace("2026-03-01", day_ago(6))})
+    fill(project, 6, 5, 4, 3, 2, 1, 0)
+    gap = f"--event-time-start {day_ago(6)} --event-time-end {day_ago(5)}"
+
+    # begun later than the model begins
+    outcome = project.run("build", *between(5, 4))
+    assert f"from {day_ago(6)} to {day_ago(5)}" in outcome.log
+    assert gap in outcome.log
+    assert "Not published: per_day has gaps" in outcome.log
+    # more days without a run than it looks back
+    outcome = project.run("run")
+    assert gap in outcome.log
+    assert f"from {day_ago(4)} to {day_ago(1)}" in outcome.log
+    outcome = project.run("build", *between(6, 5))
+    assert "Not published: per_day has gaps" in outcome.log
+    assert gap not in outcome.log
+
+    outcome = project.run("build", *between(4, 1))
+
+    assert "Published as version 1" in outcome.log
+    assert project.column("select id from dw.per_day order by id") == list(range(7))
+
+
+def test_a_batch_that_was_built_before_it_was_over_has_not_read_the_rest_of_it() -> None:
+    noon, later = datetime(2026, 3, 2, 12), datetime(2026, 3, 9)
+    first, last = datetime(2026, 3, 1), datetime(2026, 3, 3)
+    built = with_batch([], first, last, noon)
+    assert gaps(first, built) == []
+    built = with_batch(built, datetime(2026, 3, 4), datetime(2026, 3, 5), later)
+    assert gaps(first, built) == [(noon, datetime(2026, 3, 4))]
+    built = with_batch(built, datetime(2026, 3, 2), datetime(2026, 3, 4), later)
+    assert gaps(first, built) == []
+    assert gaps(datetime(2026, 2, 1), built) == [(datetime(2026, 2, 1), first)]
+    # a batch of the future has read nothing
+    assert with_batch([], last, later, noon) == []

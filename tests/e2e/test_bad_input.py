@@ -161,3 +161,31 @@ def test_missing_or_old_java_is_one_clear_sentence(tmp_path: Path, major: int | 
     assert done.returncode != 0
     assert "Spark needs Java 17 to 24" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def _order(position: int, order_id: str, amount: str) -> bytes:
+    return (
+        '{"database":"shop","table":"order_info","type":"insert","ts":1772467200,"xid":1,'
+        f'"commit":true,"position":"bin.000900:{position}","data":{{"order_id":{order_id},'
+        f'"user_id":1,"amount":{amount},"biz_status":"x",'
+        '"update_time":"2026-03-02 00:00:00.000"}}'
+    ).encode()
+
+
+def test_refusals_of_earlier_runs_are_not_those_of_a_run_that_corrects_a_change(
+    tmp_path: Path,
+) -> None:
+    warehouse, models = Warehouse(tmp_path), ("--select", "ods_binlog", "ods_shop__order_info")
+    good = [_order(place, str(place), "1.00") for place in range(1, 41)]
+    bad = [_order(place, '"many"', "1.00") for place in range(41, 50)]
+    warehouse.land_lines(good + bad, 0)
+    warehouse.run("run", *models)
+    corrected = [_order(1, "1", "7.00"), _order(50, '"none"', "1.00")]
+    warehouse.land_lines(corrected, 0, batch="fix")
+
+    outcome = warehouse.run("run", *models, vars={"batches": ["live", "fix"]})
+
+    assert warehouse.column("select amount from dw.ods_shop__order_info where order_id = 1") == [7]
+    assert "1 of 2 messages were refused (50.00 %): 1 by ods_shop__order_info" in outcome.log
+    assert "1 of maxwell: " in outcome.log
+    assert warehouse.refused() == 10  # reject_least

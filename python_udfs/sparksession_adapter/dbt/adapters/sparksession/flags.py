@@ -11,7 +11,7 @@ from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, History
 from dbt.adapters.sparksession.keyed.tables import FOLD_PROPERTIES, stored_table_of
 from dbt.adapters.sparksession.reading.inputs import PROPERTY_SETTING
-from dbt.adapters.sparksession.reading.microbatch import is_microbatch
+from dbt.adapters.sparksession.reading.microbatch import is_microbatch, replaces_whole_table
 from dbt.adapters.sparksession.session import own_session
 from dbt.flags import get_flags
 from dbt_common.exceptions import CompilationError
@@ -126,6 +126,19 @@ class CutRuns(metaclass=AdapterMeta):
         chosen = [nodes[one] for one in selected if one in nodes]
         notes = []
         if flag("EVENT_TIME_START") or flag("EVENT_TIME_END"):
+            refreshed = sorted(
+                one.name
+                for one in chosen
+                if is_microbatch(one.config)
+                and replaces_whole_table(one.config, bool(flag("FULL_REFRESH")))
+            )
+            if refreshed:
+                raise CompilationError(
+                    f"--full-refresh would leave {named(refreshed)} with the rows between "
+                    "--event-time-start and --event-time-end alone: nothing was done. Run it "
+                    "without --full-refresh, each batch replaces its own time; or without the two "
+                    "others, to make the whole table anew."
+                )
             others = sorted(
                 one.name
                 for one in chosen

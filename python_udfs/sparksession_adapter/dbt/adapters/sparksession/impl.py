@@ -726,6 +726,7 @@ class SparkSessionAdapter(
             return None, Progress(own.session, node.name), inputs, unique_id
         self._take_reads_of_ephemeral(node)
         self.check_named_reads(node)
+        self.note_retried_batches(node)
         table = stored_table(node.schema, node.alias, config.get("materialized"))
         if config.get("materialized") != "view":
             self.let_write(table)
@@ -840,11 +841,32 @@ class SparkSessionAdapter(
         }
 
     @available
-    def rows_of_run(self, relation: Any) -> str:
-        """SQL text, for a `from`, of the rows that this run's commits added to `relation`."""
+    def rows_of_run(self, relation: Any, key: str | None = None, where: str = "true") -> str:
+        """SQL text, for a `from`, of the rows that this run's commits added to `relation`.
+
+        Args:
+            key: a column that no two rows have the same of: where a commit did more than add, the
+                rows are those whose key was not there before the run. Without it they are all then.
+            where: SQL condition on the rows.
+        """
         table = relation.name_only.render()
         added = _commits_of_run(self.history(table))
-        return _added_rows(table, added) if added else f"(select * from {table} limit 0)"
+        if not added:
+            return f"(select * from {table} limit 0)"
+        before = added[-1].parent
+        if key is None or before is None or all(one.adds_only for one in added):
+            return f"(select * from {_added_rows(table, added)} where {where})"
+        return (
+            f"(select after.* from (select * from {table} where {where}) as after left anti join "
+            f"(select {key} from {table} version as of {before} where {where}) as before "
+            f"on after.{key} <=> before.{key})"
+        )
+
+    @available
+    def run_only_added(self, relation: Any) -> bool:
+        """Whether no commit of this run gave a table's rows other values, or took some away."""
+        added = _commits_of_run(self.history(relation.name_only.render()))
+        return all(one.adds_only for one in added)
 
     @available
     def rows_of_last_append(self, relation: Any) -> str:

@@ -1,19 +1,27 @@
-"""Models that dbt cuts into batches: which are right, and what one batch replaces."""
+"""Models that dbt cuts into batches: which are right, what one batch replaces, and what time no
+batch has read.
+
+dbt remembers no batch. Once the table is there it builds those of now and `lookback` before it: a
+batch that failed, and days on which nothing ran, would be missing for good. So each commit says
+which times the batches up to it have read, and a run's end compares them with `begin`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.iceberg.transforms import Transform
-from dbt.adapters.sparksession.keyed.tables import stored_table_of
+from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
 from dbt.adapters.sparksession.sql import literal, quoted
 from dbt_common.exceptions import CompilationError
-from dbt_common.invocation import get_invocation_id
+from dbt_common.invocation import get_invocation_id, get_invocation_started_at
 
 MICROBATCH = "microbatch"
+BUILT_PROPERTY = "batches.built"  # the times that a table's batches have read, see with_batch
 # batch size -> partition transforms of which each batch holds whole partitions
 WITHIN = {
     "hour": ("hours", ""),
@@ -64,6 +72,16 @@ def microbatch_problem(name: str, config: Any, macros: Iterable[str]) -> str | N
     return None
 
 
+def replaces_whole_table(config: Any, full_refresh: bool) -> bool:
+    """Whether dbt makes a microbatch model's table anew by a run's first batch.
+
+    Args:
+        full_refresh: whether the run was given --full-refresh.
+    """
+    own = config.get("full_refresh")
+    return full_refresh if own is None else bool(own)
+
+
 def called_macros(node: Any, macros: Mapping[str, Any]) -> set[str]:
     """Unique ids of all macros that a node calls, those that they call among them."""
     found: set[str] = set()
@@ -76,6 +94,54 @@ def called_macros(node: Any, macros: Mapping[str, Any]) -> set[str]:
     return found
 
 
+Times = Sequence[tuple[datetime, datetime]]  # from, to (without it): in order, apart
+
+
+def with_batch(built: Times, start: datetime, end: datetime, now: datetime) -> Times:
+    """The times that batches have read, with those of another batch.
+
+    Args:
+        built: those of the batches before.
+        start, end: of the batch.
+        now: when it read its inputs: what happens later it hasn't read.
+    """
+    end = min(end, now)
+    if start >= end:
+        return built
+    joined: list[tuple[datetime, datetime]] = []
+    for first, last in sorted([*built, (start, end)]):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def gaps(begin: datetime, built: Times) -> Times:
+    """The times from `begin` on that no batch has read, though later ones have been."""
+    found = []
+    for first, last in built:
+        if begin < first:
+            found.append((begin, first))
+        begin = max(begin, last)
+    return found
+
+
+def _moment(told: Any) -> datetime:
+    """A time as dbt or a commit has it, in UTC and without a zone."""
+    found = told if isinstance(told, datetime) else datetime.fromisoformat(str(told))
+    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+
+
+def _text(moment: datetime) -> str:
+    """As --event-time-start takes it."""
+    return moment.strftime("%Y-%m-%d" if moment == _midnight(moment) else "%Y-%m-%dT%H:%M:%S")
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
 class Microbatches(metaclass=AdapterMeta):
     """What the adapter knows of batches."""
 
@@ -83,6 +149,66 @@ class Microbatches(metaclass=AdapterMeta):
         super().__init__(*args)
         # unique id -> newest snapshot after its last batch, and rows that its batches have added
         self._batches: dict[str, tuple[int | None, int]] = {}
+        # of `dbt retry`: models of which the run before had made other batches
+        self._continued: set[str] = set()
+
+    def note_retried_batches(self, node: Any) -> None:
+        """Before a batch is built: whether it goes on where another run stopped."""
+        if getattr(node, "previous_batch_results", None) is not None:
+            self._continued.add(node.unique_id)
+
+    @available
+    def goes_on_with_batches(self, model: Mapping[str, Any]) -> bool:
+        """Whether the table holds batches that `dbt retry` doesn't build again: dbt would make it
+        anew by the first one that it does, where the run before was given --full-refresh."""
+        return model["unique_id"] in self._continued
+
+    @available
+    def record_batch(self, model: dict, anew: bool) -> None:
+        """Let a batch's commit say which times the table's batches have read.
+
+        Args:
+            anew: whether the batch is all that the table will have.
+        """
+        adapter: Any = self
+        if not is_microbatch(model["config"]):
+            return
+        built = [] if anew else self._built(stored_table_of(model))
+        batch = model["batch"]
+        start, end = (_moment(batch[f"event_time_{one}"]) for one in ("start", "end"))
+        # what has come since the run began it doesn't read, see Inputs.pin
+        built = with_batch(built, start, end, get_invocation_started_at())
+        texts = [[one.isoformat() for one in times] for times in built]
+        adapter.set_snapshot_property(BUILT_PROPERTY, json.dumps(texts))
+
+    def _built(self, table: str) -> Times:
+        adapter: Any = self
+        told = adapter.history(table).recorded(BUILT_PROPERTY, table)
+        return (
+            [] if told is None else [(_moment(one), _moment(two)) for one, two in json.loads(told)]
+        )
+
+    def gaps_of(self, node: Any) -> Times:
+        """The times that no batch of a node has read, though later ones have been; none of a node
+        that isn't cut into batches."""
+        if node.resource_type != "model" or not is_microbatch(node.config):
+            return []
+        table = stored_table(node.schema, node.alias, node.config.get("materialized"))
+        return gaps(_moment(node.config.get("begin")), self._built(table))
+
+    @available
+    def told_of_gaps(self, results: Iterable[Any]) -> list[str]:
+        """A line for each time that a microbatch model of the run lacks."""
+        lines = []
+        for one in results:
+            for first, last in self.gaps_of(one.node):
+                start, end = _text(first), _text(last)
+                lines.append(
+                    f"No batch of {one.node.name} has read what happened from {start} to {end}, "
+                    f"and no later run does it by itself: run it with -s {one.node.name} "
+                    f"--event-time-start {start} --event-time-end {end}."
+                )
+        return lines
 
     @available
     def is_microbatch(self, model: Mapping[str, Any]) -> bool:

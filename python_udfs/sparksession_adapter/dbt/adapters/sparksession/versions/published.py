@@ -432,6 +432,10 @@ class Versions(VersionTexts):
         failed = [one.node.name for one in results if str(one.status) not in FINE]
         if failed:
             return self._unpublished(f"{', '.join(failed[:3])} failed or did not run")
+        lacking = [one.node.name for one in results if self.gaps_of(one.node)]
+        if lacking:
+            has = "has" if len(lacking) == 1 else "have"
+            return self._unpublished(f"{', '.join(lacking[:3])} {has} gaps")
         if hold_back and self.newest_version is None:
             return self._unpublished("there is no version yet that a candidate could differ from")
         nodes = context["graph"]["nodes"]

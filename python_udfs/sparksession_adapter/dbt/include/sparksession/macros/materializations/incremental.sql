@@ -14,7 +14,8 @@
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set staging_relation = make_temp_relation(target_relation) -%}
     {%- set full_refresh = should_full_refresh() -%}
-    {%- if flags.FULL_REFRESH and not full_refresh and existing_relation is not none -%}
+    {%- if flags.FULL_REFRESH and config.get('full_refresh') is false
+        and existing_relation is not none -%}
         {%- do exceptions.warn(
             model['name'] ~ ' is not made anew by --full-refresh: its config says full_refresh: '
             ~ 'false, as what it holds may be nowhere else any more. This run adds to it what is new.'
@@ -23,7 +24,7 @@
     {%- set make_anew = (
         existing_relation is none
         or existing_relation.type == 'view'
-        or full_refresh
+        or (full_refresh and not adapter.goes_on_with_batches(model))
         or adapter.is_unread(model)
     ) -%}
     {%- set grant_config = config.get('grants') -%}
@@ -71,6 +72,7 @@
         {%- set select_sql = compiled_code -%}
     {%- endif -%}
 
+    {%- do adapter.record_batch(model, make_anew) -%}
     {%- if make_anew -%}
         {% do _drop_if_other_kind(existing_relation, 'table') %}
         {%- call statement('main') -%}

@@ -22,7 +22,7 @@
         {% set problem = stores.problem %}
     {% endif %}
     {% do adapter.give_back_lease(results) %}
-    {% for line in adapter.told_of_unread(results) %}
+    {% for line in adapter.told_of_unread(results) + adapter.told_of_gaps(results) %}
         {% do exceptions.warn(line) %}
     {% endfor %}
     {% if problem %}
