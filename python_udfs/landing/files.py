@@ -10,6 +10,7 @@ number from 0. So a file that is delivered again, whole or split otherwise, give
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -45,7 +46,7 @@ class LandedFile:
 
     Attributes:
         topic, partition, first_offset: as the name says.
-        path: absolute.
+        path: absolute, and of no link: LANDING itself may be one.
         size: bytes when it was listed.
         changed_ns: when it came into the folder or was last written, ns; a copy that keeps the
             time of its original still counts as changed now (st_ctime).
@@ -98,9 +99,12 @@ def list_files(landing: str) -> list[LandedFile]:
             f"No landing folder {topics}: LANDING must name a folder that holds "
             "topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]."
         )
-    found, misfits, special = _listed(landing, topics, LIVE)
-    batches = os.path.join(landing, BATCHES)
-    for batch in sorted(os.listdir(batches)) if os.path.isdir(batches) else ():
+    landing = os.path.realpath(landing)
+    topics, batches = os.path.join(landing, TOPICS), os.path.join(landing, BATCHES)
+    linked = [one for one in (TOPICS, BATCHES) if os.path.islink(os.path.join(landing, one))]
+    found, misfits, special = ([], [], linked) if linked else _listed(landing, topics, LIVE)
+    is_read = not linked and os.path.isdir(batches)
+    for batch in sorted(os.listdir(batches)) if is_read else ():
         if batch[0] in "._+" or batch.startswith("README"):
             continue
         inside = os.path.join(batches, batch, TOPICS)
@@ -244,8 +248,27 @@ def open_ended(
 
 
 def _plain(path: str, flags: int) -> int:
-    """Open a file that is no link by now, nor a pipe that nobody writes to."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    """Open a file that is no link by now, nor lies behind one, nor is a pipe that nobody writes to.
+
+    Folder by folder: a link that took a folder's place since the files were listed would bring
+    files of elsewhere among the messages.
+    """
+    *folders, name = path.split("/")
+    passing = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+    at = os.open("/" if path.startswith("/") else ".", passing)
+    try:
+        for folder in filter(None, folders):
+            inner = os.open(folder, passing, dir_fd=at)
+            os.close(at)
+            at = inner
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
+    except OSError as exc:
+        if exc.errno in (errno.ELOOP, errno.ENOTDIR):
+            reason = "a symbolic link has taken the place of what was listed, and isn't followed"
+            raise OSError(exc.errno, reason, path) from None
+        raise OSError(exc.errno, exc.strerror, path) from None
+    finally:
+        os.close(at)
 
 
 def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[tuple[list[bytes], str | None]]:

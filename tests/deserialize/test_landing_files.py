@@ -534,6 +534,9 @@ SPECIAL = {
     "a topic outside": lambda at, out: (at.parent.parent / "u").symlink_to(out),
     "a batch outside": lambda at, out: _linked_batch(at.parents[2], out),
     "the topics of a batch": lambda at, out: _linked_topics(at.parents[2], out),
+    "all topics": lambda at, out: _moved_and_linked(at.parents[1], out),
+    "all batches": lambda at, out: (at.parents[2] / "batches").symlink_to(out),
+    "batches that are not there": lambda at, out: (at.parents[2] / "batches").symlink_to("none"),
 }
 
 
@@ -545,6 +548,11 @@ def _linked_batch(root: Path, out: Path) -> None:
 def _linked_topics(root: Path, out: Path) -> None:
     (root / "batches" / "again").mkdir(parents=True)
     (root / "batches" / "again" / "topics").symlink_to(out)
+
+
+def _moved_and_linked(folder: Path, out: Path) -> None:
+    folder.rename(out / folder.name)
+    folder.symlink_to(out / folder.name)
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
@@ -567,8 +575,20 @@ def test_a_file_that_became_a_link_since_it_was_listed_is_not_read(tmp_path):
     path = write(tmp_path, "t+0+0.jsonl", b"1\n")
     path.unlink()
     path.symlink_to("/etc/passwd")
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(OSError, match="symbolic link"):
         list(landing.read_lines(str(path)))
+
+
+@pytest.mark.parametrize("swapped", ["partition=0", "t", "topics"])
+def test_a_folder_that_became_a_link_since_it_was_listed_is_not_read(tmp_path, swapped):
+    write(tmp_path / "real", "t+0+0.jsonl", b"1\n")
+    (tmp_path / "landing").symlink_to(tmp_path / "real")
+    [file] = landing.list_files(str(tmp_path / "landing"))
+    assert list(landing.read_lines(file.path)) == [([b"1"], None)]
+    folder = next(one for one in Path(file.path).parents if one.name == swapped)
+    _moved_and_linked(folder, outside(tmp_path))
+    with pytest.raises(OSError, match=f"symbolic link.*{swapped}"):
+        list(landing.read_lines(file.path))
 
 
 def test_a_file_that_is_renamed_while_it_is_listed_is_passed_over(tmp_path, monkeypatch):

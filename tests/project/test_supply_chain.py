@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -14,7 +15,7 @@ from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.jars import JarError, _note_of, verified_jars
 
 from tests.support.dbt_project import REPO
-from tools.setup import install_commands, split_lock
+from tools.setup import install_commands, java_command, split_lock
 
 real = jars._sha256
 
@@ -35,14 +36,22 @@ def test_nothing_is_built_with_tools_that_are_not_locked(tmp_path: Path) -> None
     steps = install_commands(split_lock(tmp_path))
     commands = [[str(part) for part in command] for step in steps for command in step]
     assert len(commands) == 4
+    commands.append([str(part) for part in java_command()])
     for command in commands:
         of_index = "-r" in command
         assert "--no-deps" in command
         assert "--require-hashes" in command or not of_index
         only_wheels = "--only-binary" in command and ":all:" in command
         assert only_wheels or "--no-build-isolation" in command, command
+    assert commands[-1][-2:] == ["-r", "requirements-java.lock"]
     # what builds is there before anything is built
     assert "builders.lock" in " ".join(map(str, steps[0][0]))
+
+
+def test_setup_calls_no_pip_but_these() -> None:
+    """A call that is put together elsewhere would be seen by no test here."""
+    nodes = ast.walk(ast.parse((REPO / "tools/setup.py").read_text(encoding="utf-8")))
+    assert len([one for one in nodes if isinstance(one, ast.Constant) and one.value == "pip"]) == 1
 
 
 # Jars
