@@ -6,7 +6,7 @@ import random
 
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
-from dbt.adapters.sparksession.versions.maintenance import expired_snapshots
+from dbt.adapters.sparksession.versions.retention import expired_snapshots
 
 
 def history(*said: dict[str, str], head: int | None = None) -> History:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from dbt.adapters.sparksession.versions import maintenance
+from dbt.adapters.sparksession.versions import orphans
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
@@ -67,7 +67,7 @@ def test_nothing_grows_with_the_number_of_builds(
     make_project: Callable[..., DbtProject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cycles = int(os.environ.get("CYCLES", "100"))
-    monkeypatch.setattr(maintenance, "VIEW_FILES_STAY", 0)
+    monkeypatch.setattr(orphans, "VIEW_FILES_STAY", 0)
     # the same few partitions again and again: files and manifests grow with the data alone
     rows = FILES["models/rows.sql"].replace("id div 10", "id div 10 % 8")
     project = make_project(FILES | {"models/rows.sql": rows})

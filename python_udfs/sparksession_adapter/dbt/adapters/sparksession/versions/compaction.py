@@ -1,0 +1,162 @@
+"""Few files of many small ones, published as the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY
+from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, stored_table_of
+from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.sql import literal, mark_of
+from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt.adapters.sparksession.versions.published import Version, behind, differing
+from dbt_common.invocation import get_invocation_id
+
+SMALL_FILES = 5  # in one partition, from which on they are made one
+
+
+class Compaction(metaclass=AdapterMeta):
+    """The operation that compacts tables."""
+
+    @available
+    def compact(self, select: str | None, merge_runs: bool, context: dict) -> list[str]:
+        """Make few files of many small ones, and publish the tables as they lie then.
+
+        Args:
+            select: one table's name; None: all.
+            merge_runs: whether all runs of a folded model become one before.
+        """
+        lines: list[str] = []
+        nodes = context["graph"]["nodes"].values()
+        stored = {stored_table_of(one): one for one in nodes if one["resource_type"] != "test"}
+        with self._writing():
+            moved: dict[str, tuple[int, int]] = {}
+            readings: dict[str, str] = {}
+            for table in self._tables():
+                names = {table, table.rpartition(".")[2], table.removesuffix(RUNS_SUFFIX)}
+                names |= {one.rpartition(".")[2] for one in names}
+                before = self.history(table)
+                if (select is not None and select not in names) or before.head is None:
+                    continue
+                self.check_delete(table)
+                node, merged = stored.get(table), ""
+                if merge_runs and node is not None and table.endswith(RUNS_SUFFIX):
+                    self.inputs.forget(node["unique_id"])
+                    if self.is_declared_otherwise(node):
+                        lines.append(
+                            f"{table} keeps its runs: its model is declared otherwise by now; run "
+                            "it first."
+                        )
+                    else:
+                        merged = self._merged(table, node)
+                made = ", ".join(filter(None, [merged, self._compacted(table, node)]))
+                after = self.history(table)
+                if made and after.head != before.head:
+                    moved[table] = before.head, after.head
+                    lines.append(f"{table}: {made}")
+                if merged:
+                    old, new = (
+                        self._folded_sql(node, one, f"{table} version as of {one.head}")
+                        for one in (before, after)
+                    )
+                    readings[old] = new
+            newest = self.version()
+            if newest is not None and moved:
+                lines += self._publish_moved(newest, moved, readings)
+        return lines or ["There was nothing to compact."]
+
+    def _merged(self, table: str, node: Mapping[str, Any]) -> str:
+        """Make one run of all that a folded model has; what was done."""
+        own, model = own_session(self.config.credentials), node["unique_id"]
+        merge = self.announce_compaction(node, everything=True)
+        if merge is None:
+            return ""
+        count = self.run_count(node)
+        self.set_snapshot_property("dbt.run", get_invocation_id())
+        self.set_snapshot_property(MODEL_PROPERTY, model)
+        self.set_snapshot_property(TABLE_PROPERTY, table)
+        self.group_reads()
+        own.session.sql(self.merge_statement(merge, self._relation_of(table)))
+        own.reset()
+        self.inputs.forget(model)
+        self._write_live_view(node, self.stored_sql(node))
+        return f"{count} runs became 1"
+
+    def _compacted(self, table: str, node: Mapping[str, Any] | None) -> str:
+        session, system = self._session(), f"{self.config.credentials.catalog}.system"
+        config = node["config"] if node is not None else {}
+        by = config.get("sort_by") or (
+            config.get("unique_key") if config.get("materialized") == FOLDED else None
+        )
+        sort = ""
+        if by:
+            order = ", ".join([by] if isinstance(by, str) else by)
+            sort = f", strategy => 'sort', sort_order => {literal(order)}"
+        (done,) = session.sql(
+            f"call {system}.rewrite_data_files(table => {literal(table)}{sort}, "
+            f"options => map('min-input-files', '{SMALL_FILES}'))"
+        ).collect()
+        manifests = session.sql(f"select count(*) as n from {table}.manifests").collect()[0].n
+        if manifests > SMALL_FILES:
+            session.sql(f"call {system}.rewrite_manifests({literal(table)})").collect()
+        told = []
+        if done.rewritten_data_files_count:
+            told.append(
+                f"{done.rewritten_data_files_count} files became {done.added_data_files_count}"
+            )
+        if manifests > SMALL_FILES:
+            told.append(f"{manifests} manifests were rewritten")
+        return ", ".join(told)
+
+    def _publish_moved(
+        self,
+        newest: Version,
+        moved: Mapping[str, tuple[int, int]],
+        readings: Mapping[str, str],
+    ) -> list[str]:
+        """Publish the newest version's rows as they lie after a compaction.
+
+        Args:
+            moved: table -> its snapshots before and after.
+            readings: text of how a folded model was read -> how it is now.
+        """
+        texts, snapshots = dict(newest.texts), dict(newest.snapshots)
+        inputs = {table: dict(read) for table, read in newest.inputs.items()}
+        for table, (before, after) in moved.items():
+            if snapshots.get(table) != before:  # rows that no version holds are among them
+                continue
+            snapshots[table] = after
+            for read in inputs.values():
+                if read.get(table) == before:
+                    read[table] = after
+            for name, text in texts.items():
+                for old, new in readings.items():
+                    text = text.replace(old, new)
+                texts[name] = text.replace(
+                    f"{table} version as of {before}", f"{table} version as of {after}"
+                )
+        marks = {name: mark_of(text) for name, text in texts.items()}
+        changed = differing(newest.marks, marks)
+        if not changed:
+            return []
+        self._publish(
+            replace(
+                newest,
+                version=newest.version + 1,
+                published_at=utc_now(),
+                run_id=get_invocation_id(),
+                made_by="compact",
+                tag=None,
+                changed=changed,
+                behind=behind(snapshots, inputs),
+                snapshots=snapshots,
+                inputs=inputs,
+                texts=texts,
+                marks=marks,
+            ),
+            newest,
+        )
+        return [f"Published as version {newest.version + 1}: the same rows."]

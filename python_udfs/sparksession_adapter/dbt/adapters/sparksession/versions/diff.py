@@ -1,0 +1,129 @@
+"""Compare two versions, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
+from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.versions.published import differing
+
+UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
+
+
+def row_text(columns: Iterable[str]) -> str:
+    """SQL of a row's columns as one text that is the same for the same values."""
+    names = ", ".join(quoted(one) for one in columns)
+    return f"to_json(struct({names}), map('ignoreNullFields', 'false'))"
+
+
+def compared(old: str, new: str, columns: list[str], keys: list[str]) -> str:
+    """Query of the rows that two queries don't share: kind (added, removed, changed), row, was.
+
+    Args:
+        columns: those that both have.
+        keys: columns that tell rows apart; none: equal rows are counted.
+    """
+    value = row_text(columns)
+    if not keys:
+        return (
+            "with counted as (select row, sum(n) as n from ("
+            f"select {value} as row, 1 as n from ({new}) union all "
+            f"select {value} as row, -1 as n from ({old})) group by row having sum(n) != 0) "
+            "select if(n > 0, 'added', 'removed') as kind, if(n > 0, row, null) as row, "
+            "if(n > 0, null, row) as was from counted "
+            "lateral view explode(sequence(1, abs(n))) as place"
+        )
+    key = row_text(keys)
+    return (
+        f"with before as (select {key} as key, {value} as row from ({old})), "
+        f"after as (select {key} as key, {value} as row from ({new})) "
+        "select case when before.key is null then 'added' when after.key is null then 'removed' "
+        "else 'changed' end as kind, after.row, before.row as was "
+        "from before full join after on before.key = after.key "
+        "where not before.row <=> after.row"
+    )
+
+
+class Differences(metaclass=AdapterMeta):
+    """What a version says otherwise than another."""
+
+    @available
+    def diff_versions(
+        self, first: Any, last: Any, select: str | None, rows: int, context: dict
+    ) -> list[str]:
+        """What a version says otherwise than another: per table rows added, removed and changed,
+        and some of them.
+
+        Args:
+            select: one relation's name; None: all that differ.
+            rows: how many rows of each are shown.
+        """
+        old, new = self.known_version(first), self.known_version(last)
+        keys = self._keys_by_name(context)
+        lines = [f"version {old.version} -> version {new.version}"]
+        for name in differing(old.marks, new.marks):
+            if select is not None and name.rpartition(".")[2] != select.rpartition(".")[2]:
+                continue
+            if name not in old.texts or name not in new.texts:
+                lines.append(f"  {name}: {'new' if name in new.texts else 'gone'}")
+                continue
+            lines += self._difference(
+                name, old.texts[name], new.texts[name], keys.get(name, UNKNOWN), int(rows)
+            )
+        return lines if len(lines) > 1 else [*lines, "  nothing differs"]
+
+    def _difference(
+        self,
+        name: str,
+        old: str,
+        new: str,
+        keys: Callable[[list[str]], list[str]],
+        rows: int,
+        kept: dict[str, dict[str, int]] | None = None,
+    ) -> list[str]:
+        """Lines that tell what one query of a relation says otherwise than another.
+
+        Args:
+            keys: of its columns those that tell its rows apart.
+            kept: relation -> counts by kind, to be added to.
+        """
+        session = self._session()
+        before, after = (session.sql(one).columns for one in (old, new))
+        both = [one for one in after if one in before]
+        sql = compared(old, new, both, keys(both))
+        counts = {
+            one.kind: one.n
+            for one in session.sql(
+                f"select kind, count(*) as n from ({sql}) group by kind"
+            ).collect()
+        }
+        if kept is not None:
+            kept[name] = counts
+        told = ", ".join(f"{counts.get(one, 0):,} {one}" for one in ("added", "removed", "changed"))
+        lines = [f"  {name}: {told}"]
+        for kind, names in (("new", after), ("gone", before)):
+            other = [one for one in names if one not in both]
+            if other:
+                lines.append(f"    {kind} columns: {', '.join(other)}")
+        shown = f"select * from ({sql}) order by kind, row, was limit {rows}"
+        for one in session.sql(shown).collect() if rows and counts else []:
+            if one.was is not None:
+                lines.append(f"    - {one.was}")
+            if one.row is not None:
+                lines.append(f"    + {one.row}")
+        return lines
+
+    def _keys_by_name(self, context: dict) -> dict[str, Callable[[list[str]], list[str]]]:
+        """Relation -> what tells of its columns those by which its rows are told apart."""
+        nodes = context["graph"]["nodes"]
+        tested = keys_by_test(nodes.values())
+        return {
+            self._relation_of_node(node).render(): partial(
+                key_of, node, tested=tested.get(unique_id, ())
+            )
+            for unique_id, node in nodes.items()
+        }

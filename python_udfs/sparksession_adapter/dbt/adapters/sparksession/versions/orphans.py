@@ -1,0 +1,133 @@
+"""Files that no snapshot names: what dead runs and old views left behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.session import is_remote
+from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.versions.lease import Holder
+
+VIEW_FILES_STAY = 600  # seconds
+CLOCKS_DIFFER = 3600  # seconds that two machines' clocks may be apart
+
+logger = AdapterLogger("Spark")
+
+
+def _java_texts(session: Any, texts: list[str]) -> Any:
+    array = session.sparkContext._gateway.new_array(session._jvm.java.lang.String, len(texts))
+    for place, text in enumerate(texts):
+        array[place] = text
+    return array
+
+
+def _file_name(location: str) -> str:
+    return location.rpartition("/")[2]
+
+
+class Orphans(metaclass=AdapterMeta):
+    """The operation that deletes orphans, and the tidying after a dead run."""
+
+    @available
+    def remove_orphans(self) -> list[str]:
+        """Delete files in the tables' folders that no snapshot knows: what dead runs left."""
+        with self._writing():
+            tables = self._tables()
+            self.check_own_folders(tables)
+            files = sum(self._remove_orphans(table) for table in tables)
+            files += self._remove_old_view_files()
+        return [f"{files} files that no table knows were deleted."]
+
+    def _remove_old_view_files(self) -> int:
+        """Delete what views said before: each time one is written anew it gets a file of its own,
+        and Iceberg keeps them all. How many it were; none on a remote session."""
+        session, credentials = self._session(), self.config.credentials
+        tables = self._tables()
+        if not tables or is_remote(session):
+            return 0
+        io, jvm, files = self._loaded(tables[0]).io(), session._jvm, 0
+        now = jvm.java.lang.System.currentTimeMillis()
+        catalog = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(
+            session._jsparkSession, credentials.catalog
+        )
+        for schema in (credentials.schema, credentials.published_schema):
+            namespace = jvm.org.apache.iceberg.catalog.Namespace.of(_java_texts(session, [schema]))
+            for name in self._listed(schema, "view"):
+                known = jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, name)
+                view = catalog.loadView(known)
+                self.check_location(f"View {schema}.{name}", view.location())
+                self.confirm_lease()
+                current = view.operations().current().metadataFileLocation()
+                for one in list(io.listPrefix(f"{view.location()}/metadata").iterator()):
+                    # a reader that has just been told of it may still open it
+                    old = now - one.createdAtMillis() > 1000 * VIEW_FILES_STAY
+                    if old and _file_name(one.location()) != _file_name(current):
+                        io.deleteFile(one.location())
+                        files += 1
+        return files
+
+    def tidy_after(self, dead: Holder) -> None:
+        """Delete the files that a dead run wrote and never committed."""
+        tables = self._tables()
+        self.tidy_tables(one for one in tables if self._has_files_since(one, dead.started_at))
+
+    def tidy_tables(self, tables: Iterable[str]) -> None:
+        """Delete the files of tables that no snapshot knows; those that aren't there have none."""
+        wanted, left = set(tables), 0
+        if wanted:
+            known = self._tables()
+            self.check_own_folders(known)
+            left = sum(self._remove_orphans(one) for one in known if one in wanted)
+        if left:
+            logger.info(f"deleted {left} files that had not been committed")
+
+    def _tables(self) -> list[str]:
+        """schema.name of the warehouse's tables."""
+        schema = self.config.credentials.schema
+        return sorted(f"{schema}.{name}" for name in self._listed(schema, "table"))
+
+    def _listed(self, schema: str, kind: str) -> list[str]:
+        """Names of the tables or views that a schema has now; none where there is no schema."""
+        found = self.list_relations_without_caching(self.Relation.create(schema=schema))
+        return [one.identifier for one in found if one.type == kind]
+
+    def _has_files_since(self, table: str, since: datetime | None) -> bool:
+        """Whether a table's folder has a file newer than that; True where nobody can tell."""
+        loaded = self._loaded(table)
+        place = urlparse(loaded.location()) if loaded is not None else None
+        if since is None or place is None or place.scheme not in ("", "file"):
+            return True
+        oldest = (since - timedelta(minutes=1) - datetime(1970, 1, 1)).total_seconds()
+        for folder, _, files in os.walk(unquote(place.path)):
+            if any(os.stat(os.path.join(folder, one)).st_mtime >= oldest for one in files):
+                return True
+        return False
+
+    def _remove_orphans(self, table: str) -> int:
+        # taken before the lease is confirmed: what another run writes after a takeover is younger
+        until = int(time.time() * 1000) + 1000
+        self.check_delete(table)
+        loaded = self._loaded(table)
+        if loaded is None:  # Iceberg's procedure leaves what is younger than a day alone
+            rows = self._session().sql(
+                f"call {self.config.credentials.catalog}.system.remove_orphan_files("
+                f"table => {literal(table)})"
+            )
+            return len(rows.collect())
+        jvm = self._session()._jvm
+        actions = jvm.org.apache.iceberg.spark.actions.SparkActions
+        action = actions.get(self._session()._jsparkSession).deleteOrphanFiles(loaded)
+        # nobody else writes: a file that no snapshot knows is nobody's
+        if self._took_over is not None and not self._lease.saw_end:
+            # but the run before may wake up, and commit the files that it wrote
+            begun = self._took_over.started_at or datetime(1970, 1, 1)
+            until = int((begun - datetime(1970, 1, 1)).total_seconds() - CLOCKS_DIFFER) * 1000
+        result = action.olderThan(until).execute()
+        return sum(1 for _ in result.orphanFileLocations())

@@ -1,0 +1,124 @@
+"""Which versions and snapshots stay: tags, and the expiry of what nobody needs."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.iceberg.history import TABLE_PROPERTY, History
+from dbt.adapters.sparksession.keyed.tables import COMPACTED_PROPERTY
+from dbt.adapters.sparksession.reading.inputs import (
+    ASKED_PROPERTY,
+    INPUT_PROPERTY,
+    REQUEST_PROPERTY,
+)
+from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt_common.exceptions import DbtRuntimeError
+
+# what Iceberg and Spark say of a commit by themselves has no dot, or begins so
+ICEBERGS_OWN = ("partitions.", "spark.", "iceberg.", "engine.")
+# what a model says of the one commit alone: nobody asks for the last word on it
+OF_ONE_COMMIT = {
+    *(
+        "dbt.run",
+        "dbt.model",
+        TABLE_PROPERTY,
+        "dbt.code",
+        ASKED_PROPERTY,
+        REQUEST_PROPERTY,
+        COMPACTED_PROPERTY,
+    ),
+    "ods.changes_by_day",
+}
+
+
+def expired_snapshots(history: History, named: set[int], read: set[int]) -> list[int]:
+    """Snapshots that nobody needs any more.
+
+    What a kept version names stays. So does the line from the newest commit back to the oldest
+    that a reader's record names or that speaks last of some property: incremental reads go along
+    it.
+
+    Args:
+        named: by versions that are kept.
+        read: recorded as read by the newest commits of other tables.
+    """
+    line = history.ancestry(history.head)
+    needed = {history.head} | read
+    spoken: set[str] = set()
+    for commit in line:
+        said = {
+            key
+            for key in commit.summary.keys() - spoken - OF_ONE_COMMIT
+            if "." in key and not key.startswith(ICEBERGS_OWN)
+        }
+        if said:
+            spoken |= said
+            needed |= {commit.id, commit.parent}
+    last = max((place for place, one in enumerate(line) if one.id in needed), default=-1)
+    kept = named | {one.id for one in line[: last + 1]}
+    return sorted(history.snapshots.keys() - kept)
+
+
+class Retention(metaclass=AdapterMeta):
+    """The operations that keep and expire versions."""
+
+    @available
+    def keep_version(self, number: Any, tag: str | None) -> list[str]:
+        """Give a version a tag, which keeps it from being expired; none takes the tag away."""
+        with self._writing():
+            version = self.known_version(number)
+            if tag is not None and re.fullmatch(r"\d+|latest", str(tag)):
+                raise DbtRuntimeError(f"A tag must not look like a version's number, got {tag!r}.")
+            self._session().sql(
+                f"update {self._version_table} set tag = {literal(tag)} "
+                f"where version = {version.version}"
+            )
+        said = f"is kept as {tag}" if tag is not None else "has no tag any more"
+        return [f"Version {version.version} {said}."]
+
+    @available
+    def expire_versions(self, keep: int, days: float, context: dict) -> list[str]:
+        """Forget versions, and let go of the rows that they alone held.
+
+        Args:
+            keep: how many of the newest stay.
+            days: how old those that stay may be; what has a tag stays.
+        """
+        session = self._session()
+        with self._writing():
+            newest = self.known_version()
+            self.check_delete(self._version_table)
+            oldest = utc_now() - timedelta(days=float(days))
+            session.sql(
+                f"delete from {self._version_table} where tag is null and version <= "
+                f"{newest.version - max(int(keep), 1)} and published_at < timestamp '{oldest}'"
+            )
+            kept = session.sql(f"select snapshots, inputs from {self._version_table}").collect()
+            named: dict[str, set[int]] = {}
+            for version in kept:
+                for table, snapshot in version.snapshots.items():
+                    named.setdefault(table, set()).add(snapshot)
+            going_back = self._read_after_going_back(kept, context)
+            histories = {table: self.history(table) for table in self._tables()}
+            gone = 0
+            for table, history in histories.items():
+                read = {
+                    int(one)
+                    for reader in histories.values()
+                    if (one := reader.recorded(INPUT_PROPERTY + table)) is not None
+                }
+                read |= going_back.get(table, set())
+                expired = expired_snapshots(history, named.get(table, set()), read)
+                if expired:
+                    self.check_delete(table)
+                    session.sql(
+                        f"call {self.config.credentials.catalog}.system.expire_snapshots("
+                        f"table => {literal(table)}, older_than => timestamp '1970-01-02', "
+                        f"snapshot_ids => array({', '.join(f'{one}L' for one in expired)}))"
+                    ).collect()
+                    gone += len(expired)
+        return [f"{len(kept)} versions are kept; {gone} snapshots were let go."]

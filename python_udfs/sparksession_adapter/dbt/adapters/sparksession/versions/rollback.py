@@ -1,0 +1,158 @@
+"""Go back to a version: publish it again, and put the tables back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.iceberg.history import History
+from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, stored_table_of
+from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt.adapters.sparksession.versions.published import Version, differing, is_published
+from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
+
+
+def is_put_back(node: Mapping[str, Any]) -> bool:
+    """Whether roll_back and drop_candidate put a node's table back.
+
+    `meta: {put_back: false}` is for what can't be made again: messages whose files are gone.
+    """
+    return node["config"].get("meta", {}).get("put_back", True)
+
+
+class Rollback(metaclass=AdapterMeta):
+    """The operation that goes back, and what it shares with others."""
+
+    @available
+    def roll_back(self, number: Any, context: dict) -> list[str]:
+        """Publish a version again, and put the tables back to it.
+
+        Readers of the newest version see it in one commit. Then the tables follow one by one: a
+        run that comes later goes on from there, and reads again what came after. The log itself
+        stays as it is; see is_put_back.
+        """
+        with self._writing():
+            newest, wanted = self.known_version(), self.known_version(number)
+            histories = {table: self.history(table) for table in wanted.snapshots}
+            lost = [
+                table
+                for table, snapshot in wanted.snapshots.items()
+                if snapshot not in histories[table].snapshots
+            ]
+            if lost:
+                raise DbtRuntimeError(
+                    f"Version {wanted.version} can't be gone back to: its rows of {lost[0]} have "
+                    "expired."
+                )
+            changed = differing(newest.marks, wanted.marks)
+            self._publish(
+                replace(
+                    wanted,
+                    version=newest.version + 1,
+                    published_at=utc_now(),
+                    run_id=get_invocation_id(),
+                    made_by=f"roll back to {wanted.version}",
+                    tag=None,
+                    changed=changed,
+                ),
+                newest,
+            )
+            lines = [f"Published version {wanted.version} anew, as version {newest.version + 1}."]
+            lines += self._put_back(wanted, histories, context)
+            lines += self._readers_of_expired(wanted, context)
+        return lines
+
+    def _readers_of_expired(self, version: Version, context: dict) -> list[str]:
+        """Lines that name the tables of a version that can't read on from where they had read: an
+        input that is not put back was replaced since, or its commits have expired."""
+        lines = []
+        for table, snapshots in self._read_after_going_back([version], context).items():
+            history = self.history(table)
+            if all(history.between(one, history.head) is not None for one in snapshots):
+                continue
+            readers = sorted(
+                one.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
+                for one, reads in version.inputs.items()
+                if table in reads
+            )
+            lines.append(
+                f"{table} was replaced since, or its commits have expired: build what reads it "
+                f"again before anything else, dbt build -s "
+                f"{' '.join(f'{one}+' for one in readers)} "
+                "--full-refresh."
+            )
+        return lines
+
+    def _put_back(
+        self, version: Version, histories: Mapping[str, History], context: dict
+    ) -> list[str]:
+        """Put the tables back to a version, with the views over them; a line for each table."""
+        session, lines = self._session(), []
+        nodes = [one for one in context["graph"]["nodes"].values() if is_published(one)]
+        folded = {
+            stored_table_of(one): one
+            for one in nodes
+            if one["config"].get("materialized") == FOLDED
+        }
+        kept = {stored_table_of(one) for one in nodes if not is_put_back(one)}
+        for table, snapshot in sorted(version.snapshots.items()):
+            if histories[table].head == snapshot:
+                continue
+            if table in kept:
+                lines.append(f"{table} stays as it is: what came in is kept, and read again.")
+                continue
+            self.confirm_lease()
+            now = session.sql(f"select * from {table}").schema
+            then = session.sql(f"select * from {table} version as of {snapshot}").schema
+            if now != then:
+                name = table.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
+                lines.append(
+                    f"{table} had other columns then and stays as it is: build it anew "
+                    f"(dbt build -s {name}+ --full-refresh)."
+                )
+                continue
+            if table in folded:  # its view may know of a single run only
+                node = folded[table]
+                fold = self._stored_fold(node, histories[table])
+                self._write_live_view(node, fold.folded(table, 2))
+            session.sql(
+                f"call {self.config.credentials.catalog}.system.set_current_snapshot("
+                f"{literal(table)}, {snapshot})"
+            ).collect()
+            lines.append(f"{table} is at snapshot {snapshot} again.")
+        for node in nodes:
+            if self._relation_of_node(node).render() not in version.texts:
+                continue  # nobody has built it, or not yet then
+            if node["config"].get("materialized") == FOLDED:
+                self.inputs.forget(node["unique_id"])
+                self._write_live_view(node, self.stored_sql(node))
+            elif node["config"].get("materialized") == "view":
+                # over the tables as they are
+                sql = self._rendered(node, context, self._relation_of_node)
+                self._write_live_view(node, sql)
+        return lines
+
+    def _write_live_view(self, node: Mapping[str, Any], sql: str) -> None:
+        name = self._relation_of_node(node).render()
+        self._session().sql(f"create or replace view {name} as {sql}")
+
+    def _read_after_going_back(self, versions: Iterable[Any], context: dict) -> dict[str, set[int]]:
+        """Table -> snapshots that runs read on from once a version has been gone back to, of
+        tables that are not put back with it.
+
+        Args:
+            versions: each with snapshots and inputs.
+        """
+        nodes = [one for one in context["graph"]["nodes"].values() if is_published(one)]
+        stay = {stored_table_of(one) for one in nodes if not is_put_back(one)}
+        found: dict[str, set[int]] = {}
+        for version in versions:
+            for reads in version.inputs.values():
+                for table, snapshot in reads.items():
+                    if table in stay or table not in version.snapshots:
+                        found.setdefault(table, set()).add(snapshot)
+        return found
