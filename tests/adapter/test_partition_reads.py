@@ -233,3 +233,14 @@ def test_what_cannot_be_right_is_refused_at_its_first_run(project):
     results = project.run("run", "-s", *WRONG, expect_ok=False).results
     for name, (_, message) in WRONG.items():
         assert message in results[name].message, name
+
+
+def test_rows_of_other_partitions_than_those_that_are_replaced_are_refused(project):
+    whole = SUM.format(
+        rows=f"select day, n from {A} union all select * from {{{{ source('src', 'b') }}}}"
+    )
+    project.write({"models/beside.sql": replacing(whole)})
+    project.run("run", "-s", "beside")
+    project.query("insert into src.a values (date '2026-03-01', 1)")
+    result = project.run("run", "-s", "beside", expect_ok=False).results["beside"]
+    assert "beside has a row outside of the partitions that it replaces" in result.message

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from collections.abc import Collection
 
 import pytest
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 
-from tests.support.random_models import RandomProject, statements
+from tests.support.random_models import KEPT_ROW, Model, RandomProject, statements
 
 
 def rows_of(project, sql: str) -> Counter:
@@ -17,81 +18,140 @@ def rows_of(project, sql: str) -> Counter:
     return Counter(tuple(row.values()) for row in found)
 
 
-def check_project(make_project, seed: int, runs: int) -> int:
-    """Build a random project again and again while its tables change; how many tables compared."""
-    rng = random.Random(seed)
-    models = RandomProject(rng)
-    project = make_project(models.files())
-    project.query("create namespace if not exists src")
-    project.query(
-        "create table src.events (id int, day date, v int) using iceberg partitioned by (day) "
-        "tblproperties ('write.summary.partition-limit' = '100')"
-    )
-    project.query("create table src.rates (rate int) using iceberg")
-    project.query("insert into src.events values (1, date '2026-03-01', 1)")
-    project.query("insert into src.rates values (2)")
-    compared = 0
-    for _ in range(runs):
-        done = statements(rng)
-        for statement in done:
+class Tried:
+    """A random project that is built again and again while its tables and models change.
+
+    Attributes:
+        compared: how many tables were compared.
+        refused: how many models refused to be built.
+    """
+
+    def __init__(self, make_project, seed: int) -> None:
+        self.seed, self.rng = seed, random.Random(seed)
+        self.models = RandomProject(self.rng)
+        self.project = make_project(self.models.files())
+        self.compared = self.refused = 0
+        self.done: list[str] = []
+        self.project.query("create namespace if not exists src")
+        self.project.query(
+            "create table src.events (id int, day date, v int) using iceberg partitioned by (day) "
+            "tblproperties ('write.summary.partition-limit' = '100')"
+        )
+        self.project.query("create table src.rates (rate int) using iceberg")
+        self.project.query(f"insert into src.events values (1, date '2026-03-01', 1), {KEPT_ROW}")
+        self.project.query("insert into src.rates values (2)")
+
+    def step(self) -> None:
+        """Let something happen, run some models perhaps, then all; compare each time."""
+        rng, models, project = self.rng, self.models, self.project
+        self.done = statements(rng)
+        for statement in self.done:
             project.query(statement)
+        if rng.random() < 0.2:
+            self.done.append(models.edit())
+            project.write(models.files())
         if rng.random() < 0.3:
             chosen = rng.choice(list(models.names.values()))
             selected = rng.choice(("{}", "+{}", "{}+")).format(chosen)
-            project.run("run", "--select", selected, expect_ok=None)
-            done.append(f"run {selected}")
+            command = rng.choice(("run", "run", "build"))
+            self.done.append(f"{command} {selected}")
+            outcome = self._command(command, "--select", selected)
+            built = {name for name, one in outcome.results.items() if one.status == "success"}
+            self._compare(built, with_python=False)
         if rng.random() < 0.2:
             gone = models.rename_one()
             (project.root / gone).unlink()
             project.write(models.files())
-            done.append(f"rename {gone}")
-        outcome = project.run("run", expect_ok=None)
+            self.done.append(f"rename {gone}")
+        command = rng.choice(("run", "build"))
+        self.done.append(command)
         refused = {
-            name: one.message for name, one in outcome.results.items() if one.status == "error"
+            name: one.message
+            for name, one in self._command(command).results.items()
+            if one.status == "error"
         }
         for name, message in refused.items():
-            assert "--full-refresh" in message, f"seed {seed}, after {done}: {name}: {message}"
+            assert "--full-refresh" in message, f"{self._when()}: {name}: {message}"
         if refused:
-            project.run("run", "--full-refresh")
-        compared += compare(project, models, f"seed {seed}, after {done}")
-    return compared
+            self.refused += len(refused)
+            self._command(command, "--full-refresh", expect_ok=True)
+        self._compare(set(models.names.values()), with_python=True)
+        if command == "build":
+            self._compare_published()
 
+    def _command(self, *args: str, expect_ok: bool | None = None):
+        return self.project.run(*args, vars=self.models.vars, expect_ok=expect_ok)
 
-def compare(project, models: RandomProject, when: str) -> int:
-    """Compare what each model holds with what its SQL gives over all rows; how many did."""
-    done = project.run("compile", "--full-refresh").raw.results
-    compiled = {one.node.name: one.node.compiled_code for one in done}
-    compared = 0
-    for model in models.models:
-        if model.kind in ("python", "ephemeral"):
-            continue
-        name = models.names[model.name]
-        wanted = f"({statement_of(compiled[name])})"
+    def _when(self) -> str:
+        return f"seed {self.seed}, after {self.done}"
+
+    def _compare(self, names: Collection[str], with_python: bool) -> None:
+        """Compare what models hold with what their SQL gives over all rows of their inputs."""
+        done = self._command("compile", "--full-refresh", expect_ok=True).raw.results
+        compiled = {one.node.name: one.node.compiled_code for one in done}
+        for model in self.models.models:
+            name = self.models.names[model.name]
+            if name not in names or model.kind == "ephemeral":
+                continue
+            if not model.is_python:
+                self._compare_one(name, model, f"({statement_of(compiled[name])})")
+            elif with_python:  # its twin reads views as they are stored
+                self._compare_one(name, model, f"({self.models.named(model.twin)})")
+
+    def _compare_one(self, name: str, model: Model, wanted: str) -> None:
+        stored, signed = f"dw.{name}", "if(row_kind in ('-U', '-D'), -{0}, {0})"
         if model.kind == "summed":
-            wanted = f"(select id, day, sum(v) as v from {wanted} group by id, day)"
+            value = signed.format("v")
+            wanted = f"(select id, day, sum({value}) as v from {wanted} group by id, day)"
         if model.kind == "latest":
             best = f"select id, max(struct(day, v)) as best from {wanted} group by id"
             wanted = f"(select id, best.day, best.v from ({best}))"
-        stored = f"dw.{name}"
+        if model.kind == "changes":  # of the copies of a row as many as are left
+            left = "(select id, day, v, sum(sign) as copies from {} group by id, day, v)"
+            left += " lateral view explode(sequence(1, copies)) as copy"
+            stored, wanted = (f"{left.format(one)} where copies > 0" for one in (stored, wanted))
+            stored, wanted = (one.replace("copies))", "abs(copies)))") for one in (stored, wanted))
         if model.kind == "summed":  # a key of which nothing is left stays with a sum of 0
             stored, wanted = (f"{one} where v is distinct from 0" for one in (stored, wanted))
-        held, full = rows_of(project, stored), rows_of(project, wanted)
+        held, full = rows_of(self.project, stored), rows_of(self.project, wanted)
         assert held == full, (
-            f"{when}: {name} has {held - full} too much and lacks {full - held}\n{models.files()}"
+            f"{self._when()}: {name} has {held - full} too much and lacks {full - held}\n"
+            f"{self.models.files()}"
         )
-        compared += 1
-    return compared
+        self.compared += 1
+
+    def _compare_published(self) -> None:
+        """After a build of all models the published ones are what was built."""
+        for model in self.models.models:
+            if model.kind != "ephemeral":
+                name = self.models.names[model.name]
+                held = rows_of(self.project, f"dw.{name}")
+                assert rows_of(self.project, f"published.{name}") == held, (
+                    f"{self._when()}: published.{name}\n{self.models.files()}"
+                )
+
+
+def check_projects(make_project, seeds: range, runs: int) -> None:
+    compared = refused = 0
+    for seed in seeds:
+        tried = Tried(make_project, seed)
+        for _ in range(runs):
+            tried.step()
+        print(f"seed {seed}: {tried.compared} tables compared, {tried.refused} refusals")
+        compared += tried.compared
+        refused += tried.refused
+    print(f"{compared} tables compared, 0 differ; {refused} models refused to be built")
+    assert compared > refused, f"seeds {seeds}: {compared} compared, {refused} refusals"
 
 
 def test_random_models_hold_what_a_full_refresh_gives(make_project) -> None:
     first = int(os.environ.get("MODELS_SEED", random.SystemRandom().randrange(10**6)))
     projects = int(os.environ.get("MODELS_PROJECTS", "2"))
-    compared = sum(check_project(make_project, first + one, runs=4) for one in range(projects))
-    print(f"{projects} projects from seed {first}: {compared} tables compared, 0 differ")
+    runs = int(os.environ.get("MODELS_RUNS", "4"))
+    check_projects(make_project, range(first, first + projects), runs)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(0, int(os.environ.get("MODELS_SOAK", "1000")), 50))
 def test_a_thousand_projects_of_random_models(make_project, first: int) -> None:
-    compared = sum(check_project(make_project, seed, runs=10) for seed in range(first, first + 50))
-    print(f"50 projects from seed {first}: {compared} tables compared, 0 differ")
+    check_projects(make_project, range(first, first + 50), runs=10)

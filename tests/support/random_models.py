@@ -11,8 +11,23 @@ SOURCES = """
       - name: src
         tables: [{name: events}, {name: rates}]
 """
+PROJECT = """
+    name: small
+    version: "1.0"
+    config-version: 2
+    profile: binlog_warehouse
+    on-run-start: "{{ start_run() }}"
+    on-run-end: "{{ end_run(results) }}"
+"""
 EVENTS = "{{ source('src', 'events') }}"
+# a row that no statement changes: whoever reads all rows of the events finds it
+KEPT_ROW = "(100, date '2026-03-09', 50)"
+FINDS_KEPT_ROW = "(select count(distinct id) from {} where id = 100)"
+STORED = ("table", "added", "days", "all", "changes", "python", "python_added")
 RATES = "{{ source('src', 'rates') }}"
+
+
+CONSTANT = "([constant] + {{ var('bonus', 0) }})"
 
 
 def config(**settings: object) -> str:
@@ -25,13 +40,21 @@ class Model:
 
     Attributes:
         name: what it was called first.
-        text: its file, with `<name>` where it refers to another model.
-        kind: table, view, ephemeral, added, days, all, merged, summed, latest or python.
+        text: its file, with `<name>` where it refers to another model, `[constant]` where it has a
+            number and `[strategy]` where it names how it adds.
+        kind: table, view, ephemeral, added, changes, days, all, merged, summed, latest, python or
+            python_added.
+        twin: of a Python model, a query of the rows that it should have, over its input's table.
     """
 
     name: str
     text: str
     kind: str
+    twin: str = ""
+
+    @property
+    def is_python(self) -> bool:
+        return self.kind.startswith("python")
 
 
 class RandomProject:
@@ -43,18 +66,27 @@ class RandomProject:
     Attributes:
         models: in an order in which each refers to earlier ones alone.
         names: first name of each -> its present one.
+        constants: first name of each -> the number in its SQL.
+        strategies: first name of each that adds -> its strategy.
+        vars: the project's vars, as its commands are given them.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.models: list[Model] = []
         self.names: dict[str, str] = {}
-        makers = (self._whole, self._whole, self._whole, self._added, self._days, self._days)
-        makers += (self._summed, self._latest, self._merged, self._python)
+        self.constants: dict[str, int] = {}
+        self.strategies: dict[str, str] = {}
+        self.vars = {"bonus": 0}
+        makers = (self._whole, self._whole, self._whole, self._added, self._added, self._days)
+        makers += (self._days, self._summed, self._latest, self._merged, self._python)
+        makers += (self._python_added, self._changes)
         for number in range(rng.randint(4, 7)):
             model = rng.choice(makers)(f"m{number}")
             self.models.append(model)
             self.names[model.name] = model.name
+            self.constants[model.name] = 0
+            self.strategies[model.name] = self.rng.choice(("append", "append_new_rows"))
 
     # ---- what a model reads ---------------------------------------------------------------
 
@@ -101,7 +133,7 @@ class RandomProject:
 
     def _stored(self) -> str:
         """A table whose new rows may be asked for."""
-        stored = [one.name for one in self.models if one.kind in ("table", "added", "days", "all")]
+        stored = [one.name for one in self.models if one.kind in STORED]
         if stored and self.rng.random() < 0.6:
             return f"ref('<{self.rng.choice(stored)}>')"
         return "source('src', 'events')"
@@ -113,13 +145,35 @@ class RandomProject:
         settings = {"materialized": kind}
         if kind == "all":
             settings = {"materialized": "incremental", "incremental_strategy": "replace_all"}
-        return Model(name, config(**settings) + self._query(), kind)
+        edited = f"select id, day, v + {CONSTANT} as v from ({self._query()})"
+        return Model(name, config(**settings) + edited, kind)
+
+    def _adding(self) -> str:
+        settings = {"materialized": "incremental", "incremental_strategy": "[strategy]"}
+        if self.rng.random() < 0.3:
+            settings["on_definition_change"] = "rebuild"
+        return config(**settings)
 
     def _added(self, name: str) -> Model:
-        strategy = self.rng.choice(("append", "append_new_rows"))
-        settings = config(materialized="incremental", incremental_strategy=strategy)
+        """Adds the new rows of a table; some look up in all rows of the events, before or behind
+        the new rows of the very same table."""
         read = f"{{{{ new_rows({self._stored()}) }}}}"
-        return Model(name, f"{settings}select id, day, v * 2 as v from {read}", "added")
+        found = FINDS_KEPT_ROW.format(EVENTS)
+        sql = self.rng.choice(
+            (
+                f"select id, day, v * 2 + {CONSTANT} as v from {read}",
+                f"select id, day, v + {CONSTANT} * {found} as v from {read}",
+                f"select id, day, v + {CONSTANT} + found.n as v from (select {found} as n) as found"
+                f" cross join {read}",
+                f"select id, day, v + {CONSTANT} as v from {read} where {found} = 1",
+            )
+        )
+        return Model(name, self._adding() + sql, "added")
+
+    def _changes(self, name: str) -> Model:
+        read = f"{{{{ new_changes({self._stored()}) }}}}"
+        sql = f"select id, day, v + {CONSTANT} as v, row_kind, sign from {read}"
+        return Model(name, self._adding() + sql, "changes")
 
     def _days(self, name: str) -> Model:
         days = [f"ref('<{one.name}>')" for one in self.models if one.kind == "days"]
@@ -162,34 +216,72 @@ class RandomProject:
         return Model(name, settings + sql, "merged")
 
     def _python(self, name: str) -> Model:
-        call = 'dbt.source("src", "events")'
         known = [one.name for one in self.models if one.kind != "ephemeral"]
-        if known and self.rng.random() < 0.7:
-            call = f'dbt.ref("<{self.rng.choice(known)}>")'
+        call, table = self._python_input(known)
         text = (
             "def model(dbt, session):\n"
             '    dbt.config(materialized="table")\n'
             f'    return {call}.select("id", "day", "v").where("v >= 0")\n'
         )
-        return Model(name, text, "python")
+        return Model(name, text, "python", f"select id, day, v from {table} where v >= 0")
+
+    def _python_added(self, name: str) -> Model:
+        call, table = self._python_input([one.name for one in self.models if one.kind in STORED])
+        strategy = self.rng.choice(("append", "append_or_merge"))
+        text = (
+            "def model(dbt, session):\n"
+            f'    dbt.config(materialized="incremental", incremental_strategy="{strategy}")\n'
+            f'    return dbt.new_rows({call}).select("id", "day", "v").where("v >= 0")\n'
+        )
+        return Model(name, text, "python_added", f"select id, day, v from {table} where v >= 0")
+
+    def _python_input(self, known: list[str]) -> tuple[str, str]:
+        """A call that reads events or one of the known models, and the table that it reads."""
+        if known and self.rng.random() < 0.7:
+            chosen = self.rng.choice(known)
+            return f'dbt.ref("<{chosen}>")', f"dw.<{chosen}>"
+        return 'dbt.source("src", "events")', "src.events"
 
     # ---- the project ----------------------------------------------------------------------
 
     def files(self) -> dict[str, str]:
         """Path -> text of the project as it is now."""
-        found = {"models/_sources.yml": SOURCES}
+        found = {"models/_sources.yml": SOURCES, "dbt_project.yml": PROJECT}
         for model in self.models:
-            text = re.sub(r"<(m\d+)>", lambda match: self.names[match[1]], model.text)
-            ending = "py" if model.kind == "python" else "sql"
-            found[f"models/{self.names[model.name]}.{ending}"] = text
+            text = self.named(model.text)
+            text = text.replace("[constant]", str(self.constants[model.name]))
+            text = text.replace("[strategy]", self.strategies[model.name])
+            found[self._path(model)] = text
         return found
+
+    def named(self, text: str) -> str:
+        """A text with the present names of the models in it."""
+        return re.sub(r"<(m\d+)>", lambda match: self.names[match[1]], text)
+
+    def _path(self, model: Model) -> str:
+        return f"models/{self.names[model.name]}.{'py' if model.is_python else 'sql'}"
+
+    def edit(self) -> str:
+        """Change a number in a model's SQL, its config or the var; what was done."""
+        model = self.rng.choice(self.models)
+        number = self.rng.randint(1, 99)
+        what = self.rng.choice(("constant", "constant", "strategy", "var"))
+        if what == "var":
+            self.vars["bonus"] = number
+            return f"var {number}"
+        if what == "strategy":
+            other = {"append": "append_new_rows", "append_new_rows": "append"}
+            self.strategies[model.name] = other[self.strategies[model.name]]
+            return f"strategy of {model.name}"
+        self.constants[model.name] = number
+        return f"constant of {model.name}"
 
     def rename_one(self) -> str:
         """Give a model another name; the path of its file before."""
         model = self.rng.choice(self.models)
-        before = self.names[model.name]
+        before = self._path(model)
         self.names[model.name] = f"{model.name}_{self.rng.randrange(10**6)}"
-        return f"models/{before}.{'py' if model.kind == 'python' else 'sql'}"
+        return before
 
 
 def statements(rng: random.Random) -> list[str]:

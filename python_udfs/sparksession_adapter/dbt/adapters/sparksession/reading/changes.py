@@ -324,9 +324,8 @@ class ChangeReads(metaclass=AdapterMeta):
         names = self.config.cli_vars.get(ACCEPT_VAR) or []
         if model["name"] in ([names] if isinstance(names, str) else names):
             return
-        unread = sorted(
-            one for one in inputs.by_partition.added if inputs.reads[one].recorded is None
-        )
+        asked = inputs.by_partition.added & inputs.reads.keys()
+        unread = sorted(one for one in asked if inputs.reads[one].recorded is None)
         if unread:
             raise CompilationError(
                 f"{model['name']}: no commit of it has read {', '.join(unread)}, of which all rows "

@@ -318,7 +318,7 @@ class PartitionReads(metaclass=AdapterMeta):
             render_template(get_template(model["raw_code"], context), context)
             for unique_id in model["depends_on"]["nodes"]:
                 parent = nodes.get(unique_id)
-                if parent is not None and parent["config"]["materialized"] == "ephemeral":
+                if parent is not None and parent["config"].get("materialized") == "ephemeral":
                     relation = self._relation_of_node(parent)
                     self._read(model, relation, "all", context, explicit=False)
         return noted
