@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -46,10 +45,12 @@ from python_udfs.landing.spark import held_offsets, read_messages
 from python_udfs.log_names import (
     absent_columns,
     all_names,
+    columns_without_message,
     differ_by_case,
     has_all_columns,
     names_in,
     text_of_absent,
+    unread_by_case,
     with_names_of,
 )
 from python_udfs.log_order import UNDECLARED, LogOrder
@@ -83,6 +84,7 @@ TOPICS_PROPERTY = "landing.kafka_topics"  # topic -> id that Kafka knew it by
 BEGUN_PROPERTY = "landing.kafka_begun"  # where reading of each of Kafka's partitions began
 SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
+SAMPLED_DOCUMENTS = 200  # whose names are looked at before all documents are
 LOAD_FORMAT = "maxwell"  # that tools/full_load.py writes in, whatever the log's format is
 BATCHES_PROPERTY = "ods.batches"  # the batches that a typed model has read
 BATCH_ORDER_PROPERTY = "ods.batch_order"  # the same, in the order that counts
@@ -337,6 +339,7 @@ def _named_as_in_log(
     """The declaration with the names that the log has for its columns in another case.
 
     A table's names change by an ALTER only: without one the first and the last message have all.
+    What they miss nevertheless is refused, see unread_by_case.
 
     Raises:
         ValueError: more columns than `absent_columns_allowed` stand in no message, never did, and
@@ -344,30 +347,29 @@ def _named_as_in_log(
     """
     from pyspark.sql import functions as F
 
-    if not has_all_columns(source.format) or state.payloads[0] is None:
+    if not state.samples:
         return source
-    changes = row_changes(mine)
-    if state.is_altered:
-        names = all_names(changes, source.format)
-    else:
-        names = names_in(state.payloads, source.format)
+    rows = mine.where(F.col("op").isin(*ROW_OPS, "snapshot"))
+    names = all_names(rows) if state.is_altered else names_in(state.samples)
     source = with_names_of(source, names)
-    absent = {
-        name: near
-        for name, near in absent_columns(source, names).items()
-        if all(
-            changes.where(F.col("payload").rlike(rf'"{re.escape(one)}"\s*:')).isEmpty()
-            for one in source.names(name)
-        )
-    }
+    absent = absent_columns(source, names)
+
+    def is_held(name: str) -> bool:
+        return known is not None and not known.where(F.col(f"`{name}`").isNotNull()).isEmpty()
+
+    if absent and not has_all_columns(source.format):
+        # a field may be missing in any document: more of them are looked at, and what the table
+        # holds values of is declared by its right name
+        some = rows.select("format", "payload").limit(SAMPLED_DOCUMENTS).collect()
+        names |= names_in(map(tuple, some))
+        absent = absent_columns(source, names)
+        absent = {name: near for name, near in absent.items() if not is_held(name)}
+    gone = columns_without_message(rows, source, absent)
+    absent = {name: near for name, near in absent.items() if name in gone}
     if not absent:
         return source
     text = text_of_absent(dbt.this.identifier, source, absent)
-    never = [
-        name
-        for name, near in absent.items()
-        if near and (known is None or known.where(F.col(f"`{name}`").isNotNull()).isEmpty())
-    ]
+    never = [name for name, near in absent.items() if near and not is_held(name)]
     allowed = int(dbt.project_var("absent_columns_allowed", len(never)))
     if len(never) > allowed:
         raise ValueError(
@@ -886,7 +888,12 @@ def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> Data
         _typed_image("data", source, day.zone).alias("_after"),
         _typed_image("before", source, day.zone).alias("_before"),
     )
-    reason = F.coalesce(F.col("image_reason"), _value_misfits(source), _no_key(source))
+    reason = F.coalesce(
+        F.col("image_reason"),
+        _value_misfits(source),
+        unread_by_case(source, "data"),
+        _no_key(source),
+    )
     judged = typed.withColumn("reject_reason", reason)
     good = F.col("reject_reason").isNull()
     changes = F.when(

@@ -35,6 +35,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from operator import and_, or_
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -256,7 +257,8 @@ class TableState:
         events: the table's events, in the log's order.
         loaded: time of the newest row of a full load, epoch microseconds; None: there was none.
         needed: whether derived rows may have to be added at all.
-        payloads: the table's first and last new change; None where there is none.
+        samples: format and payload of the table's first and last new change, and of the first and
+            last row of its full loads.
         is_altered: whether there is an ALTER among the new statements that may be of the table.
         refusals: COORDINATES of new statements that have to be refused -> why.
     """
@@ -316,7 +318,7 @@ class TableState:
         times = [one for one in (self.loaded_before, found.loaded) if one is not None]
         self.loaded = max(times, default=None) if self.whole_images else None
         self.has_load = found.loaded is not None
-        self.payloads, self.is_altered = self._payloads_at(new, found), found.altered
+        self.samples, self.is_altered = self._samples(new, found), found.altered
         known_events = events_of(known, self.table)
         late_fill = found.origin_first is not None and any(
             one.filled_from and tuple(found.origin_first) < one.place for one in known_events
@@ -425,29 +427,35 @@ class TableState:
             changed=any(one.changed for one in groups),
         )
 
-    def _payloads_at(self, new: DataFrame, found: SimpleNamespace) -> list[str | None]:
-        """Texts of the table's first and last new change; None where there is none. Only the rows
-        of these two places are read."""
+    def _samples(self, new: DataFrame, found: SimpleNamespace) -> list[tuple[str, str | None]]:
+        """Format and payload of the table's first and last new change, and of the first and last
+        row of full loads that each partition has. Only the rows of these places are read."""
         from pyspark.sql import functions as F
 
-        if found.first is None:
-            return [None, None]
-        texts = {}
-        places = sorted({found.first, found.last})
-        at = reduce(
-            lambda one, two: one | two,
-            (
-                (F.col("binlog_file_number") == number) & (F.col("binlog_position") == position)
-                for number, position in places
-            ),
-        )
-        rows = new.where(self.scope & of_table(*self.table) & F.col("op").isin(*ROW_OPS) & at)
-        found_rows = rows.groupBy("binlog_file_number", "binlog_position").agg(
-            F.max("payload").alias("payload")
-        )
-        for row in found_rows.collect():
-            texts[row.binlog_file_number, row.binlog_position] = row.payload
-        return [texts.get(found.first), texts.get(found.last)]
+        mine = new.where(self.scope & of_table(*self.table))
+        partition = ["format", *COORDINATES[:-1]]
+        places = []
+        if found.first is not None:
+            for number, position in sorted({found.first, found.last}):
+                of_file = F.col("binlog_file_number") == number
+                at_place = of_file & (F.col("binlog_position") == position)
+                places.append(F.col("op").isin(*ROW_OPS) & at_place)
+        if found.loaded is not None:
+            offset = F.col("message_offset")
+            loads = mine.where(F.col("op") == "snapshot").groupBy(*partition)
+            ends = loads.agg(F.min(offset).alias("low"), F.max(offset).alias("high"))
+            for load in ends.collect():
+                of_partition = reduce(and_, (F.col(name) == load[name] for name in partition))
+                at_ends = (F.col("op") == "snapshot") & offset.isin(load.low, load.high)
+                places.append(of_partition & at_ends)
+        if not places:
+            return []
+        # a transaction's rows share a place, of which one is enough; batches share it too
+        of_load = F.when(F.col("op") == "snapshot", F.col("message_offset"))
+        place = ["op", "binlog_file_number", "binlog_position", of_load.alias("of_load")]
+        rows = mine.where(reduce(or_, places)).groupBy(*partition, *place)
+        some = rows.agg(F.max("payload").alias("payload"))
+        return [(row.format, row.payload) for row in some.collect()]
 
     def _check_order(self, found: SimpleNamespace, before: list[Any]) -> list[Any]:
         """The places of a table's changes, and of events, must be comparable.

@@ -56,8 +56,9 @@
     {%- set conditions = [] -%}
     {%- for source in _declared_sources() -%}
         {%- set names = [] -%}
-        {#- MySQL's names have no case -#}
-        {%- set is_exact = source.get('format') in ['mongodb', 'events'] -%}
+        {#- MySQL's names have no case; PostgreSQL's have, its tables are named by their schema -#}
+        {%- set is_exact = source.get('format') in ['mongodb', 'events']
+            or (source.get('format') == 'debezium' and '.' in source.table) -%}
         {%- set column = 'column_name' if is_exact else 'lower(column_name)' -%}
         {%- for name in source.columns -%}
             {%- do names.append(_sql_text(name if is_exact else name | lower)) -%}

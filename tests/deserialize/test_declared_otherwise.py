@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from python_udfs import ods
 from python_udfs.declaration import check_made_by, made_by
 from python_udfs.deserialize.table_source import table_source
 from tests.deserialize.lines import TS, line
-from tests.deserialize.test_table_state import Model
+from tests.deserialize.test_table_state import COLUMNS, Model, collection_event
 
 
 def insert(key: int, position: int, state: str = '"a"', more: str = "") -> str:
@@ -252,6 +252,167 @@ def test_canals_columns_renamed_by_case_alone_are_the_same_columns(spark: SparkS
     model.take({1: renamed(canal([(2, "b")])).replace('"Id":', '"ID":')})
 
     assert states(model) == {1: "a", 2: "b"}
+
+
+class MixedModel(Model):
+    """A model whose full loads are Maxwell's messages, whatever the format of its log."""
+
+    def binlog(self, batches: dict[str, dict[int, str]]) -> DataFrame:
+        if self.format == "maxwell":
+            return super().binlog(batches)
+        is_load = "bootstrap-insert"
+        log, loads = (
+            {
+                batch: {at: text for at, text in one.items() if (is_load in text) == wanted}
+                for batch, one in batches.items()
+            }
+            for wanted in (False, True)
+        )
+        rows, self.format = super().binlog(log), "maxwell"
+        rows, self.format = rows.unionByName(super().binlog(loads)), self.meta["source"]["format"]
+        return rows
+
+
+FORMATS_OF_ROWS = ["maxwell", "canal", "debezium"]
+
+
+def change(format_name: str, key: int, position: int, more: dict[str, str] | None = None) -> str:
+    """A message that inserts a row, with texts in further columns."""
+    texts = {"state": "a"} | (more or {})
+    if format_name == "canal":
+        row = {"id": str(key), **texts, "amount": "1"}
+        return json.dumps(json.loads(canal([(key, "a")])) | {"data": [row]})
+    if format_name == "maxwell":
+        row = {"id": key, **texts, "amount": 1}
+        return line(data=json.dumps(row), position=f'"bin.000007:{position}"')
+    origin = {"connector": "mysql", "db": "shop", "table": "o", "ts_ms": TS * 1000}
+    origin |= {"file": "bin.000007", "pos": position, "row": 0, "snapshot": "false"}
+    row = {"id": key, **texts, "amount": "ZA=="}
+    return json.dumps({"op": "c", "source": origin, "before": None, "after": row})
+
+
+def load(key: int, more: str = "") -> str:
+    """A message of a full load."""
+    data = f'{{"id":{key},"state":"a","amount":1.00{more}}}'
+    return line(type='"bootstrap-insert"', data=data, position=None, xoffset=None)
+
+
+@pytest.mark.parametrize("format_name", FORMATS_OF_ROWS)
+def test_full_loads_have_columns_renamed_by_case_too(spark: SparkSession, format_name: str) -> None:
+    model = MixedModel(spark, format_name, ["id"])
+    model.take({0: change(format_name, 1, 100), 1: renamed(load(2))})
+    assert states(model) == {1: "a", 2: "a"}
+    assert [row.reject_reason for row in model.rows if row.reject_reason] == []
+
+    model.take({2: renamed(load(3)), 3: renamed(load(4))})  # a load alone
+
+    assert states(model) == dict.fromkeys((1, 2, 3, 4), "a")
+
+
+@pytest.mark.parametrize("format_name", FORMATS_OF_ROWS)
+def test_a_column_renamed_by_case_and_back_without_an_alter_is_refused(
+    spark: SparkSession, format_name: str
+) -> None:
+    def messages() -> dict[int, str]:
+        texts = [change(format_name, key, 100 * key) for key in (1, 2, 3)]
+        return {0: texts[0], 1: texts[1].replace('"state"', '"STATE"'), 2: texts[2]}
+
+    model = Model(spark, format_name, ["id"])
+    model.take(messages())
+    assert states(model) == {1: "a", 3: "a"}
+    [refused] = [row for row in model.rows if row.reject_reason]
+    assert "names a declared column in another case than is read: STATE (" in refused.reject_reason
+
+    aliased = Model(spark, format_name, ["id"])
+    aliased.meta["source"]["aliases"] = {"state": ["STATE"]}
+    aliased.take(messages())
+    assert states(aliased) == {1: "a", 2: "a", 3: "a"}
+
+
+def test_batches_at_one_place_may_name_a_column_in_another_case(spark: SparkSession) -> None:
+    model = Model(spark, "canal", ["id"])
+    fix = canal([(1, "b")]).replace('"state"', '"STATE"')
+    model.take_all({"live": {0: canal([(1, "a")])}, "fix": {0: fix}})
+
+    assert states(model) == {1: "b"}
+
+
+def test_postgres_may_have_columns_that_differ_by_case_alone(spark: SparkSession) -> None:
+    model = Model(spark, "debezium", ["id"])
+    model.meta["source"]["table"] = "public.o"
+    message = json.loads(change("debezium", 1, 100, {"STATE": "other"}))
+    message["after"]["state"] = None
+    message["source"] = {
+        **{"connector": "postgresql", "db": "shop", "schema": "public", "table": "o"},
+        **{"ts_ms": TS * 1000, "txId": 1, "lsn": 34078720, "snapshot": "false"},
+    }
+    model.take({0: json.dumps(message)})
+
+    assert [(row.id, row.state, row.reject_reason) for row in model.rows] == [(1, None, None)]
+
+
+@pytest.mark.parametrize("is_load", [False, True], ids=["change", "full load"])
+@pytest.mark.parametrize("format_name", FORMATS_OF_ROWS)
+def test_a_misspelled_column_is_told_in_each_format(
+    spark: SparkSession, format_name: str, is_load: bool
+) -> None:
+    """The misspelled names are no column's, nor an alias's; one of them is the envelope's own."""
+    model = MixedModel(spark, format_name, ["id"])
+    model.meta["source"]["columns"] = {**COLUMNS, "citty": "varchar(9)", "op": "varchar(9)"}
+    model.meta["source"]["columns"] |= {"kind": "varchar(9)"}
+    model.meta["source"]["aliases"] = {"citty": ["town"], "kind": ["type"]}
+    model.vars["absent_columns_allowed"] = 0
+    texts = {"city": "x", "opp": "y", "kinds": "z"}
+    message = change(format_name, 1, 100, texts)
+    if is_load:
+        message = load(1, "".join(f',"{name}":"{text}"' for name, text in texts.items()))
+
+    with pytest.raises(ValueError, match=r"no message of shop\.o in this run") as error:
+        model.take({0: message})
+
+    assert "column citty (near it: city); op (near it: opp); kind (near it: kinds)" in str(
+        error.value
+    )
+
+
+def event(**fields: Any) -> str:
+    return json.dumps({"received_at": TS * 1000, "id": 1} | fields)
+
+
+def document(number: int, **fields: Any) -> str:
+    inserted = {"_id": number, "state": "a", "amount": 1.5, **fields}
+    key = {"_id": number}
+    return collection_event(number, "insert", documentKey=key, fullDocument=inserted)
+
+
+@pytest.mark.parametrize("format_name", ["events", "mongodb"])
+def test_a_misspelled_field_of_events_and_documents_is_told(
+    spark: SparkSession, format_name: str
+) -> None:
+    model = Model(spark, format_name, ["id"])
+    declared = model.meta["source"]
+    message = document
+    if format_name == "events":
+        declared |= {"database": "events", "table": "t", "primary_key": []}
+
+        def message(number: int, **fields: Any) -> str:
+            return event(id=number, state="a", amount=1.5, **fields)
+
+    aliases = {"id": ["_id"], "town": ["address.town"]} if format_name == "mongodb" else {}
+    columns = {**COLUMNS, "town": "varchar(9)", "citty": "varchar(9)"}
+    declared |= {"columns": columns, "aliases": aliases}
+    model.vars["absent_columns_allowed"] = 0
+    town = {"address": {"town": "x"}} if format_name == "mongodb" else {"town": "x"}
+
+    with pytest.raises(ValueError, match=r"the declared column citty \(near it: city\), which"):
+        model.take({0: message(1, city="x", **town), 1: message(2), 2: message(3)})
+
+    columns["city"] = columns.pop("citty")
+    model.messages.clear()
+    model.take({0: message(1, city="x", **town), 1: message(2)})
+    # a field may be missing in any document: what the table held before isn't asked for
+    model.take({2: message(3, cityy="x")})
+    assert [row.city for row in model.rows] == ["x", None, None]
 
 
 def test_a_declared_column_that_no_message_has_is_told_with_the_nearest_names(

@@ -437,6 +437,7 @@ def frame_of(
         "7 as binlog_file_number",
         "at as binlog_position",
         "number as row_number",
+        "'maxwell' as format",
         "'insert' as op",
         "'shop' as database_name",
         "'o' as table_name",
