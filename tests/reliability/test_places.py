@@ -242,7 +242,7 @@ def test_a_lost_catalog_stops_the_run_and_the_tables_come_back(
     for command in (("build",), ("run-operation", "remove_orphans")):
         refused = left.run(*command, expect_ok=False)
         said = f"{refused.exception}{refused.log}"
-        assert "holds 8 tables and views, but there is no catalog of them" in said, said
+        assert "holds 12 tables and views, but there is no catalog of them" in said, said
     told = left.run("run-operation", "register_tables").log
     assert "dw.days: the commit of" in told
     assert "It doesn't count" in told
@@ -257,6 +257,20 @@ def test_a_lost_catalog_stops_the_run_and_the_tables_come_back(
     assert "was registered" not in again
     left.run("run-operation", "remove_orphans")
     holds(left, list(range(30)))
+
+
+def test_a_lost_catalog_of_tables_of_other_schemas_stops_the_first_run_too(
+    make_project: Callable[..., DbtProject], tmp_path: Path
+) -> None:
+    project = make_project(FILES)
+    project.query("create namespace if not exists src")
+    project.query("create table src.raw (id bigint) using iceberg")
+    os.unlink(project.warehouse / "catalog.db")
+    link = tmp_path / "link"
+    link.symlink_to(project.warehouse)
+    refused = beside(project, link).run("run", expect_ok=False)
+    said = f"{refused.exception}{refused.log}"
+    assert "holds 1 tables and views, but there is no catalog of them" in said, said
 
 
 def test_a_catalog_that_is_older_than_its_tables_stops_the_run(
@@ -279,7 +293,7 @@ def test_a_catalog_that_is_older_than_its_tables_stops_the_run(
     land(restored, 30, 35)
     restored.run("build")
     holds(restored, list(range(35)))
-    assert json.loads((link / "data" / MARK).read_text())["generation"] > 0
+    assert json.loads((link / "data" / MARK).read_text())["generations"]["dw.meta_lease"] > 0
 
 
 def test_a_warehouse_is_dropped_after_a_question_and_never_under_a_run(

@@ -195,10 +195,23 @@ class Place(metaclass=AdapterMeta):
             self.check_location(f"Table {lease_table}", location)
 
     def _unlisted(self, root: str, lease_table: str) -> list[str]:
-        """Tables that have files where the catalog, which lacks the lease, lists none."""
-        schema, _, name = lease_table.partition(".")
-        there = [table for folder, table, _ in folders_of_tables(root) if folder == schema]
-        return there if name in there or not self._listed(schema, "table") else []
+        """Tables and views (schema.name) that have files, where the catalog lacks the lease and
+        lists none of them: all of the lease's schema, or of all schemas."""
+        there: dict[str, list[str]] = {}
+        for schema, name, _ in folders_of_tables(root):
+            there.setdefault(schema, []).append(f"{schema}.{name}")
+        own = lease_table.partition(".")[0]
+        is_listed = {schema: bool(self._listed(schema, "table")) for schema in there}
+        if lease_table not in there.get(own, []):
+            known = is_listed.get(own, False) if own in there else any(is_listed.values())
+            if known:
+                return []
+        return [
+            name
+            for schema, names in there.items()
+            for name in names
+            if schema == own or not is_listed[schema]
+        ]
 
     def generation_check(self) -> Callable[[Holder], None]:
         """Function that refuses a lease which the tables have outlived.
@@ -210,7 +223,7 @@ class Place(metaclass=AdapterMeta):
         Raises (the function):
             DbtRuntimeError: a lease that the catalog doesn't know has been taken of these tables.
         """
-        marked = self.read_mark().get("generation", 0)
+        marked = self.marked_generation()
 
         def check(before: Holder) -> None:
             if marked > before.generation:
@@ -235,15 +248,23 @@ class Place(metaclass=AdapterMeta):
             return {}
         return found if isinstance(found, dict) else {}
 
+    def marked_generation(self) -> int:
+        """The newest lease that the mark beside the tables knows to have been taken."""
+        mark = self.read_mark()
+        # a mark that is older than the schemas in it is of whichever schema there was
+        return mark.get("generations", {}).get(self.lease_table, mark.get("generation", 0))
+
     def write_mark(self, generation: int) -> None:
-        """Write down beside the tables which lease was taken. An older mark is still true, so a
-        disk that is full stops nothing here."""
+        """Write down beside the tables which lease was taken, each schema has its own. An older
+        mark is still true, so a disk that is full, or another schema's run at the same time, stops
+        nothing here."""
         if self.local_root is None or not os.path.isdir(self.local_root):
             return
         path = os.path.join(self.local_root, MARK)
+        taken = self.read_mark().get("generations", {}) | {self.lease_table: generation}
         try:
             with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
-                json.dump({"generation": generation}, file)
+                json.dump({"generations": taken}, file)
             os.replace(file.name, path)
         except OSError as exc:
             logger.warning(f"{path} could not be written: {exc.strerror}")

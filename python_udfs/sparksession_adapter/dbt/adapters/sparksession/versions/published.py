@@ -436,6 +436,12 @@ class Versions(VersionTexts):
         if lacking:
             has = "has" if len(lacking) == 1 else "have"
             return self._unpublished(f"{', '.join(lacking[:3])} {has} gaps")
+        schema = self.config.credentials.published_schema
+        if self.newest_version is None and self._listed(schema, "view"):
+            return self._unpublished(
+                f"the views in {schema} are of another schema's versions. Give this target a "
+                f"published_schema of its own; or drop {schema}, if it is of nothing any more"
+            )
         if hold_back and self.newest_version is None:
             return self._unpublished("there is no version yet that a candidate could differ from")
         nodes = context["graph"]["nodes"]

@@ -150,7 +150,7 @@ class Recovery(metaclass=AdapterMeta):
                 self.check_location(f"Table {name}", newest.location)
         if not files:
             return [f"{root} holds no tables."]
-        marked = self.read_mark().get("generation", 0)  # before the lease, see generation_check
+        marked = self.marked_generation()  # before the lease, see generation_check
         holder = Lease(self._session, self.lease_table, "").holder()
         is_behind = holder is None or marked > holder.generation
         lines: list[str] = []
