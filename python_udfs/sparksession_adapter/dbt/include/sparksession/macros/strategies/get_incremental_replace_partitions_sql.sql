@@ -17,7 +17,9 @@
         ) -%}
         {%- set rows -%}
             select
-                if({{ predicate }}, {{ first }}, raise_error({{ _sql_text(outside) }})) as {{ first }}
+                if(
+                    {{ predicate }}, {{ first }}, raise_error({{ _sql_text(outside) }})
+                ) as {{ first }}
                 {%- for column in arg_dict['target_columns'][1:] %},
                 {{ column.quoted }}
                 {%- endfor %}
