@@ -194,9 +194,7 @@ def unread_by_case(source: TableSource, image: str) -> Column:
     lowered = sorted({name.lower() for name in known})
     found = F.array_join(F.filter(others, lambda name: F.lower(name).isin(lowered)), ", ")
     text = F.concat(
-        F.lit(
-            "the row image has a declared column in another case than the log's other messages: "
-        ),
+        F.lit("the row image names a declared column in another case than is read: "),
         found,
         F.lit(" (renamed and back? declare it in `aliases`, run the model with --full-refresh)"),
     )

@@ -819,6 +819,7 @@ def _judged(
         is_bad.alias("is_bad"),
         rank.alias("rank"),
         _said(source).alias("said"),
+        _told_part(source).alias("part"),
     ).localCheckpoint(eager=False)
     if positions_are_places(source.format):
         # a message counts as a whole: rows that one of a later batch lacks are not taken
@@ -836,29 +837,44 @@ def _judged(
         F.row_number().over(by_rank).alias("turn"),
         F.first("rank").over(by_rank).alias("first_rank"),
         F.first("said").over(by_rank).alias("first_said"),
+        F.first("part").over(by_rank).alias("first_part"),
     )
     if held is None:
         rows = rows.selectExpr(
-            "*", "cast(null as bigint) held_rank", "cast(null as string) held_said", "false was_bad"
+            "*",
+            "cast(null as bigint) held_rank",
+            "cast(null as string) held_said",
+            "cast(null as string) held_part",
+            "false was_bad",
         )
     else:
         asked = rows.select(*IDENTITY).distinct()
         good = held.where(~is_bad).join(asked, IDENTITY, "left_semi")
-        told = good.select(*IDENTITY, rank.alias("held_rank"), _said(source).alias("held_said"))
+        told = good.select(
+            *IDENTITY,
+            rank.alias("held_rank"),
+            _said(source).alias("held_said"),
+            _told_part(source).alias("held_part"),
+        )
         bad = held.where(is_bad).select(*COORDINATES, "row_number", F.lit(True).alias("was_bad"))
         rows = rows.join(told, IDENTITY, "left")
         rows = rows.join(bad.distinct(), [*COORDINATES, "row_number"], "left")
-    # a format that tells a change in part may tell less of it the second time
-    other = F.lit(REFUSED if has_whole_images(source.format) else REPEATED)
-    as_held = F.when(F.col("said") == F.col("held_said"), REPEATED)
-    as_first = F.when(F.col("said") == F.col("first_said"), REPEATED)
+    as_held, as_first = (F.col("said") == F.col(f"{one}_said") for one in ("held", "first"))
+    # a format that tells a change in part may tell more or less of it the second time
+    repeats_held, repeats_first = (
+        same | (F.col("part") != F.col(f"{one}_part"))
+        for one, same in (("held", as_held), ("first", as_first))
+    )
     verdict = (
         F.when(F.col("is_bad"), REFUSED)
         .when((F.col("held_rank") > F.col("rank")) | F.col("is_outdated"), REPEATED)
-        .when(F.col("held_rank") == F.col("rank"), as_held.otherwise(other))
+        .when(
+            F.col("held_rank") == F.col("rank"),
+            F.when(repeats_held, REPEATED).otherwise(REFUSED),
+        )
         .when((F.col("turn") > 1) & (F.col("first_rank") > F.col("rank")), REPEATED)
-        .when(F.col("turn") > 1, as_first.otherwise(other))
-        .when(F.col("held_rank").isNotNull(), as_held.otherwise(CORRECTION))
+        .when(F.col("turn") > 1, F.when(repeats_first, REPEATED).otherwise(REFUSED))
+        .when(F.col("held_rank").isNotNull(), F.when(as_held, REPEATED).otherwise(CORRECTION))
     )
     # refused before: the log is read anew
     again = F.coalesce(F.col("was_bad"), F.lit(False)) & (verdict == REFUSED)
@@ -873,6 +889,16 @@ def _said(source: TableSource) -> Column:
     before = canonical(source, F.col("before")).alias("before")
     image = canonical(source, image_of(source)).alias("image")
     return digest(F.struct("op_type", "event_time", "cut_date", before, image))
+
+
+def _told_part(source: TableSource) -> Column:
+    """Which part of its change a row of a typed model tells, as a text that is never null."""
+    from pyspark.sql import functions as F
+
+    if has_whole_images(source.format):
+        return F.lit("")
+    known = F.coalesce(F.array_sort("known_columns"), F.array(F.lit("*")))
+    return F.concat_ws("`", F.col("before").isNull().cast("string"), known)
 
 
 def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:

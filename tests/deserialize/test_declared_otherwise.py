@@ -106,6 +106,16 @@ def test_batches_that_change_places_are_refused(model: Model) -> None:
         model.take({2: insert(2, 120)})
 
 
+def test_a_change_that_only_a_batch_has_counts_like_any_other(model: Model) -> None:
+    """Its stray rows: the live log never told of them, or tells of them later."""
+    model.take({0: insert(2, 110, '"only"'), 1: insert(3, 120, '"fix"')}, batch="fix")
+    assert states(model) == {1: "a", 2: "only", 3: "fix"}
+
+    model.take({1: insert(3, 120, '"late"')})
+
+    assert states(model) == {1: "a", 2: "only", 3: "fix"}
+
+
 def test_a_batch_that_left_nothing_may_be_taken_away(model: Model) -> None:
     other = insert(7, 300).replace('"table":"o"', '"table":"other"')
     model.take({0: other}, batch="inv_fix")
@@ -439,3 +449,32 @@ def test_a_declared_column_that_no_message_has_is_told_with_the_nearest_names(
     gone = insert(2, 110).replace(',"amount":1.00', "")
     model.take({1: gone})
     assert [row.amount for row in model.rows if row.id == 2] == [None]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_another_change_at_the_place_of_a_documents_change_is_refused(
+    spark: SparkSession, at_once: bool
+) -> None:
+    """Unless it tells another part of it: a change may be told in part."""
+
+    def update(**told: Any) -> str:
+        changed = {"updatedFields": told, "removedFields": []}
+        return collection_event(2, "update", documentKey={"_id": 1}, updateDescription=changed)
+
+    model = Model(spark, "mongodb", ["id"])
+    model.meta["source"]["aliases"] = {"id": ["_id"]}
+    first = {0: document(1), 1: update(state="b")}
+    again = {2: document(1), 3: document(1, state="x"), 4: update(state="b", amount=2.5)}
+    if at_once:
+        model.take(first | again)
+    else:
+        model.take(first)
+        model.take(again)
+
+    assert [(row.message_offset, row.state) for row in model.rows if row.reject_reason is None] == [
+        (0, "a"),
+        (1, "b"),
+    ]
+    [refused] = [row for row in model.rows if row.reject_reason]
+    assert refused.message_offset == 3
+    assert "the same place in the log and says something else" in refused.reject_reason
