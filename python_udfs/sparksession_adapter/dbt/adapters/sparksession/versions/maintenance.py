@@ -57,6 +57,7 @@ OF_ONE_COMMIT = {
 }
 SAMPLE_ROWS = 5
 VIEW_FILES_STAY = 600  # seconds
+LONGEST_AGO = 365_000.0  # days; what is older is older than every version
 CLOCKS_DIFFER = 3600  # seconds that two machines' clocks may be apart
 SMALL_FILES = 5  # in one partition, from which on they are made one
 
@@ -147,6 +148,43 @@ def expired_snapshots(history: History, named: set[int], read: set[int]) -> list
     return sorted(history.snapshots.keys() - kept)
 
 
+def whole_number(name: str, given: Any) -> int:
+    """An operation's argument that counts something.
+
+    Raises:
+        DbtRuntimeError: it doesn't.
+    """
+    text = str(given)
+    if isinstance(given, bool) or not re.fullmatch(r"[0-9]{1,9}", text):
+        raise DbtRuntimeError(f"{name} must be a whole number from 0 on, got {given!r}.")
+    return int(text)
+
+
+def days_back(name: str, given: Any) -> float:
+    """An operation's argument that says how many days, which may be a fraction.
+
+    Raises:
+        DbtRuntimeError: it doesn't.
+    """
+    text = str(given)
+    if isinstance(given, bool) or not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,9})?", text):
+        raise DbtRuntimeError(f"{name} must be a number of days from 0 on, got {given!r}.")
+    return min(float(text), LONGEST_AGO)
+
+
+def a_name(name: str, given: Any) -> str | None:
+    """An operation's argument that names something, None where it was left out.
+
+    Raises:
+        DbtRuntimeError: it is a list or a mapping, or no text that can be written down.
+    """
+    text = str(given)
+    is_one = isinstance(given, str | int | float) and not isinstance(given, bool)
+    if given is not None and not (is_one and text.strip() and text.isprintable()):
+        raise DbtRuntimeError(f"{name} must be a name, got {given!r}.")
+    return None if given is None else text
+
+
 class Maintenance(metaclass=AdapterMeta):
     """The operations, as macros of the same names call them."""
 
@@ -169,11 +207,12 @@ class Maintenance(metaclass=AdapterMeta):
     @available
     def list_versions(self, limit: int) -> list[str]:
         """A line for each of the newest versions, newest first."""
+        limit = whole_number("limit", limit)
         self.known_version()
         rows = self._session().sql(
             "select version, cast(published_at as timestamp_ntz) as at, made_by, tag, run_id, "
             "code_version, size(changed) as changed, size(behind) as behind "
-            f"from {self._version_table} order by version desc limit {int(limit)}"
+            f"from {self._version_table} order by version desc limit {limit}"
         )
         return [
             f"{one.version:>7}  {one.at:%Y-%m-%d %H:%M:%S} UTC  {one.changed:>4} changed  "
@@ -193,6 +232,7 @@ class Maintenance(metaclass=AdapterMeta):
             select: one relation's name; None: all that differ.
             rows: how many rows of each are shown.
         """
+        select, rows = a_name("select", select), whole_number("rows", rows)
         old, new = self.known_version(first), self.known_version(last)
         keys = self._keys_by_name(context)
         lines = [f"version {old.version} -> version {new.version}"]
@@ -203,7 +243,7 @@ class Maintenance(metaclass=AdapterMeta):
                 lines.append(f"  {name}: {'new' if name in new.texts else 'gone'}")
                 continue
             lines += self._difference(
-                name, old.texts[name], new.texts[name], keys.get(name, UNKNOWN), int(rows)
+                name, old.texts[name], new.texts[name], keys.get(name, UNKNOWN), rows
             )
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
 
@@ -453,10 +493,11 @@ class Maintenance(metaclass=AdapterMeta):
     @available
     def keep_version(self, number: Any, tag: str | None) -> list[str]:
         """Give a version a tag, which keeps it from being expired; none takes the tag away."""
+        tag = a_name("tag", tag)
+        if tag is not None and re.fullmatch(r"\d+|latest", tag):
+            raise DbtRuntimeError(f"A tag must not look like a version's number, got {tag!r}.")
         with self._writing():
             version = self.known_version(number)
-            if tag is not None and re.fullmatch(r"\d+|latest", str(tag)):
-                raise DbtRuntimeError(f"A tag must not look like a version's number, got {tag!r}.")
             self._session().sql(
                 f"update {self._version_table} set tag = {literal(tag)} "
                 f"where version = {version.version}"
@@ -473,13 +514,14 @@ class Maintenance(metaclass=AdapterMeta):
             days: how old those that stay may be; what has a tag stays.
         """
         session = self._session()
+        keep, days = whole_number("keep", keep), days_back("days", days)
         with self._writing():
             newest = self.known_version()
             self.check_delete(self._version_table)
-            oldest = utc_now() - timedelta(days=float(days))
+            oldest = utc_now() - timedelta(days=days)
             session.sql(
                 f"delete from {self._version_table} where tag is null and version <= "
-                f"{newest.version - max(int(keep), 1)} and published_at < timestamp '{oldest}'"
+                f"{newest.version - max(keep, 1)} and published_at < timestamp '{oldest}'"
             )
             kept = session.sql(f"select snapshots, inputs from {self._version_table}").collect()
             named: dict[str, set[int]] = {}
@@ -532,6 +574,7 @@ class Maintenance(metaclass=AdapterMeta):
             select: one table's name; None: all.
             merge_runs: whether all runs of a folded model become one before.
         """
+        select = a_name("select", select)
         lines: list[str] = []
         nodes = context["graph"]["nodes"].values()
         stored = {stored_table_of(one): one for one in nodes if one["resource_type"] != "test"}
