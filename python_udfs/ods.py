@@ -25,10 +25,10 @@ from python_udfs.deserialize.table_source import TableSource, table_source
 from python_udfs.deserialize.topic_formats import topics_by_format
 from python_udfs.landing.files import (
     LIVE,
-    LONGEST_LINE,
     LandedFile,
     files_to_read,
     list_files,
+    longest_line,
     open_ended,
 )
 from python_udfs.landing.kafka import (
@@ -115,10 +115,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     landing = os.path.join(dbt.project_root, os.path.expanduser(dbt.meta["landing"]))
     files_too = dbt.meta["landing"] or not kafka
     files = list_files(os.path.abspath(landing)) if files_too else []
-    longest = dbt.meta.get("max_line_mb", LONGEST_LINE >> 20)
-    if isinstance(longest, bool) or not isinstance(longest, int | float) or not 0 < longest <= 1024:
-        raise ValueError(f"max_line_mb must be a number of MB up to 1024, got {longest!r}")
-    longest = int(longest * 2**20)
+    longest = longest_line(dbt.meta)
     held = _held(dbt, session)
     topic_ids = json.loads(dbt.snapshot_property(TOPICS_PROPERTY, "{}"))
     ranges: list[OffsetRange] = []

@@ -33,7 +33,7 @@ def settings_problem(model: str, settings: Mapping[str, Any]) -> str | None:
     if zone is not None and not _is_zone(str(zone)):
         problems.append(f"`business_zone` must be a zone's name or an offset, got {zone!r}")
     hours = settings.get("cut_time_max_ahead_hours")
-    if hours is not None and not re.fullmatch(r"\d+", str(hours)):
+    if hours is not None and not re.fullmatch("[0-9]{1,6}", str(hours)):
         problems.append(f"`cut_time_max_ahead_hours` must be a whole number, got {hours!r}")
     batches = settings.get("batches")
     is_list = isinstance(batches, list) and all(isinstance(one, str) for one in batches)

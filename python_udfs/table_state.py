@@ -310,6 +310,19 @@ class TableState:
         self.refusals = {
             one.coordinates: reason for one in told if (reason := self._unfit(one)) is not None
         }
+        places_before = noted(PLACES_PROPERTY) or [[], False]
+        if positions_are_places(source.format):
+            rows_by = {*places_before[0], *found.files}
+            strayed = [
+                one for one in fresh if rows_by - {one.binlog_file} and events_of([one], self.table)
+            ]
+            for one in strayed:
+                self.refusals[one.coordinates] = (
+                    f"a {one.op} that came by {one.binlog_file}, the table's rows by "
+                    f"{', '.join(sorted(rows_by))}: {source.format} tells no binlog position, so "
+                    "what came first can't be told across partitions"
+                )
+            fresh = [one for one in fresh if one not in strayed]
         for one in undeclared:
             unread = one.reason is not None and one.names(self.table)
             if order.doubt and (unread or touches(one, {self.table, *self.origins})):
@@ -338,7 +351,7 @@ class TableState:
             and found.earliest <= self.loaded + LOAD_MARGIN
         )
         self.needed = self.all_keys or behind or early or self.has_load
-        places = self._check_order(found, noted(PLACES_PROPERTY) or [[], False])
+        places = self._check_order(found, places_before)
         self._all_statements: list[Statement] | None = None
         self._fills = self._fills_of(self.events) if self.needed and self.whole_images else {}
         for one in fresh:
@@ -469,8 +482,8 @@ class TableState:
             delete; nothing where the format has binlog positions.
 
         Raises:
-            ValueError: the format has none, and rows with a key, or rows and an event, came by
-                different partitions. Without a key rows are counted, in any order.
+            ValueError: the format has none, and rows with a key, or an event of a run before and
+                rows, came by different partitions. Without a key rows are counted, in any order.
         """
         files, changed = sorted({*before[0], *found.files}), before[1] or found.changed
         told = f"rows by {', '.join(files)}"
@@ -483,7 +496,8 @@ class TableState:
                 f"{self.source.database}.{self.source.table}: {told}. {self.source.format} "
                 "tells no binlog position, so what came first can't be told across "
                 "partitions. Let it send the table's rows and statements to one partition, "
-                "and land the log anew, or name the one topic of the table in `topic`."
+                "and land the log anew, or name the one topic of the table in `topic`. Of a "
+                "statement: --full-refresh refuses it alone."
             )
         return [files, changed]
 

@@ -31,7 +31,7 @@ def problems_of(sources: Mapping[str, TableSource], formats: Mapping[str, str]) 
         f"the var topic_formats says {kind!r} for the topic {topic}: a format must be one of "
         f"{', '.join(FORMATS)}"
         for topic, kind in formats.items()
-        if kind not in FORMATS
+        if not isinstance(kind, str) or kind not in FORMATS
     ]
     if found:
         return found

@@ -271,6 +271,21 @@ def _plain(path: str, flags: int) -> int:
         os.close(at)
 
 
+def longest_line(settings: Mapping[str, object]) -> int:
+    """Bytes of a line that is taken whole.
+
+    Args:
+        settings: with `max_line_mb`, or without.
+
+    Raises:
+        ValueError: it is none that can be.
+    """
+    given = settings.get("max_line_mb", LONGEST_LINE >> 20)
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= 1024:
+        raise ValueError(f"max_line_mb must be a number of MB up to 1024, got {given!r}")
+    return int(given * 2**20)
+
+
 def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[tuple[list[bytes], str | None]]:
     """The lines of a file in chunks, without their newline.
 
@@ -281,7 +296,7 @@ def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[tuple[list[by
         (lines, None) for whole lines; ([begin], a reason that begins with LONG_LINE) for a longer
         one, of which the rest is passed over; at the end at most one ([rest], another reason)
         where the file ends within a line or its gzip stream is broken: `rest` is what could be
-        read of it.
+        read of it, at most the begin of too long a line.
     """
     gz = path.endswith(".gz")
     carry: list[bytes] = []
@@ -313,7 +328,11 @@ def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[tuple[list[by
             yield from _bounded(lines, longest, too_long)
     rest = b"".join(carry)
     if broken or rest:
-        yield [rest], broken or CUT_LINE
+        reason = broken or CUT_LINE
+        if carried > longest:
+            rest = rest[:KEPT_OF_LONG]
+            reason += f", and its last line is longer than {longest} bytes (max_line_mb)"
+        yield [rest], reason
 
 
 def _bounded(

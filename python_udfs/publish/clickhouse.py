@@ -393,6 +393,9 @@ class ClickhouseStore:
                 for one, kind in wanted.items()
                 if one in found and _plain(found[one]) != _plain(kind)
             ]
+            unknown = table not in self._records
+            if unknown and self._client.query(f"select 1 from {quoted(name)} limit 1"):
+                problems.append(f"it has rows, and {VERSION_TABLE} doesn't know it")
             if problems:
                 raise PublishError(
                     f"table {name} differs from the model: {', '.join(problems)}"

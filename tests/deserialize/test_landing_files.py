@@ -486,6 +486,17 @@ def test_too_long_a_line_gives_its_begin_with_a_reason_and_the_next_ones_come(
             assert (line, reason) == (whole, None)
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+@pytest.mark.parametrize("length", [101, 3 * CHUNK])
+def test_too_long_a_line_that_the_file_ends_in_tells_both(tmp_path, suffix, length):
+    """What was written of it so far is too long already; the rest may come yet."""
+    path = write(tmp_path, f"t+0+0{suffix}", b"a\n" + b"x" * length)
+    _, (begin, reason) = landing.read_lines(str(path), 100)
+    assert begin == [b"x" * min(length, landing.KEPT_OF_LONG)]
+    assert reason == f"{CUT_LINE}, and its last line is longer than 100 bytes (max_line_mb)"
+    assert landing.is_cut(reason) and landing.count_lines(str(path)) == 1
+
+
 def test_a_small_file_that_holds_a_very_long_line_takes_little_memory(tmp_path):
     size = 400 << 20
     path = tmp_path / "t+0+0.jsonl.gz"

@@ -375,6 +375,33 @@ def statement(sql: str, table: str, kind: str) -> str:
     return json.dumps(head | {"es": 1772416900000, "data": None, "old": None})
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_a_statement_that_came_by_another_partition_than_the_rows_is_refused_alone(
+    spark: SparkSession, together: bool
+) -> None:
+    """One message of that kind must not stop every run to come."""
+    messages = {
+        0: canal("INSERT", 1),
+        1: statement("truncate table o", "o", "TRUNCATE"),
+        2: canal("INSERT", 2),
+    }
+
+    def take(model: Model, *offsets: int) -> None:
+        some = {offset: messages[offset] for offset in offsets}
+        file = F.when(F.col("op") == "truncate", "t/1").otherwise("t/0")
+        model.take_frame(model.binlog({LIVE: some}).withColumn("binlog_file", file), {LIVE: some})
+
+    model = Model(spark, "canal", ["id"])
+    for offsets in [(0, 1, 2)] if together else [(0,), (1,), (2,)]:
+        take(model, *offsets)
+
+    [refused] = [row for row in model.rows if row.reject_reason]
+    assert (refused.op_type, refused.message_offset) == ("truncate", 1)
+    assert "a truncate that came by t/1, the table's rows by t/0" in refused.reject_reason
+    model.rows.remove(refused)
+    assert sorted(key for key, *_ in model.held()) == [1, 2]
+
+
 def test_a_rename_whose_rows_the_log_lacks_is_told(spark: SparkSession) -> None:
     """What the table had is gone, what it has since isn't known: that is refused with its reason.
     A full load brings it, and a row that a change tells of too counts once."""

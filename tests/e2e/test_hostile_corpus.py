@@ -6,20 +6,29 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.keyed import tables
+from dbt.adapters.sparksession.keyed.zippers import Zipper
+from dbt.adapters.sparksession.versions.maintenance import Maintenance
+from dbt.adapters.sparksession.versions.arguments import a_name
 from dbt.adapters.sparksession.versions.publications import PublishError, publication_of
 from dbt_common.exceptions import DbtRuntimeError
 
 from python_udfs.deserialize.table_source import table_source
+from python_udfs.deserialize.topic_formats import problems_of
 from python_udfs.deserialize.types import source_type
-from python_udfs.landing.files import list_files
+from python_udfs.landing.files import list_files, longest_line
 from python_udfs.landing.kafka import kafka_source
 from python_udfs.publish import clickhouse, kafka, targets, transactional
+from python_udfs.table_settings import settings_problem, table_settings
+from tests.support.dbt_project import DbtProject
 from tests.support.hostile import MESSAGES, VALUES, placed, row_messages
+from tests.support.small_warehouse import PROJECT
 from tests.support.warehouse import Warehouse
 
 # texts for entries that take one: names, addresses, arguments
@@ -293,3 +302,90 @@ def test_every_declaration_of_a_publication_is_taken_or_refused() -> None:
             answers.append(answer(lambda it=exposure: publication_of(it, {"model.x.counts": node})))
     print(len(answers), answers.count("taken"))
     assert len(answers) > 500
+
+
+# Vars and arguments
+
+
+def test_every_var_of_a_table_or_its_log_is_taken_or_refused() -> None:
+    good = {"business_zone": "+08:00", "cut_time_max_ahead_hours": 24, "batches": ["live"]}
+    source = {"database": "shop", "table": "o", "primary_key": ["id"], "columns": {"id": "int"}}
+    declared = {"ods_shop__o": table_source("ods_shop__o", source)}
+    hostile = [*VALUES, *TEXTS]
+    taken, refused = [], []
+    for name in good:
+        for one in hostile:
+            problem = settings_problem("ods_shop__o", table_settings(good | {name: one}, {}))
+            (refused if problem else taken).append((name, one))
+    for one in hostile:
+        for problems in (
+            problems_of(declared, {"maxwell": one}),
+            problems_of(declared, {str(one): "maxwell"}),
+            [answer(lambda given=one: longest_line({"max_line_mb": given}))],
+        ):
+            assert all(map(str.strip, problems))
+            (taken if problems in ([], ["taken"]) else refused).append(("", one))
+    print(len(taken), len(refused))
+    assert len(taken) + len(refused) > 500
+    # what is taken can be used as it is
+    assert [one for name, one in taken if name == "cut_time_max_ahead_hours"] == [5, "0"]
+    assert longest_line({"max_line_mb": 0.5}) == 1 << 19
+
+
+def test_every_var_of_what_is_rebuilt_is_taken_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    zipper = Zipper.__new__(Zipper)
+    monkeypatch.setattr(Zipper, "time", "at", raising=False)
+    monkeypatch.setattr(Zipper, "sequence", ("n",), raising=False)
+    monkeypatch.setattr(tables, "columns_in", lambda _: [("at", "timestamp")])
+    adapter: Any = SimpleNamespace(declared_fold=lambda _: zipper, _runs_history=lambda _: None)
+    model = {"name": "m", "language": "sql"}
+    hostile = [*VALUES, *TEXTS]
+    ranges = [one for one in hostile if one is not None]
+    ranges += [{"from": one, "to": "2026-03-02"} for one in hostile]
+    ranges += [{"from": "2026-03-02", "to": one} for one in hostile] + [{"from": 1}]
+    answers = [
+        answer(lambda one=one: tables.FoldedTables.range_to_rebuild(adapter, model, one))
+        for one in ranges
+    ]
+    print(len(answers), answers.count("taken"))
+    assert len(answers) > 250
+
+
+def test_every_argument_of_an_operation_is_taken_or_refused(
+    make_project: Callable[..., DbtProject], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The adapter's own operations, called with all of it within one command of dbt."""
+    model = "{{ config(materialized='table') }} select id from range(3)"
+    project = make_project({"dbt_project.yml": PROJECT, "models/rows.sql": model})
+    project.run("build")
+    for name in [one for one in os.environ if one.startswith("PUBLISH_")]:
+        monkeypatch.delenv(name)
+    graph: dict[str, Any] = {"graph": {"nodes": {}}}
+    hostile = [one for one in [*VALUES, *TEXTS] if one is not None]
+    a_few = [*hostile[::20], "\ud800"]
+    answers: list[str] = []
+
+    def all_of_it(adapter: Any, _: Any) -> list[str]:
+        # what these are told is looked at before anything is asked
+        calls = [lambda one=one: shown(adapter, one) for one in hostile]
+        calls += [lambda one=one: adapter.publish_to(one, None, graph) for one in hostile]
+        calls += [lambda one=one: adapter.expire_versions(one, "x", graph) for one in hostile]
+        calls += [lambda one=one: adapter.expire_versions(9, one, graph) for one in hostile]
+        calls += [lambda one=one: a_name("tag", one) for one in hostile]
+        calls += [lambda one=one: adapter.diff_versions(0, 0, one, "x", graph) for one in hostile]
+        calls += [lambda one=one: adapter.diff_versions(0, 0, None, one, graph) for one in a_few]
+        calls += [lambda one=one: adapter.compact(one, False, graph) for one in a_few]
+        calls += [lambda one=one: adapter.roll_back(one, graph) for one in a_few]
+        calls += [lambda one=one: adapter.keep_version(1, one) for one in a_few]
+        answers.extend(answer(one) for one in calls)
+        return []
+
+    monkeypatch.setattr(Maintenance, "_writing", lambda _: nullcontext())
+    shown = Maintenance.list_versions
+    monkeypatch.setattr(Maintenance, "list_versions", all_of_it)
+    project.run("run-operation", "list_versions")
+
+    print(len(answers), answers.count("taken"))
+    assert len(answers) > 600
+    assert project.column("select count(*) from published.rows") == [3]
+    assert project.column("select version from dw.meta_version") == [1]

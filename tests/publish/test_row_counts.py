@@ -104,6 +104,34 @@ def test_rows_that_are_lost_on_the_way_to_clickhouse_are_told(
     assert said in str(error.value)
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_of_clickhouse_that_publishing_did_not_fill_is_not_emptied(
+    tmp_path: Path, monkeypatch: Any, rows: int
+) -> None:
+    """Of just the right columns and name, with rows that published_version doesn't know."""
+
+    class OfAnother(Server):
+        def query(self, sql: str) -> list[list[Any]]:
+            if "system.columns" in sql and "'counts__rows'" in sql:
+                self.said.append(sql)
+                return [[*one] for one in clickhouse._columns({"id": "Nullable(Int64)"}).items()]
+            found = super().query(sql)
+            return [[1]] * rows if "limit 1" in sql else found
+
+    monkeypatch.setattr(clickhouse, "counted", lambda frame: (frame, lambda: 5))
+    monkeypatch.setattr(clickhouse, "column_types", lambda *_: {"id": "Nullable(Int64)"})
+    server = OfAnother(5, 5)
+    store = clickhouse.ClickhouseStore(server, tmp_path / "folder", "w")
+    parts = [Part(PUBLICATION, 2, "mark", Frame([5]), True, KINDS)]
+    if not rows:
+        store.take(parts)
+        return
+    with pytest.raises(PublishError, match="it has rows, and published_version doesn't know it"):
+        store.take(parts)
+    changing = ("insert", "alter", "drop", "create or replace")
+    assert [one for one in server.said if one.startswith(changing)] == []
+
+
 @pytest.mark.parametrize(("arrived", "is_held"), [(5, True), (6, True), (4, False), (0, False)])
 def test_messages_that_do_not_arrive_in_a_topic_are_told(
     monkeypatch: Any, arrived: int, is_held: bool

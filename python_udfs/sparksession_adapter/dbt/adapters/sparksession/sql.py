@@ -7,12 +7,18 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+from dbt_common.exceptions import DbtRuntimeError
+
 NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NoSuchNamespaceException", "Namespace does not exist")
 NO_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "NoSuchTableException", "VIEW_NOT_FOUND")
 
 
 def literal(value: Any) -> str:
-    """A Python value as a Spark SQL literal; text comes out exactly as it is."""
+    """A Python value as a Spark SQL literal; text comes out exactly as it is.
+
+    Raises:
+        DbtRuntimeError: a text that is no Unicode. Sent to Java it would break the connection.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -23,6 +29,12 @@ def literal(value: Any) -> str:
         return f"timestamp '{value.isoformat(sep=' ')}'"
     if isinstance(value, date):
         return f"date '{value.isoformat()}'"
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        raise DbtRuntimeError(
+            f"{value!r} holds half of a character of two parts; write the whole character."
+        ) from None
     text = str(value).replace("\\", "\\\\").replace("'", "\\'")
     return f"'{text}'"
 

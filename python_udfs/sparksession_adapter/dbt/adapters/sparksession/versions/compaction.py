@@ -11,6 +11,7 @@ from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROP
 from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, stored_table_of
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.sql import literal, mark_of
+from dbt.adapters.sparksession.versions.arguments import a_name
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.published import Version, behind, differing
 from dbt_common.invocation import get_invocation_id
@@ -29,6 +30,7 @@ class Compaction(metaclass=AdapterMeta):
             select: one table's name; None: all.
             merge_runs: whether all runs of a folded model become one before.
         """
+        select = a_name("select", select)
         lines: list[str] = []
         nodes = context["graph"]["nodes"].values()
         stored = {stored_table_of(one): one for one in nodes if one["resource_type"] != "test"}

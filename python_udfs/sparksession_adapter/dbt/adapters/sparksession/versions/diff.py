@@ -9,6 +9,7 @@ from typing import Any
 from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
 from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.versions.arguments import a_name, whole_number
 from dbt.adapters.sparksession.versions.published import differing
 
 UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
@@ -62,6 +63,7 @@ class Differences(metaclass=AdapterMeta):
             select: one relation's name; None: all that differ.
             rows: how many rows of each are shown.
         """
+        select, rows = a_name("select", select), whole_number("rows", rows)
         old, new = self.known_version(first), self.known_version(last)
         keys = self._keys_by_name(context)
         lines = [f"version {old.version} -> version {new.version}"]
@@ -72,7 +74,7 @@ class Differences(metaclass=AdapterMeta):
                 lines.append(f"  {name}: {'new' if name in new.texts else 'gone'}")
                 continue
             lines += self._difference(
-                name, old.texts[name], new.texts[name], keys.get(name, UNKNOWN), int(rows)
+                name, old.texts[name], new.texts[name], keys.get(name, UNKNOWN), rows
             )
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.versions.arguments import whole_number
 from dbt.adapters.sparksession.versions.candidate import Candidates
 from dbt.adapters.sparksession.versions.compaction import Compaction
 from dbt.adapters.sparksession.versions.diff import Differences
@@ -40,11 +41,12 @@ class Maintenance(Differences, Candidates, Rollback, Retention, Compaction, Orph
     @available
     def list_versions(self, limit: int) -> list[str]:
         """A line for each of the newest versions, newest first."""
+        limit = whole_number("limit", limit)
         self.known_version()
         rows = self._session().sql(
             "select version, cast(published_at as timestamp_ntz) as at, made_by, tag, run_id, "
             "code_version, size(changed) as changed, size(behind) as behind "
-            f"from {self._version_table} order by version desc limit {int(limit)}"
+            f"from {self._version_table} order by version desc limit {limit}"
         )
         return [
             f"{one.version:>7}  {one.at:%Y-%m-%d %H:%M:%S} UTC  {one.changed:>4} changed  "

@@ -15,6 +15,7 @@ from dbt.adapters.sparksession.reading.inputs import (
     REQUEST_PROPERTY,
 )
 from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.versions.arguments import a_name, days_back, whole_number
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -69,10 +70,11 @@ class Retention(metaclass=AdapterMeta):
     @available
     def keep_version(self, number: Any, tag: str | None) -> list[str]:
         """Give a version a tag, which keeps it from being expired; none takes the tag away."""
+        tag = a_name("tag", tag)
+        if tag is not None and re.fullmatch(r"\d+|latest", tag):
+            raise DbtRuntimeError(f"A tag must not look like a version's number, got {tag!r}.")
         with self._writing():
             version = self.known_version(number)
-            if tag is not None and re.fullmatch(r"\d+|latest", str(tag)):
-                raise DbtRuntimeError(f"A tag must not look like a version's number, got {tag!r}.")
             self._session().sql(
                 f"update {self._version_table} set tag = {literal(tag)} "
                 f"where version = {version.version}"
@@ -89,13 +91,14 @@ class Retention(metaclass=AdapterMeta):
             days: how old those that stay may be; what has a tag stays.
         """
         session = self._session()
+        keep, days = whole_number("keep", keep), days_back("days", days)
         with self._writing():
             newest = self.known_version()
             self.check_delete(self._version_table)
-            oldest = utc_now() - timedelta(days=float(days))
+            oldest = utc_now() - timedelta(days=days)
             session.sql(
                 f"delete from {self._version_table} where tag is null and version <= "
-                f"{newest.version - max(int(keep), 1)} and published_at < timestamp '{oldest}'"
+                f"{newest.version - max(keep, 1)} and published_at < timestamp '{oldest}'"
             )
             kept = session.sql(f"select snapshots, inputs from {self._version_table}").collect()
             named: dict[str, set[int]] = {}
