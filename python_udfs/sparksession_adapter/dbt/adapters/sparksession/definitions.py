@@ -45,7 +45,8 @@ OF_A_BATCH = "__dbt_internal_microbatch_"  # dbt writes a batch's times into the
 # vars that say what a command does, and change no row of what it builds
 COMMAND_VARS = frozenset(
     {
-        *("accept_definition", "as_of_version", "batches", "compensate_days", "compensate_request"),
+        *("accept_definition", "allow_behind", "as_of_version", "batches", "compensate_days"),
+        *("compensate_request",),
         *("hold_back", "join_rows_per_key", "kafka_accept_gap", "merge_runs", "open_window_days"),
         *("publish_versions", "rebuild", "reconciliation_threshold", "reject_threshold"),
         *("test_again", "versions_days", "versions_kept"),

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -68,6 +67,7 @@ from dbt.adapters.sparksession.recovery import Recovery
 from dbt.adapters.sparksession.session import let_go, own_session
 from dbt.adapters.sparksession.snapshots import (
     MODEL_PROPERTY,
+    SNAPSHOT_READ,
     TABLE_PROPERTY,
     History,
     Snapshot,
@@ -86,7 +86,6 @@ from dbt_common.invocation import get_invocation_id
 logger = AdapterLogger("Spark")
 
 DECLARED_PROPERTY = "dbt.declared"  # hash of what a seed or snapshot was declared as
-SNAPSHOT_READ = re.compile(r" version as of \d+")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -25,11 +25,15 @@ from dbt.adapters.sparksession.iceberg import is_remote
 from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, INPUT_PROPERTY, REQUEST_PROPERTY
 from dbt.adapters.sparksession.lease import Holder, LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.session import own_session
-from dbt.adapters.sparksession.snapshots import MODEL_PROPERTY, TABLE_PROPERTY, History
+from dbt.adapters.sparksession.snapshots import (
+    MODEL_PROPERTY,
+    TABLE_PROPERTY,
+    History,
+    pinned_reads,
+)
 from dbt.adapters.sparksession.versions import (
     CANDIDATE,
     Version,
-    behind,
     differing,
     is_published,
 )
@@ -520,10 +524,14 @@ class Maintenance(metaclass=AdapterMeta):
                 f"delete from {self._version_table} where tag is null and version <= "
                 f"{newest.version - max(int(keep), 1)} and published_at < timestamp '{oldest}'"
             )
-            kept = session.sql(f"select snapshots, inputs from {self._version_table}").collect()
+            kept = session.sql(
+                f"select snapshots, inputs, texts from {self._version_table}"
+            ).collect()
             named: dict[str, set[int]] = {}
             for version in kept:
-                for table, snapshot in version.snapshots.items():
+                # what a view reads outside of the version stands in its query alone
+                reads = set().union(*map(pinned_reads, version.texts.values()))
+                for table, snapshot in {*version.snapshots.items(), *reads}:
                     named.setdefault(table, set()).add(snapshot)
             going_back = self._read_after_going_back(kept, context)
             histories = {table: self.history(table) for table in self._tables()}
@@ -693,7 +701,6 @@ class Maintenance(metaclass=AdapterMeta):
                 made_by="compact",
                 tag=None,
                 changed=changed,
-                behind=behind(snapshots, inputs),
                 snapshots=snapshots,
                 inputs=inputs,
                 texts=texts,
