@@ -779,8 +779,8 @@ class SparkSessionAdapter(
             node = graph["nodes"].get(unique_id) or graph["sources"].get(unique_id)
             if node is not None:
                 names.add(self._relation_of_node(node).render())
-        by_clock = goes_by_clock(model.get("compiled_code"))
-        return inputs.unchanged and names <= inputs.relations and not by_clock
+        is_same = inputs.unchanged and names <= inputs.relations
+        return is_same and not self._goes_by_clock(model)
 
     @available
     def commit_report(self, model: dict, relation: Any, changed: bool = True) -> dict:
