@@ -121,6 +121,16 @@ def test_a_count_by_another_var_is_refused(make_project):
     counted.run("run")
     assert counted.column("select sum(sales) from dw.days") == [2]
 
+    # a measure that the days hold by its column anyway is no other count; another sum of it is
+    sales = (counted.root / "macros/sales.sql").read_text()
+    measures = "'sales': {'aggregate': 'count'}, 'last': {'aggregate': 'max', 'column': 'city'}"
+    counted.write({"macros/sales.sql": sales.replace("'sales': {'aggregate': 'count'}", measures)})
+    counted.run("run")
+    signed = (counted.root / "macros/signed.sql").read_text()
+    counted.write({"macros/signed.sql": signed.replace("sign > 0", "sign >= 0")})
+    message = counted.run("run", expect_ok=False).results["days"].message
+    assert "its rows were made by another definition: the SQL of a macro that it calls." in message
+
 
 @pytest.mark.parametrize("kind", ["view", "ephemeral"])
 def test_another_sql_of_a_view_that_a_model_reads_is_refused(project, kind):
@@ -135,6 +145,33 @@ def test_another_sql_of_a_view_that_a_model_reads_is_refused(project, kind):
     project.write({"models/below.sql": below + " -- as before"})
     assert project.run("run").results["merged"].status == "success"
     assert numbers(project)[0] == 2
+
+
+def test_other_rules_in_the_yaml_of_a_view_that_a_model_reads_are_refused(project):
+    view = """
+        models:
+          - name: below
+            description: {said}
+            config: {{meta: {{row_wise: {row_wise}, kept: {kept}}}}}
+            columns: [{{name: id, config: {{meta: {{cleaning: {{range: {{min: {least}}}}}}}}}}}]
+    """
+    said = {"said": "Ids.", "row_wise": "true", "kept": 1, "least": 0}
+    reads = MERGED.replace("pinned(source('src', 'x'))", "ref('below')")
+    project.write(
+        {
+            "models/below.sql": "select * from {{ source('src', 'x') }}",
+            "models/merged.sql": reads,
+            "models/_below.yml": view.format(**said),
+        }
+    )
+    project.run("run", "-s", "merged", "below", "--full-refresh")
+    told = {"said": "All ids.", "row_wise": "false"}
+    project.write({"models/_below.yml": view.format(**said | told)})
+    project.run("run", "-s", "merged")
+    for other in ({"least": 2}, {"kept": 2}):
+        project.write({"models/_below.yml": view.format(**said | other)})
+        message = project.run("run", "-s", "merged", expect_ok=False).results["merged"].message
+        assert "definition: what meta says of its columns or of a view that it reads." in message
 
 
 def test_comments_and_spaces_are_no_difference(project):
@@ -172,8 +209,6 @@ def test_a_model_that_reads_the_clock_runs_though_no_input_changed(make_project)
     before = small.column("select at from dw.timed")
     small.run("run")
     assert small.column("select at from dw.timed") > before
-    assert goes_by_clock("select now() as at")
-    assert not goes_by_clock("select nowhere from x")
 
 
 COUNTED_IN_PYTHON = """
@@ -235,3 +270,105 @@ def test_comments_and_settings_of_no_row_are_no_difference_of_a_python_model(in_
     in_python.write({"models/merged.py": code.replace('"merge"', '"append"')})
     message = in_python.run("run", "-s", "merged", expect_ok=False).results["merged"].message
     assert "definition: config incremental_strategy" in message
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select now() as at",
+        "select date 'today' as d",
+        "select cast(' NOW ' as timestamp) as d",
+        "select current_user() as by",
+        "select current_database() as db",
+        "select * from x tablesample (10 percent)",
+        "select input_file_name() from x",
+        "select monotonically_increasing_id() as n from x",
+        "select spark_partition_id() as n from x",
+        "select '{{ run_started_at }}' as at",
+        "select '{{ modules.datetime.datetime.now() }}' as at",
+        "select '{{ invocation_id }}' as run",
+    ],
+)
+def test_queries_that_may_answer_otherwise_while_their_inputs_stay(sql):
+    assert goes_by_clock(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select nowhere from x",
+        "select current_users from x",
+        "select 1 -- as of now()",
+        "select {# rand() #} 'today sale', 'nowadays' from x",
+        "select {{ modules.re.sub('a', 'b', 'c') }}",
+    ],
+)
+def test_queries_that_answer_the_same_while_their_inputs_stay(sql):
+    assert not goes_by_clock(sql)
+
+
+def test_what_dbt_takes_from_around_the_project_is_a_part_of_the_definition(make_project):
+    around = make_project(
+        {
+            "models/_sources.yml": SOURCES,
+            "models/merged.sql": """
+                {{ config(
+                    materialized='incremental', incremental_strategy='merge', unique_key='k'
+                ) }}
+                select 1 as k, count(*) * {{ env_var('TIMES_OF_A_TEST', 1) }} as n,
+                    '{{ target.name }}' as target, {{ var('a' ~ 'b', 5) }} as other
+                from {{ pinned(source('src', 'x')) }}
+            """,
+        }
+    )
+    around.query("create namespace if not exists src")
+    around.query("create table src.x (id int) using iceberg")
+    around.query("insert into src.x values (1), (2)")
+    around.run("run")
+    around.env["TIMES_OF_A_TEST"] = "1"
+    assert around.run("run").results["merged"].message == "nothing new"
+    around.env["TIMES_OF_A_TEST"] = "730951"
+    message = around.run("run", expect_ok=False).results["merged"].message
+    assert "definition: the environment variable TIMES_OF_A_TEST. Run it" in message
+    assert "730951" not in message
+    around.env["TIMES_OF_A_TEST"] = "1"
+    message = around.run("run", vars={"ab": 6}, expect_ok=False).results["merged"].message
+    assert "definition: the vars, of which it names one by an expression. Run it" in message
+    around.run("run", "--full-refresh", vars={"ab": 6})
+    around.env["TIMES_OF_A_TEST"] = "2"
+    around.run("run", "--full-refresh", vars={"ab": 6})
+    assert "730951" not in str(around.summary("dw.merged"))
+
+
+def test_all_partitions_are_written_by_a_query_that_goes_by_the_clock(make_project):
+    days = """
+        {{ config(
+            materialized='incremental', incremental_strategy='replace_partitions',
+            partition_by='day',
+        ) }}
+        select day, %s as at, count(*) as n from {{ changed_partitions(%s, by='day') }} group by all
+    """
+    clocked = make_project(
+        {
+            "models/_sources.yml": SOURCES,
+            "macros/run_text.sql": "{% macro run_text() %} '{{ invocation_id }}' {% endmacro %}",
+            "models/timed.sql": "select *, current_timestamp() as at from {{ source('src', 'x') }}",
+            "models/by_view.sql": days % ("at", "ref('timed')"),
+            "models/by_macro.sql": days % ("{{ run_text() }}", "source('src', 'x')"),
+        }
+    )
+    clocked.query("create namespace if not exists src")
+    clocked.query("create table src.x (day date, id int) using iceberg partitioned by (day)")
+    clocked.query("insert into src.x values (date '2026-03-01', 1), (date '2026-03-02', 2)")
+    clocked.run("run")
+    for news in (["2026-03-02"], []):
+        for day in news:
+            clocked.query(f"insert into src.x values (date '{day}', 3)")
+        before = {
+            one: clocked.column(f"select at from dw.{one}") for one in ("by_view", "by_macro")
+        }
+        clocked.run("run")
+        for model, then in before.items():
+            now = clocked.column(f"select at from dw.{model}")
+            assert len(now) == 2
+            assert not set(now) & set(then), (model, news)

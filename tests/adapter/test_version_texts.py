@@ -68,3 +68,65 @@ def test_a_view_over_an_ephemeral_model_is_published_over_what_that_reads(projec
     project.query("insert into dw.raw values (4), (12)")
     project.run("build")
     assert published_sums(project) == (6, 6)
+
+
+HIDDEN = """
+    {{ config(materialized='incremental', meta={'published': false}) }}
+    select id from {{ new_rows(ref('rows')) }}
+"""
+SEEN = FILES["models/_models.yml"].replace("[{name: raw}]", "[{name: raw}, {name: seen}]")
+
+
+@pytest.fixture
+def outside(make_project):
+    """A project whose views read tables that no version has: a source, and an unpublished model."""
+    made = make_project(
+        FILES
+        | {
+            "models/_models.yml": SEEN,
+            "models/hidden.sql": HIDDEN,
+            "models/counted.sql": "{{ config(materialized='table') }} "
+            "select count(*) as n from {{ ref('hidden') }}",
+            "models/of_hidden.sql": "select count(*) as n from {{ ref('hidden') }}",
+            "models/of_seen.sql": "select count(*) as n from {{ source('raw', 'seen') }}",
+            "models/of_both.sql": "select count(*) + (select sum(n) from {{ ref('days') }}) as n "
+            "from {{ source('raw', 'seen') }}",
+        }
+    )
+    make_raw(made)
+    made.query("create table dw.seen (id bigint) using iceberg")
+    made.query("insert into dw.seen values (1)")
+    made.query("insert into dw.raw values (1), (2), (3), (11)")
+    made.run("build")
+    return made
+
+
+def published(project, *names: str) -> list[int]:
+    return [project.column(f"select n from published.{name}")[0] for name in names]
+
+
+def test_rows_that_no_version_holds_are_seen_through_an_unpublished_model(outside):
+    outside.query("insert into dw.raw values (4)")
+    outside.run("run", "--select", "rows", "hidden")
+    for name in ("counted", "of_hidden"):
+        log = outside.run("build", "--select", name).log
+        assert f"Not published: {name} was made from rows of rows that no version holds." in log
+    assert published(outside, "counted", "of_hidden") == [4, 4]
+    outside.run("build")
+    assert published(outside, "counted", "of_hidden") == [5, 5]
+
+
+def test_what_views_read_outside_of_versions_is_kept_for_them(outside):
+    outside.query("insert into dw.seen values (2), (3)")
+    outside.query("insert into dw.raw values (4)")
+    outside.run("run", "--select", "rows", "hidden")
+    outside.run("run-operation", "expire_versions", "--args", "{keep: 1, days: 0}")
+    assert published(outside, "of_hidden", "of_seen", "of_both") == [4, 1, 5]
+
+
+def test_a_view_over_a_source_that_went_on_is_written_for_a_version_that_did_not_build_it(outside):
+    outside.query("insert into dw.seen values (2)")
+    outside.query("insert into dw.raw values (4)")
+    log = outside.run("build", "--select", "rows", "days", "latest", "hidden", "counted").log
+    assert "Published as version 2" in log
+    assert published(outside, "of_both", "total") == [7, 5]

@@ -194,18 +194,29 @@ def test_a_model_that_mixes_hours_of_utc_with_business_days_is_warned_of(
     assert "meant: hour" not in log
 
 
-def test_a_selection_publishes_what_it_built(make: Callable[..., DbtProject]) -> None:
+def test_a_selection_that_leaves_readers_behind_is_published_only_where_that_is_allowed(
+    make: Callable[..., DbtProject],
+) -> None:
     project = make()
     project.run("build")
     land(project, 3, 4)
-    alone = project.run("build", "--select", "a")
-    assert "Published as version 2: 1 tables and views" in alone.log
-    assert "made from older rows than the others: dw.b, dw.c" in alone.log
+    alone = project.run("build", "--select", "a").log
+    assert (
+        "Not published: b, c would stand on older rows of a than the version has. Build them too, "
+        "dbt build -s a+, or allow it by --vars 'allow_behind: true'." in alone
+    )
+    assert ids(project, "published.a") == ids(project, "published.d") == [0, 1, 2]
+    allowed = project.run("build", "--select", "a", vars={"allow_behind": True}).log
+    assert "Published as version 2: 1 tables and views" in allowed
+    assert "made from older rows than the others: dw.b, dw.c" in allowed
     assert ids(project, "published.a") == [0, 1, 2, 3]
     assert ids(project, "published.d") == [0, 1, 2]
     # b and c take what a got; nobody is behind any more
     project.run("build", "--select", "b", "c", "d")
     assert project.query("select * from dw.meta_version order by version")[-1]["behind"] == []
+    # a commit that brings no rows leaves nobody behind
+    project.query("insert into dw.raw select * from dw.raw where false")
+    assert "Not published" not in project.run("build", "--select", "a").log
     # a is built, not published; what is made of it can't be published without it
     land(project, 4, 5)
     project.run("run", "--select", "a")

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from dbt.adapters.sparksession.keyed import tables
 from dbt.adapters.sparksession.keyed.zippers import Zipper
-from dbt.adapters.sparksession.versions.maintenance import Maintenance
 from dbt.adapters.sparksession.versions.arguments import a_name
+from dbt.adapters.sparksession.versions.maintenance import Maintenance
 from dbt.adapters.sparksession.versions.publications import PublishError, publication_of
 from dbt_common.exceptions import DbtRuntimeError
 

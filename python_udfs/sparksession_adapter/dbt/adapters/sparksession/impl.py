@@ -6,7 +6,6 @@ import functools
 import hashlib
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,6 +24,7 @@ from dbt.adapters.sparksession.declared.windows import WindowModels
 from dbt.adapters.sparksession.flags import CutRuns, is_empty_run
 from dbt.adapters.sparksession.iceberg.history import (
     MODEL_PROPERTY,
+    SNAPSHOT_READ,
     TABLE_PROPERTY,
     History,
     Snapshot,
@@ -86,7 +86,6 @@ from dbt_common.invocation import get_invocation_id
 logger = AdapterLogger("Spark")
 
 DECLARED_PROPERTY = "dbt.declared"  # hash of what a seed or snapshot was declared as
-SNAPSHOT_READ = re.compile(r" version as of \d+")
 # materializations that are read by their own SQL over what they stand on. Of an ephemeral model a
 # table may be left from a time when it was stored
 WITHOUT_TABLE = {"view": "a view", "ephemeral": "an ephemeral model"}
@@ -807,8 +806,8 @@ class SparkSessionAdapter(
             node = graph["nodes"].get(unique_id) or graph["sources"].get(unique_id)
             if node is not None:
                 names.add(self._relation_of_node(node).render())
-        by_clock = goes_by_clock(model.get("compiled_code"))
-        return inputs.unchanged and names <= inputs.relations and not by_clock
+        is_same = inputs.unchanged and names <= inputs.relations
+        return is_same and not self._goes_by_clock(model)
 
     @available
     def commit_report(self, model: dict, relation: Any, changed: bool = True) -> dict:

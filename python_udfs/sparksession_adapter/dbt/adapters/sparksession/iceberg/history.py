@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -12,7 +13,18 @@ ADDING_OR_NEUTRAL = ("append", "replace")  # `replace` is a compaction: same row
 PARTITION_KEY = "partitions."
 HISTORIES_KEPT = 128  # a run asks for each table's several times, and they grow with its commits
 MODEL_PROPERTY = "dbt.model"
+SNAPSHOT_READ = re.compile(r" version as of (\d+)")  # behind a table in SQL
+PINNED_READ = re.compile(r"(?P<table>[^\s(),]+)" + SNAPSHOT_READ.pattern)
 TABLE_PROPERTY = "dbt.table"  # schema.name of the table that holds the rows of the run's node
+
+
+def pinned_reads(sql: str) -> set[tuple[str, int]]:
+    """The tables that a query reads as of a snapshot, with it.
+
+    >>> pinned_reads("select * from (dw.a version as of 4), dw.b")
+    {('dw.a', 4)}
+    """
+    return {(table.replace("`", ""), int(at)) for table, at in PINNED_READ.findall(sql)}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -18,6 +19,8 @@ from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
 from dbt.adapters.sparksession.reading.inputs import sql_mark
 from dbt.adapters.sparksession.sql import mark_of
+from dbt.adapters.sparksession.sql_texts import COMMENT
+from dbt_common.context import get_invocation_context
 from dbt_common.exceptions import CompilationError
 
 RECORDED_PROPERTY = "dbt.definition"
@@ -28,8 +31,6 @@ ENGINE_PACKAGES = ("dbt", "dbt_spark", "dbt_sparksession")
 ON_CHANGE, REFUSE, REBUILD, ACCEPT = "on_definition_change", "refuse", "rebuild", "accept"
 ACCEPT_VAR = "accept_definition"
 STORED_KINDS = ("table", "incremental", FOLDED)
-OTHER_SQL, OTHER_MACRO = "its SQL", "the SQL of a macro that it calls"  # differences
-OTHER_CODE = "its code"
 # configs whose values no stored row depends on, or that are compared by themselves (fold, zipper)
 OTHER_CONFIGS = frozenset(
     {
@@ -46,7 +47,14 @@ OF_A_BATCH = "__dbt_internal_microbatch_"  # dbt writes a batch's times into the
 # vars that say what a command does, and change no row of what it builds
 COMMAND_VARS = frozenset(
     {
-        *("accept_definition", "as_of_version", "batches", "compensate_days", "compensate_request"),
+        *(
+            "accept_definition",
+            "allow_behind",
+            "as_of_version",
+            "batches",
+            "compensate_days",
+            "compensate_request",
+        ),
         *("hold_back", "join_rows_per_key", "kafka_accept_gap", "merge_runs", "open_window_days"),
         *("publish_versions", "rebuild", "reconciliation_threshold", "reject_threshold"),
         *("test_again", "versions_days", "versions_kept"),
@@ -57,15 +65,29 @@ VAR = re.compile(
     r"""\bvar\(\s*['"](?P<name>\w+)['"]\s*(?:,\s*(?:default\s*=\s*)?"""
     r"""(?P<default>-?\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"|true|false)\s*\))?"""
 )
-# the same in a Python model, where the default is a part of its code
+# the macro that declares what a model counts: that may change in what no row depends on, so it is
+# compared by itself, see announce_count
+DECLARES_COUNT = re.compile(
+    r"\b(?:daily_cut|roll_up|metric_rows)\(\s*(?:(?:count|metric)\s*=\s*)?(?P<macro>\w+)\(\)"
+)
+# the same as VAR in a Python model, where the default is a part of its code
 PROJECT_VAR = re.compile(r"""\bproject_var\(\s*['"](?P<name>\w+)['"]""")
 READS_META = re.compile(r"\.meta(?:_get|_require|_of)?\b|['\"]meta['\"]")  # in a Python model
 # parts of `meta` that make no row of a model
 OTHER_META = frozenset({"published", "put_back", "row_wise", "utc_times"})
-# functions whose answer may change while no input does
+# the same of an environment variable
+ENV_VAR = re.compile(VAR.pattern.replace(r"\bvar\(", r"\benv_var\("))
+TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
+NAMED_BY_EXPRESSION = re.compile(r"""(?<![.\w])var\((?!\s*['"]\w+['"]\s*[,)])""")
+# what may give other rows while no input changes: the clock, chance, who asks, how files lie, and
+# what dbt puts into the SQL anew in each run
 GOES_BY_CLOCK = re.compile(
-    r"\b(?:current_(?:date|time|timestamp)\b|localtimestamp\b|unix_timestamp\s*\(\s*\)|"
-    r"(?:now|curdate|rand|randn|random|randstr|uniform|shuffle|uuid)\s*\()",
+    r"\b(?:current_(?:date|time|timestamp|user|database|schema|catalog)\b|session_user\b|"
+    r"localtimestamp\b|unix_timestamp\s*\(\s*\)|tablesample\b|run_started_at\b|"
+    r"invocation_id\b|modules\.(?:datetime|pytz)\b|"
+    r"(?:now|curdate|user|rand|randn|random|randstr|uniform|shuffle|uuid|input_file_name|"
+    r"input_file_block_(?:start|length)|monotonically_increasing_id|spark_partition_id)\s*\()|"
+    r"""['"]\s*(?:now|today|tomorrow|yesterday)\s*['"]""",
     re.IGNORECASE,
 )
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
@@ -124,12 +146,33 @@ def meta_mark(metas: Iterable[Mapping[str, Any]]) -> str:
     return mark_of(json.dumps(told, sort_keys=True, default=str))
 
 
+def _metas_of_columns(node: Mapping[str, Any], views: Sequence[Any]) -> list[dict[str, Any]]:
+    """What YAML's `meta` says of the columns of a node and of the views that it reads, and of these
+    views themselves: macros make SQL of it, such as cleaning rules."""
+    found = []
+    for columns, config in (
+        (node.get("columns") or {}, {}),
+        *((one.to_dict()["columns"], one.config.get("meta") or {}) for one in views),
+    ):
+        of_columns = {
+            column: {**(said.get("meta") or {}), **((said.get("config") or {}).get("meta") or {})}
+            for column, said in columns.items()
+        }
+        told = {f"column {column}": meta for column, meta in of_columns.items() if meta}
+        told |= {key: value for key, value in config.items() if key not in OTHER_META}
+        if told:
+            found.append(told)
+    return sorted(found, key=str)
+
+
 def definition_of(
     node: Mapping[str, Any],
     macros: Mapping[str, Any],
     values: Mapping[str, Any],
     views: Sequence[Any] = (),
     metas: Sequence[Mapping[str, Any]] = (),
+    env: Mapping[str, str] | None = None,
+    target: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What a model's rows depend on beside its inputs.
 
@@ -141,13 +184,18 @@ def definition_of(
         values: name -> value of each var that is set.
         views: those that it reads its tables through, see views_below.
         metas: `meta` of the models that it refers to.
+        env: the environment; of its values the definition has hashes alone, they may be secret.
+        target: the same of dbt's target.
 
     Returns:
         {"sql" or "code", "macros", "views": hashes, "engine": number, "config": config -> hash,
-        "vars": var -> value as text}; comments and white space don't matter.
+        "around": environment variable or part of the target -> hash, "vars": var -> value as
+        text}; comments and white space don't matter.
     """
     used = used_macros(node["depends_on"]["macros"], macros)
+    counts = {found["macro"] for found in DECLARES_COUNT.finditer(node["raw_code"])}
     own = [one for one in used if one.package_name not in ENGINE_PACKAGES]
+    own = [one for one in own if one.name not in counts]
     used_by_views = used_macros([name for one in views for name in one.depends_on.macros], macros)
     of_views = [one.raw_code for one in views]
     of_views += [one.macro_sql for one in used_by_views if one.package_name not in ENGINE_PACKAGES]
@@ -168,6 +216,21 @@ def definition_of(
             code["meta"] = meta_mark([node["config"].get("meta") or {}, *metas])
     else:
         code = {"sql": sql_mark(node["raw_code"])}
+    if of_columns := _metas_of_columns(node, views):
+        code["columns"] = meta_mark(of_columns)
+    own_texts = texts_of(node, macros, views)
+    around = {}
+    for text in own_texts:
+        for found in ENV_VAR.finditer(text):
+            default = yaml.safe_load(found["default"]) if found["default"] else None
+            value = (env or {}).get(found["name"], default)
+            around[f"environment variable {found['name']}"] = mark_of(str(value))
+        for found in TARGET.finditer(text):
+            value = (target or {}).get(found["name"])
+            around[f"target's {found['name']}"] = mark_of(str(value))
+    if any(map(NAMED_BY_EXPRESSION.search, own_texts)):
+        known = {name: value for name, value in values.items() if name not in COMMAND_VARS}
+        code["all_vars"] = mark_of(json.dumps(known, sort_keys=True, default=str))
     return {
         **code,
         "macros": mark_of("\0".join(sql_mark(one.macro_sql) for one in own)),
@@ -180,6 +243,7 @@ def definition_of(
             and not key.startswith(OF_A_BATCH)
             and value not in (None, [], {})
         },
+        **({"around": around} if around else {}),
         "vars": {
             name: shown(values.get(name, default))
             for name, default in sorted(called.items())
@@ -197,16 +261,19 @@ def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """
     found = []
     for key, phrase in (
-        ("sql", OTHER_SQL),
-        ("code", OTHER_CODE),
+        ("sql", "its SQL"),
+        ("code", "its code"),
         ("meta", "the meta that it reads"),
-        ("macros", OTHER_MACRO),
+        ("columns", "what meta says of its columns or of a view that it reads"),
+        ("macros", "the SQL of a macro that it calls"),
         ("views", "the SQL of a view that it reads"),
         ("engine", "how the adapter makes its rows"),
+        ("all_vars", "the vars, of which it names one by an expression"),
     ):
         if stored.get(key) != now.get(key):
             found.append(phrase)
     found += [f"config {name}" for name in _differing(stored.get("config", {}), now["config"])]
+    found += [f"the {name}" for name in _differing(stored.get("around", {}), now.get("around", {}))]
     for name in _differing(stored.get("vars", {}), now["vars"]):
         values = (one.get("vars", {}).get(name, "not used") for one in (stored, now))
         found.append(f"var {name} (was {next(values)}, is {next(values)})")
@@ -217,9 +284,24 @@ def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[
     return sorted(one for one in before.keys() | after.keys() if before.get(one) != after.get(one))
 
 
+@lru_cache(maxsize=1024)
 def goes_by_clock(sql: str | None) -> bool:
-    """Whether a query may give other rows while its inputs stay as they are."""
-    return bool(sql) and GOES_BY_CLOCK.search(sql) is not None
+    """Whether a query, also one that dbt has to render yet, may give other rows while its inputs
+    stay as they are."""
+    text = COMMENT.sub(lambda found: found["quoted"] or " ", sql or "")
+    return GOES_BY_CLOCK.search(text) is not None
+
+
+def texts_of(
+    node: Mapping[str, Any], macros: Mapping[str, Any], views: Sequence[Any] = ()
+) -> list[str]:
+    """The SQL of a node, of the views that it reads its tables through and of the project's macros
+    that they call; of a Python model without its own."""
+    called = list(node["depends_on"]["macros"])
+    called += [name for one in views for name in one.depends_on.macros]
+    own = [one for one in used_macros(called, macros) if one.package_name not in ENGINE_PACKAGES]
+    texts = [*(one.raw_code for one in views), *(one.macro_sql for one in own)]
+    return texts if node.get("language") == "python" else [node["raw_code"], *texts]
 
 
 class Definitions(metaclass=AdapterMeta):
@@ -239,7 +321,17 @@ class Definitions(metaclass=AdapterMeta):
         views = views_below(model, manifest.nodes)
         parents = (manifest.nodes.get(one) for one in model["depends_on"]["nodes"])
         metas = [one.config.get("meta") or {} for one in parents if one is not None]
-        return definition_of(model, manifest.macros, values, views, metas)
+        env = get_invocation_context().env
+        target = self.config.to_target_dict()
+        return definition_of(model, manifest.macros, values, views, metas, env, target)
+
+    def _goes_by_clock(self, model: Mapping[str, Any]) -> bool:
+        """Whether a SQL model may make other rows while its inputs stay as they are, also by a
+        macro or a view."""
+        manifest: Any = self.get_macro_resolver()
+        views = views_below(model, manifest.nodes)
+        texts = texts_of(model, manifest.macros, views)
+        return any(map(goes_by_clock, [*texts, model.get("compiled_code")]))
 
     @available
     def changed_definition(self, model: dict, make_anew: bool) -> str:
@@ -266,10 +358,6 @@ class Definitions(metaclass=AdapterMeta):
         stored = json.loads(self.history(table).recorded(RECORDED_PROPERTY, table) or "{}")
         # what has no engine says nothing: a log's table, or a Python model of an older adapter
         changed = differences(stored, now) if "engine" in stored else []
-        if self.inputs.of(model["unique_id"]).counts:
-            # the declaration of a count, a macro, may change in what its rows don't depend on: that
-            # and its SQL are compared by themselves, see announce_count
-            changed = [one for one in changed if one not in (OTHER_SQL, OTHER_MACRO)]
         if not changed:
             return ""
         names = self.config.cli_vars.get(ACCEPT_VAR) or []

@@ -324,6 +324,11 @@ class PartitionReads(metaclass=AdapterMeta):
         return noted
 
     def _changed_values(self, model: dict, noted: ModelInputs, column: str) -> set[str] | None:
+        if self._goes_by_clock(model):
+            logger.info(
+                f"{model['name']} goes by the clock or the like: all partitions are written"
+            )
+            return None
         reading, values = noted.by_partition, set()
         below = {table for tables in reading.tables.values() for table in tables}
         # the author of a model that replaces all its rows knows which of them stay

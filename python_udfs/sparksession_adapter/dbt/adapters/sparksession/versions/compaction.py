@@ -13,7 +13,7 @@ from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.sql import literal, mark_of
 from dbt.adapters.sparksession.versions.arguments import a_name
 from dbt.adapters.sparksession.versions.lease import utc_now
-from dbt.adapters.sparksession.versions.published import Version, behind, differing
+from dbt.adapters.sparksession.versions.published import Version, differing
 from dbt_common.invocation import get_invocation_id
 
 SMALL_FILES = 5  # in one partition, from which on they are made one
@@ -153,7 +153,6 @@ class Compaction(metaclass=AdapterMeta):
                 made_by="compact",
                 tag=None,
                 changed=changed,
-                behind=behind(snapshots, inputs),
                 snapshots=snapshots,
                 inputs=inputs,
                 texts=texts,

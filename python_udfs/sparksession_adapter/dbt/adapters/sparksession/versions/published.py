@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dbt.adapters.base.meta import available
+from dbt.adapters.sparksession.iceberg.history import pinned_reads
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
     RUNS_SUFFIX,
@@ -19,6 +20,7 @@ from dbt.adapters.sparksession.keyed.tables import (
     stored_table_of,
 )
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
+from dbt.adapters.sparksession.reading.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.sql import is_absent, literal, mark_of, quoted
 from dbt.adapters.sparksession.versions.lease import READ_ONLY, Holder, Lease, utc_now
 from dbt.adapters.sparksession.versions.texts import VIEW, VersionTexts
@@ -30,6 +32,7 @@ VERSION_TABLE, LEASE_TABLE = "meta_version", "meta_lease"
 CANDIDATE_TABLE, CANDIDATE = "meta_candidate", "candidate"  # a build that was held back
 THREADS = 4  # that ask and write views at a run's end
 ALL_VIEWS_EVERY = 20  # versions
+NAMED = 5  # tables that a sentence names
 FEW_METADATA_FILES = (
     "tblproperties ('write.metadata.delete-after-commit.enabled' = 'true', "
     "'write.metadata.previous-versions-max' = '20')"
@@ -95,19 +98,6 @@ def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     ['a', 'c']
     """
     return sorted(one for one in before.keys() | after.keys() if before.get(one) != after.get(one))
-
-
-def behind(snapshots: Mapping[str, int], inputs: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Tables that were made from another snapshot of an input than the version has.
-
-    >>> behind({"a": 2, "b": 7}, {"b": {"a": 1}})
-    ['b']
-    """
-    return sorted(
-        table
-        for table, read in inputs.items()
-        if any(snapshots.get(one, snapshot) != snapshot for one, snapshot in read.items())
-    )
 
 
 def is_published(node: Mapping[str, Any]) -> bool:
@@ -416,12 +406,16 @@ class Versions(VersionTexts):
             return self._versions_read[number]
 
     @available
-    def publish(self, results: list, context: dict, hold_back: bool = False) -> dict[str, Any]:
+    def publish(
+        self, results: list, context: dict, hold_back: bool = False, allow_behind: bool = False
+    ) -> dict[str, Any]:
         """Publish what a run has built as the next version, where it may be.
 
         Args:
             results: dbt's results of the run's nodes.
             hold_back: keep it as the candidate instead, and compare it with the newest version.
+            allow_behind: publish it though tables of it were made from older rows of others than
+                it has.
 
         Returns:
             {"version": its number or None, "why": why there is none, "changed": relations that
@@ -480,11 +474,14 @@ class Versions(VersionTexts):
                 inputs.pop(table, None)
         marks = {name: mark_of(text) for name, text in texts.items()}
         changed = differing(before.marks, marks)
-        late = behind(snapshots, inputs)
+        older = self._left_behind(snapshots, inputs, nodes)
+        late = sorted(older)
         if not changed and late == before.behind:
             if self._took_over is not None and before.version:
                 self._write_views(before, before.marks.keys())
             return self._outcome(behind=late)
+        if late and not allow_behind:
+            return self._unpublished(self._behind_problem(older, published))
         passed = {one.node.unique_id for one in results if str(one.status) == "pass"}
         proofs = {one: proof for one, proof in self._proofs.items() if one in passed}
         kept = {one: proof for one, proof in before.proofs.items() if one in nodes}
@@ -544,6 +541,9 @@ class Versions(VersionTexts):
                     f"{node['name']} isn't written any more as in version {before.version}, and "
                     f"reads what this run built. Build that too: dbt build -s {node['name']}"
                 )
+            problem = self._not_held(node, pinned_reads(text), snapshots, nodes)
+            if problem and not is_built:
+                return problem
             texts[name] = text
         return None
 
@@ -641,19 +641,97 @@ class Versions(VersionTexts):
         nodes: Mapping[str, Mapping[str, Any]],
     ) -> str | None:
         """A built table or view that reads what this version doesn't hold, and what to do."""
-        stored = {stored_table_of(one): one for one in nodes.values() if is_published(one)}
         for node in built:
-            table = stored_table_of(node)
-            read = inputs.get(table, {})
+            read = inputs.get(stored_table_of(node), {})
             if node["config"].get("materialized") == VIEW:
                 read = {one: self.inputs.pinned(one) for one in self._tables_below(node, nodes)}
-            for one, snapshot in read.items():
-                if one in stored and one != table and snapshots.get(one) != snapshot:
-                    return (
-                        f"{node['name']} was made from rows of {stored[one]['name']} that no "
-                        f"version holds. Build that too: dbt build -s {stored[one]['name']}+"
-                    )
+            problem = self._not_held(node, read.items(), snapshots, nodes)
+            if problem:
+                return problem
         return None
+
+    def _not_held(
+        self,
+        node: Mapping[str, Any],
+        read: Iterable[tuple[str, int | None]],
+        snapshots: Mapping[str, int],
+        nodes: Mapping[str, Mapping[str, Any]],
+    ) -> str | None:
+        """What a table or view reads and a version doesn't hold, and what to do."""
+        stored = {stored_table_of(one): one for one in nodes.values() if is_published(one)}
+        for table, snapshot in sorted(self._reads_through(read, nodes), key=str):
+            if table == stored_table_of(node) or table not in stored:
+                continue
+            if snapshots.get(table) != snapshot:
+                return (
+                    f"{node['name']} was made from rows of {stored[table]['name']} that no "
+                    f"version holds. Build that too: dbt build -s {stored[table]['name']}+"
+                )
+        return None
+
+    def _reads_through(
+        self, read: Iterable[tuple[str, int | None]], nodes: Mapping[str, Mapping[str, Any]]
+    ) -> set[tuple[str, int | None]]:
+        """Stored tables and the snapshots that were read of them; of those that have no place in
+        versions also what they were made from then, and so on."""
+        unpublished = {
+            stored_table_of(one): one
+            for one in nodes.values()
+            if one["resource_type"] in PUBLISHED_KINDS and not is_published(one) and _has_table(one)
+        }
+        waiting, found = list(read), set()
+        while waiting:
+            table, snapshot = waiting.pop()
+            if (table, snapshot) in found:
+                continue
+            found.add((table, snapshot))
+            if table in unpublished:
+                history = self._input_history(table).at(snapshot)
+                for one in self._tables_below(unpublished[table], nodes):
+                    recorded = history.recorded(INPUT_PROPERTY + one, table)
+                    if recorded is not None:
+                        waiting.append((one, int(recorded)))
+        return found
+
+    def _left_behind(
+        self,
+        snapshots: Mapping[str, int],
+        inputs: Mapping[str, Mapping[str, int]],
+        nodes: Mapping[str, Mapping[str, Any]],
+    ) -> dict[str, set[str]]:
+        """Tables that were made from other rows of an input than a version has -> these inputs."""
+        found: dict[str, set[str]] = {}
+        for table, read in inputs.items():
+            for one, snapshot in self._reads_through(read.items(), nodes):
+                held = snapshots.get(one, snapshot)
+                if held != snapshot and not self._has_same_rows(one, snapshot, held):
+                    found.setdefault(table, set()).add(one)
+        return found
+
+    def _has_same_rows(self, table: str, first: int | None, last: int) -> bool:
+        """Whether a table's commits between two snapshots changed none of its rows."""
+        if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded anew
+            return False
+        commits = self._input_history(table).between(first, last)
+        return commits is not None and not any(one.changes_rows for one in commits)
+
+    @staticmethod
+    def _behind_problem(
+        older: Mapping[str, set[str]], published: Iterable[Mapping[str, Any]]
+    ) -> str:
+        """Why a version isn't published in which tables were made from older rows than it has."""
+        names = {stored_table_of(one): one["name"] for one in published}
+        late = sorted(names.get(one, one) for one in older)
+        above = sorted({names.get(one, one) for read in older.values() for one in read})
+        more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
+        command = "dbt build"
+        if len(above) <= NAMED:
+            command += f" -s {' '.join(f'{one}+' for one in above)}"
+        return (
+            f"{', '.join(late[:NAMED])}{more} would stand on older rows of "
+            f"{', '.join(above[:NAMED])}{' and others' if len(above) > NAMED else ''} than the "
+            f"version has. Build them too, {command}, or allow it by --vars 'allow_behind: true'"
+        )
 
     @staticmethod
     def _unpublished(why: str) -> dict[str, Any]:

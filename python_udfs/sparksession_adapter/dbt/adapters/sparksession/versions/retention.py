@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.iceberg.history import TABLE_PROPERTY, History
+from dbt.adapters.sparksession.iceberg.history import TABLE_PROPERTY, History, pinned_reads
 from dbt.adapters.sparksession.keyed.tables import COMPACTED_PROPERTY
 from dbt.adapters.sparksession.reading.inputs import (
     ASKED_PROPERTY,
@@ -100,10 +100,14 @@ class Retention(metaclass=AdapterMeta):
                 f"delete from {self._version_table} where tag is null and version <= "
                 f"{newest.version - max(keep, 1)} and published_at < timestamp '{oldest}'"
             )
-            kept = session.sql(f"select snapshots, inputs from {self._version_table}").collect()
+            kept = session.sql(
+                f"select snapshots, inputs, texts from {self._version_table}"
+            ).collect()
             named: dict[str, set[int]] = {}
             for version in kept:
-                for table, snapshot in version.snapshots.items():
+                # what a view reads outside of the version stands in its query alone
+                reads = set().union(*map(pinned_reads, version.texts.values()))
+                for table, snapshot in {*version.snapshots.items(), *reads}:
                     named.setdefault(table, set()).add(snapshot)
             going_back = self._read_after_going_back(kept, context)
             histories = {table: self.history(table) for table in self._tables()}

@@ -13,7 +13,9 @@
         {% endfor %}
     {% elif not problem and flags.WHICH == 'build' and var('publish_versions', true) %}
         {% do _tell_version(
-            adapter.publish(results, context, var('hold_back', false))
+            adapter.publish(
+                results, context, var('hold_back', false), var('allow_behind', false)
+            )
         ) %}
         {% set stores = adapter.publish_after_build(context) %}
         {% for line in stores.lines %}
