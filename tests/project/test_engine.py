@@ -13,19 +13,16 @@ from tests.support.dbt_project import REPO
 MARKS = Path(__file__).parent / "engine_marks.txt"
 ADAPTER = REPO / "python_udfs" / "sparksession_adapter" / "dbt"
 # reads of what is new, folds, joins, windows, streams, and the strategies that write
-CODE = (
-    "changes", "folded", "folds", "inputs", "joins", "key_filters", "microbatch", "partition_reads",
-    "partitions", "streams", "view_marks", "windows", "zippers",
-)  # fmt: skip
+CODE = ("iceberg/partitions", "keyed/*", "reading/*", "declared/*")
 MATERIALIZATIONS = ("folded", "incremental")
 
 
 def marks_now() -> str:
     """The engine's number, and a hash of each file of it without comments and layout."""
     lines = [f"ENGINE {ENGINE}"]
-    for name in CODE:
-        file = ADAPTER / "adapters" / "sparksession" / f"{name}.py"
-        lines.append(f"{file.name} {code_mark(file.read_text('utf-8'))}")
+    rooms = ADAPTER / "adapters" / "sparksession"
+    for file in sorted(path for name in CODE for path in rooms.glob(f"{name}.py")):
+        lines.append(f"{file.relative_to(rooms)} {code_mark(file.read_text('utf-8'))}")
     for name in MATERIALIZATIONS:
         folder = ADAPTER / "include" / "sparksession" / "macros" / "materializations"
         lines.append(f"{name}.sql {sql_mark((folder / f'{name}.sql').read_text('utf-8'))}")

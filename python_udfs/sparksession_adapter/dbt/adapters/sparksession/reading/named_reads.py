@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta
-from dbt.adapters.sparksession.iceberg import is_remote
 from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
 from dbt.adapters.sparksession.reading.default_reads import STORED
 from dbt.adapters.sparksession.reading.view_marks import statement_of
+from dbt.adapters.sparksession.session import is_remote
 from dbt_common.exceptions import CompilationError
 
 # a relation on a line of a parsed plan; one that is read as of a snapshot stands behind other words
