@@ -122,7 +122,10 @@ def row_messages() -> dict[str, list[str]]:
     maxwell = table | {"type": "update", "ts": 1772467200, "xid": 1, "xoffset": 0}
     maxwell |= {"data": row, "old": {"amount": 2}}
     places = [(one,) for one in maxwell] + [("data", one) for one in row] + [("old", "amount")]
+    deep = row | {"comment": DEEP}
     of_maxwell = spoiled(maxwell, [*places, ("position",), ("commit",)])
+    # at the first and the last place: what names the log has is looked up in these messages
+    of_maxwell = [maxwell | {"data": deep}, *of_maxwell, maxwell | {"data": deep}]
     canal = table | {"type": "UPDATE", "es": 1772467200000, "isDdl": False, "data": [row]}
     canal |= {"old": [{"amount": "2"}], "mysqlType": {"biz_status": "enum('new')"}}
     source = {"connector": "mysql", "db": "shop", "table": "order_info", "snapshot": "false"}
@@ -137,12 +140,17 @@ def row_messages() -> dict[str, list[str]]:
     event |= {"event_time": "2026-03-02T00:00:00Z", "page": "p", "city_id": 1, "platform": "p"}
     messages = {
         "maxwell": placed("maxwell", of_maxwell),
-        "canal": placed("canal", spoiled(canal, [(one,) for one in canal])),
+        "canal": placed(
+            "canal", [*spoiled(canal, [(one,) for one in canal]), canal | {"data": [deep]}]
+        ),
         "debezium": placed(
             "debezium",
-            spoiled(
-                debezium, [*((one,) for one in debezium), *(("source", one) for one in source)]
-            ),
+            [
+                *spoiled(
+                    debezium, [*((one,) for one in debezium), *(("source", one) for one in source)]
+                ),
+                debezium | {"after": deep},
+            ],
         ),
         "mongo_app": placed(
             "mongodb",
