@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 import random
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -15,7 +16,7 @@ import yaml
 
 from tests.support import latest, window_oracle
 from tests.support.cleaning_oracle import clean_row
-from tests.support.dbt_project import REPO
+from tests.support.dbt_project import REPO, Outcome
 from tests.support.details import HIGH_VALUE, order_details, stored_customers
 from tests.support.warehouse import (
     SAMPLE,
@@ -305,6 +306,24 @@ def test_a_full_refresh_gives_the_same_tables(
 
     assert in_one_go.contents() == expected
     assert len(in_one_go.snapshots("dws_trade__user_status_1d")) == before + 1
+
+
+def test_the_summary_names_columns_that_nobody_takes_and_the_tests_that_ran(
+    first_build: tuple[Warehouse, Outcome],
+) -> None:
+    warehouse, outcome = first_build
+    assert "No data test ran" in outcome.log
+
+    tested = warehouse.run("build", "--select", "ods_binlog")
+
+    untaken = warehouse.query("select * from dw.meta_untaken_columns")
+    assert untaken
+    for one in untaken:
+        assert (
+            f"Column {one['column_name']} of {one['database_name']}.{one['table_name']} stands in "
+            f"{one['message_count']:,} messages of {one['topic']} and is declared in no model"
+        ) in tested.log
+    assert re.search(r"\d+ data tests: \d+ passed, 1 warned \(.*\), 0 failed", tested.log)
 
 
 def test_a_second_run_adds_nothing_and_says_so(in_one_go: Warehouse) -> None:
