@@ -25,10 +25,12 @@ from python_udfs.deserialize.table_source import TableSource, table_source
 from python_udfs.deserialize.topic_formats import topics_by_format
 from python_udfs.landing.files import (
     LIVE,
+    LONG_LINE,
     LandedFile,
     files_to_read,
     list_files,
     longest_line,
+    offsets_key,
     open_ended,
 )
 from python_udfs.landing.kafka import (
@@ -40,7 +42,7 @@ from python_udfs.landing.kafka import (
     ranges_to_read,
     read_topics,
 )
-from python_udfs.landing.offsets import Interval, merge
+from python_udfs.landing.offsets import Interval, merge, without
 from python_udfs.landing.spark import held_offsets, read_messages
 from python_udfs.log_names import (
     absent_columns,
@@ -56,7 +58,7 @@ from python_udfs.log_names import (
 from python_udfs.log_order import UNDECLARED, LogOrder
 from python_udfs.log_resets import placed
 from python_udfs.redeclared import check_held, refused_before, without_refused
-from python_udfs.reread import messages_read_again
+from python_udfs.reread import lines_to_read_again, messages_read_again
 from python_udfs.table_settings import settings_problem, table_settings
 from python_udfs.table_state import (
     BEFORE_LOG,
@@ -136,7 +138,13 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
             held[one.key] = merge([*held.get(one.key, []), (one.first, one.last)])
     seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
     seen_until = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
-    chosen = files_to_read(files, held, seen_sizes, seen_until)
+    # such a line stays held: where its file is gone, or it is too long still, nothing comes
+    released = lines_to_read_again(dbt, session, longest)
+    of_key = {offsets_key(*place): offsets for place, offsets in released.items()}
+    unread = held | {key: without(held.get(key, []), some) for key, some in of_key.items()}
+    of_released = {file.name for file in files if file.key in of_key}
+    as_seen = {name: one for name, one in seen_sizes.items() if name not in of_released}
+    chosen = files_to_read(files, unread, as_seen, seen_until)
     again = messages_read_again(dbt, session)
     if not chosen and not ranges and again is None and dbt.is_incremental:
         return None
@@ -152,7 +160,9 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
         from_files = {"maxwell": []}
     frames = [
         *(
-            with_envelope(read_messages(session, some, held, longest), kind)
+            _not_too_long_still(
+                with_envelope(read_messages(session, some, unread, longest), kind), released
+            )
             for kind, some in from_files.items()
         ),
         *(
@@ -164,6 +174,23 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     return reduce(lambda one, two: one.unionByName(two), frames).withColumn(
         "load_id", F.lit(dbt.run_id)
     )
+
+
+def _not_too_long_still(rows: DataFrame, released: Mapping[Any, list[int]]) -> DataFrame:
+    """Rows of ods_binlog without those that the table has: lines that are read again, and are too
+    long still.
+
+    Args:
+        released: see lines_to_read_again.
+    """
+    from pyspark.sql import functions as F
+
+    is_long = F.coalesce(F.col("reject_reason").startswith(LONG_LINE), F.lit(False))
+    for (batch, topic, partition), offsets in released.items():
+        of_topic = (F.col("batch_id") == batch) & (F.col("topic") == topic)
+        of_partition = of_topic & (F.col("partition_number") == partition)
+        rows = rows.where(~(is_long & of_partition & F.col("message_offset").isin(offsets)))
+    return rows
 
 
 def _by_format(parts: Iterable[LandedFile | OffsetRange], formats: Any) -> dict[str, list[Any]]:

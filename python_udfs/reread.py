@@ -1,20 +1,60 @@
-"""Messages that ods_binlog refused, read again where they are read otherwise now."""
+"""Messages that ods_binlog refused, read again where they are read otherwise now.
+
+What the table keeps of a message is read again. Of too long a line it keeps the begin alone, so
+that its file is read again.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from python_udfs.declaration import code_of_reading
 from python_udfs.deserialize.envelope import with_envelope
 from python_udfs.deserialize.topic_formats import topics_by_format
+from python_udfs.landing.files import LONG_LINE
 from python_udfs.table_state import COORDINATES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Place = tuple[str, str, int]
+LONGEST_PROPERTY = "landing.longest_line"  # bytes of a line that is taken whole
 READ_BY_PROPERTY = "landing.read_by"  # topic_formats, and a hash of the code that reads messages
+
+
+def lines_to_read_again(dbt: Any, session: SparkSession, longest: int) -> dict[Place, list[int]]:
+    """Batch, topic and partition -> offsets of lines that were too long, and may not be any more.
+
+    The table is asked only where the length that is taken differs from its last commit's.
+
+    Args:
+        dbt: the model's handle.
+        longest: bytes of a line that is taken whole.
+    """
+    from pyspark.sql import functions as F
+
+    before = dbt.snapshot_property(LONGEST_PROPERTY)
+    dbt.set_snapshot_property(LONGEST_PROPERTY, str(longest))
+    if not dbt.is_incremental or before == str(longest):
+        return {}
+    table = session.table(str(dbt.this))
+    reason = F.regexp_extract("reject_reason", rf"^{re.escape(LONG_LINE)} (\d+) bytes", 1)
+    lines = table.where(F.col("reject_reason").startswith(LONG_LINE))
+    lines = lines.groupBy(*COORDINATES).agg(F.max(reason.try_cast("bigint")).alias("longest"))
+    lines = lines.where(F.col("longest") < longest)
+    places = lines.localCheckpoint()
+    read = table.where("reject_reason is null").join(F.broadcast(places), COORDINATES, "left_semi")
+    found: dict[Place, list[int]] = {}
+    for *place, offset in (
+        places.join(read.select(*COORDINATES), COORDINATES, "left_anti")
+        .select(*COORDINATES)
+        .collect()
+    ):
+        found.setdefault(tuple(place), []).append(offset)
+    return found
 
 
 def messages_read_again(dbt: Any, session: SparkSession) -> DataFrame | None:

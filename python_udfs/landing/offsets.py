@@ -23,6 +23,27 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
     return merged
 
 
+def without(intervals: Iterable[Interval], offsets: Iterable[int]) -> list[Interval]:
+    """Merged intervals without single offsets.
+
+    >>> without([(0, 9), (20, 21)], [0, 4, 30])
+    [(1, 3), (5, 9), (20, 21)]
+    """
+    left = list(intervals)
+    for offset in offsets:
+        left = [
+            part
+            for first, last in left
+            for part in (
+                [(first, offset - 1), (offset + 1, last)]
+                if first <= offset <= last
+                else [(first, last)]
+            )
+            if part[0] <= part[1]
+        ]
+    return left
+
+
 def held_until(intervals: list[Interval], offset: int) -> int | None:
     """Last offset of the merged interval that holds `offset`; None where none does."""
     place = bisect_right(intervals, (offset, 2**63)) - 1

@@ -11,9 +11,10 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from python_udfs.deserialize.envelope import with_envelope
@@ -21,6 +22,8 @@ from python_udfs.landing import files as landing
 from python_udfs.landing.files import CHUNK, CUT_LINE, CUT_STREAM, LIVE, LandedFile
 from python_udfs.landing.offsets import held_until, merge
 from python_udfs.landing.spark import held_offsets, read_messages
+from python_udfs.ods import binlog_messages
+from tests.deserialize import lines as maxwell
 
 LINES = [b'{"a":%d,"text":"\xe4\xba\xac %s"}' % (i, b"x" * (i % 37)) for i in range(60)]
 
@@ -667,3 +670,52 @@ def test_too_long_a_line_is_held_and_refused(spark: SparkSession, tmp_path):
     assert row.reject_reason.startswith("the line is longer than 1000 bytes (max_line_mb)")
     assert (row.cut_reason, row.payload) == (None, "x" * 5000)
     assert held_offsets(rows) == {"t/0": [(0, 0)]}
+
+
+class Log:
+    """The model ods_binlog in memory: what dbt and its table are to binlog_messages."""
+
+    project_root, run_id, this = "/", "run", "landed_log"
+
+    def __init__(self, spark: SparkSession, landing: Path) -> None:
+        self.spark, self.is_incremental = spark, False
+        self.meta = {"landing": str(landing), "kafka": {"servers": ""}, "formats": {"*": "maxwell"}}
+        self.properties: dict[str, str] = {}
+        self.rows: list[Any] = []
+
+    def snapshot_property(self, name: str, default: str | None = None) -> str | None:
+        return self.committed.get(name, default) if self.is_incremental else default
+
+    def set_snapshot_property(self, name: str, value: str) -> None:
+        self.properties[name] = value
+
+    def own_rows_since(self, _: str) -> DataFrame:
+        return self.spark.createDataFrame(self.last, self.schema)
+
+    def read(self, max_line_mb: float) -> list[tuple[int, bool]] | None:
+        """Offset of each message that a run adds, and whether it was refused."""
+        self.meta["max_line_mb"] = max_line_mb
+        frame = binlog_messages(self, self.spark)
+        if frame is None:
+            return None
+        self.schema, self.last = frame.schema, frame.collect()
+        self.rows += self.last
+        self.committed, self.is_incremental = dict(self.properties), True
+        self.spark.createDataFrame(self.rows, self.schema).createOrReplaceTempView(self.this)
+        return sorted((row.message_offset, row.reject_reason is not None) for row in self.last)
+
+
+def test_too_long_a_line_is_read_when_max_line_mb_grew(spark: SparkSession, tmp_path):
+    long = maxwell.line(position='"bin.000007:20"', comment=f'"{"x" * 3000}"')
+    short = [maxwell.line(position=f'"bin.000007:{place}"') for place in (10, 30)]
+    lines = [short[0], long, short[1]]
+    write(tmp_path, "t+0+0.jsonl", "".join(f"{one}\n" for one in lines).encode())
+    write(tmp_path, "t+0+3.jsonl", f"{long}\n".encode())
+    log = Log(spark, tmp_path)
+    assert log.read(0.001) == [(0, False), (1, True), (2, False), (3, True)]
+    assert log.read(0.001) is None
+
+    assert not log.read(0.002)  # too long still
+    assert log.read(1) == [(1, False), (3, False)]
+    assert log.read(1) is None
+    assert not log.read(2)
