@@ -12,10 +12,15 @@ and the last offset that came by it. So a run looks at its own messages, never a
 messages' coordinates are grouped by places first, which is part of the scan that every run makes;
 only of partitions whose groups don't follow each other the single messages are looked at.
 
+Where messages name the server that made the change, one of another server than the message before
+it, at a lower place and later than all before, is a sign by itself, however few messages are known
+and however often they go to and fro. What a server took over from another one names that one, but
+stands at places that grow; sent again, it is no later.
+
 Other orders are no sign of anything:
 - A partition in which messages keep stepping back to new places, or go to and fro between files
   far apart, carries the logs of several servers, or messages that somebody mixed. It is known by
-  that, and not judged.
+  that, and not judged where the messages don't name their servers.
 - Positions that are places in a topic order what was sent. The lsn of PostgreSQL orders the
   changes of a row, not those of a log. Neither is judged.
 """
@@ -24,7 +29,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -47,6 +52,7 @@ LONGEST_TRANSACTION = 6 * 3600 * 1_000_000
 FEW_MESSAGES = 8
 # Messages for each that steps back to a place that is new, in a partition that is in order
 STEADY_MESSAGES = 6
+UUID = r"^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 # Widths of the groups of positions: even ones at a file's beginning, growing ones behind it
 EVEN_UNTIL, EVEN_WIDTH, GROUPS_A_DOUBLING = 16_384, 128, 8
@@ -225,12 +231,16 @@ class LogOrder:
             F.max(time).alias("last_time"),
         ]
 
-    def look(self, groups: Iterable[Row], messages: DataFrame) -> None:
+    def look(
+        self, groups: Iterable[Row], messages: DataFrame, held: DataFrame | None = None
+    ) -> None:
         """Judge the messages of a run.
 
         Args:
             groups: what the scan found.
             messages: the run's, of the table's format and topics.
+            held: all of the log, the run's among them; None: the run's alone. Only the last known
+                message of a partition whose messages don't follow each other is looked up there.
         """
         if not self.is_watched or self.doubt:
             return
@@ -248,7 +258,7 @@ class LogOrder:
             for key, parts in arrived.items()
             if not _follow_each_other(parts, before[key], is_known=key in self._known)
         }
-        found = self._looked_at(messages, jumbled) if jumbled else {}
+        found = self._looked_at(messages, held, jumbled) if jumbled else {}
         for key, one in found.items():
             # a partition that carries several logs is not in order from now on
             back = one.messages if _goes_to_and_fro(one) else one.steps_back
@@ -260,10 +270,12 @@ class LogOrder:
         signs = [
             (key, one.sign)
             for key, one in found.items()
-            if one.sign is not None and together[key].is_in_order and self._are_in_order(key)
+            if one.sign is not None
+            and (one.sign.by_server or (together[key].is_in_order and self._are_in_order(key)))
         ]
         if signs:
-            self.doubt = _doubt(signs)
+            mixed = {key for key, one in together.items() if not one.is_in_order}
+            self.doubt = _doubt(signs, mixed)
             # what belongs to the log that isn't declared is no knowledge of this one
             together = {
                 key: one
@@ -295,8 +307,28 @@ class LogOrder:
         highest = max(others, key=lambda one: one.place)
         return replace(highest, time=max(one.time for one in others), offset=-1, messages=0)
 
+    def _server(self) -> Column:
+        """The server that a message names, as `log_resets` would; null where it names none."""
+        from pyspark.sql import functions as F
+
+        paths = FORMATS[self.source.format].SERVER_PATHS
+        number, uuid = (
+            F.substring_index(
+                F.coalesce(*(F.get_json_object("payload", path) for path in paths[name])), ":", 1
+            )
+            for name in ("server_id", "server_uuid")
+        )
+        return F.coalesce(
+            # Debezium's snapshots are of server 0
+            F.when(number != "0", F.concat(F.lit("server_id: "), number)),
+            F.when(uuid.rlike(UUID), F.concat(F.lit("server_uuid: "), F.lower(uuid))),
+        )
+
     def _looked_at(
-        self, messages: DataFrame, partitions: Mapping[Key, Known | None]
+        self,
+        messages: DataFrame,
+        held: DataFrame | None,
+        partitions: Mapping[Key, Known | None],
     ) -> dict[Key, Row]:
         """The single messages of some partitions.
 
@@ -315,6 +347,7 @@ class LogOrder:
             "log long, batch_id string, topic string, partition_number int, known_file long, "
             "known_position long, known_time long, known_offset long, known_messages long"
         )
+        known_ones = list(partitions.values())
         told = [
             (*key, *(astuple(one)[:5] if one else (None,) * 5)) for key, one in partitions.items()
         ]
@@ -326,8 +359,21 @@ class LogOrder:
             "message_offset",
             F.struct("binlog_file_number", "binlog_position").alias("place"),
             F.unix_micros("event_time").alias("time"),
+            self._server().alias("server"),
         )
         rows = rows.join(F.broadcast(known), names)
+        rows = rows.withColumn("known_server", F.lit(None).cast("string"))
+        if held is not None and any(one is not None and one.offset >= 0 for one in known_ones):
+            last = [F.col(name) == F.col(f"last_{name}") for name in PARTITION]
+            last.append(F.col("message_offset") == F.col("known_offset"))
+            asked = known.select(
+                *(F.col(one).alias(f"last_{one}") for one in names), "known_offset"
+            )
+            servers = held.join(F.broadcast(asked), last).select(
+                *(F.col(f"last_{one}").alias(one) for one in names),
+                self._server().alias("known_server"),
+            )
+            rows = rows.drop("known_server").join(F.broadcast(servers.distinct()), names, "left")
         by_offset = Window.partitionBy(*names).orderBy("message_offset")
         earlier = by_offset.rowsBetween(Window.unboundedPreceding, -1)
         behind = F.coalesce(F.col("message_offset") > F.col("known_offset"), F.lit(False))
@@ -351,6 +397,11 @@ class LogOrder:
             ),
             F.coalesce(F.lag("place").over(by_offset), highest).alias("previous"),
             (F.row_number().over(of_place) == 1).alias("is_new"),
+            "server",
+            F.coalesce(
+                F.last("server", ignorenulls=True).over(earlier),
+                F.when(behind, F.col("known_server")),
+            ).alias("server_before"),
         )
         back = F.coalesce(F.col("place") < F.col("previous"), F.lit(False))
         rows = rows.withColumn("steps_back", back).withColumns(
@@ -364,14 +415,19 @@ class LogOrder:
         files_apart = F.col("highest")["binlog_file_number"] - F.col("place")["binlog_file_number"]
         # one file may end within a transaction, not two
         far = (files_apart > 1) | (ahead > LONGEST_TRANSACTION)
-        is_sign = (F.col("place") < F.col("highest")) & (ahead > 0) & (~few | far)
+        by_server = F.coalesce(F.col("server") != F.col("server_before"), F.lit(False))
+        rows = rows.withColumn("by_server", by_server)
+        is_sign = (F.col("place") < F.col("highest")) & (ahead > 0) & (~few | far | by_server)
         jump = F.col("place")["binlog_file_number"] - F.col("previous")["binlog_file_number"]
         is_return = (
             (F.col("previous") < F.col("highest"))
             & (F.col("place") > F.col("highest"))
             & (jump > 1)
         )
-        sign = F.struct("message_offset", "begin", "place", "time", "highest", "latest")
+        sign = F.struct(
+            *("message_offset", "begin", "place", "time", "highest", "latest"),
+            *("by_server", "server", "server_before"),
+        )
         found = rows.groupBy(*names).agg(
             F.count_if("is_new").alias("messages"),
             F.count_if(F.col("steps_back") & F.col("is_new")).alias("steps_back"),
@@ -421,7 +477,12 @@ def _goes_to_and_fro(found: Row) -> bool:
     return found.returns > 2 and 2 * found.returns >= found.signs
 
 
-def _doubt(signs: list[tuple[Key, Row]]) -> Doubt:
+def _doubt(signs: list[tuple[Key, Row]], mixed: Collection[Key]) -> Doubt:
+    """What the signs of a log that nobody declared come to.
+
+    Args:
+        mixed: partitions that carry several logs at once.
+    """
     # of the first log that has any; those behind it are judged again once this one is declared
     log = min(key[0] for key, _ in signs)
     signs = [one for one in signs if one[0][0] == log]
@@ -438,12 +499,19 @@ def _doubt(signs: list[tuple[Key, Row]]) -> Doubt:
         (one["binlog_file_number"] % FILES_OF_A_LOG, one["binlog_position"])
         for one in (first.place, first.highest)
     )
+    servers = again = ""
+    example = f'from: "{_text(first.latest + 1)}", offsets: {json.dumps(listed)}'
+    if first.by_server:
+        servers = f", {first.server} behind {first.server_before},"
+        if key in mixed:
+            # whichever is declared, a message of it has been taken before the first sign
+            again, example = " and run the table with --full-refresh", first.server
     reason = (
         f"{UNDECLARED}file {place[0]}, position {place[1]} ({_text(first.time)}) came behind file "
-        f"{highest[0]}, position {highest[1]} and is later than all that came before it "
+        f"{highest[0]}, position {highest[1]}{servers} and is later than all that came before it "
         f"({_text(first.latest)}), so the server began its binlog anew (RESET MASTER) or another "
-        "server took over; declare it in `log_resets` of the table's source, for example "
-        f'[{{from: "{_text(first.latest + 1)}", offsets: {json.dumps(listed)}}}]'
+        f"server took over; declare it in `log_resets` of the table's source{again}, for example "
+        f"[{{{example}}}]"
     )
     return Doubt(log, first.latest, offsets, reason)
 

@@ -418,7 +418,7 @@ class TableState:
             of_table_name = text.contains(self.table[1].lower()) & text.contains("alter")
             ddl = new.where(self.scope & (F.col("op") == "ddl"))
             altered = not ddl.where(of_table_name).isEmpty()
-        order.look(groups, new.where(self.scope))
+        order.look(groups, new.where(self.scope), self.binlog.where(self.scope))
         by_topic = positions_are_places(self.source.format)
 
         def known(values: Iterable[Any]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from typing import Any
@@ -167,6 +168,57 @@ def test_what_is_refused_of_a_log_that_nobody_declared(spark: SparkSession, name
 
     refused_ones = messages.where(order.doubt.condition).collect() if order.doubt else []
     assert sorted(row.message_offset for row in refused_ones) == wanted
+
+
+def by_servers(servers: list[int], lines: list[str], **more: Any) -> list[str]:
+    """The lines as these servers in turn wrote them."""
+    turns = itertools.cycle(servers)
+    return [json.dumps(json.loads(one) | {"server_id": next(turns)} | more) for one in lines]
+
+
+MIXED = [one for n in range(30) for one in (rows_of(7, TS, 30)[n], rows_of(900, TS, 30)[n])]
+# runs of messages that name their servers -> the offsets that are refused, what the reason names
+NAMED_SERVERS: dict[str, tuple[list[list[str]], list[int], str]] = {
+    "a failover to a lower place of the same file, while few messages are known": (
+        [by_servers([1], rows_of(4, TS, 6)[3:5]), by_servers([2], rows_of(4, TS + 60, 2))],
+        [2, 3],
+        "server_id: 2 behind server_id: 1",
+    ),
+    "two servers' logs, mixed": ([by_servers([1, 2], MIXED)], [*range(2, 60)], "[{server_id: 1}]"),
+    "changes of two servers in the log of one that follows both, some of them sent again": (
+        [by_servers([1, 2], [*rows_of(4, TS), *rows_of(4, TS)[5:], *rows_of(5, TS + 60, 3)])],
+        [],
+        "",
+    ),
+    "a snapshot's rows, which Debezium says are of server 0": (
+        [by_servers([7], rows_of(4, TS, 5)[3:]), by_servers([0], rows_of(4, TS + 60, 1))],
+        [],
+        "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED_SERVERS)
+def test_what_is_refused_where_messages_name_their_server(spark: SparkSession, name: str) -> None:
+    runs, wanted, said = NAMED_SERVERS[name]
+    model, offset = Model(spark, "maxwell", ["id"]), 0
+    for lines in runs:
+        model.take(dict(enumerate(lines, offset)))
+        offset += len(lines)
+
+    assert sorted(refused(model)) == wanted
+    assert all(said in reason for reason in refused(model).values())
+
+
+def test_mixed_logs_are_taken_once_their_servers_are_declared(spark: SparkSession) -> None:
+    model = taken(spark, dict(enumerate(by_servers([1, 2], MIXED))))
+    (reason,) = set(refused(model).values())
+    assert "source and run the table with --full-refresh, for example [" in reason
+    model.meta["source"]["log_resets"] = yaml.safe_load(reason.split("for example ")[1])
+
+    again = rebuilt_as_declared(model)
+    assert refused(again) == {}
+    assert len(again.rows) == 60
 
 
 def test_debezium_too_and_a_statement_on_the_table(spark: SparkSession) -> None:
