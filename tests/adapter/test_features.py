@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
+
+from tests.support.dbt_project import DbtProject
+from tests.support.small_warehouse import PROJECT
 
 FILES = {
     "models/orders.sql": """
@@ -240,3 +244,22 @@ def test_error_of_a_model_is_sparks_own_message(project):
     message = outcome.results["broken"].message
     assert "[UNRESOLVED_COLUMN.WITH_SUGGESTION]" in message and "`nowhere`" in message
     assert ".scala:" not in outcome.log and "'Project" not in outcome.log
+
+
+def test_a_run_warns_of_days_of_utc_beside_business_days_unless_they_are_meant(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    """The days of the business zone come by `*`."""
+    hours = "{{ config(materialized='view') }} select *, hour(t) as h from {{ ref('cut') }}"
+    project = make_project(
+        {
+            "dbt_project.yml": PROJECT,
+            "models/cut.sql": "select current_date() as cut_date, current_timestamp() as t",
+            "models/models.yml": "models: [{name: cut, columns: [{name: cut_date}]}]",
+            "models/hours.sql": hours,
+        }
+    )
+    assert "hours: hour(t) goes by UTC" in project.run("run").log
+    meant = hours.replace("'view'", "'view', meta={'utc_times': true}")
+    project.write({"models/hours.sql": meant})
+    assert "goes by UTC" not in project.run("run").log

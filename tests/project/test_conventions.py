@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import sqlfluff
 import yaml
-from dbt.adapters.sparksession.declared.business_time import utc_hours
+from dbt.adapters.sparksession.declared.business_time import takes_all_columns, utc_hours
+from dbt.adapters.sparksession.reading.definitions import definition_of, differences, views_below
 
 from tests.e2e.test_mutations import RUN_FAULTS, SQL_FAULTS
 from tests.support.dbt_project import REPO, DbtProject
@@ -174,7 +175,10 @@ def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[An
 
 
 def test_no_model_mixes_hours_of_utc_with_business_days(models: list[Any]) -> None:
-    mixed = {node.name: list(utc_hours(node.raw_code)) for node in models}
+    mixed = {
+        node.name: list(utc_hours(node.raw_code, takes_all_columns(node.raw_code)))
+        for node in models
+    }
     assert {name: calls for name, calls in mixed.items() if calls} == {}
 
 
@@ -449,3 +453,44 @@ def texts(tree: Any, kind: str) -> Iterator[str]:
 
 def first_text(tree: Any, kind: str) -> str:
     return next(texts(tree, kind))
+
+
+# vars that no SQL model's rows are made by, and what is right when they change between runs
+VARS_OF_TYPED_TABLES = {  # compared by themselves, or read by the run anew: python_udfs.declaration
+    *("business_zone", "cut_time_max_ahead_hours", "topic_formats", "shop_topics", "shop_format"),
+    *("shop_log_resets", "batches"),
+}
+VARS_OF_COMMANDS = {  # they say what a run reports, refuses or keeps, and change no row
+    *("absent_columns_allowed", "join_rows_per_key", "max_line_mb", "open_window_days"),
+    *("publish_versions", "reconciliation_threshold", "reject_least", "reject_threshold"),
+    *("versions_days", "versions_kept"),
+}
+
+
+def test_a_change_of_any_var_between_runs_is_seen_where_rows_are_made_by_it(
+    manifest: Any, models: list[Any]
+) -> None:
+    settings = yaml.safe_load((REPO / "dbt_project.yml").read_text(encoding="utf-8"))["vars"]
+    kinds = ("table", "incremental", "folded")
+    stored = [one for one in models if one.config.materialized in kinds and one.language == "sql"]
+
+    def definitions(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        return {
+            one.name: definition_of(
+                one.to_dict(), manifest.macros, values, views_below(one.to_dict(), manifest.nodes)
+            )
+            for one in stored
+        }
+
+    before = definitions(settings)
+    seen = {name for one in before.values() for name in one["vars"]}
+    for name, value in settings.items():
+        after = definitions(settings | {name: f"not {value}"})
+        told = {one: differences(before[one], after[one]) for one in before}
+        for one, said in told.items():
+            if name in before[one]["vars"]:
+                assert len(said) == 1 and said[0].startswith(f"var {name} (was "), (one, said)
+            else:
+                assert said == [], one
+    assert settings.keys() - seen == (VARS_OF_TYPED_TABLES | VARS_OF_COMMANDS) - seen
+    assert seen & VARS_OF_COMMANDS == set()

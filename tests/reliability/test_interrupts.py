@@ -7,7 +7,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import pytest
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
@@ -18,15 +21,55 @@ SLOW = """
 """
 
 
+SLOW_PYTHON = """
+    def model(dbt, session):
+        dbt.config(materialized="table")
+        rows = session.range(1000000000000).selectExpr("sum(id % 7) as n")
+        return session.createDataFrame(rows.collect(), rows.schema)
+"""
+SLOW_TEST = "select id from range(1000000000000) where id % 7 < 0"
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A build that is stopped in the middle.
+
+    Attributes:
+        files: what is slow of it.
+        began: dbt's line once that has begun.
+        times: how often Ctrl-C is pressed, a second apart.
+    """
+
+    files: dict[str, str]
+    began: str
+    threads: int = 2
+    times: int = 1
+
+
+IN_A_TABLE = Stopped({"models/slow.sql": SLOW}, "START sql table model dw.slow")
+IN_PYTHON = Stopped({"models/slow.py": SLOW_PYTHON}, "START python table model dw.slow")
+IN_A_TEST = Stopped({"tests/slow.sql": SLOW_TEST}, "START test slow")
+
+
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        pytest.param(IN_A_TABLE, id="a_table"),
+        pytest.param(IN_PYTHON, id="a_python_model"),
+        pytest.param(replace(IN_A_TABLE, times=2), id="twice"),
+        pytest.param(replace(IN_A_TABLE, threads=1), id="one_thread", marks=pytest.mark.soak),
+        pytest.param(IN_A_TEST, id="a_test", marks=pytest.mark.soak),
+    ],
+)
 def test_an_interrupted_build_says_it_in_one_sentence_and_lets_others_write(
-    make_project: Callable[..., DbtProject], tmp_path: Path
+    make_project: Callable[..., DbtProject], tmp_path: Path, stopped: Stopped
 ) -> None:
-    project = make_project(FILES | {"models/slow.sql": SLOW})
+    project = make_project(FILES | stopped.files)
     make_raw(project)
-    log = tmp_path / "log"
+    log, threads = tmp_path / "log", str(stopped.threads)
     with log.open("wb") as file:
         run = subprocess.Popen(
-            project.command("build", "--select", "rows", "slow", "--threads", "2"),
+            project.command("build", "--select", "rows", "slow", "--threads", threads),
             env={**os.environ, **project.env, "PYTHONUNBUFFERED": "1"},
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -36,11 +79,13 @@ def test_an_interrupted_build_says_it_in_one_sentence_and_lets_others_write(
         )
     try:
         until = time.monotonic() + 120
-        while "START sql table model dw.slow" not in log.read_text() and time.monotonic() < until:
+        while stopped.began not in log.read_text() and time.monotonic() < until:
             time.sleep(0.2)
         time.sleep(3)  # Spark works on it
         asked = time.monotonic()
-        run.send_signal(signal.SIGINT)
+        for number in range(stopped.times):
+            time.sleep(min(number, 1))
+            run.send_signal(signal.SIGINT)
         run.wait(60)
     finally:
         if run.poll() is None:
@@ -49,7 +94,7 @@ def test_an_interrupted_build_says_it_in_one_sentence_and_lets_others_write(
     assert time.monotonic() - asked < 30, text
     assert run.returncode != 0
     assert text.count("Stopped by Ctrl-C: ") == 1, text
-    assert "Traceback" not in text
+    assert "Traceback" not in text, text
     assert "AttributeError" not in text
     holder = project.query("select run_id from dw.meta_lease")
     assert holder == [{"run_id": None}], text

@@ -16,7 +16,11 @@ from dbt.adapters.base.meta import available
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import SparkAdapter, SparkColumn, SparkRelation
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
-from dbt.adapters.sparksession.declared.business_time import utc_hours
+from dbt.adapters.sparksession.declared.business_time import (
+    DAY_COLUMN,
+    takes_all_columns,
+    utc_hours,
+)
 from dbt.adapters.sparksession.declared.joins import JoinModels
 from dbt.adapters.sparksession.declared.key_filters import KeyFilters
 from dbt.adapters.sparksession.declared.streams import StreamModels
@@ -428,18 +432,21 @@ class SparkSessionAdapter(
     def mixed_times(self) -> list[str]:
         """A sentence for each model that mixes hours of UTC with days of the business zone, see
         utc_hours; `meta: {utc_times: true}` in its config says that it means to."""
-        nodes: Any = self.get_macro_resolver().nodes.values()
+        nodes: Any = self.get_macro_resolver().nodes
         lines = []
-        for node in sorted(nodes, key=lambda one: one.name):
-            of_sql = node.resource_type == "model" and node.language == "sql"
-            if of_sql and not node.config.meta.get("utc_times"):
-                calls = list(utc_hours(node.raw_code))
-                if calls:
-                    lines.append(
-                        f"{node.name}: {', '.join(calls)} goes by UTC, while its days are those of "
-                        "the business zone. Write hour({{ business_time('create_time') }}), or "
-                        "say meta: {utc_times: true} in its config."
-                    )
+        for node in sorted(nodes.values(), key=lambda one: one.name):
+            if node.resource_type != "model" or node.config.meta.get("utc_times"):
+                continue
+            shows_all = node.language == "python" or takes_all_columns(node.raw_code)
+            inputs = [nodes[one] for one in node.depends_on.nodes if one in nodes]
+            has_days = any(map(DAY_COLUMN.search, (name for one in inputs for name in one.columns)))
+            calls = list(utc_hours(node.raw_code, shows_all and has_days))
+            if calls:
+                lines.append(
+                    f"{node.name}: {', '.join(calls)} goes by UTC, while its days are those of the "
+                    "business zone. Give it {{ business_time('create_time') }} in the place of "
+                    "create_time, or say meta: {utc_times: true} in its config."
+                )
         return lines
 
     def _check_table(self, model: Any, manifest: Any) -> Any:

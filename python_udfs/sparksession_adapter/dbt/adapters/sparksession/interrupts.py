@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import contextvars
+import signal
 import sys
 import threading
 import time
 from typing import Any
 
 from dbt.adapters.base.meta import AdapterMeta
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.session import cancel_statements, own_session
 from dbt_common.exceptions import DbtRuntimeError
 
 WAIT_SECONDS = 60.0  # for nodes that are being built, after their statements were cancelled
 CANCEL_EVERY_SECONDS = 0.2
 GIVE_BACK_SECONDS = 20.0
+logger = AdapterLogger("Spark")
 
 
 def _being_interrupted() -> bool:
     """Whether a KeyboardInterrupt is on its way through the caller."""
     return isinstance(sys.exc_info()[1], KeyboardInterrupt)
+
+
+def _is_stopping(*_: Any) -> None:
+    """What Ctrl-C does while an earlier one is being seen to: it would leave statements running,
+    and the lease taken."""
+    logger.warning("Stopping already: what is running is being cancelled.")
 
 
 class Interrupts(metaclass=AdapterMeta):
@@ -30,6 +39,7 @@ class Interrupts(metaclass=AdapterMeta):
         self._building: dict[str, str] = {}  # unique id -> stored table, of nodes being built
         self._building_lock = threading.Lock()
         self._cancelled_tables: list[str] = []
+        self._handler: Any = None  # of Ctrl-C, as it was before the first one
 
     def begin_building(self, unique_id: str, table: str) -> None:
         with self._building_lock:
@@ -46,6 +56,8 @@ class Interrupts(metaclass=AdapterMeta):
         too. Statements that haven't begun are refused by the connection, see Handle.cancel.
         """
         adapter: Any = self
+        if _being_interrupted() and threading.current_thread() is threading.main_thread():
+            self._handler = self._handler or signal.signal(signal.SIGINT, _is_stopping)
         with self._building_lock:
             tables = list(self._building.values())
         names = super().cancel_open_connections()  # type: ignore[misc]
@@ -66,8 +78,13 @@ class Interrupts(metaclass=AdapterMeta):
         if not _being_interrupted():
             super().cleanup_connections()  # type: ignore[misc]
             return
-        problem = self._given_back()
-        super().cleanup_connections()  # type: ignore[misc]
+        try:
+            problem = self._given_back()
+            super().cleanup_connections()  # type: ignore[misc]
+        finally:
+            if self._handler is not None:
+                signal.signal(signal.SIGINT, self._handler)
+                self._handler = None
         raise DbtRuntimeError(
             "Stopped by Ctrl-C: what was running was cancelled, finished tables stay, nothing was "
             f"published; {problem or 'the next run goes on from here'}."
