@@ -17,6 +17,38 @@ from tests.support.flagged_project import FILES, answers, holding, make_log
 
 TABLES = ("appended", "by_day", "latest__runs", "copied", "past_this", "whole", "kept", "codes")
 
+OTHER_TARGET = """
+    other:
+      <<: *local
+      schema: other
+"""
+# each reads another model: what --defer lets it read elsewhere, its next run reads at home
+READERS = {
+    "models/passed_on.sql": """
+        {{ config(materialized='incremental') }}
+        select id from {{ new_rows(ref('appended')) }}
+    """,
+    "models/counted.sql": """
+        {{ config(
+            materialized='incremental',
+            incremental_strategy='replace_partitions',
+            partition_by='day',
+        ) }}
+        select day, count(*) as n
+        from {{ changed_partitions(ref('appended'), by='day') }}
+        group by day
+    """,
+    "models/summed.sql": """
+        {{ config(
+            materialized='folded',
+            unique_key='day',
+            fold={'tie_break': ['position'], 'aggregates': {'n': 'sum'}},
+        ) }}
+        select day, position, 1 as n from {{ new_rows(ref('appended')) }}
+    """,
+}
+READER_NAMES = ("passed_on", "counted", "summed")
+
 
 class Log:
     """A project and the ids that its log has."""
@@ -98,6 +130,9 @@ READING = {
     "docs generate": ("docs", "generate"),
     "source freshness": ("source", "freshness"),
     "list": ("list",),
+    "ls": ("ls", "--output", "json"),
+    "debug": ("debug",),
+    "deps": ("deps",),
     "parse": ("parse", "--write-json"),
 }
 
@@ -107,6 +142,16 @@ def test_reading_commands_write_no_table(log: Log) -> None:
     for name, command in READING.items():
         log.project.run(*command)
         assert log.heads() == before, name
+
+
+def test_a_warehouse_that_dbt_clean_would_delete_is_not_begun(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    project = make_project(FILES)
+    inside = DbtProject(project.root, project.target / "warehouse", profiles=project.profiles)
+    inside.env["DBT_TARGET_PATH"] = str(project.target)
+    refused = inside.run("run", expect_ok=False)
+    assert "which dbt clean deletes" in f"{refused.exception}{refused.log}"
 
 
 def test_retry(log: Log) -> None:
@@ -139,28 +184,66 @@ def test_run_operation(log: Log) -> None:
 
 
 def test_full_refresh(log: Log) -> None:
-    for layer in ("appended", "by_day", "latest", "copied", "whole", "codes"):
+    for layer in ("appended", "by_day", "latest", "copied", "whole", "codes", "kept"):
         log.project.run("build", "--full-refresh", "--select", layer)
     log.grow()
     log.project.run("build")
     assert log.is_right()
 
 
-def test_defer(log: Log) -> None:
-    state = log.project.root / "state"
-    shutil.copytree(log.project.target, state, dirs_exist_ok=True)
-    for flags in (("--defer",), ("--defer", "--favor-state")):
-        log.grow()
-        log.project.run("run", "--select", "whole", *flags, "--state", str(state))
-        assert log.project.column("select row_count from dw.whole") == [log.ids]
+@pytest.mark.parametrize(
+    "flags",
+    [("--defer", "--favor-state"), pytest.param(("--defer",), marks=pytest.mark.soak)],
+)
+def test_defer(make_project: Callable[..., DbtProject], flags: tuple[str, ...]) -> None:
+    project = make_project(FILES | READERS)
+    profiles = project.profiles / "profiles.yml"
+    profiles.write_text(profiles.read_text(encoding="utf-8") + OTHER_TARGET, encoding="utf-8")
+    make_log(project)
+    log = Log(project)
+    log.grow()
+    project.run("run", "--select", "appended", "--write-json")
+    state = project.root / "state"
+    shutil.copytree(project.target, state)
+    other = ("--target", "other", "--select", *READER_NAMES)
+    deferred = (*other, *flags, "--state", str(state))
+
+    def compare() -> None:
+        halves = [2] * (log.ids // 2)
+        wanted = {"id": list(range(1, log.ids + 1)), "counted": halves, "summed": halves}
+        assert wanted == {
+            "id": project.column("select id from other.passed_on order by id"),
+            "counted": project.column("select n from other.counted order by day"),
+            "summed": project.column("select n from other.summed order by day"),
+        }
+
+    project.run("run", *deferred)
+    compare()
+    log.grow()
+    project.run("run", "--select", "appended")
+    project.run("run", *deferred)
+    compare()
+    # the same schema has a table of its own from now on
+    log.grow()
+    project.run("run", "--target", "other", "--select", "appended")
+    project.run("run", *other)
+    compare()
+    # and reads that of the state again, where there is none of its own or it is asked to
+    if "--favor-state" in flags:
+        project.run("run", "--select", "appended")
+    project.run("run", *deferred)
+    compare()
 
 
-def test_fail_fast(log: Log) -> None:
+def test_fail_fast(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     log.project.write({"models/seen.sql": "select nowhere from {{ source('src', 'log') }}"})
-    outcome = log.project.run("build", "--fail-fast", "--threads", "4", expect_ok=False)
+    for flags in (("--fail-fast",), ()):
+        if not flags:
+            monkeypatch.setenv("DBT_FAIL_FAST", "true")
+        outcome = log.project.run("build", *flags, "--threads", "4", expect_ok=False)
+        assert "Traceback" not in outcome.log
+        assert log.project.query("select run_id from dw.meta_lease") == [{"run_id": None}]
     log.project.write({"models/seen.sql": FILES["models/seen.sql"]})
-    assert "Traceback" not in outcome.log
-    assert log.project.query("select run_id from dw.meta_lease") == [{"run_id": None}]
 
 
 def test_selections(log: Log) -> None:
@@ -227,3 +310,14 @@ def test_environment_variables_of_dbt_are_its_flags(
     monkeypatch.setenv("DBT_SAMPLE", "3 days")
     refused: Any = log.project.run("build", expect_ok=False)
     assert "--sample would build tables of a part" in str(refused.exception)
+    monkeypatch.delenv("DBT_SAMPLE")
+    monkeypatch.setenv("DBT_DEFER", "true")
+    refused = log.project.run("build", expect_ok=False)
+    assert "required for deferral" in str(refused.exception)
+    monkeypatch.delenv("DBT_DEFER")
+    monkeypatch.setenv("DBT_EVENT_TIME_START", "2026-03-01")
+    monkeypatch.setenv("DBT_EVENT_TIME_END", "2026-03-02")
+    monkeypatch.setenv("DBT_FULL_REFRESH", "true")
+    outcome = log.project.run("run", "--select", "appended")
+    assert "--event-time-start and --event-time-end choose batches" in outcome.log
+    assert outcome.results["appended"].adapter_response["rows_affected"] == log.ids

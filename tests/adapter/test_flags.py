@@ -73,14 +73,18 @@ def test_flags_that_do_nothing_are_named(project: DbtProject) -> None:
         {"models/settings.yml": "models: [{name: appended, config: {full_refresh: false}}]"}
     )
     outcome = project.run(
-        "run",
+        "build",
         "--full-refresh",
+        "--favor-state",
         "--event-time-start",
         "2026-03-01",
         "--event-time-end",
         "2026-03-02",
         "--select",
         "appended",
+        "kept",
     )
     assert "--full-refresh does nothing to appended" in outcome.log
     assert "--event-time-start and --event-time-end choose batches" in outcome.log
+    assert "--full-refresh does nothing to kept: the versions" in outcome.log
+    assert "--favor-state does nothing without --defer" in outcome.log

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dbt.adapters.sparksession.reading.microbatch import gaps, with_batch
 
-from tests.support.dbt_project import DbtProject
+from tests.support.dbt_project import REPO, DbtProject
 
 CONFIG = (
     "materialized='incremental', incremental_strategy='microbatch', event_time='happened_at', "
@@ -83,6 +83,16 @@ def test_each_batch_replaces_its_own_time_alone(project: DbtProject) -> None:
     assert project.column("select id from dw.per_day order by id") == [1, 2, 20]
     project.run("run", *DAYS)
     assert project.column("select id from dw.per_day order by id") == [2, 20, 100]
+
+
+def test_the_rows_of_batches_stand_in_the_runs_summary(project: DbtProject) -> None:
+    report = (REPO / "macros" / "quality" / "report_run.sql").read_text(encoding="utf-8")
+    reporting = PROJECT.replace("end_run(results)", "end_run(results, report_run(results))")
+    project.write({"dbt_project.yml": reporting, "macros/report_run.sql": report})
+    outcome = project.run("run", *DAYS)
+    [line] = [one.split() for one in outcome.log.splitlines() if one.startswith("per_day ")]
+    assert line[:3] == ["per_day", "-", "3"]
+    assert "Nothing new has landed" not in outcome.log
 
 
 def test_empty_touches_no_batch_and_makes_no_table_of_batches(project: DbtProject) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from dbt.cli.main import cli
@@ -12,7 +14,6 @@ from tests.support.dbt_project import REPO
 TABLE = (REPO / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
 TESTED = ("adapter/test_commands.py", "adapter/test_flags.py", "adapter/test_microbatch.py")
 ELSEWHERE = ("reliability/test_interrupts.py",)
-COMMANDS = ("build", "run", "seed", "snapshot", "test", "compile", "show", "clone", "retry")
 
 
 def functions_of(*files: str) -> set[str]:
@@ -32,11 +33,28 @@ def test_each_row_names_a_test() -> None:
     assert [line for line in rows if not re.search(r"`test_\w+` \|$", line)] == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def commands_of(group: Any, names: str = "dbt") -> Iterator[tuple[str, Any]]:
+    """All commands of dbt, as one types them."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_of(command, f"{names} {name}")
+        else:
+            yield f"{names} {name}", command
+
+
+ALL = dict(commands_of(cli))
+
+
+def test_every_command_that_dbt_knows_stands_in_the_table() -> None:
+    assert len(ALL) > 20
+    assert [name for name in ALL if f"`{name}`" not in TABLE] == []
+
+
+@pytest.mark.parametrize("command", ALL)
 def test_every_flag_that_dbt_knows_stands_in_the_table(command: str) -> None:
     options = {
         name
-        for one in cli.commands[command].params
+        for one in ALL[command].params
         for name in one.opts
         if name.startswith("--") and not getattr(one, "hidden", False)
     }

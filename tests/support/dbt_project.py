@@ -41,7 +41,7 @@ NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
 # folders of a project that dbt parses
 PARSED = ("models", "macros", "tests", "seeds", "snapshots", "analyses", "functions")
 # options with which dbt changes what it has parsed
-CHANGING = ("--inline", "--defer", "--state")
+CHANGING = ("--inline", "--defer", "--state", "--target")
 _parsed_before: dict[tuple[str, str], bytes] = {}  # settings and vars -> dbt's own file
 _parse = requires.parse_manifest
 _last_parsed: list[Manifest] = []  # the newest alone

@@ -157,6 +157,14 @@ class CutRuns(metaclass=AdapterMeta):
                     f"--full-refresh does nothing to {named(kept)}, whose config says "
                     "full_refresh: false."
                 )
+            snapshots = sorted(one.name for one in chosen if one.resource_type == "snapshot")
+            if snapshots:
+                notes.append(
+                    f"--full-refresh does nothing to {named(snapshots)}: the versions that a "
+                    "snapshot holds are nowhere else any more."
+                )
+        if flag("FAVOR_STATE") and not flag("DEFER"):
+            notes.append("--favor-state does nothing without --defer.")
         return notes + self._unread_vars()
 
     def _unread_vars(self) -> list[str]:

@@ -159,6 +159,30 @@ def _added_rows(table: str, commits: list[Snapshot]) -> str:
     return _appended(table, first, commits[0].id)
 
 
+def _last_read(own: History, table: str, stored: str) -> str | None:
+    """The snapshot of `table` that a model's rows are made of, by its commits.
+
+    None where it has read the table of that name in another schema since, as with --defer it may:
+    its rows are made of that one now.
+
+    Args:
+        own: the model's commits.
+        stored: schema.name of the table that holds its rows.
+    """
+    name = table.rpartition(".")[2]
+    for commit in own.ancestry(own.head):
+        if commit.summary.get(TABLE_PROPERTY, stored) != stored:
+            continue
+        if INPUT_PROPERTY + table in commit.summary:
+            return commit.summary[INPUT_PROPERTY + table]
+        if any(
+            key.startswith(INPUT_PROPERTY) and key.rpartition(".")[2] == name
+            for key in commit.summary
+        ):
+            return None
+    return None
+
+
 def _commits_of_run(history: History) -> list[Snapshot]:
     """The newest commits, newest first, as far as this run made them."""
     run = get_invocation_id()
@@ -688,7 +712,7 @@ class SparkSessionAdapter(
         if inputs.own is None:
             inputs.stored = stored_table_of(model)
             inputs.own = self.history(inputs.stored)
-        recorded = inputs.own.recorded(INPUT_PROPERTY + table, inputs.stored)
+        recorded = _last_read(inputs.own, table, inputs.stored)
         read = Read(table, int(recorded) if recorded else None, pinned)
         inputs.reads[table] = read
         inputs.by_partition.note(table, mode)

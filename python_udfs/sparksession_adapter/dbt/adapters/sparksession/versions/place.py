@@ -179,6 +179,7 @@ class Place(metaclass=AdapterMeta):
                 f"{root} is a copy of a warehouse that was not finished. Delete the folder and "
                 "copy again."
             )
+        self._check_clean_targets(root)
         location = self.location_of(lease_table)
         if location is None and root is not None and self._unlisted(root, lease_table):
             # unless another run makes the table in this moment: its files come first
@@ -193,6 +194,20 @@ class Place(metaclass=AdapterMeta):
                 )
         if location is not None:
             self.check_location(f"Table {lease_table}", location)
+
+    def _check_clean_targets(self, root: str | None) -> None:
+        """
+        Raises:
+            DbtRuntimeError: `dbt clean`, which asks nobody, would delete the tables.
+        """
+        for one in self.config.clean_targets if root is not None else []:
+            folder = os.path.realpath(os.path.join(self.config.project_root, one))
+            if lies_within(root, folder) or folder == root:
+                raise DbtRuntimeError(
+                    f"The tables lie in {root}, within {folder}, which dbt clean deletes. Nothing "
+                    "was done: take another folder as WAREHOUSE, or take this one out of "
+                    "clean-targets in dbt_project.yml."
+                )
 
     def _unlisted(self, root: str, lease_table: str) -> list[str]:
         """Tables and views (schema.name) that have files, where the catalog lacks the lease and
