@@ -165,8 +165,10 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         F.col("_parsed.old").alias("_olds"),
         F.col("_parsed.mysqlType").alias("_types"),
         bare_value(source.names_in_log(), F.col("payload"), _LISTS).alias("_bare"),
-        F.posexplode("_parsed.data").alias("_number", "_data"),
+        # of a list in which one is no object nothing is parsed: one row then tells it
+        F.posexplode_outer("_parsed.data").alias("_number", "_data"),
     )
+    frame = frame.withColumn("_number", F.coalesce("_number", F.lit(0)))
     frame = frame.withColumn("row_number", F.col("_number").cast("bigint")).withColumn(
         "_old", F.get("_olds", F.col("_number"))
     )

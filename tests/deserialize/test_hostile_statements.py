@@ -12,10 +12,11 @@ from python_udfs.deserialize.canal import _value
 from python_udfs.deserialize.ddl import moves, table_op
 from python_udfs.deserialize.envelope import FORMATS, with_envelope
 from python_udfs.deserialize.types import source_type
+from python_udfs.landing.files import LIVE
 from python_udfs.landing.spark import RAW_SCHEMA
 from python_udfs.table_state import Statement, events_of, statements_of
 from tests.deserialize.test_table_state import Model
-from tests.support.hostile import MESSAGES, placed
+from tests.support.hostile import MESSAGES, placed, row_messages
 
 
 @pytest.mark.parametrize("format_name", MESSAGES)
@@ -48,6 +49,38 @@ def test_every_statement_is_taken_or_refused_with_its_reason(
     for reason, payload in of_no_one:  # statements on tables that aren't declared
         assert "`o`" not in payload and '"o"' not in payload.replace('"table": "o"', ""), reason
     assert in_quarantine
+
+
+@pytest.mark.parametrize("format_name", ["canal", "debezium"])
+def test_every_row_message_gives_a_row_or_is_refused(spark: SparkSession, format_name: str) -> None:
+    """Of the formats in which no table of the project's own is read."""
+    texts = row_messages()[format_name]
+    model = Model(spark, format_name, ["order_id"])
+    columns = {"order_id": "bigint", "user_id": "bigint", "product_type": "varchar(20)"}
+    columns |= {"order_status": "tinyint", "biz_status": "varchar(30)", "comment": "varchar(50)"}
+    if format_name == "canal":  # Debezium writes these in forms of their own
+        columns |= {"amount": "decimal(16,2)", "update_time": "datetime(3)"}
+    model.meta["source"] |= {"table": "order_info", "columns": columns}
+    messages = {LIVE: dict(enumerate(texts))}
+    binlog = model.binlog(messages)
+    model.take_frame(binlog, messages)
+
+    read = binlog.select(
+        "message_offset", "reject_reason", "database_name", "table_name", "op"
+    ).collect()
+    envelopes = {row.message_offset for row in read if row.reject_reason}
+    wanted = {
+        row.message_offset
+        for row in read
+        if (row.reject_reason, row.database_name, row.table_name) == (None, "shop", "order_info")
+        and row.op in ("insert", "update", "delete", "snapshot")
+    }
+    told = {row.message_offset for row in model.rows}
+    refused = {row.message_offset for row in model.rows if row.reject_reason}
+    print(f"{len(texts)}: {len(envelopes)} by their envelope, {len(refused)} of {len(told)} rows")
+    assert wanted - told == set()
+    assert len(wanted) + len(envelopes) > len(texts) / 2
+    assert refused < told
 
 
 def statements(rows: list[Row], format_name: str) -> list[Statement]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.versions.lease import Lease
-from dbt.adapters.sparksession.versions.place import MARK, UNFINISHED, lies_within
+from dbt.adapters.sparksession.versions.place import MARK, UNFINISHED, Place, lies_within
 from dbt.adapters.sparksession.versions.recovery import MetadataFile, newest_of
 
 from tests.support.dbt_project import DbtProject
@@ -94,7 +96,11 @@ def holds(project: DbtProject, ids: list[int]) -> None:
 def test_a_folder_that_was_copied_touches_nothing_of_the_original(
     project: DbtProject, tmp_path: Path
 ) -> None:
+    # copied while a run holds the lease: nobody holds the copy's, but it isn't the copy's either
+    lease = Lease(lambda: own_session(project.credentials()).session, "dw.meta_lease", "a run")
+    lease.take()
     shutil.copytree(project.warehouse, tmp_path / "copied")
+    lease.give_back()
     # what each deletes if it is let: a file that no snapshot knows
     (folder,) = project.warehouse.rglob("dw/rows/data")
     (folder / "left.parquet").write_bytes(b"left behind")
@@ -107,13 +113,32 @@ def test_a_folder_that_was_copied_touches_nothing_of_the_original(
         assert "copy_warehouse" in said, command
     assert files_of(project.warehouse) == before
     assert files_of(copied.warehouse) == copied_before
+
+    # an obvious repair: the tables then lie in the copy, their rows still in the original
+    tables = ("meta_lease", "meta_version", "raw", "rows", "days", "latest__runs")
+    for table in tables:
+        place = copied.warehouse / "data" / "dw" / table
+        copied.query(f"alter table dw.{table} set location '{place}'")
+    with closing(sqlite3.connect(copied.warehouse / "catalog.db")) as catalog, catalog:
+        catalog.execute("delete from iceberg_tables where iceberg_type = 'VIEW'")
+    for command in (("run",), ("run-operation", "expire_versions")):
+        refused = copied.run(*command, expect_ok=False)
+        said = f"{refused.exception}{refused.log}"
+        assert "of table dw.meta_lease lies in" in said, (command, said)
+    assert files_of(project.warehouse) == before
+
+    # a folder that was moved works by a link
+    project.warehouse.rename(tmp_path / "moved")
+    project.warehouse.symlink_to(tmp_path / "moved")
     land(project, 20, 30)
     project.run("build")
     holds(project, list(range(30)))
 
 
 def test_one_table_that_lies_elsewhere_is_neither_written_nor_tidied(
-    project: DbtProject, make_project: Callable[..., DbtProject]
+    project: DbtProject,
+    make_project: Callable[..., DbtProject],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = make_project(FILES)
     make_raw(other)
@@ -123,12 +148,20 @@ def test_one_table_that_lies_elsewhere_is_neither_written_nor_tidied(
     other.query(f"call lake.system.register_table(table => 'dw.days', metadata_file => '{newest}')")
     before = files_of(project.warehouse)
     land(other, 0, 10)
+    other_before = files_of(other.warehouse)
+    for command in (("run",), ("run-operation", "remove_orphans")):
+        refused = other.run(*command, expect_ok=False)
+        said = f"{refused.exception}{refused.log}"
+        assert "Table or view dw.days lies in" in said, said
+    assert files_of(project.warehouse) == before
+    assert files_of(other.warehouse) == other_before, "nothing is written before all are looked at"
+
+    # of a catalog that can't be looked through, tables are looked at as they are written
+    monkeypatch.setattr(Place, "_places_in_catalog", lambda _: [])
     failed = other.run("run", expect_ok=False)
     said = f"{failed.exception}{failed.log}"
     assert "OK created sql incremental model dw.rows" in said
     assert "Table dw.days lies in" in said
-    refused = other.run("run-operation", "remove_orphans", expect_ok=False)
-    assert "Table dw.days lies in" in f"{refused.exception}{refused.log}"
     assert files_of(project.warehouse) == before
 
 

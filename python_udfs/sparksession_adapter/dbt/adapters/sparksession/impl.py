@@ -334,7 +334,7 @@ class SparkSessionAdapter(
             return
         if found is None:  # a remote session
             return
-        self.check_location(f"Table {table}", found.location())
+        self.check_files(table, found)
         ahead = put_to_now(self._session(), found)
         if ahead:
             logger.warning(

@@ -12,11 +12,13 @@ import json
 import os
 import re
 import secrets
+import sqlite3
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import quote, urlparse
 
 from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.events.logging import AdapterLogger
@@ -137,13 +139,35 @@ class Place(metaclass=AdapterMeta):
         """Before files of a table are deleted: it is this warehouse's, and this run may write.
 
         Raises:
-            ForeignTableError: it lies elsewhere.
+            ForeignTableError: it lies elsewhere, or one of its snapshots does.
             LeaseRefusedError: another run writes.
         """
         location = self.location_of(table)
         if location is not None:
             self.check_location(f"Table {table}", location)
+            found = self._loaded(table)
+            if found is not None:
+                self.check_files(table, found, list(found.snapshots().iterator()))
         self.confirm_lease()
+
+    def check_files(self, table: str, found: Any, snapshots: Iterable[Any] | None = None) -> None:
+        """A table whose location was set anew still names the files of the place before.
+
+        Args:
+            table: schema.name.
+            found: Iceberg's object of it.
+            snapshots: those of its snapshots to look at; None: the current one.
+
+        Raises:
+            ForeignTableError: it, its metadata or a snapshot lies outside of this warehouse.
+        """
+        self.check_location(f"Table {table}", found.location())
+        newest = found.operations().current().metadataFileLocation()
+        self.check_location(f"The metadata of table {table}", newest)
+        for one in [found.currentSnapshot()] if snapshots is None else snapshots:
+            if one is not None:
+                what = f"Snapshot {one.snapshotId()} of table {table}"
+                self.check_location(what, one.manifestListLocation())
 
     def check_own_folders(self, tables: Iterable[str]) -> None:
         """Before folders are looked through for files that their tables don't know.
@@ -194,6 +218,30 @@ class Place(metaclass=AdapterMeta):
                 )
         if location is not None:
             self.check_location(f"Table {lease_table}", location)
+        for what, place in self._places_in_catalog():
+            self.check_location(what, place)
+
+    def _places_in_catalog(self) -> list[tuple[str, str]]:
+        """Each table and view that the catalog holds, with the place of its metadata.
+
+        Read from the catalog's own file, without a job of Spark; [] where it is none of SQLite or
+        is busy. Then tables are looked at one by one as they are written.
+        """
+        catalog = self.config.credentials.catalog
+        uri = self.config.credentials.spark_settings().get(f"spark.sql.catalog.{catalog}.uri", "")
+        path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
+        if path == uri or not os.path.isfile(path):
+            return []
+        asked = (
+            "select table_namespace || '.' || table_name, metadata_location from iceberg_tables "
+            "where catalog_name = ? and metadata_location is not null order by 1"
+        )
+        try:
+            with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as opened:
+                rows = opened.execute(asked, [catalog]).fetchall()
+        except sqlite3.Error:
+            return []
+        return [(f"Table or view {name}", place) for name, place in rows]
 
     def _check_clean_targets(self, root: str | None) -> None:
         """
