@@ -198,6 +198,9 @@ RENAMED = {
     "models/log.sql": ADDS + "select id, v from {{ new_rows(source('src', 'x')) }}",
     "models/added.sql": "{{ config(materialized='incremental', "
     "incremental_strategy='append_new_rows') }} select id, v from {{ new_rows(ref('log')) }}",
+    "models/events.sql": "{{ config(materialized='incremental', "
+    "incremental_strategy='append_new_rows') }} "
+    "select id, v, sign from {{ new_changes(ref('log')) }}",
     "models/told.sql": ADDS + "select id, v, sign from {{ new_changes(ref('log')) }}",
     "models/summed.sql": "{{ config(materialized='folded', unique_key='k', "
     "fold={'aggregates': {'total': 'sum'}, 'row_kind': 'row_kind'}) }} "
@@ -207,8 +210,9 @@ RENAMED = {
 
 def rows_after_renaming(small, log: str) -> tuple:
     return (
-        sorted(small.column(f"select v from dw.{log}")),
+        sorted(small.column(f"select v from {log}")),
         sorted(small.column("select v from dw.added")),
+        sorted(small.column("select v * sign from dw.events")),
         small.column("select sum(v * sign) from dw.told"),
         small.column("select total from dw.summed"),
     )
@@ -221,18 +225,43 @@ def test_a_renamed_project_adds_no_row_again(project):
     small.write({"dbt_project.yml": text.replace("name: small", "name: other")})
     small.query("insert into src.x values (3, 30)")
     small.run("run")
-    assert rows_after_renaming(small, "log") == ([10, 20, 30], [10, 20, 30], [60], [60])
+    assert rows_after_renaming(small, "dw.log") == (*[[10, 20, 30]] * 3, [60], [60])
 
 
-def test_an_input_that_is_stored_under_another_name_is_read_as_a_whole(project):
+@pytest.mark.parametrize(
+    ("setting", "stored"), [("alias='journal'", "dw.journal"), ("schema='moved'", "dw_moved.log")]
+)
+def test_an_input_that_is_stored_under_another_name_is_read_as_a_whole(project, setting, stored):
     small = project(RENAMED, "insert into src.x values (1, 10), (2, 20)")
     small.run("run")
-    log = RENAMED["models/log.sql"].replace("incremental'", "incremental', alias='journal'", 1)
+    log = RENAMED["models/log.sql"].replace("incremental'", f"incremental', {setting}", 1)
     small.write({"models/log.sql": log})
     small.query("insert into src.x values (3, 30)")
     small.run("run")
     small.run("run")
-    assert rows_after_renaming(small, "journal") == ([10, 20, 30], [10, 20, 30], [60], [60])
+    assert rows_after_renaming(small, stored) == (*[[10, 20, 30]] * 3, [60], [60])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place"),
+    [
+        ("{name: x}", "{name: x, identifier: y}", "src.y"),
+        ("- name: src", "- name: src\n        schema: elsewhere", "elsewhere.x"),
+    ],
+)
+def test_a_source_that_names_another_table_is_read_as_a_whole(project, before, after, place):
+    small = project(
+        RENAMED,
+        "insert into src.x values (1, 10), (2, 20)",
+        "create namespace if not exists elsewhere",
+        f"create table {place} (id int, v int) using iceberg",
+        f"insert into {place} values (1, 10), (2, 20), (3, 30)",
+    )
+    small.run("run")
+    small.write({"models/_sources.yml": SOURCES.replace(before, after)})
+    small.run("run")
+    small.run("run")
+    assert rows_after_renaming(small, "dw.log") == (*[[10, 20, 30]] * 3, [60], [60])
 
 
 def test_a_renamed_model_that_is_read_by_its_new_name_is_refused_until_a_full_refresh(project):
@@ -243,7 +272,7 @@ def test_a_renamed_model_that_is_read_by_its_new_name_is_refused_until_a_full_re
     renamed["models/journal.sql"] = renamed.pop("models/log.sql")
     small.write(renamed)
     outcome = small.run("run", expect_ok=False)
-    for model in ("added", "told", "summed"):
+    for model in ("added", "events", "told", "summed"):
         assert "made by another definition: its SQL" in outcome.results[model].message
     small.run("run", "--full-refresh")
-    assert rows_after_renaming(small, "journal") == ([10, 20], [10, 20], [30], [30])
+    assert rows_after_renaming(small, "dw.journal") == (*[[10, 20]] * 3, [30], [30])

@@ -34,6 +34,12 @@ def states(model: Model) -> dict[int, str | None]:
     return {row.id: row.state for row in model.rows if row.reject_reason is None}
 
 
+WITH_TIMES = {
+    **{"id": "int", "state": "varchar(9)", "amount": "decimal(9,2)"},
+    "placed_at": "datetime",
+}
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -48,6 +54,10 @@ def states(model: Model) -> dict[int, str | None]:
         (
             {"columns": {"id": "bigint", "state": "varchar(9)", "amount": "decimal(9,2)"}},
             'columns.id was "int" and is "bigint"',
+        ),
+        (
+            {"columns": WITH_TIMES, "cut_column": "placed_at"},
+            'cut_column was not declared and is "placed_at"',
         ),
         (
             {"columns": {"id": "int", "state": "varchar(9)"}},
