@@ -36,7 +36,7 @@ def states(model: Model) -> dict[int, str | None]:
 
 WITH_TIMES = {
     **{"id": "int", "state": "varchar(9)", "amount": "decimal(9,2)"},
-    **{"placed_at": "datetime", "changed_at": "datetime"},
+    "placed_at": "datetime",
 }
 
 
@@ -57,7 +57,7 @@ WITH_TIMES = {
         ),
         (
             {"columns": WITH_TIMES, "cut_column": "placed_at"},
-            'cut_column was null and is "placed_at"',
+            'cut_column was not declared and is "placed_at"',
         ),
         (
             {"columns": {"id": "int", "state": "varchar(9)"}},
