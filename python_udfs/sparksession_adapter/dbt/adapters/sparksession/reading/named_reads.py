@@ -124,8 +124,9 @@ class NamedReads(metaclass=AdapterMeta):
                 model reads, all of whose rows Spark would take for the new ones.
         """
         kind = node.config.get("materialized")
-        is_sql = getattr(node, "language", None) == "sql" and node.compiled_code
-        if node.resource_type not in STORED or not is_sql or kind in ("view", "ephemeral"):
+        if node.resource_type not in STORED or kind in ("view", "ephemeral"):
+            return
+        if node.language != "sql" or not node.compiled_code:
             return
         inputs = self.inputs.of(node.unique_id)
         own = {stored_table(node.schema, node.alias, kind), f"{node.schema}.{node.alias}"}
