@@ -4,7 +4,9 @@
     make drop-warehouse             the tables and the catalog in WAREHOUSE, after a question
     make drop-warehouse YES=<folder>   without one; the folder's name, so that it isn't another one
 
-Both refuse while a run writes. Of the warehouse's folder only the catalog and the tables go.
+Both refuse while a run writes. They look at its lease and don't take it: a run that starts in the
+same moment isn't kept from writing, so start none meanwhile. Of the warehouse's folder only the
+catalog and the tables go.
 """
 
 from __future__ import annotations

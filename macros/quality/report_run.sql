@@ -98,13 +98,32 @@
 
 {# The reasons for which most messages of a run were refused, without what came. #}
 {% macro _tell_reasons(relation) %}
-    {% for row in run_query(
-        'select topic, left(regexp_replace(regexp_replace(reject_reason, '
-        ~ "' = .* is ', ' = .. is '), '[\\\\p{Cntrl}]', ' '), 160) as reason, "
-        ~ 'count(*) as messages '
-        ~ 'from ' ~ _refused_of_run(relation)
-        ~ ' group by topic, reason order by messages desc, topic, reason limit 3'
-    ).rows %}
+    {# the value that stands between, found by its place: a pattern would look for ` is ` anew
+       behind each ` = ` of what came #}
+    {% set behind %}substring(reject_reason, instr(reject_reason, ' = ') + 3){% endset %}
+    {% set asked %}
+        select
+            topic,
+            left(regexp_replace(
+                case
+                    when instr(reject_reason, ' = ') > 0 and instr({{ behind }}, ' is ') > 0
+                        then concat(
+                            substring_index(reject_reason, ' = ', 1),
+                            ' = .. is ',
+                            substring_index({{ behind }}, ' is ', -1)
+                        )
+                    else reject_reason
+                end,
+                '[\\p{Cntrl}]',
+                ' '
+            ), 160) as reason,
+            count(*) as messages
+        from {{ _refused_of_run(relation) }}
+        group by topic, reason
+        order by messages desc, topic, reason
+        limit 3
+    {% endset %}
+    {% for row in run_query(asked).rows %}
         {% do print('%s of %s: %s' | format('{:,}'.format(row[2]), row[0], row[1])) %}
     {% endfor %}
 {% endmacro %}

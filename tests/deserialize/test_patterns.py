@@ -35,6 +35,10 @@ SURE = 0.2  # seconds, above which what else the machine does hardly counts
 OF_PYTHON = {"compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
 OF_JAVA = {"rlike": 0, "regexp_replace": 1, "regexp_extract": 1, "regexp_extract_all": 1}
 OF_JAVA |= {"regexp_count": 1}
+# of the methods of re: which argument the flags are
+FLAGS_AT = {"compile": 1, "sub": 4, "split": 3}
+IN_SQL = re.compile(r"\b(?:modules\.re\.(\w+)|(regexp_\w+|regexp|rlike))\b\s*(\(?)")
+SQL_FOLDERS = ("models", "macros", "snapshots", "tests/dbt", "python_udfs")
 ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession"
 _ESCAPED = r'[^"\\]*+(?:\\.[^"\\]*+)++'
 # Patterns that are put together where they are used: place and source text -> what they can be
@@ -69,6 +73,10 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
     ("python_udfs/publish/transactional.py", "f'jdbc:{scheme}://[^/?]+/[^/?]+(\\\\?.*)?'"): [
         r"jdbc:mysql://[^/?]+/[^/?]+(\?.*)?"
     ],
+    ("macros/cleaning/cleaned.sql", "date"): [r"\d{4}-\d\d-\d\d"],
+    ("macros/cleaning/cleaned.sql", r"date ~ '[ T]\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?'"): [
+        r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?"
+    ],
     (f"{ADAPTER}/declared/joins.py", "f'\\\\b{alias}\\\\.`?(\\\\w+)'"): [r"\bone\.`?(\w+)"],
 }
 WORDS = re.compile(r"[A-Za-z]{2,}")
@@ -91,6 +99,7 @@ JAVA_WORDS = [
     "partition ",
     "2026-03-02",
     "bin.1:",
+    " = ",
 ]
 
 
@@ -107,8 +116,8 @@ def calls() -> Iterator[tuple[str, ast.Call, ast.Attribute]]:
                 yield str(path.relative_to(REPO)), node, node.func
 
 
-def used_patterns() -> Iterator[tuple[str, set[str], ast.expr]]:
-    """Place, how it is used (`java`, or the methods of re), and expression of each pattern."""
+def used_patterns() -> Iterator[tuple[str, set[str], ast.expr, ast.expr | None]]:
+    """Place, use (`java`, or the methods of re), expression and flags of each pattern."""
     methods: dict[tuple[str, str], set[str]] = {}  # of patterns that have a name
     named: dict[tuple[str, int], str] = {}
     for path in modules():
@@ -125,14 +134,58 @@ def used_patterns() -> Iterator[tuple[str, set[str], ast.expr]]:
         if owner == "re" and called.attr == "compile":
             used = methods.get((path, named.get((path, node.lineno), "")), set())
             # of one that other modules use nothing is known
-            yield place, (used & OF_PYTHON) or {"search"}, node.args[0]
+            yield place, (used & OF_PYTHON) or {"search"}, node.args[0], flags_of(node, called.attr)
         elif owner == "re" and called.attr in OF_PYTHON:
-            yield place, {called.attr}, node.args[0]
+            yield place, {called.attr}, node.args[0], flags_of(node, called.attr)
         elif called.attr in OF_JAVA:
             how = {"java", "replace"} if called.attr == "regexp_replace" else {"java"}
-            yield place, how, node.args[OF_JAVA[called.attr]]
+            yield place, how, node.args[OF_JAVA[called.attr]], None
         elif called.attr == "split" and owner == "F":
-            yield place, {"java"}, node.args[1]
+            yield place, {"java"}, node.args[1], None
+
+
+def flags_of(call: ast.Call, method: str) -> ast.expr | None:
+    """The flags of a call of re; None where it has none."""
+    named = [one.value for one in call.keywords if one.arg == "flags"]
+    return next(iter([*named, *call.args[FLAGS_AT.get(method, 2) :]]), None)
+
+
+def sql_arguments(text: str, begin: int) -> list[str]:
+    """The arguments of a call, from behind its opening parenthesis on."""
+    found, depth, quote, start = [], 0, "", begin
+    for place in range(begin, len(text)):
+        sign = text[place]
+        if quote:
+            escaped = (place - len(text[:place].rstrip("\\"))) % 2 != 0
+            quote = "" if sign == quote and not escaped else quote
+        elif sign in "'\"":
+            quote = sign
+        elif depth == 0 and sign in ",)":
+            found.append(text[start:place].strip())
+            start = place + 1
+            if sign == ")":
+                return found
+        else:
+            depth += (sign in "([{") - (sign in ")]}")
+    raise ValueError(f"a call isn't closed: {text[begin : begin + 60]!r}")
+
+
+def sql_patterns(place: str, text: str) -> Iterator[tuple[set[str], list[str] | str]]:
+    """How each pattern of a file of SQL is used, and what it can be; else its own source text."""
+    for found in IN_SQL.finditer(text):
+        of_python, _, opened = found.groups()
+        if opened:
+            arguments = sql_arguments(text, found.end())
+            given = (arguments if of_python else arguments[1:] or [""])[0]
+        else:  # x rlike '..'
+            given = (re.match(r"\s*('(?:[^'\\]|\\.)*+')", text[found.end() :]) or [""])[0].strip()
+        listed = COMPOSED.get((place, given))
+        if listed is None and re.fullmatch(r"'(?:[^'\\]|\\.)*+'", given):
+            listed = [given[1:-1].replace("\\\\", "\\")]
+        used = {of_python} if of_python else {"java"}
+        if not of_python and "replace" in found[2]:
+            used |= {"replace"}
+        yield used, f"{place}: {found[0]}{given}" if listed is None else listed
 
 
 def module_of(path: str) -> Any:
@@ -156,23 +209,25 @@ def value_of(path: str, node: ast.expr) -> list[str] | None:
     return [found] if isinstance(found, str) else None
 
 
-def found_patterns() -> tuple[list[tuple[str, set[str], str]], list[str]]:
-    """Place, use and text of each pattern; and the places whose pattern isn't known."""
+def found_patterns() -> tuple[list[tuple[str, set[str], str, int]], list[str]]:
+    """Place, use, text and flags of each pattern; and the places whose pattern isn't known."""
     found = []
     unknown = []
-    for place, used, node in used_patterns():
-        texts = value_of(place.rpartition(":")[0], node)
+    for place, used, node, flags in used_patterns():
+        path = place.rpartition(":")[0]
+        texts = value_of(path, node)
         if texts is None:
             unknown.append(f"{place}: {ast.unparse(node)}")
-        found += [(place, used, one) for one in texts or ()]
-    places = ("models", "macros", "python_udfs")
-    for path in sorted(path for place in places for path in (REPO / place).rglob("*.sql")):
-        text = path.read_text(encoding="utf-8")
+        scope = vars(module_of(path)) if flags is not None else {}
+        as_is = eval(ast.unparse(flags), dict(scope)) if flags is not None else 0
+        found += [(place, used, one, int(as_is)) for one in texts or ()]
+    for path in sorted(path for place in SQL_FOLDERS for path in (REPO / place).rglob("*.sql")):
         place = str(path.relative_to(REPO))
-        for one in re.findall(r"re\.fullmatch\('((?:[^'\\]|\\.)*)'", text):
-            found.append((place, {"fullmatch"}, one.replace("\\\\", "\\")))
-        for one in re.findall(r"(?:regexp_\w+|rlike)\s*\([^']*'((?:[^'\\]|\\.)*)'", text):
-            found.append((place, {"java"}, one.replace("\\\\", "\\")))
+        for used, texts in sql_patterns(place, path.read_text(encoding="utf-8")):
+            if isinstance(texts, str):
+                unknown.append(texts)
+            else:
+                found += [(place, used, one, 0) for one in texts]
     return found, unknown
 
 
@@ -207,9 +262,9 @@ def slow(makers: Iterable[Callable[[int], str]], seconds: Callable[[str], float]
     return []
 
 
-def in_python(pattern: str, used: Collection[str]) -> list[str]:
+def in_python(pattern: str, used: Collection[str], flags: int = 0) -> list[str]:
     gc.collect()  # of what other tests left
-    compiled = re.compile(pattern, re.DOTALL | re.VERBOSE if "(?P<skip>" in pattern else 0)
+    compiled = re.compile(pattern, flags)
 
     def seconds(text: str) -> float:
         begin = time.thread_time()
@@ -281,18 +336,34 @@ def in_the_jvm(spark: SparkSession, begin: str, size: int) -> Any:
 def test_no_pattern_of_python_takes_time_out_of_proportion() -> None:
     found, unknown = found_patterns()
     assert unknown == [], "enter what they can be in COMPOSED"
-    mine = [(place, used, one) for place, used, one in found if "java" not in used]
+    mine = [one for one in found if "java" not in one[1]]
     assert len(mine) > 40
-    assert {place: hard for place, used, one in mine if (hard := in_python(one, used))} == {}
+    assert any(flags & re.DOTALL for *_, flags in mine)
+    bad = {place: hard for place, used, *one in mine if (hard := in_python(one[0], used, one[1]))}
+    assert bad == {}
 
 
 def test_no_pattern_of_java_takes_time_out_of_proportion_or_its_stack(spark: SparkSession) -> None:
     mine = [one for one in found_patterns()[0] if "java" in one[1]]
     assert len(mine) > 25
     bad = {
-        place: hard for place, used, one in mine if (hard := in_java(spark, one, "replace" in used))
+        place: hard
+        for place, used, one, _ in mine
+        if (hard := in_java(spark, one, "replace" in used))
     }
     assert bad == {}
+
+
+def test_patterns_of_sql_are_found_or_told() -> None:
+    texts = {
+        r"select regexp_replace(f(a, '),'), '\\d+', ' ')": r"\d+",
+        "where x rlike '^a' and y": "^a",
+        "{% if modules.re.fullmatch('a|b', name) %}": "a|b",
+    }
+    for sql, pattern in texts.items():
+        assert [one for _, one in sql_patterns("x.sql", sql)] == [[pattern]], sql
+    for sql in ("regexp_extract(a, 'b' ~ c, 1)", "a rlike b", "modules.re.match(x, y)"):
+        assert [type(one) for _, one in sql_patterns("x.sql", sql)] == [str], sql
 
 
 def test_a_pattern_that_takes_time_out_of_proportion_is_found(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""Passwords reach the server that they are for, and nothing else. No server, no Spark."""
+"""Passwords reach the server that they are for, and nothing else. No server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +23,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from python_udfs import jdbc, mysql
 from python_udfs.publish import clickhouse, kafka, transactional
+from tests.support.dbt_project import DbtProject
+from tests.support.small_warehouse import PROJECT
 
 CANARY = "canary-8d1f/+ä%41"
 SESSION: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
@@ -272,3 +274,45 @@ def test_what_a_run_writes_is_its_users_alone(monkeypatch: Any, tmp_path: Path) 
                 private_files.umask()
     finally:
         os.umask(before)
+
+
+def test_a_build_leaves_no_secret_behind(make_project: Callable[..., DbtProject]) -> None:
+    """A whole build with a target that is down: logs, artifacts and what is printed."""
+    exposure = """
+        exposures:
+          - name: analytics
+            type: application
+            owner: {name: a}
+            depends_on: [ref('counts')]
+            config: {meta: {publish: {target: analytics, table: counts, key: [id]}}}
+    """
+    project = make_project(
+        {
+            "dbt_project.yml": PROJECT,
+            "models/counts.sql": "{{ config(materialized='table') }} select 1 as id",
+            "models/_exposures.yml": exposure,
+        },
+        publish_targets="analytics=clickhouse",
+        publish_analytics_url="http://127.0.0.1:1/serving",
+        publish_analytics_user="u",
+        publish_analytics_password=f"{CANARY}-of-clickhouse",
+        mysql_password=f"{CANARY}-of-mysql",
+        catalog_password=f"{CANARY}-of-catalog",
+    )
+    profile = project.profiles / "profiles.yml"
+    setting = "spark.sql.catalog.other.password: \"{{ env_var('CATALOG_PASSWORD') }}\""
+    text = profile.read_text()
+    assert text.count("        spark.master:") == 1
+    profile.write_text(
+        text.replace("        spark.master:", f"        {setting}\n        spark.master:")
+    )
+
+    done = project.run("build", "--write-json", expect_ok=None)
+    assert "127.0.0.1:1" in f"{done.exception}{done.log}", done.log
+    written = [one for folder in (project.target, project.logs) for one in folder.rglob("*")]
+    files = [one for one in written if one.is_file()]
+    assert {"manifest.json", "run_results.json", "dbt.log"} <= {one.name for one in files}
+    for name, said in [("output", f"{done.exception}{done.log}".encode())] + [
+        (str(one), one.read_bytes()) for one in files
+    ]:
+        assert b"canary-8d1f" not in said, name

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +18,7 @@ from dbt.adapters.sparksession.versions.lease import Lease
 from dbt.adapters.sparksession.versions.place import MARK, UNFINISHED, Place, lies_within
 from dbt.adapters.sparksession.versions.recovery import MetadataFile, newest_of
 
-from tests.support.dbt_project import DbtProject
+from tests.support.dbt_project import REPO, DbtProject
 from tests.support.small_warehouse import FILES, make_raw
 from tools.clean import CleanError, clean, drop_warehouse
 
@@ -358,6 +360,23 @@ def test_a_warehouse_is_dropped_after_a_question_and_never_under_a_run(
     drop_warehouse(project.warehouse, None)
     assert files_of(project.warehouse).keys() == {"notes.txt"}
     assert [one.name for one in tmp_path.iterdir()] == ["src"]
+
+
+@pytest.mark.parametrize(
+    ("goal", "recipe"),
+    [
+        (("clean",), "python -m tools.clean"),
+        (("drop-warehouse",), "python -m tools.clean warehouse"),
+        (("drop-warehouse", "YES=a b"), 'python -m tools.clean warehouse "a b"'),
+    ],
+)
+def test_make_deletes_by_the_tool_alone(goal: tuple[str, ...], recipe: str) -> None:
+    """A recipe that deleted by itself would ask nobody, nor look at the lease."""
+    told = subprocess.run(["make", "-n", *goal], cwd=REPO, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    *_, last = told.stdout.strip().splitlines()
+    assert last.strip().endswith(recipe)
+    assert not re.search(r"\brm\b|-delete", told.stdout)
 
 
 def metadata_file(
