@@ -98,8 +98,8 @@
 
 {# The reasons for which most messages of a run were refused, without what came. #}
 {% macro _tell_reasons(relation) %}
-    {# the value that stands between, found by its place: a pattern would look for ` is ` anew
-       behind each ` = ` of what came #}
+    {# the value between ` = ` and ` is ` goes. It is found by its place, since a pattern
+       would look for ` is ` again behind each ` = ` of the data #}
     {% set behind %}substring(reject_reason, instr(reject_reason, ' = ') + 3){% endset %}
     {% set asked %}
         select
@@ -128,7 +128,7 @@
     {% endfor %}
 {% endmacro %}
 
-{# Topics of which no message of this run could be read: they may be of another format. #}
+{# Topics of which no message of this run could be read: their format may be another. #}
 {% macro _tell_unread_topics(relation) %}
     {% for row in run_query(
         'select topic, format, count(*) as messages from ' ~ adapter.rows_of_run(relation)
