@@ -98,8 +98,8 @@
 
 {# The reasons for which most messages of a run were refused, without what came. #}
 {% macro _tell_reasons(relation) %}
-    {# the value between ` = ` and ` is ` goes. It is found by its place, since a pattern
-       would look for ` is ` again behind each ` = ` of the data #}
+    {# The value between ` = ` and ` is ` goes. It is found by its place: a pattern
+       would look for ` is ` again behind each ` = ` of the data. #}
     {% set behind %}substring(reject_reason, instr(reject_reason, ' = ') + 3){% endset %}
     {% set asked %}
         select

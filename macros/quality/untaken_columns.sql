@@ -56,7 +56,7 @@
     {%- set conditions = [] -%}
     {%- for source in _declared_sources() -%}
         {%- set names = [] -%}
-        {#- MySQL's names have no case; PostgreSQL's have, and its tables name their schema -#}
+        {#- case counts in PostgreSQL's names, whose tables name their schema -#}
         {%- set is_exact = source.get('format') in ['mongodb', 'events']
             or (source.get('format') == 'debezium' and '.' in source.table) -%}
         {%- set column = 'column_name' if is_exact else 'lower(column_name)' -%}
