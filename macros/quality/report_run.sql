@@ -243,8 +243,8 @@
         'select brought + refused, refused, 0 as untaken, \'\' as unread from '
         ~ '(select count(*) as refused from ' ~ _refused_of_run(relation) ~ ') cross join '
         ~ '(select coalesce(sum(aggregate(map_values(from_json('
-        ~ "summary['ods.changes_by_day'], 'map<string, bigint>')), 0L, (one, two) -> one + two)), 0) "
-        ~ 'as brought from ' ~ relation ~ ".snapshots where summary['dbt.run'] = '"
+        ~ "summary['ods.changes_by_day'], 'map<string, bigint>')), 0L, (one, two) -> one + two)), "
+        ~ '0) as brought from ' ~ relation ~ ".snapshots where summary['dbt.run'] = '"
         ~ invocation_id ~ "')"
     ).rows[0]) %}
 {% endmacro %}
