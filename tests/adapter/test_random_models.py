@@ -87,7 +87,10 @@ class Tried:
 
     def _compare(self, names: Collection[str], with_python: bool) -> None:
         """Compare what models hold with what their SQL gives over all rows of their inputs."""
-        done = self._command("compile", "--full-refresh", expect_ok=True).raw.results
+        if not names:
+            return
+        compile_these = ("compile", "--full-refresh", "--select", *sorted(names))
+        done = self._command(*compile_these, expect_ok=True).raw.results
         compiled = {one.node.name: one.node.compiled_code for one in done}
         for model in self.models.models:
             name = self.models.names[model.name]
