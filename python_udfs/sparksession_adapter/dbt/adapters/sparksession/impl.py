@@ -894,9 +894,10 @@ class SparkSessionAdapter(
 
     @available
     def run_only_added(self, relation: Any) -> bool:
-        """Whether no commit of this run gave a table's rows other values, or took some away."""
+        """Whether no commit of this run changed rows that a table held before it, or took them."""
         added = _commits_of_run(self.history(relation.name_only.render()))
-        return all(one.adds_only for one in added)
+        made_it = bool(added) and added[-1].parent is None
+        return made_it or all(one.adds_only for one in added)
 
     @available
     def rows_of_last_append(self, relation: Any) -> str:

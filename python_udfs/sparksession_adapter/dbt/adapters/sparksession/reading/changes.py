@@ -21,7 +21,7 @@ from dbt.adapters.sparksession.keyed.tables import (
 )
 from dbt.adapters.sparksession.reading.default_reads import check_news_of
 from dbt.adapters.sparksession.reading.definitions import ACCEPT_VAR
-from dbt.adapters.sparksession.reading.inputs import ModelInputs
+from dbt.adapters.sparksession.reading.inputs import INPUT_PROPERTY, ModelInputs
 from dbt.adapters.sparksession.reading.partition_reads import check_news_strategy
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.view_marks import statement_of
@@ -320,6 +320,14 @@ class ChangeReads(metaclass=AdapterMeta):
         """
         own = inputs.own.snapshots.get(inputs.own.head) if inputs.own else None
         if own is None or not own.count("total-records"):
+            return
+        read_before = {
+            key.removeprefix(INPUT_PROPERTY)
+            for key in own.summary
+            if key.startswith(INPUT_PROPERTY)
+        }
+        # where every input that it has read is still read, the others are tables that are new
+        if read_before <= inputs.reads.keys():
             return
         names = self.config.cli_vars.get(ACCEPT_VAR) or []
         if model["name"] in ([names] if isinstance(names, str) else names):
