@@ -148,7 +148,7 @@ def check_projects(make_project, seeds: range, runs: int) -> None:
 
 
 def test_random_models_hold_what_a_full_refresh_gives(make_project) -> None:
-    first = int(os.environ.get("MODELS_SEED", random.SystemRandom().randrange(10**6)))
+    first = int(os.environ.get("MODELS_SEED", "18"))  # the soak has the others
     projects = int(os.environ.get("MODELS_PROJECTS", "2"))
     runs = int(os.environ.get("MODELS_RUNS", "4"))
     check_projects(make_project, range(first, first + projects), runs)

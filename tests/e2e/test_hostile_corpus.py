@@ -3,6 +3,7 @@ by one sentence; nothing crashes and nothing is lost."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Callable
@@ -152,6 +153,13 @@ def test_every_message_is_applied_or_stands_in_quarantine(tmp_path: Path) -> Non
             for text in placed(name, MESSAGES[name](), file_number=2)
         ]
     topics["mongo_app"] += placed("mongodb", MESSAGES["mongodb"](), file_number=2)
+    # names of topics are data as well; and a line that is longer than the var allows
+    names = ["{{ x }}", "';--", "$HOME", "a b\u00e9", "*"]
+    row = {"database": "shop", "table": "order_info", "type": "insert", "ts": 1772467200}
+    row |= {"data": {"order_id": 9}}
+    for number, name in enumerate(names, start=3):
+        topics[f"maxwell.{name}"] = placed("maxwell", [row], file_number=number)
+    topics["maxwell"].append(json.dumps(row | {"x": "y" * 3_000_000}))
     for topic, lines in topics.items():
         warehouse.land_lines([line.encode() for line in lines], 0, topic=topic)
     total = sum(map(len, topics.values()))
@@ -164,9 +172,12 @@ def test_every_message_is_applied_or_stands_in_quarantine(tmp_path: Path) -> Non
         "+dws_trade__user_status_td",
         "dwd_traffic__page_view",
     )
+    refused = warehouse.run("run", *chosen, vars={"max_line_mb": "x"}, expect_ok=False)
+    said = " ".join(refused.log.split())
+    assert "max_line_mb must be a number of MB up to 1024, got 'x'" in said, refused.log
     # of the declared columns some stand in no message
     allowed = {"reject_threshold": 1, "absent_columns_allowed": 99}
-    warehouse.run("run", *chosen, vars=allowed)
+    warehouse.run("run", *chosen, vars=allowed | {"max_line_mb": 2})
 
     place = "topic, partition_number, message_offset"
     assert warehouse.column("select count(*) from dw.ods_binlog") == [total]
@@ -207,6 +218,9 @@ def test_every_message_is_applied_or_stands_in_quarantine(tmp_path: Path) -> Non
     for one in rows:
         line = topics[one["topic"]][one["n"]]
         assert one["reason"]
+        if len(line) > 2 << 20:
+            assert one["reason"].startswith("the line is longer than 2097152 bytes (max_line_mb)")
+            line = line[: 64 << 10]
         assert (one["raw_text"] or "") == line or one["raw_bytes"] is not None
     # nor does Spark put a variable's value into a text, nor may others read what was written
     text = "${env:HOME} ${spark.app.id}"

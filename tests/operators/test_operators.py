@@ -5,7 +5,7 @@ that come and go, faults, backups) is played on a small log; then the edits are 
 refusals ask for is done, and every table is compared with the plain answer.
 
 OPERATOR_SESSIONS, OPERATOR_LENGTH  how many sessions, of how many steps
-OPERATOR_SEED   the first session's seed; else one is drawn
+OPERATOR_SEED   the first session's seed; else one is drawn, but for the few of every test run
 OPERATOR_STEPS  these steps instead, as a failure prints them
 OPERATOR_SHRINK seconds in which fewer steps are looked for that go wrong as well
 """
@@ -26,8 +26,8 @@ from tests.operators.session import play, shrink, steps_of
 from tests.operators.user import User, WentWrong
 
 
-def _play_many(folder: Path, sessions: int, length: int) -> None:
-    first = int(os.environ.get("OPERATOR_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+def _play_many(folder: Path, sessions: int, length: int, seed: int = 0) -> None:
+    first = int(os.environ.get("OPERATOR_SEED", seed)) or random.SystemRandom().randrange(1, 10**6)
     sessions = int(os.environ.get("OPERATOR_SESSIONS", sessions))
     length = int(os.environ.get("OPERATOR_LENGTH", length))
     given = os.environ.get("OPERATOR_STEPS", "").split()
@@ -76,7 +76,7 @@ def _files(user: User) -> list[Path]:
 
 
 def test_whatever_a_careless_user_does_running_again_makes_it_right(tmp_path: Path) -> None:
-    _play_many(tmp_path, sessions=2, length=8)
+    _play_many(tmp_path, sessions=2, length=8, seed=27)
 
 
 @pytest.mark.soak
