@@ -114,12 +114,14 @@ def stream(seed: int, tenant: int, steps: int = 12) -> list[Event]:
         near = timedelta(hours=24 + 2, minutes=rng.randint(-90, 90), milliseconds=rng.randrange(9))
         at = first + (near if rng.random() < 0.5 else timedelta(seconds=rng.randrange(3 * 86_400)))
         known_at = at + timedelta(seconds=rng.randint(-3_600, 86_400))
-        if rng.random() < 0.1:
+        if rng.random() < 0.15:
             at = rng.choice(
                 (
                     None,
                     datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
                     datetime(1000, 1, 1, tzinfo=UTC),
+                    known_at + timedelta(hours=1),  # as far ahead and back as may be
+                    known_at - timedelta(days=30),
                     known_at + timedelta(hours=1, milliseconds=1),
                     known_at - timedelta(days=30, milliseconds=1),
                 )
