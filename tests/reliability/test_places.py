@@ -372,7 +372,8 @@ def test_a_warehouse_is_dropped_after_a_question_and_never_under_a_run(
 )
 def test_make_deletes_by_the_tool_alone(goal: tuple[str, ...], recipe: str) -> None:
     """A recipe that deleted by itself would ask nobody, nor look at the lease."""
-    told = subprocess.run(["make", "-n", *goal], cwd=REPO, capture_output=True, text=True)
+    command = ["make", "-n", "--no-print-directory", *goal]
+    told = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
     *_, last = told.stdout.strip().splitlines()
     assert last.strip().endswith(recipe)
