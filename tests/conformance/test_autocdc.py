@@ -119,7 +119,7 @@ def refusal(spark: SparkSession, one: Zipper | Fold, columns: list[str], batch: 
     schema = ", ".join(f"{name} {kind}" for name, kind in kinds)
     spark.createDataFrame(rows, schema).createOrReplaceTempView("cdc_refused")
     bound = one.bound(kinds)
-    (counts,) = spark.sql(bound.null_counts("cdc_refused")).collect()
+    (counts,) = spark.sql(bound.refused_counts("cdc_refused")).collect()
     return bound.refusal(counts) or "nothing is refused"
 
 
