@@ -62,6 +62,13 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
         "python_udfs/deserialize/exact_numbers.py",
         """F.lit(f'{begin}{name}"\\\\s*:\\\\s*[\\\\[{{]')""",
     ): [r'(?<!\\)"a"\s*:\s*[\[{]'],
+    ("python_udfs/log_names.py", """f'[".]{re.escape(parts[-1])}\\\\\\\\?"\\\\s*+:'"""): [
+        r'[".]a\\?"\s*+:'
+    ],
+    (
+        f"{ADAPTER}/reading/named_reads.py",
+        "f'[ .\\\\[]{re.escape(table)}(?![\\\\w.])'",
+    ): [r"[ .\[]dw\.a(?![\w.])"],
     ("python_udfs/table_state.py", "name"): [r"(?<![\w$])order_info(?![\w$])"],
     ("python_udfs/log_resets.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
     ("python_udfs/ods.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
