@@ -461,7 +461,8 @@ VARS_OF_TYPED_TABLES = {  # compared by themselves, or read by the run anew: pyt
     *("shop_log_resets", "batches"),
 }
 VARS_OF_COMMANDS = {  # they say what a run reports, refuses or keeps, and change no row
-    *("absent_columns_allowed", "join_rows_per_key", "max_line_mb", "open_window_days"),
+    *("absent_columns_allowed", "allow_behind", "join_rows_per_key", "max_line_mb"),
+    "open_window_days",
     *("publish_versions", "reconciliation_threshold", "reject_least", "reject_threshold"),
     *("versions_days", "versions_kept"),
 }
