@@ -23,15 +23,16 @@ UNIT = re.compile(
 TO_DATE = re.compile(r"\bas\s++date\s*\)$", re.IGNORECASE)
 # of a time that is written behind a value: x::date, F.col("x").cast("date")
 CAST = re.compile(
-    r"([\w.]++|\([^()]*+\)|\w++\([^()]*+\))\s*+(?:::\s*+date\b|\.cast\(\s*+['\"]date['\"]\s*+\))",
+    r"((?<![\w.])[\w.]++|\([^()]*+\)|(?<!\w)\w++\([^()]*+\))"
+    r"\s*+(?:::\s*+date\b|\.cast\(\s*+['\"]date['\"]\s*+\))",
     re.IGNORECASE,
 )
 SHIFTED = re.compile(r"\b(?:business_time|from_utc_timestamp|convert_timezone)\s*\(", re.IGNORECASE)
 NAMED = re.compile(r"(?:\s*+\}\})?\s++as\s++(\w++)", re.IGNORECASE)
-ASSIGNED = re.compile(r"(\w++)\s*+=\s*+(?:\w++\.)?$")
+ASSIGNED = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:\w++\.)?$")
 # a column of a day has no hours, whatever its zone
 DAY_NAME = re.compile(r"\b\w*(?:day|date|month|year)s?\b", re.IGNORECASE)
-IN_JINJA = re.compile(r"\{\{(?:[^}]++|\}(?!\}))*+\}\}")
+IN_JINJA = re.compile(r"\{\{(?:[^}]++|\}(?!\}))*+(?:\}\}|\Z)")
 STAR = re.compile(r"\*\s*,|,\s*(?:\w+\.)?\*")
 TEXT = re.compile(r"'[^']*+'")
 

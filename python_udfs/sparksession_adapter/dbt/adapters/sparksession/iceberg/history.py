@@ -14,7 +14,7 @@ PARTITION_KEY = "partitions."
 HISTORIES_KEPT = 128  # a run asks for each table's several times, and they grow with its commits
 MODEL_PROPERTY = "dbt.model"
 SNAPSHOT_READ = re.compile(r" version as of (\d+)")  # behind a table in SQL
-PINNED_READ = re.compile(r"(?P<table>[^\s(),]+)" + SNAPSHOT_READ.pattern)
+PINNED_READ = re.compile(r"(?<![^\s(),])(?P<table>[^\s(),]++)" + SNAPSHOT_READ.pattern)
 TABLE_PROPERTY = "dbt.table"  # schema.name of the table that holds the rows of the run's node
 
 
