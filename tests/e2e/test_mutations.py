@@ -6,8 +6,6 @@ of what only a running warehouse shows to the tests that play histories.
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dbt_project import REPO, DbtProject
+from tests.support.dbt_project import DbtProject
+from tests.support.project_copy import copy_of_project, environment_of
 from tests.support.warehouse import Warehouse
 
 pytestmark = pytest.mark.soak
@@ -508,18 +507,6 @@ RUN_FAULTS = (
 )
 
 
-def copy_of_project(folder: Path) -> Path:
-    """The project's own files, with what setup brought linked."""
-    left_out = shutil.ignore_patterns(
-        ".git", ".venv", ".jars", "target", "logs", "warehouse", "__pycache__", "*.egg-info"
-    )
-    root = folder / "project"
-    shutil.copytree(REPO, root, ignore=left_out)
-    for name in (".venv", ".jars"):
-        (root / name).symlink_to(REPO / name)
-    return root
-
-
 @pytest.mark.parametrize("fault", SQL_FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_in_the_sql_fails_a_unit_test(
     in_one_go: Warehouse, tmp_path: Path, fault: Fault
@@ -542,9 +529,8 @@ def test_a_fault_in_the_run_fails_a_test(tmp_path: Path, fault: Fault) -> None:
     root = copy_of_project(tmp_path)
     fault.put_into(root)
     command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider {fault.caught_by}"
-    adapter = str(root / "python_udfs" / "sparksession_adapter")  # the installed one is another
-    env = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": adapter}
-    env |= {"JOIN_SEED": str(fault.seed), "WINDOW_SEED": str(fault.seed)}
+    seeds = {"JOIN_SEED": str(fault.seed), "WINDOW_SEED": str(fault.seed)}
+    env = environment_of(root) | seeds
     done = subprocess.run(command, shell=True, cwd=root, env=env, capture_output=True, text=True)
     assert done.returncode == 1, f"{fault.name}: {done.stdout[-3000:]}"
     assert "AssertionError" in done.stdout, done.stdout[-3000:]

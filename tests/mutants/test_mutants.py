@@ -22,6 +22,7 @@ import yaml
 from tests.mutants.nearest import NEAREST, nearest_tests
 from tests.mutants.sites import Site, sites
 from tests.support.dbt_project import REPO
+from tests.support.project_copy import copy_of_project, environment_of
 
 CODE = ("macros/**/*.sql", "python_udfs/**/*.sql", "python_udfs/**/*.py")
 EQUIVALENT = yaml.safe_load((Path(__file__).parent / "equivalent.yml").read_text(encoding="utf-8"))
@@ -56,33 +57,17 @@ def some_sites(seed: int, count: int, pattern: str) -> list[Site]:
 
 
 def mutated_project(folder: Path, site: Site) -> Path:
-    """A copy of the project's own files with the change in it."""
-    left_out = shutil.ignore_patterns(
-        ".git", ".venv", ".jars", "target", "logs", "warehouse", "__pycache__", "*.egg-info"
-    )
-    root = folder / "project"
-    shutil.copytree(REPO, root, ignore=left_out)
-    for name in (".venv", ".jars"):
-        (root / name).symlink_to(REPO / name)
+    """A copy of the project with the change in it."""
+    root = copy_of_project(folder)
     site.put_into(root)
     return root
-
-
-def environment(root: Path) -> dict[str, str]:
-    """Variables with which the adapter of the copy is imported, not the installed one."""
-    adapter = str(root / "python_udfs" / "sparksession_adapter")
-    seeds = ("JOIN_SEED", "WINDOW_SEED", "STREAM_SEED", "FILTER_SEED", "MODELS_SEED", "KILL_SEED")
-    return (
-        dict(os.environ)
-        | {"PYTHONPATH": adapter, "PYTHONDONTWRITEBYTECODE": "1"}
-        | dict.fromkeys(seeds, SEED)
-    )
 
 
 def caught_by(folder: Path, site: Site) -> str | None:
     """The first test that fails with the change in the code, else None."""
     root = mutated_project(folder, site)
-    env = environment(root)
+    seeds = ("JOIN_SEED", "WINDOW_SEED", "STREAM_SEED", "FILTER_SEED", "MODELS_SEED", "KILL_SEED")
+    env = environment_of(root) | dict.fromkeys(seeds, SEED)
     for test in nearest_tests(site.file):
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", test]
         try:
@@ -135,7 +120,7 @@ def test_a_mutants_own_adapter_is_imported(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=root,
-        env=environment(root),
+        env=environment_of(root),
         capture_output=True,
         text=True,
     )

@@ -135,7 +135,7 @@ class RunLayout:
         return self.null_counts(rows)
 
     def refusal(self, counts: Iterable[int]) -> str | None:
-        """Why a batch with these `refused_counts` isn't taken; None: it is."""
+        """The error text for a batch with these `refused_counts`, else None."""
         told = [
             f"{name} in {count}"
             for name, count in zip(self.never_null, counts, strict=True)

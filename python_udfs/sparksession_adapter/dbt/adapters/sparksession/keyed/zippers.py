@@ -294,7 +294,7 @@ class Zipper(RunLayout):
         return f"select * from {counts} cross join {total} as zipper__unpaired"
 
     def refusal(self, counts: Iterable[int]) -> str | None:
-        """Why a batch with these `refused_counts` isn't taken; None: it is."""
+        """The error text for a batch with these `refused_counts`, else None."""
         *null_counts, unpaired = counts
         problem = super().refusal(null_counts)
         if problem or not unpaired:

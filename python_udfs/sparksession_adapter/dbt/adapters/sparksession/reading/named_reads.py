@@ -31,7 +31,7 @@ def relations_named(session: Any, sql: str) -> set[tuple[str, ...]]:
     parser = session._jsparkSession.sessionState().sqlParser()
     try:
         plan = parser.parsePlan(sql).treeString()
-    except Exception:  # it fails where it is run, and is told there
+    except Exception:  # Spark reports the error where the SQL is run
         return set()
     return {
         tuple(found["name"].split(", "))

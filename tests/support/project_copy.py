@@ -1,0 +1,27 @@
+"""A copy of the project in which a test may change the code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from tests.support.dbt_project import REPO
+
+
+def copy_of_project(folder: Path) -> Path:
+    """The project's own files, with what setup brought linked."""
+    left_out = shutil.ignore_patterns(
+        ".git", ".venv", ".jars", "target", "logs", "warehouse", "__pycache__", "*.egg-info"
+    )
+    root = folder / "project"
+    shutil.copytree(REPO, root, ignore=left_out)
+    for name in (".venv", ".jars"):
+        (root / name).symlink_to(REPO / name)
+    return root
+
+
+def environment_of(root: Path) -> dict[str, str]:
+    """Variables with which a copy's own adapter is imported: the installed one is another."""
+    adapter = str(root / "python_udfs" / "sparksession_adapter")
+    return os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": adapter}
