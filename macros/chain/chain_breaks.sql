@@ -1,7 +1,7 @@
 {#
     Open breaks of a chain: changes that didn't find what the change before them, of the same key,
-    had left. Of the suspects they are told from all changes of the key, of the other keys they are
-    those of the last run. The first run, and one whose inputs were rewritten, tells all.
+    had left. Breaks of suspects are found from all changes of the key; those of other keys are
+    those of the last run. The first run, and a run whose inputs were rewritten, checks all keys.
 #}
 {% macro chain_breaks(chain, from_cte, suspects) -%}
     {%- set chain = _checked_chain(chain) -%}
@@ -94,9 +94,9 @@
     {%- endif %}
 {%- endmacro %}
 
-{% macro _is_same_key(keys, one, other) -%}
+{% macro _is_same_key(keys, left, right) -%}
     {%- for column in keys -%}
-        {{ one }}.{{ column }} <=> {{ other }}.{{ column }}{{ ' and ' if not loop.last }}
+        {{ left }}.{{ column }} <=> {{ right }}.{{ column }}{{ ' and ' if not loop.last }}
     {%- endfor -%}
 {%- endmacro %}
 

@@ -1,7 +1,7 @@
 {#
     Links of the chain of a table's row images: each change takes the row that it found and leaves
     the row that it made, and `nothing` (before an insert, after a delete) is an image like any
-    other. One row each, so two for a change, four for one that changes the key.
+    other. Each link is a row: two for a change, four for a change of the key.
 
     A link lies in the partition (`part`) of its image's own date, or of its key's block where the
     image has none. The image alone says which, so the one that left it and the one that took it lie
@@ -31,7 +31,7 @@
             {%- endfor %}
             case
                 when sides.image is not null
-                    then md5(to_json({{ _told_image(chain, 'sides.image') }}, {{ exact }}))
+                    then md5(to_json({{ _logged_image(chain, 'sides.image') }}, {{ exact }}))
             end as image_digest,
             {%- if chain.altered_columns %}
             array(
@@ -138,8 +138,8 @@
     )
 {%- endmacro %}
 
-{# The part of an image from _chain_image that the log tells throughout. #}
-{% macro _told_image(chain, image) -%}
+{# The part of an image from _chain_image that every message of the log holds. #}
+{% macro _logged_image(chain, image) -%}
     struct(
         {%- for column in chain.image_columns if column not in chain.altered_columns -%}
             {{ image }}.{{ column }} as {{ column }},{{ ' ' }}
@@ -172,13 +172,13 @@
     {%- set date_column = declared.get('date_column') -%}
     {%- set altered = declared.get('altered_columns', []) -%}
     {%- if not problems -%}
-        {%- set told = declared.image_columns | reject('in', altered) | list -%}
-        {%- for column in declared.key_columns if column not in told -%}
+        {%- set always_logged = declared.image_columns | reject('in', altered) | list -%}
+        {%- for column in declared.key_columns if column not in always_logged -%}
             {%- do problems.append(
                 'key_columns must be image_columns that are not altered, got ' ~ column
             ) -%}
         {%- endfor -%}
-        {%- if date_column and date_column not in told -%}
+        {%- if date_column and date_column not in always_logged -%}
             {%- do problems.append(
                 'date_column must be one of image_columns that is not altered, got '
                 ~ date_column

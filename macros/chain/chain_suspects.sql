@@ -1,5 +1,5 @@
 {#
-    Keys whose breaks have to be told anew. An image lies between the change that left it and the
+    Keys whose breaks have to be found again. An image lies between the change that left it and the
     change that took it: if in every group of links of one key and one image `left` and `taken` take
     turns, then at any time exactly one image of the key lay there, so each change took what the one
     before it had left. If not, the chain is broken somewhere. Only groups with new links can have
@@ -19,7 +19,7 @@
         'row_number',
     ] -%}
     {%- if _tells_all_breaks() -%}
-        {#- nobody asks: the breaks of all keys are told -#}
+        {#- no suspects are selected: the breaks of all keys are computed -#}
         select {{ names }} from {{ new_links }} limit 0
     {%- else -%}
     select {{ names }}
@@ -82,7 +82,7 @@
     {%- endif -%}
 {%- endmacro %}
 
-{# Whether a run tells the breaks of all keys, not of suspects. Ask after new_rows(..). #}
+{# Whether a run checks all keys, not only suspects. Call it after new_rows(..). #}
 {% macro _tells_all_breaks() -%}
     {%- do return(not is_incremental() or adapter.reads_whole(model)) -%}
 {%- endmacro %}

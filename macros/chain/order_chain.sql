@@ -1,6 +1,6 @@
 {#
     The chain of the orders' images. What ADD COLUMN priority .. DEFAULT and DROP COLUMN channel did
-    to the rows that were there, the log doesn't tell.
+    to the rows that were there, the log doesn't show.
 #}
 {% macro order_chain() -%}
     {%- do return({

@@ -1,7 +1,7 @@
 {#
     Condition on the rows of a changelog: the change touches one of the columns_of_interest of the
     typed table, which stand in its YAML and nowhere else. An insert and a delete always do, and so
-    does an update of which the log doesn't tell what it changed. The -U and +U of any other update
+    does an update whose changed columns the log doesn't name. The -U and +U of any other update
     are equal in all of them, so that what is counted by them stays as it is.
 
     With `count` the columns that it counts by have to be among them: else changes that it goes by
@@ -40,7 +40,7 @@
     {%- do return(declared) -%}
 {%- endmacro %}
 
-{# Columns that a count's rows and values are told by; see _checked_count. #}
+{# Columns that decide a count's rows and values; see _checked_count. #}
 {% macro _counted_columns(count) -%}
     {%- set names = _checked_count(count).dimensions | list -%}
     {%- for measure in count.measures.values() if measure.get('column') -%}

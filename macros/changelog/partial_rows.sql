@@ -1,7 +1,7 @@
 {#
     The rows of several inputs that each write some columns of one wide row by its key: those of an
-    input have null in the columns of the others. A sequence that is null says nothing, so no input
-    disturbs what another one wrote.
+    input have null in the columns of the others. A null sequence changes nothing, so no input
+    overwrites the columns of another.
 #}
 {% macro partial_rows(parts) -%}
     {%- set columns = [] -%}

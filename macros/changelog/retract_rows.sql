@@ -2,7 +2,7 @@
     Retract rows of a typed ODS table: +I for an insert, -U and +U for an update, -D for a delete,
     each with its sign. No lookup: a change carries its own before image.
 
-    One row of the input gives one or two rows, and columns that nobody asks for are not read.
+    Each input row gives one or two rows. Columns that the query doesn't use are not read.
 
     With `upsert_by` an update that leaves these columns as they are gives its +U alone: enough for
     whoever keeps the last row of each key, and half the rows.

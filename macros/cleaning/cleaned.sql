@@ -29,7 +29,7 @@
     The column `cleaning` comes last: for each rule that did something the column, the rule, its
     outcome (`changed` or `refused`) and the value as it came. So nothing goes without a word.
 
-    A row comes of one row, by itself: rows read all at once, day by day, or again are cleaned the
+    Each row is cleaned by itself: rows read all at once, day by day, or again are cleaned the
     same, and a view of it is row-wise. The seed of a dictionary must be a CTE of the model, by its
     name; a value that it has twice means the lesser, so that no row is doubled.
 #}
@@ -227,7 +227,7 @@
     {%- endif -%}
 {%- endmacro %}
 
-{# What is wrong with the rules of one column. #}
+{# Error texts for the rules of one column. #}
 {% macro _cleaning_problems(of_column, seeds) -%}
     {%- set problems = [] -%}
     {%- set known = _cleaning_rules() -%}
@@ -261,12 +261,12 @@
         {%- do problems.extend(_dictionary_problems(of_column.dictionary, seeds)) -%}
     {%- endif -%}
     {%- if kinds.values() | unique | list | length > 1 -%}
-        {%- set said = [] -%}
+        {%- set misfits = [] -%}
         {%- for rule, kind in kinds.items() -%}
-            {%- do said.append(rule ~ ' is for ' ~ kind) -%}
+            {%- do misfits.append(rule ~ ' is for ' ~ kind) -%}
         {%- endfor -%}
         {%- do problems.append(
-            said | join(', ') ~ ': cast the column in the CTE, or split it into two'
+            misfits | join(', ') ~ ': cast the column in the CTE, or split it into two'
         ) -%}
     {%- endif -%}
     {%- do return(problems) -%}

@@ -3,7 +3,7 @@
     changed and those whose value it refused. A rule that did nothing has no row.
 
     from_ctes: each with the column `cleaning` of cleaned(..), named as its model, and `sign`: of
-    retract rows one that went takes back what was counted of it.
+    retract rows a row that left takes back what was counted of it.
 #}
 {% macro cleaning_counts(from_ctes) -%}
     select
@@ -21,7 +21,7 @@
         from {{ from_cte }}
         {{- '\n        union all' if not loop.last }}
         {%- endfor %}
-    ) as told
+    ) as applied
     group by
         model_name,
         done.column_name,

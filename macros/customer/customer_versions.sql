@@ -42,7 +42,7 @@
                         {{ since_first }}
                     ) >= {{ orders }} as is_high_value
                 from (
-                    -- what happens at one time counts as one
+                    -- events of the same time count as one change
                     select
                         user_id,
                         step.happened_at as happened_at,

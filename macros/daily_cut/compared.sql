@@ -1,5 +1,5 @@
 {#
-    Two answers to one count side by side: per group what each of them says. Nulls among the
+    Two answers to one count side by side: per group the value of each. Nulls among the
     dimensions are a group like any other. A group that an answer has twice counts twice, one that
     it lacks is 0.
 

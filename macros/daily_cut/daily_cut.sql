@@ -12,8 +12,8 @@
 
 {#
     The sums (`daily` of retract rows, `rolled` of a finer level) per date and group, without those
-    that come to nothing. `date` is the date's expression, `into` its name. The model's commit says
-    what its rows count: days of another declaration don't mix with them.
+    that come to nothing. `date` is the date's expression, `into` its name. The model's commit
+    records what its rows count: days of another declaration don't mix with them.
 #}
 {% macro _net_changes(cut, from_cte, date, into, sums) -%}
     {%- set grain = cut.dimensions + cut['values'] -%}

@@ -1,11 +1,11 @@
 {#
     The groups in which two answers differ, and one row (is_total) for the comparison as a whole:
     how many groups were compared, how many differ, and by how much together. That row is there
-    also where nothing differs, so that a check which ran is told from one that didn't.
+    also where nothing differs, so that a check which ran can be distinguished from one that didn't.
 
     from_cte: a CTE of `compared` for the same count and level.
-    reached_cte: a CTE of one row whose is_reached says whether the answers can be compared at all;
-    none: they can.
+    reached_cte: a CTE of one row whose is_reached says whether the answers can be compared; without
+    it they always are.
 #}
 {% macro reconciliation(count, from_cte, level='totals', reached_cte=none) -%}
     {%- set shape = _compared_shape(count, level) -%}

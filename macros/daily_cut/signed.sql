@@ -4,7 +4,7 @@
     {%- do return('if(sign > 0, ' ~ column ~ ', -' ~ column ~ ')') -%}
 {%- endmacro %}
 
-{# What is wrong with the type that a sum is declared with, or none. #}
+{# Error text for the declared type of a sum, else none. #}
 {% macro _sum_type_problem(name, measure) -%}
     {%- set type = measure.get('type') -%}
     {%- if type is not string or not type -%}

@@ -5,7 +5,7 @@
             fold={'aggregates': {'bits': 'bitmap_or'}}) }}
         {{ key_filter(rows=ref('x'), key='event_id', expected_keys=100000000) }}
 
-    Each key sets some bits of one block (a bitmap of 32,768 bits, 4 KB), told by its hash. So a
+    Each key sets some bits of one block (a bitmap of 32,768 bits, 4 KB), chosen by its hash. So a
     filter of 100 million keys and a rate of 0.001 has 10 bits a key in 14.4 bits of space: 180 MB,
     whatever the keys look like. With more keys than expected the rate grows: twice as many make
     about 0.06 of it; declare more then, and run it with --full-refresh.

@@ -15,7 +15,7 @@
     the filter lags behind, since rows that it hasn't seen are read too.
 
     `same` are columns which a copy of a row shares with the row, such as its time: with the key
-    they tell the ranges in which the files lie that are opened for a look-up. A null in the key is
+    they give the ranges of the files that are opened for a look-up. A null in the key is
     a value like any other.
 
     Late data: a row counts whenever it comes, and once.
@@ -23,7 +23,7 @@
     Cost of a run: the new rows; the filter, at 1.8 bytes for each key expected (rate 0.001); the
     model's own files in which the keys lie that may be there. A stream without copies reads none,
     but for false positives. Without a filter the model's own files in the ranges of all that came.
-    The run tells how many keys came, were looked up and were there, and so does its commit
+    The run reports how many keys came, were looked up and were there, and so does its commit
     (deduplication.came, .looked_up, .were_there).
 #}
 {% macro unseen_rows(rows, key, order_by, filter=none, same=[]) -%}
@@ -57,10 +57,10 @@
 
 {% macro _looked_up(keys, others, batch, filter) -%}
     {%- set batch = adapter.kept_rows(model, 'batch', 'select * from ' ~ batch) -%}
-    {%- set told = (keys + others) | unique | join(', ') -%}
+    {%- set identity = (keys + others) | unique | join(', ') -%}
     {%- set suspects = batch -%}
     {%- if filter -%}
-        {%- set sql = _suspects(keys, told, batch, filter) -%}
+        {%- set sql = _suspects(keys, identity, batch, filter) -%}
         {%- set suspects = adapter.kept_rows(model, 'suspects', sql) -%}
     {%- endif -%}
     {%- set near = adapter.within_ranges(
@@ -90,13 +90,13 @@
 {%- endmacro %}
 
 {# The rows whose keys may be there: all bits are set, or the filter hasn't seen them yet. #}
-{% macro _suspects(keys, told, batch, filter) -%}
-    select distinct {{ told }}
+{% macro _suspects(keys, identity, batch, filter) -%}
+    select distinct {{ identity }}
     from (
-        select {{ told }}
+        select {{ identity }}
         from (
             select
-                {{ told }},
+                {{ identity }},
                 {{ filter.shape.block }} as filter__block,
                 array({{ filter.shape.places | join(', ') }}) as filter__places
             from {{ batch }} as batch
@@ -119,7 +119,7 @@
                 {%- endfor %}
         {%- if filter.behind %}
         union all
-        select {{ told }}
+        select {{ identity }}
         from {{ batch }} as batch
         left semi join {{ filter.behind }} as behind
             on {{ _same_keys(keys, 'behind', 'batch') }}
@@ -127,9 +127,9 @@
     ) as suspects
 {%- endmacro %}
 
-{# Both sides have one key: nulls are keys too. #}
-{% macro _same_keys(keys, one, other) -%}
+{# Both sides have the same key; null equals null. #}
+{% macro _same_keys(keys, left, right) -%}
     {%- for name in keys -%}
-        {{ one }}.{{ name }} <=> {{ other }}.{{ name }}{{ ' and ' if not loop.last }}
+        {{ left }}.{{ name }} <=> {{ right }}.{{ name }}{{ ' and ' if not loop.last }}
     {%- endfor -%}
 {%- endmacro %}

@@ -1,6 +1,6 @@
 {#
-    Each left row with what the right side says of its key now, whenever that came: the right side
-    has one current row a key (a folded model, a table that is merged into).
+    Each left row with the current right row of its key, whenever that came: the right side
+    has one current row per key (a folded model, a table that is merged into).
 
         right   bronze -------> silver               customer 77, as rows come
         left    order 1         order 2

@@ -6,7 +6,7 @@
         joined  1 7                  2 7                  3 null             kind left
 
     That the right side is unique by `on` is its own to keep. Where it isn't nothing is guessed: a
-    left row has a pair with each, told apart by the right key. The test `unique` of the left key of
+    left row has a pair with each, identified by the right key. The test `unique` of the left key of
     this model finds it.
 
     A row that comes late is joined, or takes the place of what it replaces, in the run that brings

@@ -6,7 +6,7 @@
         joined  1 a        2 null                    kind left
 
     That both sides are unique by `on` is theirs to keep. Where they aren't nothing is guessed: each
-    pair stays, told apart by both keys. The tests `unique` of the left key and of the right key of
+    pair stays, identified by both keys. The tests `unique` of the left key and of the right key of
     this model find it.
 
     A row that comes late is joined, or takes the place of what it replaces, in the run that brings

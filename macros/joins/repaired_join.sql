@@ -18,14 +18,14 @@
         config(materialized='folded', unique_key=<the left key, the right key>,
             fold={'sequence': ['run_number'], 'row_kind': 'row_kind'})
     Its rows are pairs; of kind left a left row without a partner is one with nulls. `run_number`
-    grows with each of its commits, so that what a later run says of a pair counts. A full refresh
-    numbers all pairs anew, which who reads the model's changes is told as well.
+    grows with each of its commits, so that a later run's row of a pair wins. A full refresh
+    numbers all pairs again, and readers of the model's changes receive them again.
 
     A run looks up the left rows that changed and those that match a right row that changed, old or
     new; joins these anew with what both sides are now, and writes what differs from the pairs that
     they had. Late rows, deletes and changed keys are changes like any other.
 
-    Equal values match by `=`: null matches nothing. A side's key has to tell its rows apart: of
+    Equal values match by `=`: null matches nothing. A side's key has to be unique: of
     rows that share one the greatest is taken. `condition` is further SQL over left_row and
     right_row, every column with that name before it.
 
@@ -90,7 +90,7 @@
     {%- do return(adapter.get_columns_in_relation(relation) | map(attribute='name') | list) -%}
 {%- endmacro %}
 
-{# The query of all pairs; with a number it tells them as those of a run. #}
+{# The query of all pairs; with a number they carry it as their run_number. #}
 {% macro _pairs(join, left, right, number=none) -%}
     select
         {%- for column, name in join.left.columns.items() %}
@@ -255,8 +255,8 @@
 {%- endmacro %}
 
 {#
-    The right rows that changed, old and new. A stream tells of a change what was before it in the
-    source, not what came before: all rows of its key are taken, one of which was the last.
+    The right rows that changed, old and new. The -U of a stream is the row before it in the
+    source, not the last that was read: all rows of its key are taken, and the last is among them.
 #}
 {% macro _rows_of_changed_keys(join, changes, keeps) -%}
     {%- set side = join.right -%}
@@ -293,7 +293,8 @@
     {%- else -%}
     {%- set begin, end = join.right.times.valid_from, join.right.times.valid_to -%}
     {%- set of_key = 'partition by ' ~ join.right.key | join(', ') -%}
-    {%- set told = 'struct(' ~ join.right.uses | reject('equalto', end) | join(', ') ~ ')' -%}
+    {%- set other_columns = join.right.uses | reject('equalto', end) | join(', ') -%}
+    {%- set values_read = 'struct(' ~ other_columns ~ ')' -%}
     select distinct
         {%- for column in join.right.matched_by %}
         {% if column == begin -%}
@@ -310,8 +311,8 @@
             *,
             count_if(sign < 0) over ({{ of_key }}) = 1
             and count_if(sign > 0) over ({{ of_key }}) = 1
-            and min({{ told }}) over ({{ of_key }})
-            <=> max({{ told }}) over ({{ of_key }}) as join__ends,
+            and min({{ values_read }}) over ({{ of_key }})
+            <=> max({{ values_read }}) over ({{ of_key }}) as join__ends,
             bool_or({{ end }} is null) over ({{ of_key }}) as join__is_open,
             min({{ end }}) over ({{ of_key }}) as join__first_end,
             max({{ end }}) over ({{ of_key }}) as join__last_end
@@ -345,8 +346,8 @@
 
 {# `held` has a touched key: nulls are keys too. #}
 {% macro _same_key(held, touched) -%}
-    {%- for one, other in zip(held, touched) -%}
-        held.{{ one }} <=> touched.{{ other }}{{ ' and ' if not loop.last }}
+    {%- for held_column, touched_column in zip(held, touched) -%}
+        held.{{ held_column }} <=> touched.{{ touched_column }}{{ ' and ' if not loop.last }}
     {%- endfor -%}
 {%- endmacro %}
 

@@ -9,7 +9,7 @@
     than those that went; so a retraction takes exactly its own away, and sketches are made anew of
     what is left.
 
-    The model's commit says how the metric is declared: windows of another declaration don't mix
+    The model's commit records how the metric is declared: windows of another declaration don't mix
     with these.
 #}
 {% macro metric_rows(metric, from_cte) -%}
@@ -300,7 +300,7 @@
     {%- do return(plan) -%}
 {%- endmacro %}
 
-{# Enters a measure in the plan; what is wrong with it, or none. #}
+{# Adds a measure to the plan. Returns the error text of a wrong measure, else none. #}
 {% macro _add_measure(plan, name, measure) -%}
     {%- set given = measure if measure is mapping else {} -%}
     {%- set kind, column = given.get('aggregate'), given.get('column') -%}

@@ -1,5 +1,5 @@
 {#
-    Query of the commits of tables: one row each. Read from their metadata, no data is.
+    Query of the commits of tables, one row per commit. It reads metadata only.
 #}
 {% macro commits_of(tables) -%}
     {% for table in tables -%}

@@ -32,7 +32,7 @@
     {{- 'topic like ' ~ _sql_text(like) ~ " escape '!'" -}}
 {%- endmacro %}
 
-{# Declarations (meta.source) of all models; none while there is no graph (parsing). #}
+{# Declarations (meta.source) of all models; [] while there is no graph (parsing). #}
 {% macro _declared_sources() -%}
     {%- set sources = [] -%}
     {%- for node in (graph.nodes or {}).values() if node.resource_type == 'model' -%}

@@ -1,7 +1,7 @@
 {#
     What each model, seed and snapshot of a run read and wrote, and how many messages were refused.
-    What is to be said of them when they are more than `reject_threshold`, and no fewer than
-    `reject_least`; else none.
+    Error text when their share exceeds `reject_threshold` and their number is at least
+    `reject_least`, else none.
 #}
 {% macro report_run(results) %}
     {% if not execute or flags.WHICH not in ['run', 'build'] %}
@@ -52,7 +52,7 @@
 
 {#
     How many data tests ran and which warned; columns that the log carries and no model takes, by
-    name. So that a run that is green says what it didn't look at.
+    name, so that a green run shows what it didn't look at.
 #}
 {% macro _tell_tests(results) %}
     {% set tests, warned = [], [] %}
@@ -228,7 +228,7 @@
 
 {#
     Messages of this run in an ODS table, those refused, and of ods_binlog what no model reads. A
-    commit that corrects changes rewrites files of older rows: what it brought it says itself, and
+    commit that corrects changes rewrites files of older rows: it records itself what it added, and
     only the refused rows, which are few, are compared with those before.
 #}
 {% macro _counted_of_run(relation, name) %}

@@ -1,5 +1,5 @@
 {#
-    The typed ODS models: what the meta models look at. A new one is named here.
+    The typed ODS models, which the meta models read. Add a new model here.
 #}
 {% macro typed_models() -%}
     {%- do return([

@@ -11,9 +11,9 @@
         {{ append_stream(rows=ref('x'), key='user_id', columns=['order_count']) }}
 
     A key's last row (by change_number, or `sequence`) is what it is now, as long as no key goes:
-    of one that does, or that becomes another, nothing is told. Where that happens take
+    of a key that leaves or changes nothing is emitted. Where that happens take
     upsert_stream. What the relation may be, how each change comes once, and the cost: see there;
-    but of a stream of retract rows a late change is told too, since it is a row of its own.
+    but of a stream of retract rows a late change is emitted too, since it is a row of its own.
 #}
 {% macro append_stream(rows, key, columns, sequence=none) -%}
     {{- _streamed({

@@ -1,7 +1,7 @@
 {#
     What changed in a relation, for a consumer that upserts by key: the row that a key has now, or a
-    tombstone (row_kind -D, all but the key null) once it has none. A -U is told by the +U that
-    follows it; a row that changed its key by a tombstone of the old one.
+    tombstone (row_kind -D, all but the key null) once it has none. The +U that follows a
+    -U stands for both; a row that changed its key leaves a tombstone of the old key.
 
         changes    +I 1 a   -U 1 a   +U 1 b   -U 2 c   +U 3 c   -D 4 d
         stream                       +U 1 b   -D 2     +I 3 c   -D 4
@@ -20,8 +20,8 @@
     of a key: the last change counts, one that comes late behind it or again is left out. Then the
     rows of the highest sequence are the state.
 
-    Where the changes can't be told any more, since a snapshot is gone, the relation is compared
-    with what the stream said last. A full refresh begins a new stream, without tombstones of keys
+    Where the changes can't be read any more, since a snapshot is gone, the relation is compared
+    with the stream's last rows. A full refresh begins a new stream, without tombstones of keys
     that are gone.
 
     Cost of a run: what changed; of a stream of retract rows also the model's own rows of these
@@ -48,7 +48,7 @@
             {{- _ordered_changes(stream, changes, number, adds) -}}
         {%- else -%}
             {%- if adds and adapter.reads_whole(model) -%}
-                {%- set changes = _changes_since_told(stream, all_rows) -%}
+                {%- set changes = _changes_since_last(stream, all_rows) -%}
             {%- endif -%}
             {{- _net_changes_of_keys(stream, changes, number) -}}
         {%- endif -%}
@@ -83,8 +83,8 @@
         {%- endif %}
 {%- endmacro %}
 
-{# All rows as they are, against what the stream said last of each key. #}
-{% macro _changes_since_told(stream, all_rows) -%}
+{# All rows as they are, compared with the stream's last row of each key. #}
+{% macro _changes_since_last(stream, all_rows) -%}
     (
         select {{ stream.told | join(', ') }}, '+I' as row_kind
         from {{ all_rows }}
@@ -98,12 +98,12 @@
                 max_by(row_kind, change_number) as last_kind
             from {{ this }}
             group by {{ stream.key | join(', ') }}
-        ) as last_told
+        ) as last_of_key
         where last_kind <> '-D'
     )
 {%- endmacro %}
 
-{# Of a stream of retract rows those that tell something that the model hasn't told yet. #}
+{# The retract rows of the stream that the model hasn't emitted yet. #}
 {% macro _ordered_changes(stream, changes, number, adds) -%}
     {%- set keeps = (
         adds and adapter.writes(flags) and not adapter.nothing_new(model, graph)
@@ -142,14 +142,14 @@
     select
         {%- for name in stream.told %}
         {% if name in stream.values and stream.keeps_removed -%}
-            if(told.row_kind in ('+I', '+U'), told.{{ name }}, null) as {{ name }},
+            if(latest.row_kind in ('+I', '+U'), latest.{{ name }}, null) as {{ name }},
         {%- else -%}
-            told.{{ name }},
+            latest.{{ name }},
         {%- endif -%}
         {%- endfor %}
-        if(told.row_kind in ('+I', '+U'), told.row_kind, '-D') as row_kind,
+        if(latest.row_kind in ('+I', '+U'), latest.row_kind, '-D') as row_kind,
         {{ number }}L as change_number
-    from {{ last }} as told
+    from {{ last }} as latest
     {%- if adds %}
     left anti join (
         select {{ (stream.key + stream.sequence) | unique | join(', ') }}
@@ -158,12 +158,12 @@
     ) as held
         on
             {%- for name in stream.key %}
-            {{ 'and ' if not loop.first }}held.{{ name }} <=> told.{{ name }}
+            {{ 'and ' if not loop.first }}held.{{ name }} <=> latest.{{ name }}
             {%- endfor %}
             {%- if stream.keeps_removed %}
-            and {{ _place_of('held', stream) }} >= {{ _place_of('told', stream) }}
+            and {{ _place_of('held', stream) }} >= {{ _place_of('latest', stream) }}
             {%- else %}
-            and {{ _place_of('held', stream) }} <=> {{ _place_of('told', stream) }}
+            and {{ _place_of('held', stream) }} <=> {{ _place_of('latest', stream) }}
             {%- endif %}
     {%- endif %}
 {%- endmacro %}

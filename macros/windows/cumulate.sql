@@ -97,7 +97,7 @@
     {%- endif -%}
 {%- endmacro %}
 
-{# The numbers from one to another; one at least, never backwards. #}
+{# The numbers from `first` to `last`: at least `first`, never backwards. #}
 {% macro _steps(first, last) -%}
     sequence({{ first }}, greatest({{ first }}, {{ last }}))
 {%- endmacro %}

@@ -13,15 +13,15 @@
     Rows whose key is null are those of one more key.
 
     Late data: a row that comes between two sessions joins them, one that is retracted splits its
-    session, in the run that tells of it; whatever the batches, the sessions are those of all rows
-    at once. The relation's rows have to be those that are: a table or a folded model, not a stream
-    of retract rows.
+    session, in the run that reads the retraction; whatever the batches, the sessions are those of
+    all rows at once. The relation's rows have to be those that are: a table or a folded model, not
+    a stream of retract rows.
 
     Cost of a run of a model of strategy replace_windows (see tumble): the new rows; of the touched
     keys the stored sessions that lie within `gap` of a new row, and the rows of these sessions;
     the model's own rows of the days in which these begin, which are written with them. Let sort_by
     begin with the key, so that few files of those days are opened. All rows of a key are sorted
-    in one task when the model is built anew. A model that leaves sessions out (having count(*) > 1)
+    in one task when the model is rebuilt. A model that leaves sessions out (having count(*) > 1)
     reads all rows of the keys for which a row of such a session lies within `gap` of what is
     touched.
 #}
@@ -167,7 +167,7 @@
 {#
     Keys that have rows within the gap of a touched span which lie in none of them: rows of sessions
     that the model has left out, since it keeps no session of one row, say. What such rows are
-    connected with only the rows themselves say.
+    connected with can be seen in the rows alone.
 #}
 {% macro _keys_of_lost_neighbours(window, all_rows, spans) -%}
     {%- set keys = window.key | join(', ') -%}
@@ -215,9 +215,9 @@
     left semi join {{ lost }} as lost on {{ _same_session_key(window, 'rows_of_key', 'lost') }}
 {%- endmacro %}
 
-{# Both sides have one key: nulls are keys too. #}
-{% macro _same_session_key(window, one, other) -%}
+{# Both sides have the same key; null equals null. #}
+{% macro _same_session_key(window, left, right) -%}
     {%- for name in window.key -%}
-        {{ one }}.{{ name }} <=> {{ other }}.{{ name }}{{ ' and ' if not loop.last }}
+        {{ left }}.{{ name }} <=> {{ right }}.{{ name }}{{ ' and ' if not loop.last }}
     {%- endfor -%}
 {%- endmacro %}

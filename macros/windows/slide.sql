@@ -8,7 +8,7 @@
         rows         a        b                             a: 1 window   b: both
 
     Starts lie where windows of the length `slide` begin, see tumble. Of a slide of up to an hour
-    each window is exactly as long as it says ('1 day' is 24 hours); longer ones go by clock and
+    each window has exactly its size ('1 day' is 24 hours); longer windows go by clock and
     calendar, so that 7 days sliding by a day are 7 of the zone's days, of whatever hours.
 
     Late data, and the cost of a run: as of tumble; but a row touches size / slide windows, and the

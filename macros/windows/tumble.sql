@@ -10,7 +10,7 @@
     end belongs to the next one) and window_date, the zone's day in which the window begins, come
     to those that the rows have. Group by them and by whatever is counted.
 
-    Windows of up to an hour are counted from the zone's midnight and are as long as they say: the
+    Windows of up to an hour are counted from the zone's midnight and have exactly their size: the
     hour that comes twice when clocks go back is two windows, a day of 23 hours has 23. Longer ones
     go by clock and calendar: days of 23, 24 or 25 hours, weeks from Monday, months; of several
     hours the one in which the clock changes is longer or shorter.

@@ -194,8 +194,8 @@ SQL_FAULTS = (
     Fault(
         "a key with a null is no key of the chain",
         f"{CHAIN}breaks.sql",
-        "{{ one }}.{{ column }} <=> {{ other }}.{{ column }}",
-        "{{ one }}.{{ column }} = {{ other }}.{{ column }}",
+        "{{ left }}.{{ column }} <=> {{ right }}.{{ column }}",
+        "{{ left }}.{{ column }} = {{ right }}.{{ column }}",
         BREAKS,
     ),
     Fault(
@@ -451,8 +451,8 @@ RUN_FAULTS = (
     Fault(
         "sessions of a null key are nobody's",
         SESSION,
-        "{{ one }}.{{ name }} <=> {{ other }}.{{ name }}",
-        "{{ one }}.{{ name }} = {{ other }}.{{ name }}",
+        "{{ left }}.{{ name }} <=> {{ right }}.{{ name }}",
+        "{{ left }}.{{ name }} = {{ right }}.{{ name }}",
         WINDOW_HISTORIES,
     ),
     Fault(
