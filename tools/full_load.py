@@ -36,8 +36,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from python_udfs.jdbc import ServerError, told
-from python_udfs.mysql import (
+from python_udfs.servers.jdbc import ServerError, told
+from python_udfs.servers.mysql import (
     COMMIT_SECONDS,
     DRIVER,
     SESSION,

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from python_udfs.deserialize.envelope import with_envelope
-from python_udfs.deserialize.table_source import table_source
-from python_udfs.landing.files import LIVE
-from python_udfs.ods import BusinessDay, change_rows
+from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.formats.registry import with_envelope
+from python_udfs.ingestion.landing.files import LIVE
+from python_udfs.ingestion.table_changes import BusinessDay, change_rows
 from tests.deserialize.lines import ZONE, raw_messages
 
 CASES = Path(__file__).parents[3] / "shared" / "conformance" / "flink_formats" / "cdc_formats.json"

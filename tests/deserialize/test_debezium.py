@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.deserialize.debezium import PLACEHOLDER
-from python_udfs.deserialize.envelope import ENVELOPE, with_envelope
-from python_udfs.landing.files import LIVE
-from python_udfs.ods import BusinessDay, change_rows
+from python_udfs.ingestion.formats.debezium import PLACEHOLDER
+from python_udfs.ingestion.formats.registry import ENVELOPE, with_envelope
+from python_udfs.ingestion.landing.files import LIVE
+from python_udfs.ingestion.table_changes import BusinessDay, change_rows
 from tests.deserialize.lines import (
     ROOT,
     ZONE,

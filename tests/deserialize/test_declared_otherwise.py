@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from python_udfs import ods
-from python_udfs.declaration import check_made_by, made_by
-from python_udfs.deserialize.table_source import table_source
+from python_udfs.ingestion import table_changes as ods
+from python_udfs.ingestion.declared.made_by import check_made_by, made_by
+from python_udfs.ingestion.declared.table_source import table_source
 from tests.deserialize.lines import TS, line
 from tests.deserialize.test_table_state import COLUMNS, Model, collection_event
 

@@ -286,7 +286,7 @@ def test_no_function_that_reads_numbers_as_doubles_is_used_on_values() -> None:
 
 def test_the_fast_path_reads_no_payload_again(spark: SparkSession) -> None:
     """Rows of texts and of decimals in columns of decimals are read once."""
-    from python_udfs.deserialize.exact_numbers import may_be_printed_anew
+    from python_udfs.ingestion.formats.exact_numbers import may_be_printed_anew
 
     rows = [
         ('{"v":"12.50"}', "12.50"),

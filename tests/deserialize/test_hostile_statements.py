@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.deserialize.canal import _value
-from python_udfs.deserialize.ddl import moves, table_op
-from python_udfs.deserialize.envelope import FORMATS, with_envelope
-from python_udfs.deserialize.types import source_type
-from python_udfs.landing.files import LIVE
-from python_udfs.landing.spark import RAW_SCHEMA
-from python_udfs.table_state import Statement, events_of, statements_of
+from python_udfs.ingestion.formats.canal import _value
+from python_udfs.ingestion.formats.ddl import moves, table_op
+from python_udfs.ingestion.formats.registry import FORMATS, with_envelope
+from python_udfs.ingestion.landing.files import LIVE
+from python_udfs.ingestion.landing.spark import RAW_SCHEMA
+from python_udfs.ingestion.tables.types import source_type
+from python_udfs.ingestion.whole_table.state import Statement, events_of, statements_of
 from tests.deserialize.test_table_state import Model
 from tests.support.hostile import MESSAGES, placed, row_messages
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from python_udfs.landing.kafka import (
+from python_udfs.ingestion.landing.kafka import (
     BrokerTopic,
     KafkaSource,
     OffsetRange,
@@ -17,7 +17,7 @@ from python_udfs.landing.kafka import (
     kafka_source,
     ranges_to_read,
 )
-from python_udfs.landing.offsets import merge
+from python_udfs.ingestion.landing.offsets import merge
 
 SERVERS = "127.0.0.1:9092"
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from python_udfs.deserialize.table_source import table_source
-from python_udfs.landing.files import LIVE
-from python_udfs.log_order import UNDECLARED, LogOrder
+from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.landing.files import LIVE
+from python_udfs.ingestion.log.order import UNDECLARED, LogOrder
 from tests.deserialize.lines import TS
 from tests.deserialize.test_table_state import (
     COLUMNS,

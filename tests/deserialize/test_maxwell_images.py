@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.deserialize.maxwell import LAST_ROW
-from python_udfs.ods import BusinessDay, decoded, rows_once
+from python_udfs.ingestion.formats.maxwell import LAST_ROW
+from python_udfs.ingestion.table_changes import BusinessDay, decoded, rows_once
 from tests.deserialize.lines import (
     ROW_IMAGES,
     ZONE,

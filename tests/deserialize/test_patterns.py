@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from python_udfs.deserialize import ddl, debezium
-from python_udfs.publish import postgres
+from python_udfs.ingestion.formats import ddl, debezium
+from python_udfs.targets import postgres
 from tests.support.dbt_project import REPO
 
 SMALL, LARGE = 3_000, 12_000  # characters
@@ -41,43 +41,47 @@ IN_SQL = re.compile(r"\b(?:modules\.re\.(\w+)|(regexp_\w+|regexp|rlike))\b\s*(\(
 SQL_FOLDERS = ("models", "macros", "snapshots", "tests/dbt", "python_udfs")
 ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession"
 _ESCAPED = r'[^"\\]*+(?:\\.[^"\\]*+)++'
+EXACT_NUMBERS = "python_udfs/ingestion/formats/exact_numbers.py"
+LOG_RESETS = "python_udfs/ingestion/tables/log_resets.py"
+TABLE_CHANGES = "python_udfs/ingestion/table_changes.py"
 # Patterns that are put together where they are used: place and source text -> what they can be
 COMPOSED: dict[tuple[str, str], list[str]] = {
-    ("python_udfs/ods.py", "f'\"{re.escape(one)}\"\\\\s*:'"): [r'"a"\s*:'],
-    ("python_udfs/deserialize/ddl.py", "pattern"): list(ddl._OPS.values()),
-    ("python_udfs/deserialize/debezium.py", "f'^({pattern}){_UTC}'"): [
+    (TABLE_CHANGES, "f'\"{re.escape(one)}\"\\\\s*:'"): [r'"a"\s*:'],
+    ("python_udfs/ingestion/formats/ddl.py", "pattern"): list(ddl._OPS.values()),
+    ("python_udfs/ingestion/formats/debezium.py", "f'^({pattern}){_UTC}'"): [
         f"^({one}){debezium._UTC}" for one in (debezium._ISO_TIME, r"\d{4}-\d{2}-\d{2}")
     ],
     (
-        "python_udfs/deserialize/exact_numbers.py",
+        EXACT_NUMBERS,
         """f'{numbers}|{begin}(?:{others})"\\\\s*:\\\\s*[\\\\[{{]'""",
     ): [
         rf'(?<!\\)"(?:a|{_ESCAPED})"\s*:\s*(?:-?\d+[.eE]|-0(?!\d))'
         rf'|(?<!\\)"(?:a|{_ESCAPED})"\s*:\s*[\[{{]'
     ],
-    ("python_udfs/deserialize/exact_numbers.py", "f'\\\\.\\\\d{{{places + 1}}}|\\\\d[eE]-'"): [
-        r"\.\d{5}|\d[eE]-"
-    ],
     (
-        "python_udfs/deserialize/exact_numbers.py",
+        EXACT_NUMBERS,
+        "f'\\\\.\\\\d{{{places + 1}}}|\\\\d[eE]-'",
+    ): [r"\.\d{5}|\d[eE]-"],
+    (
+        EXACT_NUMBERS,
         """F.lit(f'{begin}{name}"\\\\s*:\\\\s*[\\\\[{{]')""",
     ): [r'(?<!\\)"a"\s*:\s*[\[{]'],
-    ("python_udfs/log_names.py", """f'[".]{re.escape(parts[-1])}\\\\\\\\?"\\\\s*+:'"""): [
+    ("python_udfs/ingestion/log/names.py", """f'[".]{re.escape(parts[-1])}\\\\\\\\?"\\\\s*+:'"""): [
         r'[".]a\\?"\s*+:'
     ],
     (
         f"{ADAPTER}/reading/named_reads.py",
         "f'[ .\\\\[]{re.escape(table)}(?![\\\\w.])'",
     ): [r"[ .\[]dw\.a(?![\w.])"],
-    ("python_udfs/table_state.py", "name"): [r"(?<![\w$])order_info(?![\w$])"],
-    ("python_udfs/log_resets.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
-    ("python_udfs/ods.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
-    ("python_udfs/ods.py", "'`'"): ["`"],
-    ("python_udfs/landing/kafka.py", "pattern"): [],  # KAFKA_TOPICS: the operator's own
-    ("python_udfs/publish/postgres.py", "pattern"): list(postgres.OTHER_NAMES),
-    ("python_udfs/publish/postgres.py", "own"): list(postgres.FITTING),
-    ("python_udfs/publish/postgres.py", "fitting"): list(postgres.FITTING.values()),
-    ("python_udfs/publish/transactional.py", "f'jdbc:{scheme}://[^/?]+/[^/?]+(\\\\?.*)?'"): [
+    ("python_udfs/ingestion/whole_table/state.py", "name"): [r"(?<![\w$])order_info(?![\w$])"],
+    (LOG_RESETS, "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
+    (TABLE_CHANGES, "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
+    (TABLE_CHANGES, "'`'"): ["`"],
+    ("python_udfs/ingestion/landing/kafka.py", "pattern"): [],  # KAFKA_TOPICS: the operator's own
+    ("python_udfs/targets/postgres.py", "pattern"): list(postgres.OTHER_NAMES),
+    ("python_udfs/targets/postgres.py", "own"): list(postgres.FITTING),
+    ("python_udfs/targets/postgres.py", "fitting"): list(postgres.FITTING.values()),
+    ("python_udfs/targets/transactional.py", "f'jdbc:{scheme}://[^/?]+/[^/?]+(\\\\?.*)?'"): [
         r"jdbc:mysql://[^/?]+/[^/?]+(\?.*)?"
     ],
     ("macros/cleaning/cleaned.sql", "date"): [r"\d{4}-\d\d-\d\d"],

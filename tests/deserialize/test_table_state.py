@@ -18,11 +18,11 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.deserialize.ddl import moves, table_op
-from python_udfs.deserialize.envelope import with_envelope
-from python_udfs.landing.files import LIVE
-from python_udfs.landing.spark import RAW_SCHEMA
-from python_udfs.ods import table_changes
+from python_udfs.ingestion.formats.ddl import moves, table_op
+from python_udfs.ingestion.formats.registry import with_envelope
+from python_udfs.ingestion.landing.files import LIVE
+from python_udfs.ingestion.landing.spark import RAW_SCHEMA
+from python_udfs.ingestion.table_changes import table_changes
 from tests.deserialize.lines import ZONE
 from tests.support.table_histories import Server
 

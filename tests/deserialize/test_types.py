@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.deserialize.envelope import FORMATS
-from python_udfs.deserialize.table_source import table_source
-from python_udfs.deserialize.types import source_type
+from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.formats.registry import FORMATS
+from python_udfs.ingestion.tables.types import source_type
 from tests.deserialize.lines import json_object, line, numbered, source, typed, typed_frame
 
 TYPES = {

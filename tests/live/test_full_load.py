@@ -18,8 +18,8 @@ import pytest
 from dbt.adapters.sparksession.session import own_session
 from pyspark.sql import functions as F
 
-from python_udfs.deserialize.maxwell import images
-from python_udfs.deserialize.table_source import table_source
+from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.formats.maxwell import images
 from tests.live.test_live import columns
 from tests.live.workload import TABLE, create_table, statements
 from tests.support.dbt_project import REPO

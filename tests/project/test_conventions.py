@@ -456,7 +456,8 @@ def first_text(tree: Any, kind: str) -> str:
 
 
 # vars that no SQL model's rows are made by, and what is right when they change between runs
-VARS_OF_TYPED_TABLES = {  # compared by themselves, or read by the run anew: python_udfs.declaration
+# compared by themselves, or read by the run anew: python_udfs.ingestion.declared.made_by
+VARS_OF_TYPED_TABLES = {
     *("business_zone", "cut_time_max_ahead_hours", "topic_formats", "shop_topics", "shop_format"),
     *("shop_log_resets", "batches"),
 }

@@ -26,13 +26,13 @@ WRONG = {
     ),
     "the adapter imports the project": (
         f"{ADAPTER}/versions/publications.py",
-        "import python_udfs.publish",
-        "sparksession.versions.publications -> python_udfs.publish",
+        "import python_udfs.targets",
+        "sparksession.versions.publications -> python_udfs.targets",
     ),
     "the project imports its tests": (
-        "python_udfs/jdbc.py",
+        "python_udfs/servers/jdbc.py",
         "from tests.support import oracle",
-        "python_udfs.jdbc -> tests.support.oracle",
+        "python_udfs.servers.jdbc -> tests.support.oracle",
     ),
     "a module stands in no layer": (
         f"{ADAPTER}/stray.py",

@@ -15,8 +15,8 @@ from dbt.adapters.sparksession.versions.publications import (
 )
 from dbt_common.exceptions import CompilationError
 
-from python_udfs.jdbc import ServerError, told
-from python_udfs.publish import clickhouse, mysql, postgres, targets
+from python_udfs.servers.jdbc import ServerError, told
+from python_udfs.targets import clickhouse, mysql, postgres, targets
 
 NODES = {
     "model.p.days": {

@@ -12,8 +12,8 @@ import pytest
 from dbt.adapters.sparksession.versions.publications import Part, Publication, PublishError
 from pyarrow import parquet
 
-from python_udfs.publish import clickhouse, kafka, transactional
-from python_udfs.publish.row_counts import check_rows
+from python_udfs.targets import clickhouse, kafka, transactional
+from python_udfs.targets.row_counts import check_rows
 
 PUBLICATION = Publication("counts", "serving", "counts", "model.x.counts", ("id",))
 KINDS = {"id": "bigint"}

@@ -21,8 +21,8 @@ from dbt.adapters.sparksession.secrets import environment, is_secret, redacted
 from dbt.adapters.sparksession.versions.publications import PublishError
 from dbt_common.exceptions import DbtRuntimeError
 
-from python_udfs import jdbc, mysql
-from python_udfs.publish import clickhouse, kafka, transactional
+from python_udfs.servers import jdbc, mysql
+from python_udfs.targets import clickhouse, kafka, transactional
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT
 
