@@ -244,9 +244,11 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
     from pyspark.sql import functions as F
 
     from python_udfs.ingestion.declared.table_source import table_source
-    from python_udfs.ingestion.formats.registry import ROW_OPS, with_envelope
+    from python_udfs.ingestion.formats.envelope import ROW_OPS
+    from python_udfs.ingestion.formats.registry import with_envelope
     from python_udfs.ingestion.landing.spark import RAW_SCHEMA
-    from python_udfs.ingestion.table_changes import BusinessDay, decoded
+    from python_udfs.ingestion.typed.business_date import BusinessDay
+    from python_udfs.ingestion.typed.rows import decoded
 
     declared = table_source(TYPED[name], meta["source"])
     day = BusinessDay(declared, meta["business_zone"], int(meta["cut_time_max_ahead_hours"]))

@@ -10,11 +10,13 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.ingestion.declared.table_source import TableSource, table_source
+from python_udfs.ingestion.declared.table_source import table_source
 from python_udfs.ingestion.formats.registry import FORMATS, with_envelope
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.landing.spark import RAW_SCHEMA
-from python_udfs.ingestion.table_changes import BusinessDay, typed_rows
+from python_udfs.ingestion.tables.source import TableSource
+from python_udfs.ingestion.typed.business_date import BusinessDay
+from python_udfs.ingestion.typed.rows import typed_rows
 
 ROOT = Path(__file__).parents[2]
 LANDED = sorted((ROOT / "landing" / "topics" / "maxwell" / "partition=0").iterdir())

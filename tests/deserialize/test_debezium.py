@@ -12,10 +12,12 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.ingestion.formats.debezium import PLACEHOLDER
-from python_udfs.ingestion.formats.registry import ENVELOPE, with_envelope
+from python_udfs.ingestion.formats.debezium.values import PLACEHOLDER
+from python_udfs.ingestion.formats.envelope import ENVELOPE
+from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import LIVE
-from python_udfs.ingestion.table_changes import BusinessDay, change_rows
+from python_udfs.ingestion.typed.business_date import BusinessDay
+from python_udfs.ingestion.typed.duplicates import change_rows
 from tests.deserialize.lines import (
     ROOT,
     ZONE,

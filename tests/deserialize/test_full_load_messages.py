@@ -8,8 +8,9 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from python_udfs.source.full_load import Table, messages, ranges, select
 from tests.deserialize.lines import envelopes
-from tools.full_load import Table, main, messages, ranges, select
+from tools.full_load import main
 
 # column -> (type, the server's text, what stands in the message)
 VALUES = {

@@ -14,7 +14,7 @@ from python_udfs.ingestion.formats.registry import FORMATS, with_envelope
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.landing.spark import RAW_SCHEMA
 from python_udfs.ingestion.tables.types import source_type
-from python_udfs.ingestion.whole_table.state import Statement, events_of, statements_of
+from python_udfs.ingestion.whole_table.statements import Statement, events_of, statements_of
 from tests.deserialize.test_table_state import Model
 from tests.support.hostile import MESSAGES, placed, row_messages
 

@@ -17,12 +17,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from python_udfs.ingestion.binlog_messages import binlog_messages
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing import files as landing
 from python_udfs.ingestion.landing.files import CHUNK, CUT_LINE, CUT_STREAM, LIVE, LandedFile
 from python_udfs.ingestion.landing.offsets import held_until, merge
 from python_udfs.ingestion.landing.spark import held_offsets, read_messages
-from python_udfs.ingestion.table_changes import binlog_messages
 from tests.deserialize import lines as maxwell
 
 LINES = [b'{"a":%d,"text":"\xe4\xba\xac %s"}' % (i, b"x" * (i % 37)) for i in range(60)]

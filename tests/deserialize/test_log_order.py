@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from python_udfs.ingestion.declared.table_source import table_source
 from python_udfs.ingestion.landing.files import LIVE
-from python_udfs.ingestion.log.order import UNDECLARED, LogOrder
+from python_udfs.ingestion.log.doubt import UNDECLARED
+from python_udfs.ingestion.log.order import LogOrder
 from tests.deserialize.lines import TS
 from tests.deserialize.test_table_state import (
     COLUMNS,

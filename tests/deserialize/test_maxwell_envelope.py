@@ -8,8 +8,10 @@ from datetime import datetime
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from python_udfs.ingestion.formats.maxwell import LAST_ROW, LATEST_TS
-from python_udfs.ingestion.formats.registry import ENVELOPE, with_envelope
+from python_udfs.ingestion.formats.envelope import ENVELOPE
+from python_udfs.ingestion.formats.json_lines import LATEST_TS
+from python_udfs.ingestion.formats.maxwell import LAST_ROW
+from python_udfs.ingestion.formats.registry import with_envelope
 from tests.deserialize.lines import (
     LANDED,
     envelopes,

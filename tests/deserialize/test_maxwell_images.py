@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.formats.maxwell import LAST_ROW
-from python_udfs.ingestion.table_changes import BusinessDay, decoded, rows_once
+from python_udfs.ingestion.typed.business_date import BusinessDay
+from python_udfs.ingestion.typed.duplicates import deduplicate
+from python_udfs.ingestion.typed.rows import decoded
 from tests.deserialize.lines import (
     ROW_IMAGES,
     ZONE,
@@ -459,7 +461,7 @@ def kept(new, known):
     known: messages that the model has taken.
     """
     known = None if known is None else decoded(known, REPEATED, DAY)
-    rows, corrected = rows_once(new, known, REPEATED, DAY, ["live"])
+    rows, corrected = deduplicate(new, known, REPEATED, DAY, ["live"])
     assert corrected is None
     return sorted(rows.collect(), key=lambda row: row.message_offset)
 
@@ -494,7 +496,7 @@ def test_another_change_at_a_place_that_is_taken_is_refused(spark):
     same = frame_of(spark, [(10, 100, 0), (20, 200, 0), (22, 200, 0), (30, 300, 0)], bad=30)
     new = same.union(frame_of(spark, [(11, 100, 0), (21, 200, 0)], key=2)).localCheckpoint()
 
-    frame = rows_once(new, known, REPEATED, DAY, ["live"])[0].localCheckpoint()
+    frame = deduplicate(new, known, REPEATED, DAY, ["live"])[0].localCheckpoint()
 
     rows = sorted(frame.collect(), key=lambda row: row.message_offset)
     assert [(row.message_offset, row.reject_reason is None) for row in rows] == [
@@ -507,14 +509,14 @@ def test_another_change_at_a_place_that_is_taken_is_refused(spark):
         assert "another change was taken before" in row.reject_reason
         assert row.reject_payload == line(data='{"id":2}')
     # the log is read anew: each is refused once
-    assert rows_once(new, known.union(frame), REPEATED, DAY, ["live"])[0].isEmpty()
+    assert deduplicate(new, known.union(frame), REPEATED, DAY, ["live"])[0].isEmpty()
 
 
 @pytest.mark.parametrize(("batches", "first"), [(["live", "x"], 20), (["x", "live"], 10)])
 def test_of_two_batches_the_one_named_last_counts(spark, batches, first):
     live = frame_of(spark, [(10, 100, 0)])
     other = frame_of(spark, [(20, 100, 0)]).withColumn("batch_id", F.lit("x"))
-    rows, corrected = rows_once(live.union(other), None, REPEATED, DAY, batches)
+    rows, corrected = deduplicate(live.union(other), None, REPEATED, DAY, batches)
 
     assert corrected is None
     assert [row.message_offset for row in rows.collect()] == [first]

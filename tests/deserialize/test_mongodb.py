@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.ingestion.declared.table_source import TableSource
 from python_udfs.ingestion.formats.mongodb import EXTRA, images, table_moves
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.landing.spark import RAW_SCHEMA
+from python_udfs.ingestion.tables.source import TableSource
 from tests.deserialize.lines import source, typed, typed_frame
 
 T = 1772416800  # 2026-03-02 02:00:00 UTC

@@ -22,7 +22,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from python_udfs.ingestion.formats import ddl, debezium
+from python_udfs.ingestion.formats import ddl
+from python_udfs.ingestion.formats.debezium import values
 from python_udfs.targets import postgres
 from tests.support.dbt_project import REPO
 
@@ -41,15 +42,13 @@ IN_SQL = re.compile(r"\b(?:modules\.re\.(\w+)|(regexp_\w+|regexp|rlike))\b\s*(\(
 SQL_FOLDERS = ("models", "macros", "snapshots", "tests/dbt", "python_udfs")
 ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession"
 _ESCAPED = r'[^"\\]*+(?:\\.[^"\\]*+)++'
-EXACT_NUMBERS = "python_udfs/ingestion/formats/exact_numbers.py"
-LOG_RESETS = "python_udfs/ingestion/tables/log_resets.py"
-TABLE_CHANGES = "python_udfs/ingestion/table_changes.py"
+INGESTION = "python_udfs/ingestion"
+EXACT_NUMBERS = f"{INGESTION}/formats/exact_numbers.py"
 # Patterns that are put together where they are used: place and source text -> what they can be
 COMPOSED: dict[tuple[str, str], list[str]] = {
-    (TABLE_CHANGES, "f'\"{re.escape(one)}\"\\\\s*:'"): [r'"a"\s*:'],
-    ("python_udfs/ingestion/formats/ddl.py", "pattern"): list(ddl._OPS.values()),
-    ("python_udfs/ingestion/formats/debezium.py", "f'^({pattern}){_UTC}'"): [
-        f"^({one}){debezium._UTC}" for one in (debezium._ISO_TIME, r"\d{4}-\d{2}-\d{2}")
+    (f"{INGESTION}/formats/ddl.py", "pattern"): list(ddl._OPS.values()),
+    (f"{INGESTION}/formats/debezium/values.py", "f'^({pattern}){_UTC}'"): [
+        f"^({one}){values._UTC}" for one in (values._ISO_TIME, r"\d{4}-\d{2}-\d{2}")
     ],
     (
         EXACT_NUMBERS,
@@ -66,18 +65,18 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
         EXACT_NUMBERS,
         """F.lit(f'{begin}{name}"\\\\s*:\\\\s*[\\\\[{{]')""",
     ): [r'(?<!\\)"a"\s*:\s*[\[{]'],
-    ("python_udfs/ingestion/log/names.py", """f'[".]{re.escape(parts[-1])}\\\\\\\\?"\\\\s*+:'"""): [
+    (f"{INGESTION}/log/names.py", """f'[".]{re.escape(parts[-1])}\\\\\\\\?"\\\\s*+:'"""): [
         r'[".]a\\?"\s*+:'
     ],
     (
         f"{ADAPTER}/reading/named_reads.py",
         "f'[ .\\\\[]{re.escape(table)}(?![\\\\w.])'",
     ): [r"[ .\[]dw\.a(?![\w.])"],
-    ("python_udfs/ingestion/whole_table/state.py", "name"): [r"(?<![\w$])order_info(?![\w$])"],
-    (LOG_RESETS, "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
-    (TABLE_CHANGES, "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
-    (TABLE_CHANGES, "'`'"): ["`"],
-    ("python_udfs/ingestion/landing/kafka.py", "pattern"): [],  # KAFKA_TOPICS: the operator's own
+    (f"{INGESTION}/whole_table/statements.py", "name"): [r"(?<![\w$])order_info(?![\w$])"],
+    (f"{INGESTION}/tables/log_resets.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
+    (f"{INGESTION}/formats/envelope.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
+    (f"{INGESTION}/typed/rows.py", "'`'"): ["`"],
+    (f"{INGESTION}/landing/kafka.py", "pattern"): [],  # KAFKA_TOPICS: the operator's own
     ("python_udfs/targets/postgres.py", "pattern"): list(postgres.OTHER_NAMES),
     ("python_udfs/targets/postgres.py", "own"): list(postgres.FITTING),
     ("python_udfs/targets/postgres.py", "fitting"): list(postgres.FITTING.values()),

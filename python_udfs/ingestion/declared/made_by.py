@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from python_udfs.ingestion.declared.table_source import TableSource
+    from python_udfs.ingestion.tables.source import TableSource
     from python_udfs.ingestion.tables.types import SourceType
 
 MADE_BY_PROPERTY = "ods.made_by"  # a declaration, see made_by

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from python_udfs.ingestion.formats.registry import FORMATS
 
 if TYPE_CHECKING:
-    from python_udfs.ingestion.declared.table_source import TableSource
+    from python_udfs.ingestion.tables.source import TableSource
 
 FULL_LOADS = "full_load."  # begin of the topics of full loads, which have a format of their own
 

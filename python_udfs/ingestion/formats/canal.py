@@ -36,8 +36,8 @@ from python_udfs.ingestion.formats.statements import body_of, text_in
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from python_udfs.ingestion.declared.table_source import TableSource
     from python_udfs.ingestion.formats.ddl import Move, Table
+    from python_udfs.ingestion.tables.source import TableSource
     from python_udfs.ingestion.tables.types import SourceType
 
 OPS = {

@@ -39,8 +39,8 @@ from python_udfs.ingestion.formats.json_lines import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from python_udfs.ingestion.declared.table_source import TableSource
     from python_udfs.ingestion.formats.ddl import Move
+    from python_udfs.ingestion.tables.source import TableSource
     from python_udfs.ingestion.tables.types import SourceType
 
 # a message's place in its topic stands for a position: comparable within one partition only

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from python_udfs.ingestion.declared.table_source import TableSource
+    from python_udfs.ingestion.tables.source import TableSource
     from python_udfs.ingestion.tables.types import SourceType
 
 LATEST_TS = 253402300799  # 9999-12-31T23:59:59Z in epoch seconds

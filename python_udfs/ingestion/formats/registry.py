@@ -1,4 +1,4 @@
-"""The envelope: what every format tells of a message, in the same columns.
+"""The log formats by name, and messages as rows of ods_binlog.
 
 A format is one module with two functions, entered in FORMATS:
     envelope(messages) -> messages with the columns of ENVELOPE, from their `payload`
@@ -13,13 +13,15 @@ It may have
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from python_udfs.ingestion.formats import canal, debezium, events, maxwell, mongodb
+from python_udfs.ingestion.formats.envelope import ENVELOPE, TABLE_OPS
 from python_udfs.ingestion.landing.files import LONG_LINE
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from pyspark.sql import DataFrame
 
 FORMATS: dict[str, ModuleType] = {
@@ -30,23 +32,15 @@ FORMATS: dict[str, ModuleType] = {
     "events": events,
 }
 
-# the envelope's columns: name -> Spark type
-ENVELOPE = {
-    "database_name": "string",
-    "table_name": "string",
-    # insert, update, delete change a row; snapshot is a row of a full load; truncate, drop and
-    # rename change which rows a table has; ddl is any other; control is the producer's own
-    "op": "string",
-    "event_time": "timestamp",
-    "binlog_file": "string",
-    "binlog_file_number": "bigint",
-    "binlog_position": "bigint",
-    "row_number": "bigint",
-    "xid": "bigint",
-    "envelope_reason": "string",
-}
-ROW_OPS = ("insert", "update", "delete")
-TABLE_OPS = ("truncate", "drop", "rename")
+
+def positions_are_places(format_name: str) -> bool:
+    """Whether the format's positions are places in a topic, not in a binlog."""
+    return getattr(FORMATS[format_name], "POSITION_IS_PLACE", False)
+
+
+def has_whole_images(format_name: str) -> bool:
+    """Whether each change of the format has its row whole, before and after it."""
+    return getattr(FORMATS[format_name], "WHOLE_IMAGES", True)
 
 
 def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:

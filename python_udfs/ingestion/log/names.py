@@ -16,7 +16,7 @@ from python_udfs.ingestion.formats.registry import FORMATS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from python_udfs.ingestion.declared.table_source import TableSource
+    from python_udfs.ingestion.tables.source import TableSource
 
 # where a row stands in a message
 _ROWS = {

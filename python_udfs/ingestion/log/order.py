@@ -29,22 +29,24 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from python_udfs.ingestion.formats.registry import FORMATS, ROW_OPS, TABLE_OPS
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.formats.envelope import ROW_OPS, TABLE_OPS
+from python_udfs.ingestion.formats.registry import FORMATS
+from python_udfs.ingestion.log.doubt import Doubt, doubt_of
 from python_udfs.ingestion.tables.log_resets import FILES_OF_A_LOG
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
-    from python_udfs.ingestion.declared.table_source import TableSource
+    from python_udfs.ingestion.tables.source import TableSource
 
 ORDER_PROPERTY = "ods.log_order"  # what is known of the log's partitions, and what is in doubt
-UNDECLARED = "a change of a log that nobody declared: "  # how the reasons of this module begin
-
 # A row tells when its statement began, its place when its transaction was committed. So a place
 # can be higher and its time earlier, by as long as a transaction is open. With few messages known,
 # only what is further apart is a sign.
@@ -53,7 +55,6 @@ FEW_MESSAGES = 8
 # Messages for each that steps back to a place that is new, in a partition that is in order
 STEADY_MESSAGES = 6
 UUID = r"^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
-
 # Widths of the groups of positions: even ones at a file's beginning, growing ones behind it
 EVEN_UNTIL, EVEN_WIDTH, GROUPS_A_DOUBLING = 16_384, 128, 8
 PARTITION = ["batch_id", "topic", "partition_number"]
@@ -95,49 +96,6 @@ class Known:
             max(self.offset, other.offset),
             self.messages + other.messages,
             self.steps_back + other.steps_back,
-        )
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Where a log began that nobody declared.
-
-    Attributes:
-        log: number of the log that its messages are taken for; those of later ones are declared.
-        time: of the latest change before it, epoch microseconds.
-        offsets: batch, topic, partition and offset of its first message.
-        reason: for the rows that are refused.
-    """
-
-    log: int
-    time: int
-    offsets: list[tuple[str, str, int, int]]
-    reason: str
-
-    @property
-    def condition(self) -> Column:
-        """Condition on rows of ods_binlog."""
-        from pyspark.sql import functions as F
-
-        found = F.unix_micros("event_time") > self.time
-        for batch, topic, partition, offset in self.offsets:
-            here = (
-                (F.col("batch_id") == batch)
-                & (F.col("topic") == topic)
-                & (F.col("partition_number") == partition)
-            )
-            found = found | (here & (F.col("message_offset") >= offset))
-        found = found & (F.col("binlog_file_number") < (self.log + 1) * FILES_OF_A_LOG)
-        return F.coalesce(found, F.lit(False)) & F.col("op").isin(*ROW_OPS, *TABLE_OPS)
-
-    def holds(self, coordinates: tuple[Any, ...], time: int, file_number: int) -> bool:
-        """The same of one message: its batch, topic, partition and offset, its time and file."""
-        return file_number // FILES_OF_A_LOG <= self.log and (
-            time > self.time
-            or any(
-                (batch, topic, partition) == coordinates[:3] and coordinates[3] >= offset
-                for batch, topic, partition, offset in self.offsets
-            )
         )
 
 
@@ -190,8 +148,6 @@ class LogOrder:
 
         Those of all tables of its database: one table alone may be quiet.
         """
-        from pyspark.sql import functions as F
-
         return (
             (F.col("database_name") == self.source.database)
             & F.col("op").isin(*ROW_OPS, *TABLE_OPS)
@@ -201,8 +157,6 @@ class LogOrder:
 
     def groups(self) -> list[Column]:
         """What a scan of messages groups by, for `summary` and `look`."""
-        from pyspark.sql import functions as F
-
         position = F.col("binlog_position")
         group = F.when(position < EVEN_UNTIL, F.floor(position / EVEN_WIDTH)).otherwise(
             F.floor(F.log2(position) * GROUPS_A_DOUBLING) + EVEN_UNTIL
@@ -216,8 +170,6 @@ class LogOrder:
 
     def summary(self) -> list[Column]:
         """What a scan of messages finds of each group."""
-        from pyspark.sql import functions as F
-
         offset, position = F.col("message_offset"), F.col("binlog_position")
         time = F.unix_micros("event_time")
         return [
@@ -275,7 +227,7 @@ class LogOrder:
         ]
         if signs:
             mixed = {key for key, one in together.items() if not one.is_in_order}
-            self.doubt = _doubt(signs, mixed)
+            self.doubt = doubt_of(signs, mixed)
             # what belongs to the log that isn't declared is no knowledge of this one
             together = {
                 key: one
@@ -309,8 +261,6 @@ class LogOrder:
 
     def _server(self) -> Column:
         """The server that a message names, as `log_resets` would; null where it names none."""
-        from pyspark.sql import functions as F
-
         paths = FORMATS[self.source.format].SERVER_PATHS
         number, uuid = (
             F.substring_index(
@@ -340,9 +290,6 @@ class LogOrder:
             log, null where all can; signs: stretches of messages that have such; returns: how
             often a place two files on and higher than all came behind one that was not.
         """
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
         schema = (
             "log long, batch_id string, topic string, partition_number int, known_file long, "
             "known_position long, known_time long, known_offset long, known_messages long"
@@ -475,46 +422,3 @@ def _follow_each_other(parts: list[Row], before: Known | None, is_known: bool) -
 def _goes_to_and_fro(found: Row) -> bool:
     """Whether the log that was left went on again and again: of a log that ended none does."""
     return found.returns > 2 and 2 * found.returns >= found.signs
-
-
-def _doubt(signs: list[tuple[Key, Row]], mixed: Collection[Key]) -> Doubt:
-    """What the signs of a log that nobody declared come to.
-
-    Args:
-        mixed: partitions that carry several logs at once.
-    """
-    # of the first log that has any; those behind it are judged again once this one is declared
-    log = min(key[0] for key, _ in signs)
-    signs = [one for one in signs if one[0][0] == log]
-    key, first = min(signs, key=lambda one: (one[1].latest, one[0]))
-    offsets = [
-        (*partition, sign.message_offset if sign.begin is None else sign.begin)
-        for (_, *partition), sign in signs
-    ]
-    begins = [one for one in offsets if one[0] == key[1]]
-    listed: dict[str, dict[int, int]] = {}
-    for _, topic, partition, offset in begins:
-        listed.setdefault(topic, {})[partition] = offset
-    place, highest = (
-        (one["binlog_file_number"] % FILES_OF_A_LOG, one["binlog_position"])
-        for one in (first.place, first.highest)
-    )
-    servers = again = ""
-    example = f'from: "{_text(first.latest + 1)}", offsets: {json.dumps(listed)}'
-    if first.by_server:
-        servers = f", {first.server} behind {first.server_before},"
-        if key in mixed:
-            # whichever is declared, a message of it has been taken before the first sign
-            again, example = " and run the table with --full-refresh", first.server
-    reason = (
-        f"{UNDECLARED}file {place[0]}, position {place[1]} ({_text(first.time)}) came behind file "
-        f"{highest[0]}, position {highest[1]}{servers} and is later than all that came before it "
-        f"({_text(first.latest)}), so the server began its binlog anew (RESET MASTER) or another "
-        f"server took over; declare it in `log_resets` of the table's source{again}, for example "
-        f"[{{{example}}}]"
-    )
-    return Doubt(log, first.latest, offsets, reason)
-
-
-def _text(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from python_udfs.ingestion.formats.registry import FORMATS, ROW_OPS
+from python_udfs.ingestion.formats.envelope import COORDINATES, ROW_OPS, of_table
+from python_udfs.ingestion.formats.registry import FORMATS
 from python_udfs.ingestion.landing.files import LIVE
-from python_udfs.ingestion.log.order import UNDECLARED
+from python_udfs.ingestion.log.doubt import UNDECLARED
 from python_udfs.ingestion.tables.log_resets import LogReset, log_number
-from python_udfs.ingestion.whole_table.state import COORDINATES, of_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from python_udfs.ingestion.declared.table_source import TableSource
+    from python_udfs.ingestion.tables.source import TableSource
 
 
 def check_held(

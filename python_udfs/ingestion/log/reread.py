@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from python_udfs.ingestion.declared.made_by import code_of_reading
 from python_udfs.ingestion.declared.topic_formats import topics_by_format
+from python_udfs.ingestion.formats.envelope import COORDINATES
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import LONG_LINE
-from python_udfs.ingestion.whole_table.state import COORDINATES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
