@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from python_udfs.ingestion.declared.topic_formats import problems_of
-from tests.deserialize.lines import source
+from tests.support.lines import source
 from tests.support.warehouse import Warehouse
 
 

@@ -18,8 +18,8 @@ import yaml
 from dbt.adapters.sparksession.declared.business_time import takes_all_columns, utc_hours
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences, views_below
 
-from tests.e2e.test_mutations import RUN_FAULTS, SQL_FAULTS
 from tests.support.dbt_project import REPO, DbtProject
+from tests.support.faults import RUN_FAULTS, SQL_FAULTS
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
 # what is told of an entity, or what it is joined to
