@@ -333,6 +333,20 @@ def test_the_faults_that_tests_have_to_catch_stand_in_today_s_code() -> None:
     assert wrong == []
 
 
+def test_no_test_module_imports_another_one_or_a_conftest() -> None:
+    """What several of them need stands in tests/support."""
+    wrong = {
+        relative(path): found
+        for path in sorted((REPO / "tests").rglob("*.py"))
+        if (
+            found := re.findall(
+                r"(?:from|import) (tests\.\S*\b(?:test_\w+|conftest))", path.read_text()
+            )
+        )
+    }
+    assert wrong == {}
+
+
 def test_a_macro_file_holds_one_public_macro_of_its_name() -> None:
     wrong = {}
     for path in sql_files(*MACROS):

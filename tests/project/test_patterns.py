@@ -343,6 +343,7 @@ def in_the_jvm(spark: SparkSession, begin: str, size: int) -> Any:
     return texts
 
 
+@pytest.mark.slow
 def test_no_pattern_of_python_takes_time_out_of_proportion() -> None:
     found, unknown = found_patterns()
     assert unknown == [], "enter what they can be in COMPOSED"

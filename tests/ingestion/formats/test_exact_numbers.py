@@ -266,10 +266,13 @@ def test_rows_of_one_position_that_differ_behind_a_doubles_digits_are_two(
 
 def test_no_function_that_reads_numbers_as_doubles_is_used_on_values() -> None:
     """get_json_object prints numbers anew: it is for names, statements and whole images' keys."""
-    folder = ROOT / "python_udfs" / "deserialize"
+    folder = ROOT / "python_udfs" / "ingestion" / "formats"
     used = {
-        (path.stem, one.split("get_json_object(")[1].split(")")[0])
-        for path in folder.glob("*.py")
+        (
+            path.relative_to(folder).parts[0].removesuffix(".py"),
+            one.split("get_json_object(")[1].split(")")[0],
+        )
+        for path in folder.rglob("*.py")
         for one in path.read_text().splitlines()
         if "get_json_object(" in one
     }
