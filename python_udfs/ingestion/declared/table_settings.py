@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
+
+from pydantic import BeforeValidator, Field, StrictStr
+
+from python_udfs.ingestion.declared.fields import Fields
 
 # what a table may set in its own meta; else it is as `meta.table_defaults` of the log's model says
 SETTINGS = ("business_zone", "cut_time_max_ahead_hours", "batches")
@@ -22,23 +26,38 @@ def table_settings(own: Mapping[str, Any], of_log: Mapping[str, Any]) -> dict[st
     return {name: given[name] for name in SETTINGS if given.get(name) is not None}
 
 
+def _zone(value: Any) -> str:
+    if not _is_zone(str(value)):
+        raise ValueError("no zone")
+    return str(value)
+
+
+class Settings(Fields):
+    """The settings of a table, each judged by itself."""
+
+    business_zone: Annotated[
+        str | None, BeforeValidator(_zone), Field(description="be a zone's name or an offset")
+    ] = None
+    cut_time_max_ahead_hours: Annotated[
+        str | None,
+        BeforeValidator(str),
+        Field(description="be a whole number", pattern="^[0-9]{1,6}$"),
+    ] = None
+    batches: Annotated[
+        list[StrictStr] | None, Field(description="be a list of names", min_length=1, strict=True)
+    ] = None
+
+
 def settings_problem(model: str, settings: Mapping[str, Any]) -> str | None:
-    """What is wrong with a table's settings, as one sentence; None: nothing."""
+    """Error text for a table's settings, one sentence with all problems; None without any."""
     problems = [
         f"`{name}` is set neither in its meta nor in meta.table_defaults of the log's model"
         for name in SETTINGS
         if name not in settings
     ]
-    zone = settings.get("business_zone")
-    if zone is not None and not _is_zone(str(zone)):
-        problems.append(f"`business_zone` must be a zone's name or an offset, got {zone!r}")
-    hours = settings.get("cut_time_max_ahead_hours")
-    if hours is not None and not re.fullmatch("[0-9]{1,6}", str(hours)):
-        problems.append(f"`cut_time_max_ahead_hours` must be a whole number, got {hours!r}")
-    batches = settings.get("batches")
-    is_list = isinstance(batches, list) and all(isinstance(one, str) for one in batches)
-    if batches is not None and (not is_list or not batches):
-        problems.append(f"`batches` must be a list of names, got {batches!r}")
+    given = {name: settings.get(name) for name in SETTINGS}
+    _, wrong = Settings.read({name: one for name, one in given.items() if one is not None})
+    problems += wrong
     if not problems:
         return None
     return (
