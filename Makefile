@@ -11,11 +11,12 @@ ifdef WAREHOUSE
 export WAREHOUSE
 endif
 
-.PHONY: help setup run test lint docs full-load reconcile compensate soak live bench lock clean drop-warehouse
+.PHONY: help setup run test test-fast lint docs full-load reconcile compensate soak live bench lock clean drop-warehouse
 
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
 	@echo "make test    run every test"
+	@echo "make test-fast   the tests that start neither Spark nor another process"
 	@echo "make lint    ruff, sqlfluff, and which module imports which"
 	@echo "make docs    build the dbt docs"
 	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
@@ -37,6 +38,9 @@ run: setup
 
 test: setup
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+test-fast: setup
+	$(BIN)/python -m pytest -m "not process and not slow and not soak and not live"
 
 lint: setup
 	$(BIN)/ruff check .

@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.common import ROOT, SCRATCH, run_dbt, run_module, session
 from benchmarks.generate_maxwell import generate
 from benchmarks.generate_mongodb import lines as mongodb_lines
-from python_udfs.deserialize.maxwell import LAST_ROW
-from python_udfs.table_settings import table_settings
+from python_udfs.ingestion.declared.table_settings import table_settings
+from python_udfs.ingestion.formats.maxwell import LAST_ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -243,10 +243,12 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
     """
     from pyspark.sql import functions as F
 
-    from python_udfs.deserialize.envelope import ROW_OPS, with_envelope
-    from python_udfs.deserialize.table_source import table_source
-    from python_udfs.landing.spark import RAW_SCHEMA
-    from python_udfs.ods import BusinessDay, decoded
+    from python_udfs.ingestion.declared.table_source import table_source
+    from python_udfs.ingestion.formats.envelope import ROW_OPS
+    from python_udfs.ingestion.formats.registry import with_envelope
+    from python_udfs.ingestion.landing.spark import RAW_SCHEMA
+    from python_udfs.ingestion.typed.business_date import BusinessDay
+    from python_udfs.ingestion.typed.rows import decoded
 
     declared = table_source(TYPED[name], meta["source"])
     day = BusinessDay(declared, meta["business_zone"], int(meta["cut_time_max_ahead_hours"]))

@@ -1,7 +1,7 @@
 """Generate the sample log of page views: what the shop's pages tell their collector.
 
 The files are laid out as the file sinks of Kafka Connect do it, each line an event as
-``python_udfs/deserialize/events.py`` describes it::
+``python_udfs/ingestion/formats/events.py`` describes it::
 
     <folder>/topics/traffic.page_view/partition=<n>/traffic.page_view+<n>+0000000000.jsonl.gz
 

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import json
+import logging
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from tests.support.dbt_project import REPO, DbtProject
+from tests.support.tiers import starts_process
 
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.shuffle.partitions": "1",
+}
 PROJECT_FILE = """
 name: small
 version: "1.0"
@@ -19,45 +30,46 @@ profile: binlog_warehouse
 """
 
 
-# files in the order of their time, longest first: whichever of the processes is free takes the next
-LONGEST = (
-    "e2e/test_sample.py",
-    "deserialize/test_table_state.py",
-    "e2e/test_sources.py",
-    "e2e/test_bad_input.py",
-    "e2e/test_corrections.py",
-    "e2e/test_chain.py",
-    "adapter/test_joins.py",
-    "publish/test_publish_postgres.py",
-    "reliability/test_kills.py",
-    "adapter/test_versions.py",
-    "e2e/test_accounting.py",
-    "e2e/test_reconciliation.py",
-    "e2e/test_hostile_corpus.py",
-    "e2e/test_hostile_text.py",
-    "deserialize/test_hostile_statements.py",
-    "reliability/test_one_writer.py",
-    "reliability/test_places.py",
-    "deserialize/test_mongodb.py",
-    "e2e/test_traffic.py",
-    "e2e/test_random_histories.py",
-    "adapter/test_metrics.py",
-    "adapter/test_folded_models.py",
-    "adapter/test_zipper_models.py",
-    "adapter/test_folded_layout.py",
-    "adapter/test_closed_periods.py",
-    "adapter/test_folds.py",
-    "adapter/test_windows.py",
-    "adapter/test_changes.py",
-    "adapter/test_threads_and_isolation.py",
-    "adapter/test_pinned_inputs.py",
-)
+DURATIONS = Path(__file__).parent / "durations.json"  # file below tests -> seconds
+OF_A_PROCESS = 5.0  # seconds that a test with Spark is taken to need in a file without a duration
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "write into tests/durations.json how long the files took that ran"
+    parser.addoption("--store-durations", action="store_true", help=text)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    folder = Path(__file__).parent
-    places = {folder / name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path, len(places)))
+    """Mark the tests that start a process; the longest files first.
+
+    Whichever of the processes of `make test` is free takes the next file.
+    """
+    known = json.loads(DURATIONS.read_text(encoding="utf-8"))
+    seconds: Counter[Path] = Counter()
+    for item in items:
+        if starts_process(item):
+            item.add_marker(pytest.mark.process)
+            seconds[item.path] += OF_A_PROCESS
+    seconds |= {Path(__file__).parent / name: one for name, one in known.items()}
+    items.sort(key=lambda item: -seconds[item.path])
+
+
+took: Counter[str] = Counter()  # file below tests -> seconds
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    took[report.nodeid.partition("::")[0].removeprefix("tests/")] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    is_worker = hasattr(session.config, "workerinput")
+    if session.config.getoption("--store-durations") and not is_worker:
+        known = json.loads(DURATIONS.read_text(encoding="utf-8"))
+        known |= {name: round(seconds) for name, seconds in took.items() if seconds >= 1}
+        there = {name: one for name, one in known.items() if DURATIONS.with_name(name).exists()}
+        ordered = dict(sorted(there.items(), key=lambda one: (-one[1], one[0])))
+        DURATIONS.write_text(json.dumps(ordered, indent=4) + "\n", encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
@@ -78,3 +90,21 @@ def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., DbtP
         return project
 
     return make
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session in UTC with ANSI on: what the project's own sessions are set to.
+
+    A process has one Spark, for the tests of the whole project too: this is a session of it.
+    """
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    if SparkContext._active_spark_context is None:
+        # as the project starts it, with its jars: tests that need them may come later
+        project = DbtProject(REPO, tmp_path_factory.mktemp("spark") / "warehouse")
+        project.query("select 1")
+    session = SparkSession(SparkContext._active_spark_context).newSession()
+    for key, value in SETTINGS.items():
+        session.conf.set(key, value)
+    yield session

@@ -84,7 +84,7 @@
     key. `found` is the row before it, `made` the row after it; null where there was none.
 
     The delete that a TRUNCATE or its like amounts to may be taken back, by an insert of row number
-    -1 (python_udfs/table_state.py). That is the delete again, with sign -1.
+    -1 (python_udfs/ingestion/whole_table). That is the delete again, with sign -1.
 #}
 {% macro _chain_steps(chain, from_cte) -%}
     {%- set old_key, new_key = [], [] -%}

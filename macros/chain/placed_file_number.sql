@@ -1,6 +1,6 @@
 {#
     binlog_file_number of a row of ods_binlog, with the number of its log before it: what
-    python_udfs/log_resets.py makes of `log_resets`.
+    python_udfs/ingestion/tables/log_resets.py makes of `log_resets`.
 #}
 {% macro placed_file_number(resets) -%}
     {%- if resets -%}

@@ -92,7 +92,7 @@ loads as (
 ),
 
 -- a RENAME whose rows weren't all known is settled by a full load that was read well
--- behind it (LOAD_MARGIN of python_udfs/table_state.py)
+-- behind it (LOAD_MARGIN of python_udfs/ingestion/whole_table)
 unfit as (
     select
         typed.refused_by,

@@ -1,4 +1,4 @@
-from python_udfs.ods import binlog_messages
+from python_udfs.ingestion.binlog_messages import binlog_messages
 
 
 def model(dbt, session):

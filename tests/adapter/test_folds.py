@@ -15,10 +15,7 @@ from dbt.adapters.sparksession.keyed.tables import reading_of
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 from pyspark.sql import SparkSession
 
-from tests.deserialize.conftest import spark
 from tests.support.fold_oracle import folded
-
-__all__ = ["spark"]
 
 KEY = ["stream", "id"]
 POSITION = ["file", "position"]

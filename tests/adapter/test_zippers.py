@@ -12,10 +12,7 @@ import pytest
 from dbt.adapters.sparksession.keyed.zippers import Zipper, ZipperConfigError
 from pyspark.sql import SparkSession
 
-from tests.deserialize.conftest import spark
 from tests.support.zipper_oracle import versions
-
-__all__ = ["spark"]
 
 KEY = ["stream", "id"]
 TYPES = {

@@ -21,8 +21,7 @@ from benchmarks.bench_formats import (
     write_log,
 )
 from benchmarks.generate_mongodb import lines as mongodb_lines
-from tests.deserialize.conftest import spark  # noqa: F401 - a fixture
-from tests.deserialize.lines import raw_messages, source, typed
+from tests.support.lines import raw_messages, source, typed
 
 ROW = {
     "order_id": 7200000000000008297,
@@ -98,7 +97,7 @@ def test_debezium_encodes_times_and_decimals() -> None:
 
 
 @pytest.mark.parametrize("name", ["canal", "debezium"])
-def test_typed_rows_are_those_of_maxwell(spark: SparkSession, name: str) -> None:  # noqa: F811
+def test_typed_rows_are_those_of_maxwell(spark: SparkSession, name: str) -> None:
     columns = {one: kind for one, (kind, _) in COLUMNS.items()}
     told = {}
     for kind in ("maxwell", name):
@@ -110,7 +109,7 @@ def test_typed_rows_are_those_of_maxwell(spark: SparkSession, name: str) -> None
 
 
 @pytest.mark.parametrize("name", list(LINES))
-def test_the_bare_job_reads_the_same_values(spark: SparkSession, name: str) -> None:  # noqa: F811
+def test_the_bare_job_reads_the_same_values(spark: SparkSession, name: str) -> None:
     lines = raw_messages(spark, LINES[name]).select(F.col("payload").cast("string"))
     updated = bare(lines, name).collect()[1]
     after = updated["after" if name == "debezium" else "data"]
@@ -124,7 +123,7 @@ def test_the_bare_job_reads_the_same_values(spark: SparkSession, name: str) -> N
     assert str(before.amount) == "327.68"
 
 
-def test_the_bare_job_reads_mongodb(spark: SparkSession) -> None:  # noqa: F811
+def test_the_bare_job_reads_mongodb(spark: SparkSession) -> None:
     lines = raw_messages(spark, mongodb_lines()).select(F.col("payload").cast("string"))
     rows = bare(lines, "mongodb").where("operationType = 'insert'").collect()
     assert rows

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from tests.deserialize.lines import envelopes, source, typed
+from tests.support.lines import envelopes, source, typed
 
 CASES = Path(__file__).parents[3] / "shared" / "conformance" / "flink_formats" / "cdc_formats.json"
 TYPES = {"INT NOT NULL": "int", "STRING": "text", "FLOAT": "float"}

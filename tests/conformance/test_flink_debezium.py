@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from python_udfs.deserialize.envelope import with_envelope
-from python_udfs.deserialize.table_source import table_source
-from python_udfs.landing.files import LIVE
-from python_udfs.ods import BusinessDay, change_rows
-from tests.deserialize.lines import ZONE, raw_messages
+from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.formats.registry import with_envelope
+from python_udfs.ingestion.landing.files import LIVE
+from python_udfs.ingestion.typed.business_date import BusinessDay
+from python_udfs.ingestion.typed.duplicates import change_rows
+from tests.support.lines import ZONE, raw_messages
 
 CASES = Path(__file__).parents[3] / "shared" / "conformance" / "flink_formats" / "cdc_formats.json"
 TYPES = {"INT NOT NULL": "int", "STRING": "text", "FLOAT": "float"}

@@ -17,11 +17,10 @@ from urllib.parse import unquote_plus
 import pytest
 
 from tests.support import histories, oracle
+from tests.support.order_chain import breaks_of, by_place
 from tests.support.warehouse import Warehouse, differing
 
 DAYS = 10
-BREAKS = "dw.meta_order_chain_break"
-PLACE = ("binlog_file_number", "binlog_position", "row_number")
 
 
 def arrivals(tenant: int, seed: int) -> list[tuple[date, bytes]]:
@@ -46,32 +45,6 @@ def batches_of(seeds: range, ends: Sequence[int]) -> list[list[bytes]]:
     for batch in batches:
         random.Random(seeds.start).shuffle(batch)
     return batches
-
-
-def breaks_of(warehouse: Warehouse) -> dict[tuple, tuple]:
-    """The model's rows, as the oracle writes a break; each once."""
-    rows = warehouse.query(f"select * from {BREAKS}")
-    found = [
-        oracle.Break(
-            key=(int(row["order_id"]),),
-            kind=row["kind"],
-            columns=tuple(row["differing_columns"] or ()),
-            previous=mark(row, "previous_") if row["previous_op_type"] else None,
-            change=mark(row, ""),
-        )
-        for row in rows
-    ]
-    assert max(Counter(found).values(), default=1) == 1
-    return by_place(found)
-
-
-def mark(row: dict, prefix: str) -> tuple:
-    order = tuple(row[prefix + name] for name in PLACE)
-    return row[f"{prefix}op_type"], order, row[f"{prefix}cut_date"]
-
-
-def by_place(breaks: Sequence[oracle.Break] | set[oracle.Break]) -> dict[tuple, oracle.Break]:
-    return {(one.key, one.change[1]): one for one in breaks}
 
 
 def _check(folder: Path, seeds: range, ends: Sequence[int]) -> None:

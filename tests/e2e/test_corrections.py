@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_chain import breaks_of, by_place
-from tests.e2e.test_levels import Levels
 from tests.support import histories, oracle
 from tests.support.dbt_project import Outcome
-from tests.support.warehouse import Warehouse, differing
+from tests.support.levels import Levels
+from tests.support.order_chain import breaks_of, by_place
+from tests.support.warehouse import MESSAGE, Warehouse, differing
 
-# which of the messages that say the same of a change it came by
-MESSAGE = ("batch_id", "topic", "partition_number", "message_offset")
 MODELS = ("+dws_trade__user_status_td", "+meta_order_chain_break")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from python_udfs.deserialize.topic_formats import problems_of
-from tests.deserialize.lines import source
+from python_udfs.ingestion.declared.topic_formats import problems_of
+from tests.support.lines import source
 from tests.support.warehouse import Warehouse
 
 

@@ -20,13 +20,13 @@ from dbt.adapters.sparksession.versions.maintenance import Maintenance
 from dbt.adapters.sparksession.versions.publications import PublishError, publication_of
 from dbt_common.exceptions import DbtRuntimeError
 
-from python_udfs.deserialize.table_source import table_source
-from python_udfs.deserialize.topic_formats import problems_of
-from python_udfs.deserialize.types import source_type
-from python_udfs.landing.files import list_files, longest_line
-from python_udfs.landing.kafka import kafka_source
-from python_udfs.publish import clickhouse, kafka, targets, transactional
-from python_udfs.table_settings import settings_problem, table_settings
+from python_udfs.ingestion.declared.table_settings import settings_problem, table_settings
+from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.declared.topic_formats import problems_of
+from python_udfs.ingestion.landing.files import list_files, longest_line
+from python_udfs.ingestion.landing.kafka import kafka_source
+from python_udfs.ingestion.tables.types import source_type
+from python_udfs.targets import clickhouse, kafka, targets, transactional
 from tests.support.dbt_project import DbtProject
 from tests.support.hostile import MESSAGES, VALUES, placed, row_messages
 from tests.support.small_warehouse import PROJECT

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from benchmarks.generate_mongodb import lines
-from tests.deserialize.lines import raw_lines
 from tests.support.dbt_project import REPO
+from tests.support.lines import raw_lines
 from tests.support.warehouse import Warehouse
 
 SAMPLE = REPO / "landing" / "topics" / "mongo_app" / "partition=0"

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_corrections import MESSAGE
-from tests.e2e.test_levels import Levels
 from tests.support import histories, latest, oracle
 from tests.support.details import customers_told, stored_customers
-from tests.support.warehouse import Warehouse, differing
+from tests.support.levels import Levels
+from tests.support.warehouse import MESSAGE, Warehouse, differing
 
 CUSTOMERS = "dim_user_customer_zip"
 COUNTS = ("dws_trade__user_status_td", "dws_trade__user_coupon_td", "dws_trade__order_5m")

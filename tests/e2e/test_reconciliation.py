@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_levels import Levels, month
 from tests.support import histories, oracle
+from tests.support.levels import Levels, month
 from tests.support.warehouse import Counts, Warehouse, differing
 from tools.compensate import CompensateError, compensate, days_between
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deserialize.lines import line, numbered
 from tests.support.dbt_project import REPO
+from tests.support.lines import line, numbered
 from tests.support.warehouse import Warehouse
 
 NOT_COPIED = shutil.ignore_patterns(

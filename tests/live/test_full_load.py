@@ -18,11 +18,11 @@ import pytest
 from dbt.adapters.sparksession.session import own_session
 from pyspark.sql import functions as F
 
-from python_udfs.deserialize.maxwell import images
-from python_udfs.deserialize.table_source import table_source
-from tests.live.test_live import columns
+from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.formats.maxwell import images
 from tests.live.workload import TABLE, create_table, statements
 from tests.support.dbt_project import REPO
+from tests.support.latest import order_columns
 from tests.support.mysql_server import (
     PASSWORD,
     MysqlClient,
@@ -78,7 +78,7 @@ def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
         started = MysqlServer(tmp_path_factory.mktemp("mysql"), server, client)
         stack.callback(started.stop)
         made = started.connect()
-        for statement in create_table(columns()):
+        for statement in create_table(order_columns()):
             made.execute(statement)
         yield started
 
@@ -142,7 +142,7 @@ def test_every_row_of_an_order_table_lands_once_with_its_values(
     seed = Random().randrange(10**6)
     print(f"seed {seed}")
     for writer in (0, 1):
-        play = statements(seed, writer, columns())
+        play = statements(seed, writer, order_columns())
         for _ in range(600):
             kind, sql = next(play)
             try:
@@ -155,7 +155,7 @@ def test_every_row_of_an_order_table_lands_once_with_its_values(
     printed = full_load(warehouse, mysql, TABLE, MYSQL_RANGES="5")
     again = full_load(warehouse, mysql, TABLE)  # a topic of its own
 
-    expected = held(client, TABLE, columns())
+    expected = held(client, TABLE, order_columns())
     assert len(expected) > 100
     assert f"{len(expected)} rows of {TABLE} landed in" in printed.replace(",", "")
     one, two = topics(warehouse)
@@ -171,7 +171,7 @@ def test_every_row_of_an_order_table_lands_once_with_its_values(
     # the first load alone: the second one holds every key once more
     two.rename(two.with_name(f"_{two.name}"))
     warehouse.build()
-    assert differing(expected, decoded(warehouse, TABLE, columns())) == []
+    assert differing(expected, decoded(warehouse, TABLE, order_columns())) == []
     assert warehouse.refused() == 0
     counts = {
         row["op"]: row["n"]

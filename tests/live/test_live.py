@@ -40,7 +40,7 @@ from tests.live.side_tables import KEYS, REACHED, TABLES, SideTable
 from tests.live.workload import BEYOND, TABLE, Writer, create_table, fill, statements
 from tests.support.dbt_project import REPO
 from tests.support.kafka_broker import KafkaBroker, kafka_lib
-from tests.support.latest import VIEWS, declaration
+from tests.support.latest import VIEWS, declaration, order_columns
 from tests.support.maxwell import Maxwell, maxwell_lib, place
 from tests.support.mysql_server import MysqlServer, mysql_client, mysql_folder, rows_of
 from tests.support.warehouse import Warehouse, differing
@@ -52,11 +52,6 @@ WAIT = 300  # s, for what has to come by itself
 BOOTSTRAPPED = (TABLE, "shop.order_address", "shop.product_price")
 FULLY_LOADED = ("shop.coupon", "shop.user_account")
 ROW_OPS = "'insert', 'update', 'delete'"
-
-
-def columns() -> dict[str, str]:
-    """Column -> MySQL type, as the project declares the orders' table."""
-    return declaration("order_info")["columns"]
 
 
 class Builds:
@@ -116,7 +111,7 @@ class Live:
         self.broker_down: list[tuple[float, float]] = []  # from, until
         self.loaded: float | None = None  # when all was loaded
         self.restarts = 0  # of a Maxwell that ended by itself
-        self.columns = columns()
+        self.columns = order_columns()
         self.sides = [SideTable(name, declaration(name)) for name in TABLES]
         for name in ("broker", "mysql", "maxwell", "dbt"):
             (folder / name).mkdir()

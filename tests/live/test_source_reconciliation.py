@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from python_udfs.source_count import CountedTable, last_change
+from python_udfs.source.count import CountedTable, last_change
 from tests.support.dbt_project import event_log
 from tests.support.mysql_server import (
     PASSWORD,

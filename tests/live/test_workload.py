@@ -11,15 +11,14 @@ import pytest
 
 from tests.live.side_tables import KEYS as SIDE_KEYS
 from tests.live.side_tables import REACHED, TABLES, SideTable, literal
-from tests.live.test_live import columns
 from tests.live.workload import BEYOND, FENCE, KEYS, NO_USER, POOLS, statements
 from tests.support.histories import USERS
-from tests.support.latest import declaration
+from tests.support.latest import declaration, order_columns
 
 
 def test_a_writers_statements_follow_from_the_seed():
     def first(seed: int, writer: int) -> list[tuple[str, str]]:
-        return list(islice(statements(seed, writer, columns()), 300))
+        return list(islice(statements(seed, writer, order_columns()), 300))
 
     assert first(1, 0) == first(1, 0)
     assert first(1, 0) != first(2, 0)
@@ -38,7 +37,7 @@ def test_writers_have_keys_of_their_own():
 def test_every_kind_of_statement_comes_up_and_transactions_end():
     counts: Counter[str] = Counter()
     is_open, saved = False, False
-    for kind, sql in islice(statements(7, 0, columns()), 5000):
+    for kind, sql in islice(statements(7, 0, order_columns()), 5000):
         counts[kind] += 1
         counts["moves"] += bool(re.search(r" set order_id = ", sql))
         if kind == "begin":

@@ -6,7 +6,9 @@ The first pattern that a file's path fits counts. Paths of tests begin below `te
 from __future__ import annotations
 
 from fnmatch import fnmatch
+from pathlib import Path
 
+TESTS = Path(__file__).parents[1]
 ADAPTER = "*sparksession_adapter/*"
 NEAREST: tuple[tuple[str, str], ...] = (
     # macros
@@ -69,7 +71,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/inputs.py", "adapter/test_pinned_inputs.py adapter/test_units.py"),
     (ADAPTER + "/lease.py", "reliability/test_one_writer.py"),
     (ADAPTER + "/processes.py", "reliability/test_one_writer.py"),
-    (ADAPTER + "/publications.py", "publish/test_declarations.py publish/test_publish_postgres.py"),
+    (ADAPTER + "/publications.py", "targets/test_declarations.py targets/test_publish_postgres.py"),
     (ADAPTER + "/python_models.py", "adapter/test_python_models.py"),
     (ADAPTER + "/history.py", "adapter/test_pinned_inputs.py adapter/test_changes.py"),
     (ADAPTER + "/transforms.py", "adapter/test_units.py adapter/test_folded_layout.py"),
@@ -82,9 +84,9 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/named_reads.py", "adapter/test_default_reads.py"),
     (ADAPTER + "/sql_texts.py", "adapter/test_units.py adapter/test_default_reads.py"),
     (ADAPTER + "/interrupts.py", "reliability/test_interrupts.py"),
-    (ADAPTER + "/secrets.py", "publish/test_secrets.py"),
+    (ADAPTER + "/secrets.py", "targets/test_secrets.py"),
     (ADAPTER + "/jars.py", "project/test_supply_chain.py"),
-    (ADAPTER + "/private_files.py", "reliability/test_places.py publish/test_secrets.py"),
+    (ADAPTER + "/private_files.py", "reliability/test_places.py targets/test_secrets.py"),
     (
         ADAPTER + "/impl.py",
         "adapter/test_features.py adapter/test_pinned_inputs.py adapter/test_incremental.py "
@@ -93,44 +95,61 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER, "adapter/test_features.py adapter/test_units.py adapter/test_tables.py"),
     # what reads the log
     (
-        "python_udfs/landing/kafka.py",
-        "deserialize/test_kafka_offsets.py kafka/test_kafka_source.py",
+        "python_udfs/ingestion/landing/kafka.py",
+        "test_kafka_offsets.py test_kafka_source.py",
     ),
-    ("python_udfs/landing/*", "deserialize/test_landing_files.py"),
-    ("*/canal.py", "deserialize/test_canal.py deserialize/test_against_oracle.py"),
-    ("*/debezium.py", "deserialize/test_debezium.py"),
-    ("*/mongodb.py", "deserialize/test_mongodb.py"),
-    ("*/events.py", "deserialize/test_events.py"),
-    ("*/maxwell.py", "deserialize/test_maxwell_images.py deserialize/test_maxwell_envelope.py"),
-    ("*/exact_numbers.py", "deserialize/test_exact_numbers.py"),
-    ("*/types.py", "deserialize/test_types.py"),
-    ("*/ddl.py", "deserialize/test_table_state.py deserialize/test_hostile_statements.py"),
-    ("*/statements.py", "deserialize/test_table_state.py deserialize/test_hostile_statements.py"),
-    ("python_udfs/deserialize/*", "deserialize/test_maxwell_envelope.py e2e/test_sources.py"),
-    ("python_udfs/table_state.py", "deserialize/test_table_state.py"),
+    ("python_udfs/ingestion/landing/*", "test_landing_files.py"),
+    ("*/canal.py", "test_canal.py test_against_oracle.py"),
+    ("*/debezium/*", "test_debezium.py"),
+    ("*/mongodb/*", "test_mongodb.py"),
+    ("*/events.py", "test_events.py"),
     (
-        "python_udfs/log_*.py",
-        "deserialize/test_log_order.py deserialize/test_declared_otherwise.py",
+        "*/maxwell.py",
+        "test_maxwell_images.py test_maxwell_envelope.py",
     ),
-    ("python_udfs/re*.py", "deserialize/test_declared_otherwise.py e2e/test_formats_of_topics.py"),
-    ("python_udfs/declaration.py", "deserialize/test_declared_otherwise.py"),
-    ("python_udfs/table_settings.py", "e2e/test_sources.py"),
-    ("python_udfs/ods.py", "deserialize/test_maxwell_images.py e2e/test_corrections.py"),
-    ("python_udfs/publish/kafka.py", "publish/test_publish_kafka.py"),
-    ("python_udfs/publish/clickhouse.py", "publish/test_publish_clickhouse.py"),
-    ("python_udfs/publish/mysql.py", "publish/test_publish_mysql.py"),
-    ("python_udfs/publish/*", "publish/test_row_counts.py publish/test_publish_postgres.py"),
-    ("python_udfs/*", "live/test_source_reconciliation.py publish/test_secrets.py"),
+    ("*/exact_numbers.py", "test_exact_numbers.py"),
+    ("*/types.py", "test_types.py"),
+    (
+        "*/ddl.py",
+        "test_table_state.py test_hostile_statements.py",
+    ),
+    (
+        "*/statements.py",
+        "test_table_state.py test_hostile_statements.py",
+    ),
+    ("*/whole_table/*", "test_table_state.py"),
+    ("*/log/*", "test_log_order.py test_declared_otherwise.py"),
+    (
+        "*/log_resets.py",
+        "test_log_order.py test_declared_otherwise.py",
+    ),
+    ("*/made_by.py", "test_declared_otherwise.py e2e/test_formats_of_topics.py"),
+    ("*/table_settings.py", "e2e/test_sources.py"),
+    ("*/typed/*", "test_maxwell_images.py e2e/test_corrections.py"),
+    ("*/table_changes.py", "test_maxwell_images.py e2e/test_corrections.py"),
+    ("*/binlog_messages.py", "test_landing_files.py e2e/test_sources.py"),
+    ("python_udfs/ingestion/*", "test_maxwell_envelope.py e2e/test_sources.py"),
+    ("python_udfs/targets/kafka.py", "targets/test_publish_kafka.py"),
+    ("python_udfs/targets/clickhouse.py", "targets/test_publish_clickhouse.py"),
+    ("python_udfs/targets/mysql.py", "targets/test_publish_mysql.py"),
+    ("python_udfs/targets/*", "targets/test_row_counts.py targets/test_publish_postgres.py"),
+    ("*/full_load.py", "source/test_full_load_messages.py"),
+    ("python_udfs/*", "live/test_source_reconciliation.py targets/test_secrets.py"),
 )
 
 
 def nearest_tests(file: str) -> list[str]:
-    """Paths of test modules, below the root.
+    """Paths of test modules, below the root. A pattern may leave out folders of a test's path.
 
     Raises:
         LookupError: no pattern fits.
     """
     for pattern, tests in NEAREST:
         if fnmatch(file, pattern):
-            return [f"tests/{test}" for test in tests.split()]
+            return [_path(test) for test in tests.split()]
     raise LookupError(f"{file} has no tests in {__name__}.NEAREST")
+
+
+def _path(test: str) -> str:
+    (found,) = TESTS.rglob(test)
+    return str(found.relative_to(TESTS.parent))

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from tests.operators.edits import EDITS, MISTAKES
 from tests.operators.small_log import FIX, models_of, text_of
 from tests.operators.user import GARBAGE, User, WentWrong, cut
-from tests.reliability.test_drills import put_ahead
-from tests.reliability.test_kills import kill, start
+from tests.support.clocks import put_ahead
+from tests.support.killed_runs import kill, start
 
 BROKEN = "the test breaks this statement"
 # what isn't tried yet, and why

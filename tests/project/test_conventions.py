@@ -18,8 +18,8 @@ import yaml
 from dbt.adapters.sparksession.declared.business_time import takes_all_columns, utc_hours
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences, views_below
 
-from tests.e2e.test_mutations import RUN_FAULTS, SQL_FAULTS
 from tests.support.dbt_project import REPO, DbtProject
+from tests.support.faults import RUN_FAULTS, SQL_FAULTS
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
 # what is told of an entity, or what it is joined to
@@ -333,6 +333,20 @@ def test_the_faults_that_tests_have_to_catch_stand_in_today_s_code() -> None:
     assert wrong == []
 
 
+def test_no_test_module_imports_another_one_or_a_conftest() -> None:
+    """What several of them need stands in tests/support."""
+    wrong = {
+        relative(path): found
+        for path in sorted((REPO / "tests").rglob("*.py"))
+        if (
+            found := re.findall(
+                r"(?:from|import) (tests\.\S*\b(?:test_\w+|conftest))", path.read_text()
+            )
+        )
+    }
+    assert wrong == {}
+
+
 def test_a_macro_file_holds_one_public_macro_of_its_name() -> None:
     wrong = {}
     for path in sql_files(*MACROS):
@@ -456,7 +470,8 @@ def first_text(tree: Any, kind: str) -> str:
 
 
 # vars that no SQL model's rows are made by, and what is right when they change between runs
-VARS_OF_TYPED_TABLES = {  # compared by themselves, or read by the run anew: python_udfs.declaration
+# compared by themselves, or read by the run anew: python_udfs.ingestion.declared.made_by
+VARS_OF_TYPED_TABLES = {
     *("business_zone", "cut_time_max_ahead_hours", "topic_formats", "shop_topics", "shop_format"),
     *("shop_log_resets", "batches"),
 }

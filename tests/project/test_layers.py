@@ -26,13 +26,33 @@ WRONG = {
     ),
     "the adapter imports the project": (
         f"{ADAPTER}/versions/publications.py",
-        "import python_udfs.publish",
-        "sparksession.versions.publications -> python_udfs.publish",
+        "import python_udfs.targets",
+        "sparksession.versions.publications -> python_udfs.targets",
     ),
     "the project imports its tests": (
-        "python_udfs/jdbc.py",
+        "python_udfs/servers/jdbc.py",
         "from tests.support import oracle",
-        "python_udfs.jdbc -> tests.support.oracle",
+        "python_udfs.servers.jdbc -> tests.support.oracle",
+    ),
+    "a format imports the registry of formats, in a function": (
+        "python_udfs/ingestion/formats/canal.py",
+        "def late():\n    from python_udfs.ingestion.formats.registry import FORMATS",
+        "ingestion.formats.canal -> python_udfs.ingestion.formats.registry",
+    ),
+    "landing imports typed rows, for their types alone": (
+        "python_udfs/ingestion/landing/files.py",
+        "if TYPE_CHECKING:\n    from python_udfs.ingestion.typed.rows import typed_rows",
+        "ingestion.landing.files -> python_udfs.ingestion.typed.rows",
+    ),
+    "ingestion imports a target": (
+        "python_udfs/ingestion/binlog_messages.py",
+        "import python_udfs.targets",
+        "ingestion.binlog_messages -> python_udfs.targets",
+    ),
+    "a module of ingestion stands in no room": (
+        "python_udfs/ingestion/stray.py",
+        '"""Belongs nowhere."""',
+        "python_udfs.ingestion.stray",
     ),
     "a module stands in no layer": (
         f"{ADAPTER}/stray.py",

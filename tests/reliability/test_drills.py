@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import sqlite3
@@ -14,16 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata
-from dbt.adapters.sparksession.session import own_session
 
-from tests.reliability.test_kills import is_right, orphans, start, wait_for
+from tests.support.clocks import put_ahead
 from tests.support.dbt_project import DbtProject
+from tests.support.killed_runs import is_right, orphans, start, wait_for
 from tests.support.small_warehouse import FILES, make_raw
 
 LARGEST_FILE = 3 * 2**20  # bytes; the tables' files of so many ids are larger
 MANY_IDS = 6_000_000
-DAY_MS = 86_400_000
 
 
 def test_a_run_waits_for_a_catalog_that_another_process_has_locked(
@@ -184,17 +181,3 @@ def test_a_clock_that_was_a_day_ahead_keeps_no_table_from_being_written(
     project.query("insert into dw.raw select id from range(30, 40)")
     assert "its newest commit was dated" not in project.run("build").log
     is_right(project, 40, "published")
-
-
-def put_ahead(project: DbtProject, table: str) -> None:
-    """Date a table's commits as a clock would have that was a day ahead."""
-    session = own_session(project.credentials()).session
-    found = loaded(session, project.credentials().catalog, table)
-    told = metadata(session, found)
-    told["last-updated-ms"] += DAY_MS
-    for name in ("snapshots", "snapshot-log", "metadata-log"):
-        for entry in told.get(name, []):
-            entry["timestamp-ms"] += DAY_MS
-    operations = found.operations()
-    parser = session._jvm.org.apache.iceberg.TableMetadataParser
-    operations.commit(operations.current(), parser.fromJson(json.dumps(told)))

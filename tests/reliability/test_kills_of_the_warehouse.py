@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_levels import Levels
-from tests.reliability.test_kills import Reader, kill, orphans, start, wait_for
 from tests.support import histories, oracle
+from tests.support.killed_runs import Reader, kill, orphans, start, wait_for
+from tests.support.levels import Levels
 from tests.support.warehouse import Warehouse, differing
 
 STEPS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from python_udfs.deserialize.ddl import MAX_STATEMENT
+from python_udfs.ingestion.formats.ddl import MAX_STATEMENT
 
 # what a message can hold where a name or a statement is expected
 VALUES: list[Any] = [

@@ -187,3 +187,8 @@ def _ours(row: dict[str, Any], columns: dict[str, str]) -> tuple[dict[str, Any],
 def _frozen(row: Any) -> tuple:
     values = row[0] if isinstance(row, tuple) else row
     return tuple(values.values())
+
+
+def order_columns() -> dict[str, str]:
+    """Column -> MySQL type, as the project declares the orders' table."""
+    return declaration("order_info")["columns"]

@@ -1,4 +1,4 @@
-from python_udfs.source_count import source_count
+from python_udfs.source.count import source_count
 
 
 def model(dbt, session):

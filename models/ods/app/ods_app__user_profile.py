@@ -1,4 +1,4 @@
-from python_udfs.ods import table_changes
+from python_udfs.ingestion.table_changes import table_changes
 
 
 def model(dbt, session):

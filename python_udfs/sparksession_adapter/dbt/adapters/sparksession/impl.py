@@ -446,7 +446,7 @@ class SparkSessionAdapter(
                 problems.append(f"{file}: {getattr(exc, 'msg', str(exc))}")
         problems += filter(None, (unrecorded_reads(one, manifest.macros) for one in models))
         if formats and sources:
-            from python_udfs.deserialize.topic_formats import problems_of
+            from python_udfs.ingestion.declared.topic_formats import problems_of
 
             problems += problems_of(sources, formats)
         if problems:
@@ -480,8 +480,8 @@ class SparkSessionAdapter(
             ValueError: what is wrong with it.
         """
         find_code_of(self.config.project_root)
-        from python_udfs.deserialize.table_source import table_source
-        from python_udfs.table_settings import settings_problem, table_settings
+        from python_udfs.ingestion.declared.table_settings import settings_problem, table_settings
+        from python_udfs.ingestion.declared.table_source import table_source
 
         source = table_source(model.name, model.config.meta["source"])
         logs = [manifest.nodes[one] for one in model.depends_on.nodes if one in manifest.nodes]

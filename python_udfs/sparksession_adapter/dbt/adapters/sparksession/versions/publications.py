@@ -1,7 +1,7 @@
 """Publishing: what a store outside has to be told so that it holds a version's rows.
 
 An exposure with `meta.publish` says which model goes into which table of which target. What the
-targets are the environment says, and what a target understands its module in python_udfs/publish.
+targets are the environment says, and what a target understands its module in python_udfs/targets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RECORD_COLUMNS = {
     "published_at": "timestamp",
     "run_id": "string",
 }
-STORES = "python_udfs.publish"  # the project's module that opens stores
+STORES = "python_udfs.targets"  # the project's module that opens stores
 # columns that published rows have beside the model's own
 ROW_KEY, SIGN = "row_key", "sign"
 KEYS_OF_PUBLISH = {"target", "table", "key", "types", "mode"}

@@ -1,0 +1,1 @@
+"""From landed messages to the rows of the ODS models."""

@@ -1,0 +1,162 @@
+"""Rows of ods_binlog: the log as it came."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.declared.topic_formats import topics_by_format
+from python_udfs.ingestion.formats.registry import with_envelope
+from python_udfs.ingestion.landing.files import (
+    LONG_LINE,
+    files_to_read,
+    list_files,
+    longest_line,
+    offsets_key,
+    open_ended,
+)
+from python_udfs.ingestion.landing.kafka import (
+    beginnings,
+    broker_topics,
+    first_gaps,
+    kafka_source,
+    ranges_to_read,
+    read_topics,
+)
+from python_udfs.ingestion.landing.offsets import merge, without
+from python_udfs.ingestion.landing.spark import held_offsets, read_messages
+from python_udfs.ingestion.log.reread import lines_to_read_again, messages_read_again
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from python_udfs.ingestion.landing.files import LandedFile
+    from python_udfs.ingestion.landing.kafka import OffsetRange
+    from python_udfs.ingestion.landing.offsets import Interval
+
+# offsets that the table held before the commit that says so, and those it asked of Kafka
+HELD_PROPERTY = "landing.held"
+TOPICS_PROPERTY = "landing.kafka_topics"  # topic -> id that Kafka knew it by
+BEGUN_PROPERTY = "landing.kafka_begun"  # where reading of each of Kafka's partitions began
+SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
+LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
+
+
+def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
+    """Rows of ods_binlog: the landed messages that the table doesn't hold yet.
+
+    Which offsets it holds is known from itself: each commit says what was held before it
+    (snapshot property `landing.held`), and what it added is read from its own rows. So data and
+    offsets commit together, and no run reads more than the last run's coordinates. A topic's
+    files carry Kafka's offsets: what the one delivers isn't taken from the other. Messages that
+    were refused come once more when they can be read, see reread.
+
+    Args:
+        dbt: with config meta `landing` (a folder), `kafka` (see landing.kafka), `formats`
+            (topic, as a shell pattern -> format; the first that fits) and `max_line_mb` (of a
+            landed line that is taken whole). With Kafka the folder may be left empty.
+
+    Returns:
+        None where nothing new has landed.
+    """
+    kafka = kafka_source(dbt.meta["kafka"])
+    landing = os.path.join(dbt.project_root, os.path.expanduser(dbt.meta["landing"]))
+    files_too = dbt.meta["landing"] or not kafka
+    files = list_files(os.path.abspath(landing)) if files_too else []
+    longest = longest_line(dbt.meta)
+    held = _held(dbt, session)
+    topic_ids = json.loads(dbt.snapshot_property(TOPICS_PROPERTY, "{}"))
+    ranges: list[OffsetRange] = []
+    if kafka:
+        topics = broker_topics(session, kafka)
+        begun = json.loads(dbt.snapshot_property(BEGUN_PROPERTY, "{}"))
+        ranges = ranges_to_read(topics, held, topic_ids, kafka.accept_gap, begun)
+        if note := first_gaps(topics, held, begun):
+            from dbt.adapters.events.logging import AdapterLogger
+
+            AdapterLogger("Kafka").warning(note)
+        begun = beginnings(topics, begun, kafka.accept_gap)
+        dbt.set_snapshot_property(BEGUN_PROPERTY, json.dumps(begun, separators=(",", ":")))
+        topic_ids |= {name: one.topic_id for name, one in topics.items()}
+        # Kafka's part is known beforehand, to its end: the table's rows don't tell of offsets
+        # that have no message
+        for one in ranges:
+            held[one.key] = merge([*held.get(one.key, []), (one.first, one.last)])
+    seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
+    seen_until = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
+    # such a line stays held: where its file is gone, or it is too long still, nothing comes
+    released = lines_to_read_again(dbt, session, longest)
+    of_key = {offsets_key(*place): offsets for place, offsets in released.items()}
+    unread = held | {key: without(held.get(key, []), some) for key, some in of_key.items()}
+    of_released = {file.name for file in files if file.key in of_key}
+    as_seen = {name: one for name, one in seen_sizes.items() if name not in of_released}
+    chosen = files_to_read(files, unread, as_seen, seen_until)
+    again = messages_read_again(dbt, session)
+    if not chosen and not ranges and again is None and dbt.is_incremental:
+        return None
+    dbt.set_snapshot_property(TOPICS_PROPERTY, json.dumps(topic_ids, separators=(",", ":")))
+    dbt.set_snapshot_property(HELD_PROPERTY, json.dumps(held, separators=(",", ":")))
+    sizes = open_ended(files, held)
+    dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
+    newest = max((file.changed_ns for file in files), default=0)
+    dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
+    from_files = _by_format(chosen, dbt.meta["formats"])
+    from_kafka = _by_format(ranges, dbt.meta["formats"])
+    if not from_files and not from_kafka and again is None:
+        from_files = {"maxwell": []}
+    frames = [
+        *(
+            _not_too_long_still(
+                with_envelope(read_messages(session, some, unread, longest), kind), released
+            )
+            for kind, some in from_files.items()
+        ),
+        *(
+            with_envelope(read_topics(session, kafka, some), kind)
+            for kind, some in from_kafka.items()
+        ),
+        *([] if again is None else [again]),
+    ]
+    return reduce(lambda one, two: one.unionByName(two), frames).withColumn(
+        "load_id", F.lit(dbt.run_id)
+    )
+
+
+def _not_too_long_still(rows: DataFrame, released: Mapping[Any, list[int]]) -> DataFrame:
+    """Rows of ods_binlog without those that the table has: lines that are read again, and are too
+    long still.
+
+    Args:
+        released: see lines_to_read_again.
+    """
+    is_long = F.coalesce(F.col("reject_reason").startswith(LONG_LINE), F.lit(False))
+    for (batch, topic, partition), offsets in released.items():
+        of_topic = (F.col("batch_id") == batch) & (F.col("topic") == topic)
+        of_partition = of_topic & (F.col("partition_number") == partition)
+        rows = rows.where(~(is_long & of_partition & F.col("message_offset").isin(offsets)))
+    return rows
+
+
+def _by_format(parts: Iterable[LandedFile | OffsetRange], formats: Any) -> dict[str, list[Any]]:
+    """Format -> files, or ranges of offsets, of its topics."""
+    parts = list(parts)
+    topics = topics_by_format(dict.fromkeys(part.topic for part in parts), formats)
+    return {kind: [part for part in parts if part.topic in some] for kind, some in topics.items()}
+
+
+def _held(dbt: Any, session: SparkSession) -> dict[str, list[Interval]]:
+    """offsets_key -> offsets that the table holds."""
+    if not dbt.is_incremental:
+        return {}
+    before = dbt.snapshot_property(HELD_PROPERTY)
+    if before is None:  # a table that was made or repaired by other means: ask its rows
+        return held_offsets(session.table(str(dbt.this)))
+    held = {key: [tuple(one) for one in value] for key, value in json.loads(before).items()}
+    for key, intervals in held_offsets(dbt.own_rows_since(HELD_PROPERTY)).items():
+        held[key] = merge([*held.get(key, []), *intervals])
+    return held

@@ -1,0 +1,1 @@
+"""What a project declares of its tables and topics, checked: all problems in one message."""

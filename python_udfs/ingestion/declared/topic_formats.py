@@ -1,0 +1,117 @@
+"""Which format the messages of a topic are written in: the var `topic_formats`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from python_udfs.ingestion.formats.registry import FORMATS
+
+if TYPE_CHECKING:
+    from python_udfs.ingestion.tables.source import TableSource
+
+FULL_LOADS = "full_load."  # begin of the topics of full loads, which have a format of their own
+
+
+def format_of(topic: str, formats: Mapping[str, str]) -> str | None:
+    """The format of a topic: of the first pattern that fits; None where none does."""
+    return next((kind for one, kind in formats.items() if fnmatchcase(topic, one)), None)
+
+
+def problems_of(sources: Mapping[str, TableSource], formats: Mapping[str, str]) -> list[str]:
+    """What doesn't fit between the declared tables and the formats of the topics.
+
+    Args:
+        sources: model -> its declaration.
+        formats: topic, as a shell pattern -> format.
+    """
+    found = [
+        f"the var topic_formats says {kind!r} for the topic {topic}: a format must be one of "
+        f"{', '.join(FORMATS)}"
+        for topic, kind in formats.items()
+        if not isinstance(kind, str) or kind not in FORMATS
+    ]
+    if found:
+        return found
+    for model, source in sources.items():
+        if not source.topics and source.format not in formats.values():
+            found.append(
+                f"{model}: its format is {source.format}, and the var topic_formats names no topic "
+                f'of that format. Add for example "{source.format}*": {source.format}'
+            )
+        elif not source.topics and len(set(formats.values())) > 1:
+            found.append(
+                f"{model}: it names no `topic`, and the var topic_formats reads topics as "
+                f"{', '.join(dict.fromkeys(formats.values()))}, so it can't be seen whether its "
+                f"messages are read as {source.format}. Name its topics in meta.source.topic, for "
+                f'example topic: "{source.format}*"'
+            )
+        for topic in source.topics:
+            kind = _other_format(topic, source.format, formats)
+            if kind is not None and not topic.startswith(FULL_LOADS):
+                found.append(
+                    f"{model}: its format is {source.format}, and the var topic_formats reads its "
+                    f'topic {topic} as {kind}. Add "{topic}": {source.format} to topic_formats, '
+                    "before the pattern that fits now"
+                )
+    return found
+
+
+def _other_format(topic: str, wanted: str, formats: Mapping[str, str]) -> str | None:
+    """The format of which all topics that fit a pattern are, where it isn't the wanted one.
+
+    None where some may be of the wanted one.
+    """
+    for pattern, kind in formats.items():
+        if kind == wanted and _overlap(topic, pattern):
+            return None
+        if _covers(pattern, topic):
+            return kind
+    return "nothing"
+
+
+def _covers(pattern: str, topic: str) -> bool:
+    """Whether a pattern certainly fits all topics that another fits."""
+    return pattern == topic or pattern == "*" or fnmatchcase(topic, pattern)
+
+
+def _overlap(one: str, two: str) -> bool:
+    """Whether a topic may fit both shell patterns; true where sets of characters are in them."""
+    if "[" in one + two:
+        return True
+
+    @cache
+    def meet(i: int, j: int) -> bool:
+        if i == len(one) or j == len(two):
+            return set(one[i:] + two[j:]) <= {"*"}
+        if one[i] == "*":
+            return meet(i + 1, j) or meet(i, j + 1)
+        if two[j] == "*":
+            return meet(i, j + 1) or meet(i + 1, j)
+        return (one[i] == two[j] or "?" in (one[i], two[j])) and meet(i + 1, j + 1)
+
+    return meet(0, 0)
+
+
+def topics_by_format(topics: Iterable[str], formats: Mapping[str, str]) -> dict[str, list[str]]:
+    """Format -> the topics that are written in it.
+
+    Raises:
+        ValueError: topics that no pattern fits.
+    """
+    found: dict[str, list[str]] = {}
+    homeless = []
+    for topic in topics:
+        kind = format_of(topic, formats)
+        if kind is None:
+            homeless.append(topic)
+        else:
+            found.setdefault(kind, []).append(topic)
+    if homeless:
+        raise ValueError(
+            f"The format of these topics is not declared: {', '.join(sorted(homeless))}. Name "
+            f"them (or a pattern) in the var topic_formats; it has {', '.join(formats) or 'none'}."
+        )
+    return found

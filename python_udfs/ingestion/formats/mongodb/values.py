@@ -1,0 +1,130 @@
+"""Extended JSON's values, in the types of declared columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from python_udfs.ingestion.formats.exact_numbers import exact_decimal
+from python_udfs.ingestion.formats.json_lines import LATEST_TS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from python_udfs.ingestion.tables.types import SourceType
+
+_ISO = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)\z"
+_NUMBERS = ("$numberInt", "$numberLong", "$numberDouble", "$numberDecimal")
+
+
+def _in(value: Column, name: str) -> Column:
+    """What the variant holds under a name like $date, as text."""
+    from pyspark.sql import functions as F
+
+    return F.try_variant_get(value, f"$['{name}']", "string")
+
+
+def number_text(value: Column) -> Column:
+    """The text of a number, of the variant of one or of {"$numberLong": ..} and its like."""
+    from pyspark.sql import functions as F
+
+    plain = F.when(F.to_json(value).rlike("^[-0-9]"), value.cast("string"))
+    return F.coalesce(*[_in(value, name) for name in _NUMBERS], plain)
+
+
+def from_millis(millis: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    # from the year 1 on: beyond the bounds there is no timestamp
+    possible = millis.between(-62135596800000, LATEST_TS * 1000)
+    return F.timestamp_millis(F.when(possible, millis))
+
+
+def instant_of(value: Column) -> Column:
+    """The timestamp of a variant {"$date": ..}: ISO text, milliseconds, {"$numberLong": ms}."""
+    from pyspark.sql import functions as F
+
+    text = _in(value, "$date")
+    millis = F.coalesce(F.try_variant_get(value, "$['$date']['$numberLong']", "string"), text)
+    return F.coalesce(_from_iso(text), from_millis(millis.try_cast("bigint")))
+
+
+def _from_iso(text: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(text.rlike(_ISO), text.try_cast("timestamp"))
+
+
+def _as_mysql(instant: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.date_format(instant, "yyyy-MM-dd HH:mm:ss.SSSSSS")
+
+
+def scalar_of(one: Column) -> Column:
+    """(kind, text, json) of a variant with its JSON text, Extended JSON unwrapped."""
+    from pyspark.sql import functions as F
+
+    value, json = one["v"], one["json"]
+
+    def found(kind: str, text: Column) -> Column:
+        made = F.struct(F.lit(kind).alias("kind"), text.alias("text"), json.alias("json"))
+        return F.when(text.isNotNull(), made)
+
+    first = F.left(json, F.lit(1))
+    subtype = F.coalesce(
+        F.try_variant_get(value, "$['$binary']['subType']", "string"), _in(value, "$type")
+    )
+    base64 = F.coalesce(
+        F.try_variant_get(value, "$['$binary']['base64']", "string"),
+        # the older form: {"$binary": base64, "$type": "00"}
+        F.when(_in(value, "$type").isNotNull(), _in(value, "$binary")),
+    )
+    digits = F.lower(F.hex(F.try_to_binary(base64, F.lit("base64"))))
+    dashed = F.regexp_replace(digits, "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
+    uuid = F.when(subtype.isin("04", "4") & (F.length(digits) == 32), dashed)
+    unwrapped = F.coalesce(
+        found("text", _in(value, "$oid")),
+        found("number", F.coalesce(*[_in(value, name) for name in _NUMBERS])),
+        found("instant", _as_mysql(instant_of(value))),
+        found("uuid", F.coalesce(_in(value, "$uuid"), uuid)),
+        found("binary", base64),
+        found("json", json),
+    )
+    return (
+        F.when(value.isNull() | F.is_variant_null(value), None)
+        .when(first == '"', found("text", value.cast("string")))
+        .when(first.isin("t", "f"), found("boolean", json))
+        .when(first == "{", unwrapped)
+        .when(first == "[", found("json", json))
+        .otherwise(found("number", value.cast("string")))
+    )
+
+
+def parsed_value(one: Column, kind: SourceType) -> Column:
+    """A (kind, text, json) in the column's `parsed` type; null where it is none of it."""
+    from pyspark.sql import functions as F
+
+    text, found = one["text"], one["kind"]
+    if kind.kind == "text":
+        return one["json"] if kind.declared.strip().lower() == "json" else text
+    if kind.kind == "binary":
+        from_uuid = F.base64(F.unhex(F.replace(text, F.lit("-"), F.lit(""))))
+        return F.when(found == "binary", text).when(found == "uuid", from_uuid)
+    if kind.kind == "timestamp":
+        # text with a zone says which instant it is
+        iso = F.when(found == "text", _as_mysql(_from_iso(text)))
+        return F.coalesce(iso, F.when(found.isin("instant", "text"), text))
+    if kind.kind == "date":
+        midnight = F.when(text.endswith(" 00:00:00.000000"), F.left(text, F.lit(10)))
+        return F.when(found == "instant", midnight).when(found == "text", text)
+    if kind.kind == "datetime":
+        return F.when(found == "text", text)
+    number = F.when(found == "number", text)
+    if kind.kind == "decimal":
+        return exact_decimal(number, kind.parsed)
+    if kind.kind != "integer":
+        return number.try_cast(kind.parsed)
+    bit = F.when(found == "boolean", F.when(text == "true", F.lit("1")).otherwise(F.lit("0")))
+    # shells and drivers write whole numbers as doubles
+    wide = exact_decimal(F.coalesce(number, bit), "decimal(38,18)")
+    return F.when((wide % 1 == 0) | (kind.parsed != "bigint"), wide.try_cast(kind.parsed))

@@ -1,0 +1,103 @@
+"""The log formats by name, and messages as rows of ods_binlog.
+
+A format is one module with two functions, entered in FORMATS:
+    envelope(messages) -> messages with the columns of ENVELOPE, from their `payload`
+    images(messages, source) -> messages with the columns `data`, `before` and `image_reason`, see
+        maxwell.py. Where a message holds several rows it gives one row each and numbers them in
+        `row_number`
+It may have
+    OPTIONS: name -> the values that a table's `meta.source.options` may give it, the default first
+    EXTRA: columns that its `images` adds beyond those three, which become columns of its typed
+        rows, and of no other format's
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from python_udfs.ingestion.formats import canal, debezium, events, maxwell, mongodb
+from python_udfs.ingestion.formats.envelope import ENVELOPE, TABLE_OPS
+from python_udfs.ingestion.landing.files import LONG_LINE
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pyspark.sql import DataFrame
+
+FORMATS: dict[str, ModuleType] = {
+    "maxwell": maxwell,
+    "canal": canal,
+    "debezium": debezium,
+    "mongodb": mongodb,
+    "events": events,
+}
+
+
+def positions_are_places(format_name: str) -> bool:
+    """Whether the format's positions are places in a topic, not in a binlog."""
+    return getattr(FORMATS[format_name], "POSITION_IS_PLACE", False)
+
+
+def has_whole_images(format_name: str) -> bool:
+    """Whether each change of the format has its row whole, before and after it."""
+    return getattr(FORMATS[format_name], "WHOLE_IMAGES", True)
+
+
+def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
+    """Raw messages (landing.spark.RAW_SCHEMA) as rows of ods_binlog without load_id.
+
+    Text that isn't UTF-8 stays as bytes in `payload_bytes`, and as text with the bad bytes
+    replaced in `payload`. What can't be read gets a `reject_reason`; its envelope is empty.
+    """
+    from pyspark.sql import functions as F
+
+    if format_name not in FORMATS:
+        raise ValueError(
+            f"format {format_name!r} is not known, must be one of {', '.join(FORMATS)}. "
+            "A new format is a module in python_udfs/ingestion/formats; see CONTRIBUTING.md"
+        )
+    text = F.col("payload").cast("string")
+    good_utf8 = F.is_valid_utf8(text)
+    decoded = messages.select(
+        "batch_id",
+        "topic",
+        "partition_number",
+        "message_offset",
+        "run_offset",
+        F.make_valid_utf8(F.col("message_key").cast("string")).alias("message_key"),
+        F.when(good_utf8, text).otherwise(F.make_valid_utf8(text)).alias("payload"),
+        F.when(~good_utf8, F.col("payload")).alias("payload_bytes"),
+        "cut_reason",
+    )
+    parsed = FORMATS[format_name].envelope(decoded)
+    # what it empties can't be told from what came after it
+    unplaced = F.col("op").isin(*TABLE_OPS) & (
+        F.col("binlog_file_number").isNull() | F.col("binlog_position").isNull()
+    )
+    reason = (
+        F.when(F.col("cut_reason").isNotNull(), F.col("cut_reason"))
+        .when(F.col("payload_bytes").isNotNull(), F.lit("invalid UTF-8"))
+        .when(F.trim(F.col("payload")) == "", F.lit("empty line"))
+        .when(F.col("envelope_reason").isNotNull(), F.col("envelope_reason"))
+        .when(unplaced, F.lit("a statement on whole tables without a binlog position"))
+    )
+    no_value = F.col("payload").isNull()
+    judged = parsed.withColumn("reject_reason", F.when(~no_value, reason)).withColumn(
+        "op", F.when(no_value, F.lit("control")).otherwise(F.col("op"))
+    )
+    good = F.col("reject_reason").isNull()
+    return judged.select(
+        "batch_id",
+        "topic",
+        "partition_number",
+        "message_offset",
+        "run_offset",
+        F.lit(format_name).alias("format"),
+        *[F.when(good, F.col(name)).alias(name) for name in ENVELOPE if name != "envelope_reason"],
+        "message_key",
+        "payload",
+        "payload_bytes",
+        # of what may come whole yet; too long a line stays so
+        F.when(~F.col("cut_reason").startswith(LONG_LINE), F.col("cut_reason")).alias("cut_reason"),
+        "reject_reason",
+    )

@@ -1,0 +1,447 @@
+"""Landed files in the layout of Kafka Connect's file sinks.
+
+    <landing>/topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]
+    <landing>/batches/<batch>/topics/...    the same once more for a log that was sent again
+
+A file holds one message a line; the offset of a message is the file's first offset plus its line
+number from 0. So a file that is delivered again, whole or split otherwise, gives the same
+(topic, partition, offset) to the same message.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from python_udfs.ingestion.landing.offsets import Interval, held_until, merge
+
+TOPICS = "topics"
+BATCHES = "batches"
+LIVE = "live"  # the batch of the running log
+BATCH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+# a topic without :, which stands between a batch and its topic where their offsets are kept
+FILE_NAME = re.compile(
+    r"(?P<topic>[^:]+)\+(?P<partition>[0-9]{1,10})\+(?P<offset>[0-9]{1,20})\.jsonl(?P<gz>\.gz)?"
+)
+LAST_PARTITION, LAST_OFFSET = 2**31 - 1, 2**62  # room for the lines of a file behind it
+Seen = int | Sequence[int]  # a file's size, with the time of its last change behind it
+CHUNK = 4 << 20  # bytes read at once, and about the size of an Arrow batch
+LINES_A_BATCH = 250_000  # lines may be empty: their number needs a bound beside their size
+LONGEST_LINE = 64 << 20  # bytes, by default
+KEPT_OF_LONG = 64 << 10  # bytes of a longer line that are kept
+LONG_LINE = "the line is longer than"
+CUT_LINE = "the file ends within a line"
+CUT_STREAM = "the file's gzip stream is cut or broken"
+
+
+@dataclass(frozen=True, order=True)
+class LandedFile:
+    """One file of one topic's partition.
+
+    Attributes:
+        topic, partition, first_offset: as the name says.
+        path: absolute, and of no link: LANDING itself may be one.
+        size: bytes when it was listed.
+        changed_ns: when it came into the folder or was last written, ns; a copy that keeps the
+            time of its original still counts as changed now (st_ctime).
+        batch: the batch that the file was delivered under; LIVE for the running log.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    path: str
+    size: int
+    changed_ns: int = 0
+    batch: str = LIVE
+
+    @property
+    def name(self) -> str:
+        """The file's name, behind its batch's where it isn't of the running log."""
+        name = os.path.basename(self.path)
+        return name if self.batch == LIVE else f"{self.batch}:{name}"
+
+    @property
+    def key(self) -> str:
+        """What the offsets that a table holds are kept by."""
+        return offsets_key(self.batch, self.topic, self.partition)
+
+
+def offsets_key(batch: str, topic: str, partition: int) -> str:
+    """topic/partition, behind the batch's name where it isn't the running log.
+
+    >>> offsets_key("live", "maxwell", 0), offsets_key("again", "maxwell", 0)
+    ('maxwell/0', 'again:maxwell/0')
+    """
+    return f"{topic}/{partition}" if batch == LIVE else f"{batch}:{topic}/{partition}"
+
+
+def list_files(landing: str) -> list[LandedFile]:
+    """All files of a landing folder, ordered by batch, topic, partition and first offset.
+
+    Names that begin with `.`, `_` or `+` (a sink's temporary files and markers) are passed over.
+
+    Raises:
+        FileNotFoundError: no such folder, or no `topics` in it.
+        ValueError: names that don't fit the layout, all of them in one message; or links and
+            pipes, which are neither followed nor read, all of them in one; or a folder that can't
+            be read.
+    """
+    topics = os.path.join(landing, TOPICS)
+    if not os.path.isdir(topics):
+        raise FileNotFoundError(
+            f"No landing folder {topics}: LANDING must name a folder that holds "
+            "topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]."
+        )
+    landing = os.path.realpath(landing)
+    topics, batches = os.path.join(landing, TOPICS), os.path.join(landing, BATCHES)
+    linked = [one for one in (TOPICS, BATCHES) if os.path.islink(os.path.join(landing, one))]
+    found, misfits, special = ([], [], linked) if linked else _listed(landing, topics, LIVE)
+    is_read = not linked and os.path.isdir(batches)
+    for batch in sorted(os.listdir(batches)) if is_read else ():
+        if batch[0] in "._+" or batch.startswith("README"):
+            continue
+        inside = os.path.join(batches, batch, TOPICS)
+        if os.path.islink(os.path.join(batches, batch)) or os.path.islink(inside):
+            special.append(os.path.relpath(os.path.join(batches, batch), landing))
+            continue
+        if not BATCH_NAME.fullmatch(batch) or batch == LIVE or not os.path.isdir(inside):
+            misfits.append(os.path.relpath(os.path.join(batches, batch), landing))
+            continue
+        more, wrong, others = _listed(landing, inside, batch)
+        found += more
+        misfits += wrong
+        special += others
+    if special:
+        raise ValueError(
+            f"{len(special)} entries of the landing folder are neither files nor folders but "
+            f"symbolic links, pipes or devices, which aren't read: {_named(special)}. Put the "
+            "files themselves there (LANDING itself may be a link), or take these away."
+        )
+    if misfits:
+        raise ValueError(
+            f"{len(misfits)} landed files don't fit the layout "
+            "[batches/<batch>/]topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz] "
+            f"(a batch's name: letters, digits, - and _, not {LIVE}; a topic without :; an offset "
+            f"of at most 2^62): {_named(misfits)}. Rename them or take them away."
+        )
+    return sorted(found, key=lambda one: (one.batch, one))
+
+
+def _named(names: list[str]) -> str:
+    """The first of some names, as a screen can show them."""
+    text = ", ".join(sorted(names)[:10])
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def _unreadable(error: OSError) -> None:
+    raise ValueError(
+        f"The landing folder can't be read at {_named([str(error.filename)])}: {error.strerror}. "
+        "Let the user of the run read it."
+    )
+
+
+def _listed(landing: str, topics: str, batch: str) -> tuple[list[LandedFile], list[str], list[str]]:
+    """The files under one `topics` folder, the names that don't fit the layout, and what is neither
+    file nor folder.
+
+    Links aren't followed: one may go in a circle, or bring any file of the system among the
+    messages.
+    """
+    found, misfits, special = [], [], []
+    for folder, folders, names in os.walk(topics, onerror=_unreadable):
+        folders[:] = sorted(name for name in folders if name[0] not in "._+")
+        links = [one for one in folders if os.path.islink(os.path.join(folder, one))]
+        special += [os.path.relpath(os.path.join(folder, one), landing) for one in links]
+        for name in names:
+            if name[0] in "._+" or name.startswith("README"):
+                continue
+            path = os.path.join(folder, name)
+            try:
+                status = os.lstat(path)
+            except FileNotFoundError:  # a sink renamed it since
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                special.append(os.path.relpath(path, landing))
+                continue
+            match = FILE_NAME.fullmatch(name)
+            place = os.path.relpath(folder, topics)
+            if (
+                not match
+                or place != f"{match['topic']}/partition={int(match['partition'])}"
+                or not match["topic"].isprintable()  # nor are bytes that are no UTF-8
+                or int(match["partition"]) > LAST_PARTITION
+                or int(match["offset"]) > LAST_OFFSET
+            ):
+                misfits.append(os.path.relpath(path, landing))
+                continue
+            found.append(
+                LandedFile(
+                    topic=match["topic"],
+                    partition=int(match["partition"]),
+                    first_offset=int(match["offset"]),
+                    path=path,
+                    size=status.st_size,
+                    changed_ns=status.st_ctime_ns,
+                    batch=batch,
+                )
+            )
+    return found, misfits, special
+
+
+def files_to_read(
+    files: list[LandedFile],
+    held: dict[str, list[Interval]],
+    seen_sizes: Mapping[str, Seen],
+    seen_until_ns: int | None = None,
+) -> list[LandedFile]:
+    """The files that may hold a message not held yet.
+
+    A file that came since the last listing is always one: it may go on where the names of its
+    neighbours don't tell. An older one is covered when its first offset is held and all up to
+    the next file's is.
+
+    Files that overlap are all read: `message_batches` takes each message from one of them.
+
+    Args:
+        files: ordered as by `list_files`.
+        held: offsets_key -> merged intervals of the offsets that the table holds.
+        seen_sizes: LandedFile.name -> (size, changed_ns) when it was last read, or the size alone,
+            of those files whose end the next file's name doesn't tell: a partition's last file and
+            broken ones. A file that was written since is read again, also when it has its size
+            still: a copy may reserve its size first.
+        seen_until_ns: newest `changed_ns` of the last listing; None: no file is taken for new.
+    """
+    chosen = []
+    for index, file in enumerate(files):
+        until = held_until(held.get(file.key, []), file.first_offset)
+        following = files[index + 1] if index + 1 < len(files) else None
+        same_partition = following is not None and following.key == file.key
+        is_new = seen_until_ns is not None and file.changed_ns > seen_until_ns
+        covered = until is not None and same_partition and following.first_offset <= until + 1
+        if covered and not is_new:
+            continue
+        if _as_seen(file, seen_sizes.get(file.name)):
+            continue
+        chosen.append(file)
+    return chosen
+
+
+def _as_seen(file: LandedFile, seen: Seen | None) -> bool:
+    """Whether a file has not changed since it was read, see files_to_read."""
+    if isinstance(seen, int):  # written by an earlier version of the project
+        return seen == file.size
+    return seen is not None and tuple(seen) == (file.size, file.changed_ns)
+
+
+def open_ended(
+    files: list[LandedFile], held: dict[str, list[Interval]]
+) -> dict[str, tuple[int, int]]:
+    """Name -> (size, changed_ns) of the files whose end only reading tells: see `files_to_read`."""
+    return {file.name: (file.size, file.changed_ns) for file in files_to_read(files, held, {})}
+
+
+def _plain(path: str, flags: int) -> int:
+    """Open a file that is no link by now, nor lies behind one, nor is a pipe that nobody writes to.
+
+    Folder by folder: a link that took a folder's place since the files were listed would bring
+    files of elsewhere among the messages.
+    """
+    *folders, name = path.split("/")
+    passing = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
+    at = os.open("/" if path.startswith("/") else ".", passing)
+    try:
+        for folder in filter(None, folders):
+            inner = os.open(folder, passing, dir_fd=at)
+            os.close(at)
+            at = inner
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=at)
+    except OSError as exc:
+        if exc.errno in (errno.ELOOP, errno.ENOTDIR):
+            reason = "a symbolic link has taken the place of what was listed, and isn't followed"
+            raise OSError(exc.errno, reason, path) from None
+        raise OSError(exc.errno, exc.strerror, path) from None
+    finally:
+        os.close(at)
+
+
+def longest_line(settings: Mapping[str, object]) -> int:
+    """Bytes of a line that is taken whole.
+
+    Args:
+        settings: with `max_line_mb`, or without.
+
+    Raises:
+        ValueError: it is none that can be.
+    """
+    given = settings.get("max_line_mb", LONGEST_LINE >> 20)
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= 1024:
+        raise ValueError(f"max_line_mb must be a number of MB up to 1024, got {given!r}")
+    return int(given * 2**20)
+
+
+def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[tuple[list[bytes], str | None]]:
+    """The lines of a file in chunks, without their newline.
+
+    Args:
+        longest: bytes of a line that is taken whole. A small file may hold a line of any length.
+
+    Yields:
+        (lines, None) for whole lines; ([begin], a reason that begins with LONG_LINE) for a longer
+        one, of which the rest is passed over; at the end at most one ([rest], another reason)
+        where the file ends within a line or its gzip stream is broken: `rest` is what could be
+        read of it, at most the begin of too long a line.
+    """
+    gz = path.endswith(".gz")
+    carry: list[bytes] = []
+    carried, is_long = 0, False  # bytes of the line that `carry` begins; whether that has a part
+    too_long = f"{LONG_LINE} {longest} bytes (max_line_mb); its begin is kept"
+    broken = None
+    with open(path, "rb", opener=_plain) as file:
+        for block in _unzipped(file) if gz else iter(lambda: file.read(CHUNK), b""):
+            if block is None:
+                broken = CUT_STREAM
+                break
+            head, newline, tail = block.partition(b"\n")
+            carried += len(head)
+            if carried <= longest:
+                carry.append(head)
+            elif not is_long:
+                carry, is_long = [b"".join([*carry, head])[:KEPT_OF_LONG]], True
+            if not newline:
+                continue
+            lines = tail.split(b"\n")
+            first = b"".join(carry)
+            carry = [lines.pop()]
+            carried = len(carry[0])
+            if is_long:
+                yield [first], too_long
+                is_long = False
+            else:
+                lines.insert(0, first)
+            yield from _bounded(lines, longest, too_long)
+    rest = b"".join(carry)
+    if broken or rest:
+        reason = broken or CUT_LINE
+        if carried > longest:
+            rest = rest[:KEPT_OF_LONG]
+            reason += f", and its last line is longer than {longest} bytes (max_line_mb)"
+        yield [rest], reason
+
+
+def _bounded(
+    lines: list[bytes], longest: int, too_long: str
+) -> Iterator[tuple[list[bytes], str | None]]:
+    """Whole lines as `read_lines` yields them. None is much longer than a chunk."""
+    if longest >= 2 * CHUNK or all(len(line) <= longest for line in lines):
+        yield lines, None
+        return
+    for line in lines:
+        long = len(line) > longest
+        yield [line[:KEPT_OF_LONG] if long else line], too_long if long else None
+
+
+def _unzipped(file: object) -> Iterator[bytes | None]:
+    """Blocks of a gzip file (members may follow each other); None at the end where it is cut."""
+    unzip = zlib.decompressobj(wbits=31)
+    started = False
+    read: Callable[[int], bytes] = file.read  # type: ignore[attr-defined]
+    while data := read(CHUNK >> 2):
+        while data:
+            started = True
+            try:
+                # bounded: a small file may hold a very long run of one byte
+                yield unzip.decompress(data, CHUNK)
+                while unzip.unconsumed_tail:
+                    yield unzip.decompress(unzip.unconsumed_tail, CHUNK)
+            except zlib.error:
+                yield None
+                return
+            data = unzip.unused_data
+            if unzip.eof:
+                unzip, started = zlib.decompressobj(wbits=31), False
+    if started:
+        yield None
+
+
+def count_lines(path: str) -> int:
+    """Number of whole lines of a file."""
+    return sum(len(lines) for lines, reason in read_lines(path) if not is_cut(reason))
+
+
+def is_cut(reason: str | None) -> bool:
+    """Whether what has this reason, of `read_lines`, may come whole yet."""
+    return reason is not None and not reason.startswith(LONG_LINE)
+
+
+def message_batches(
+    files: Iterable[tuple[str, str, str, int, int]],
+    held: dict[str, list[Interval]],
+    together: dict[str, list[tuple[int, str]]] | None = None,
+    longest: int = LONGEST_LINE,
+) -> Iterator[dict[str, list]]:
+    """The messages of some files as columns, without those held already.
+
+    Where files that are read in one run overlap, a message is taken from the last of them that
+    holds it. Only a file that reaches into the next one has to look how far that one goes; files
+    that end where the next begins, as a sink writes them, cost nothing.
+
+    Args:
+        files: (path, batch, topic, partition, first offset).
+        held: as for `files_to_read`.
+        together: offsets_key -> (first offset, path), sorted, of all files of this run.
+        longest: as of `read_lines`.
+
+    Yields:
+        {"batch_id", "topic", "partition_number", "message_offset", "run_offset", "message_key",
+        "payload", "cut_reason"}: lists of one length. run_offset is the first offset of the
+        unbroken run that the message was read in; cut_reason is set on what is left of a broken
+        file, and on what is kept of too long a line.
+    """
+    for path, batch, topic, partition, first_offset in files:
+        key = offsets_key(batch, topic, partition)
+        intervals = held.get(key, [])
+        siblings = (together or {}).get(key, [])
+        following = bisect_right(siblings, (first_offset, path))
+        offset, run_offset = first_offset, None
+        for lines, cut_reason in read_lines(path, longest):
+            while following < len(siblings) and siblings[following][0] < offset + len(lines):
+                begin, sibling = siblings[following]
+                count = count_lines(sibling)
+                if count:
+                    intervals = merge([*intervals, (begin, begin + count - 1)])
+                following += 1
+            start = 0
+            while start < len(lines):
+                until = held_until(intervals, offset + start)
+                if until is not None:
+                    start, run_offset = min(until + 1 - offset, len(lines)), None
+                    continue
+                end = min(len(lines), start + LINES_A_BATCH)
+                stop = _next_held(intervals, offset + start, offset + end) - offset
+                if run_offset is None:
+                    run_offset = offset + start
+                count = stop - start
+                yield {
+                    "batch_id": [batch] * count,
+                    "topic": [topic] * count,
+                    "partition_number": [partition] * count,
+                    "message_offset": list(range(offset + start, offset + stop)),
+                    "run_offset": [run_offset] * count,
+                    "message_key": [None] * count,
+                    "payload": lines[start:stop],
+                    "cut_reason": [cut_reason] * count,
+                }
+                start = stop
+            offset += len(lines)
+
+
+def _next_held(intervals: list[Interval], offset: int, end: int) -> int:
+    """First held offset in (offset, end); `end` where there is none."""
+    return min((first for first, _ in intervals if offset < first < end), default=end)

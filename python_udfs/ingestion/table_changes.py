@@ -1,0 +1,394 @@
+"""Rows of a typed ODS model: one source table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.declared.made_by import (
+    MADE_BY_PROPERTY,
+    READING_PROPERTY,
+    check_batches,
+    check_made_by,
+    made_by,
+    reading_of,
+)
+from python_udfs.ingestion.declared.table_settings import settings_problem, table_settings
+from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.formats.envelope import (
+    COORDINATES,
+    ROW_OPS,
+    TABLE_OPS,
+    of_table,
+    of_topics,
+    row_changes,
+)
+from python_udfs.ingestion.formats.registry import FORMATS, has_whole_images
+from python_udfs.ingestion.landing.files import LIVE
+from python_udfs.ingestion.log.doubt import UNDECLARED
+from python_udfs.ingestion.log.names import (
+    absent_columns,
+    all_names,
+    columns_without_message,
+    differ_by_case,
+    has_all_columns,
+    names_in,
+    text_of_absent,
+    with_names_of,
+)
+from python_udfs.ingestion.log.order import LogOrder
+from python_udfs.ingestion.log.redeclared import check_held, refused_before, without_refused
+from python_udfs.ingestion.tables.log_resets import placed
+from python_udfs.ingestion.typed.business_date import BusinessDay
+from python_udfs.ingestion.typed.duplicates import deduplicate
+from python_udfs.ingestion.typed.loads import before_the_log, load_rows
+from python_udfs.ingestion.typed.rows import refused_rows, refused_statements
+from python_udfs.ingestion.whole_table.derived import derived_rows
+from python_udfs.ingestion.whole_table.state import TableState
+from python_udfs.ingestion.whole_table.statements import STATEMENT, statements_of, touches
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from python_udfs.ingestion.tables.source import TableSource
+
+SAMPLED_DOCUMENTS = 200  # whose names are looked at before all documents are
+BATCHES_PROPERTY = "ods.batches"  # the batches that a typed model has read
+BATCH_ORDER_PROPERTY = "ods.batch_order"  # the same, in the order that counts
+# changes that a commit brought, by cut_date, where it rewrote others beside them
+CHANGES_PROPERTY = "ods.changes_by_day"
+GONE = ["unique_key", "binlog_file_number", "binlog_position"]
+
+
+def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFrame | None:
+    """Rows of a typed ODS model: the new changes of one source table.
+
+    A change that the model has already (a message sent again, or read again) is left out by its
+    identity, the binlog position. Only the position columns of data files that hold the same
+    binlog files are read for it, never the history; where there are such changes, the other
+    columns of these files as well. What says something else of a change than its row takes the
+    place of the row, if it came by a batch that is named behind the row's, and is refused if by
+    the same.
+
+    Args:
+        dbt: with config meta `source`, see tables.source, and what table_settings
+            knows, in it or in the log's.
+        binlog: dbt.ref("ods_binlog").
+
+    Returns:
+        One row a change, and one for each message of the table that has to be refused
+        (reject_reason is set, typed columns are null). None where the log has nothing new.
+    """
+    source = table_source(dbt.this.identifier, dbt.meta.get("source"))
+    settings = table_settings(dbt.meta, dbt.meta_of(binlog))
+    problem = settings_problem(dbt.this.identifier, settings)
+    if problem:
+        raise ValueError(problem)
+    # what it would infer is said here already, and on wide expressions it takes longer than the
+    # rest of the planning
+    session.conf.set("spark.sql.constraintPropagation.enabled", "false")
+    dbt.meta = {**dbt.meta, **settings}  # as if the block said all of it
+    batches, zone = dbt.meta["batches"], dbt.meta["business_zone"]
+    day = BusinessDay(source, zone, int(dbt.meta["cut_time_max_ahead_hours"]))
+    declared = made_by(source, zone, day.max_ahead_hours)
+    recorded = json.loads(dbt.snapshot_property(MADE_BY_PROPERTY, "null"))
+    check_made_by(dbt.this.identifier, recorded, declared)
+    dbt.set_snapshot_property(MADE_BY_PROPERTY, json.dumps(declared, separators=(",", ":")))
+    module = FORMATS[source.format]
+    known = session.table(str(dbt.this)) if dbt.is_incremental else None
+    scope = (
+        ((F.col("format") == source.format) | (F.col("op") == "snapshot"))
+        & of_topics(source.topics)
+        & F.col("reject_reason").isNull()
+    )
+    new = _new_messages(dbt, binlog, source, scope, known)
+    readable = binlog.where(F.col("batch_id").isin(batches))
+    order, leaving = LogOrder(dbt, source), None
+    if known is not None and order.is_redeclared:
+        check_held(readable, known, source, order.declared)
+        leaving = refused_before(known)
+        undeclared = readable.join(leaving, COORDINATES, "left_semi")
+        if new is not None:
+            undeclared = new.unionByName(undeclared.join(new, COORDINATES, "left_anti"))
+        known, new = known.join(leaving, "unique_key", "left_anti"), undeclared
+    again = _messages_to_read_again(dbt, readable, source, known)
+    if again is not None:
+        new = again if new is None else new.unionByName(again)
+    if new is None:
+        return None
+    new, readable = (placed(one, source.log_resets, module, LIVE) for one in (new, readable))
+    with _case_sensitive(session, differ_by_case(source)):
+        state = TableState(dbt, source, readable, new, scope, day, order)
+    order.note(dbt)
+    mine = new.where(scope & of_table(source.database, source.table))
+    source = _named_as_in_log(dbt, source, state, mine, known)
+    state.source, day = replace(state.source, aliases=source.aliases), replace(day, source=source)
+    with _case_sensitive(session, differ_by_case(source)):
+        parts = _Messages(mine, new, again is not None)
+        rows, corrected = _table_rows(dbt, source, day, state, order, parts, known)
+        giving_way = [one for one in (corrected, leaving) if one is not None]
+        if giving_way:
+            rows = _in_place(dbt, rows, giving_way)
+        return rows
+
+
+class _Messages(NamedTuple):
+    """Messages that a typed model reads in a run.
+
+    Attributes:
+        mine: those of its table.
+        all: those of its log.
+        some_again: whether some were refused before, and are read again.
+    """
+
+    mine: DataFrame
+    all: DataFrame
+    some_again: bool
+
+
+def _table_rows(
+    dbt: Any,
+    source: TableSource,
+    day: BusinessDay,
+    state: TableState,
+    order: LogOrder,
+    messages: _Messages,
+    known: DataFrame | None,
+) -> tuple[DataFrame, DataFrame | None]:
+    """The rows to add to `known`, and the rows of it that they replace, see deduplicate."""
+    mine = messages.mine
+    changes, undeclared = row_changes(mine), None
+    if order.doubt:
+        undeclared = refused_rows(
+            changes.where(order.doubt.condition), F.lit(order.doubt.reason), source, day
+        )
+        changes = changes.where(~order.doubt.condition)
+    rows, gone = deduplicate(changes, known, source, day, dbt.meta["batches"])
+    if undeclared is not None:
+        rows = rows.unionByName(_unheld(undeclared, known))
+    if state.refusals:
+        statements = refused_statements(messages.all, state.refusals, source, day)
+        rows = rows.unionByName(_unheld(statements, known))
+    if not state.needed and gone is None and not messages.some_again:
+        return rows, None
+    # a checkpoint: what follows reads them several times, and else would parse them as often
+    rows = rows.localCheckpoint(eager=False)
+    if messages.some_again:
+        gone = _with_settled(rows, known, gone)
+    replaced = None
+    if gone is not None:
+        replaced = known.where(F.col("reject_reason").isNull())
+        replaced = replaced.join(gone, "unique_key", "left_semi")
+        known = known.join(gone, "unique_key", "left_anti")
+    if not state.needed:
+        return rows, gone
+    loads = rows.where(F.lit(False))
+    if state.has_load:
+        loads = load_rows(mine, source, day).localCheckpoint(eager=False)
+    if not has_whole_images(source.format):
+        rows = rows.unionByName(_unheld(before_the_log(loads), known))
+        if not state.events:
+            return rows, gone
+        loads = rows.where(F.lit(False))
+    good, refused = F.col("reject_reason").isNull(), F.col("reject_reason").isNotNull()
+    derived = derived_rows(state, rows.where(good), loads.where(good), known, replaced)
+    derived = derived.withColumn("load_id", F.lit(dbt.run_id))
+    return rows.unionByName(_unheld(loads.where(refused), known)).unionByName(derived), gone
+
+
+def _named_as_in_log(
+    dbt: Any,
+    source: TableSource,
+    state: TableState,
+    mine: DataFrame,
+    known: DataFrame | None,
+) -> TableSource:
+    """The declaration with the names that the log has for its columns in another case.
+
+    A table's names change by an ALTER only: without one the first and the last message have all.
+    What they miss nevertheless is refused, see unread_by_case.
+
+    Raises:
+        ValueError: more columns than `absent_columns_allowed` stand in no message, never did, and
+            the log has a name near theirs that nobody declares.
+    """
+    if not state.samples:
+        return source
+    rows = mine.where(F.col("op").isin(*ROW_OPS, "snapshot"))
+    names = all_names(rows) if state.is_altered else names_in(state.samples)
+    source = with_names_of(source, names)
+    absent = absent_columns(source, names)
+
+    def is_held(name: str) -> bool:
+        return known is not None and not known.where(F.col(f"`{name}`").isNotNull()).isEmpty()
+
+    if absent and not has_all_columns(source.format):
+        # a field may be missing in any document: more of them are looked at, and what the table
+        # holds values of is declared by its right name
+        some = rows.select("format", "payload").limit(SAMPLED_DOCUMENTS).collect()
+        names |= names_in(map(tuple, some))
+        absent = absent_columns(source, names)
+        absent = {name: near for name, near in absent.items() if not is_held(name)}
+    gone = columns_without_message(rows, source, absent)
+    absent = {name: near for name, near in absent.items() if name in gone}
+    if not absent:
+        return source
+    text = text_of_absent(dbt.this.identifier, source, absent)
+    never = [name for name, near in absent.items() if near and not is_held(name)]
+    allowed = int(dbt.project_var("absent_columns_allowed", len(never)))
+    if len(never) > allowed:
+        raise ValueError(
+            f"{text} The var absent_columns_allowed ({allowed}) says how many such columns a table "
+            "may have."
+        )
+    from dbt.adapters.events.logging import AdapterLogger
+
+    AdapterLogger("Log").warning(text)
+    return source
+
+
+@contextmanager
+def _case_sensitive(session: SparkSession, is_needed: bool) -> Iterator[None]:
+    """Let names of columns be told apart by case while expressions are made."""
+    if not is_needed:
+        yield
+        return
+    session.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        yield
+    finally:
+        session.conf.unset("spark.sql.caseSensitive")
+
+
+def _messages_to_read_again(
+    dbt: Any, binlog: DataFrame, source: TableSource, known: DataFrame | None
+) -> DataFrame | None:
+    """The messages that the model refused, where they are read otherwise than by its last commit.
+
+    None where there is none, or the reading is the same.
+    """
+    reading = reading_of(source)
+    before = dbt.snapshot_property(READING_PROPERTY)
+    dbt.set_snapshot_property(READING_PROPERTY, reading)
+    if known is None or before == reading:
+        return None
+    # what is of a log that nobody declared waits for its declaration
+    undeclared = F.col("reject_reason").startswith(UNDECLARED)
+    refused = known.where(F.col("reject_reason").isNotNull() & ~undeclared)
+    refused = refused.select(*COORDINATES).distinct().localCheckpoint()
+    if refused.isEmpty():
+        return None
+    return binlog.join(F.broadcast(refused), COORDINATES, "left_semi")
+
+
+def _with_settled(rows: DataFrame, known: DataFrame, gone: DataFrame | None) -> DataFrame | None:
+    """`gone` and the refused rows of `known` whose message has a good row among `rows`.
+
+    Args:
+        gone: see deduplicate.
+    """
+    row = [*COORDINATES, "row_number"]
+    good = rows.where(F.col("reject_reason").isNull()).select(*row).distinct()
+    refused = known.where("reject_reason is not null and binlog_file_number is not null")
+    settled = refused.join(good, row, "left_semi").select(*GONE).localCheckpoint()
+    if settled.isEmpty():
+        return gone
+    return settled if gone is None else gone.unionByName(settled)
+
+
+def _unheld(rows: DataFrame, known: DataFrame | None) -> DataFrame:
+    """Those of `rows` that the table doesn't have: it has them where the log is read anew."""
+    return rows if known is None else rows.join(known, "unique_key", "left_anti")
+
+
+def _in_place(dbt: Any, rows: DataFrame, giving_way: list[DataFrame]) -> DataFrame:
+    """Let the model's commit write `rows` in the place of those of the keys in `giving_way`.
+
+    Args:
+        giving_way: unique_key, binlog_file_number and binlog_position of rows of the table.
+
+    Returns:
+        The rows, and one without an op for each key that nothing takes the place of.
+    """
+    rows = rows.localCheckpoint(eager=False)
+    keys = reduce(lambda one, two: one.union(two), (one.select(*GONE) for one in giving_way))
+    # bounds that files of the table are pruned by
+    bounds = keys.agg(
+        F.collect_set("binlog_file_number").alias("files"),
+        F.min("binlog_position").alias("low"),
+        F.max("binlog_position").alias("high"),
+    ).first()
+    if bounds.low is None:
+        return rows
+    files = ", ".join(map(str, sorted(bounds.files)))
+    dbt.merge_rows(
+        ["unique_key"],
+        [
+            f"dbt_internal_dest.binlog_file_number in ({files})",
+            f"dbt_internal_dest.binlog_position between {bounds.low} and {bounds.high}",
+        ],
+        gone_when="dbt_internal_source.op_type is null",
+    )
+    by_day = rows.where(F.col("reject_reason").isNull()).groupBy("cut_date").count().collect()
+    changes = {str(row.cut_date): row["count"] for row in by_day}
+    dbt.set_snapshot_property(CHANGES_PROPERTY, json.dumps(changes, separators=(",", ":")))
+    return without_refused(rows, keys)
+
+
+def _new_messages(
+    dbt: Any, binlog: DataFrame, source: TableSource, scope: Column, known: DataFrame | None
+) -> DataFrame | None:
+    """Rows of ods_binlog that the model hasn't read yet, of the batches that it is told to read.
+
+    Of a batch that it is told to read from now on these are all rows, and otherwise what came
+    since the model's last commit. None where there is nothing new.
+
+    Raises:
+        ValueError: the model has rows of a batch that it isn't told to read any more, or the
+            batches have changed places.
+    """
+    batches = list(dbt.meta["batches"])
+    read = json.loads(dbt.snapshot_property(BATCHES_PROPERTY, "[]")) if dbt.is_incremental else []
+    order = json.loads(dbt.snapshot_property(BATCH_ORDER_PROPERTY, "[]")) if read else []
+    check_batches(dbt.this.identifier, order, batches)
+    dropped = sorted(set(read) - set(batches))
+    kept = []
+    for one in dropped:
+        of_batch = F.col("batch_id") == one
+        if _counts(binlog.where(of_batch), source, scope) or not known.where(of_batch).isEmpty():
+            kept.append(one)
+    if kept:
+        raise ValueError(
+            f"{dbt.this.identifier} holds rows of the batches {', '.join(kept)}, which the "
+            f"var `batches` ({', '.join(batches)}) no longer names. Name them, or run the model "
+            "with --full-refresh to be rid of their rows."
+        )
+    added = sorted(set(batches) - set(read))
+    dbt.set_snapshot_property(BATCHES_PROPERTY, json.dumps(sorted(batches)))
+    dbt.set_snapshot_property(BATCH_ORDER_PROPERTY, json.dumps(batches))
+    new = dbt.new_rows(binlog).where(F.col("batch_id").isin(batches))
+    if dbt.is_incremental and added:
+        new = new.where(F.col("batch_id").isin(read))
+        return new.unionByName(binlog.where(F.col("batch_id").isin(added)))
+    return None if dbt.is_incremental and dbt.inputs_unchanged() else new
+
+
+def _counts(batch: DataFrame, source: TableSource, scope: Column) -> bool:
+    """Whether statements of a batch act on the table, or rows of full loads are of it: these leave
+    rows that don't say by which batch they came."""
+    table = (source.database, source.table)
+    in_scope = batch.where(scope)
+    loads = in_scope.where(of_table(*table) & (F.col("op") == "snapshot"))
+    if not loads.isEmpty():
+        return True
+    rows = in_scope.where(F.col("op").isin(*TABLE_OPS)).select(
+        *STATEMENT, F.unix_micros("event_time").alias("event_micros")
+    )
+    told = statements_of(rows.collect(), source.format)
+    return any(touches(one, {table}) or (one.reason and one.names(table)) for one in told)

@@ -1,0 +1,1 @@
+"""A source table as it is declared: columns and their types, names, beginnings of its log."""

@@ -1,0 +1,3 @@
+"""Messages of one table as rows of its typed ODS model, each change once."""
+
+from __future__ import annotations

@@ -1,0 +1,249 @@
+"""Several messages of the same change: which one counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.formats.envelope import COORDINATES, IDENTITY, row_changes
+from python_udfs.ingestion.formats.registry import has_whole_images, positions_are_places
+from python_udfs.ingestion.typed.images import canonical, digest, image_of
+from python_udfs.ingestion.typed.rows import CORRECTION, REFUSED, REPEATED, decoded
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from python_udfs.ingestion.tables.source import TableSource
+    from python_udfs.ingestion.typed.business_date import BusinessDay
+
+
+def deduplicate(
+    new: DataFrame,
+    known: DataFrame | None,
+    source: TableSource,
+    day: BusinessDay,
+    batches: list[str],
+) -> tuple[DataFrame, DataFrame | None]:
+    """The changes in `new` as rows of a typed model, each once, without those that `known` has.
+
+    Several messages may describe the same change. The message counts whose batch is named last,
+    and within a batch the first message. A row that the table holds is replaced by a message of a
+    later batch with other content. Within one batch nobody can know which message is right: a
+    message that differs from the first is refused.
+
+    Only good rows are identified by their position. A message that has to be refused is refused
+    each time it is sent, and never hides the same change in a whole message. A message may have
+    rows of both kinds.
+
+    Where a message has several rows (its position is a place in a topic), a correction replaces
+    all of them: rows that the correcting message lacks are removed.
+
+    The narrow columns are compared first. Only messages whose position occurs twice are decoded
+    for the comparison. Usually there are none, and then this is one small job.
+
+    Args:
+        new: messages of the table's format, each with changes of single rows.
+        known: the typed model's table, or None before its first run.
+        batches: names of the batches that `new` and `known` are of, in the order that counts.
+
+    Returns:
+        The rows, and the rows of `known` that they replace (unique_key, binlog_file_number,
+        binlog_position), or None where they replace none.
+    """
+    # the rows of one message share its position until it is decoded
+    place = IDENTITY[:-1] if positions_are_places(source.format) else IDENTITY
+    narrow = new.select(*COORDINATES, *IDENTITY)
+    repeated = narrow.groupBy(*place).agg(F.count(F.lit(1)).alias("times")).where("times > 1")
+    suspects, held = narrow.join(repeated, place, "left_semi"), None
+    if known is not None:
+        # bounds that files of the table are pruned by: a log without files of its own has one
+        # number for all, and positions that grow
+        bounds = narrow.agg(
+            F.collect_set("binlog_file_number").alias("files"),
+            F.min("binlog_position").alias("low"),
+            F.max("binlog_position").alias("high"),
+        ).first()
+        held = known.where(
+            F.col("binlog_file_number").isin(bounds.files)
+            & F.col("binlog_position").between(bounds.low, bounds.high)
+        )
+        suspects = suspects.unionByName(narrow.join(held.select(*place), place, "left_semi"))
+    if suspects.isEmpty():
+        return decoded(new, source, day), None
+    messages = new.join(suspects.select(*COORDINATES), COORDINATES, "left_semi")
+    classified = classify_duplicates(decoded(messages, source, day), held, source, batches)
+    # else the rows' plan has all of this in it, and is planned with it several times
+    classified = classified.localCheckpoint()
+    leaves = F.col("verdict").eqNullSafe(REPEATED)
+    whole = classified.groupBy(*COORDINATES).agg(F.bool_and(leaves).alias("leaves")).where("leaves")
+    new = new.join(whole.select(*COORDINATES), COORDINATES, "left_anti")
+    others = classified.where((F.col("verdict") == REFUSED) | leaves)
+    others = others.join(whole, COORDINATES, "left_anti")
+    rows = decoded(new, source, day, None if others.isEmpty() else others)
+    corrected = None
+    if held is not None and len(batches) > 1:
+        keys = classified.where(F.col("verdict") == CORRECTION).select(*IDENTITY)
+        # known before the table is written
+        good = held.where(F.col("reject_reason").isNull())
+        corrected = good.join(keys, IDENTITY, "left_semi")
+        if place != IDENTITY:
+            corrected = corrected.unionByName(_lacking(held, classified, batches, keys))
+        corrected = corrected.select("unique_key", "binlog_file_number", "binlog_position")
+        corrected = corrected.localCheckpoint()
+    return rows, None if corrected is None or corrected.isEmpty() else corrected
+
+
+def change_rows(
+    messages: DataFrame, source: TableSource, day: BusinessDay, batches: list[str]
+) -> DataFrame:
+    """The changes among a table's messages, each once, as rows of a typed model.
+
+    Args:
+        batches: those that count, see deduplicate.
+    """
+    rows, _ = deduplicate(row_changes(messages), None, source, day, batches)
+    return rows
+
+
+def classify_duplicates(
+    rows: DataFrame, held: DataFrame | None, source: TableSource, batches: list[str]
+) -> DataFrame:
+    """Verdicts on rows whose change may have come more than once, see deduplicate.
+
+    Args:
+        rows: of a typed model.
+        held: rows of its table, or None before its first run.
+
+    Returns:
+        COORDINATES, IDENTITY, is_bad and verdict: REPEATED, the row is left out; REFUSED;
+        CORRECTION, it takes the place of one in `held`; null: it counts.
+    """
+    rank = F.array_position(F.array(*map(F.lit, batches)), F.col("batch_id"))
+    is_bad = F.col("reject_reason").isNotNull()
+    rows = rows.select(
+        *COORDINATES,
+        *IDENTITY,
+        is_bad.alias("is_bad"),
+        rank.alias("rank"),
+        _content_hash(source).alias("content"),
+        _known_part(source).alias("part"),
+    ).localCheckpoint(eager=False)
+    if positions_are_places(source.format):
+        # a message counts as a whole: rows that one of a later batch lacks are not taken
+        ranks = rows.select(*IDENTITY, "is_bad", "rank")
+        if held is not None:
+            ranks = ranks.unionByName(_ranks_at(held, rows, rank))
+        rows = rows.join(_lacking_ranks(ranks), IDENTITY, "left")
+        is_outdated = F.coalesce(F.col("lacking_rank") > F.col("rank"), F.lit(False))
+        rows = rows.withColumn("is_outdated", is_outdated)
+    else:
+        rows = rows.withColumn("is_outdated", F.lit(False))
+    by_rank = Window.partitionBy(*IDENTITY).orderBy("is_bad", F.desc("rank"), *COORDINATES)
+    rows = rows.select(
+        "*",
+        F.row_number().over(by_rank).alias("turn"),
+        F.first("rank").over(by_rank).alias("first_rank"),
+        F.first("content").over(by_rank).alias("first_content"),
+        F.first("part").over(by_rank).alias("first_part"),
+    )
+    if held is None:
+        rows = rows.selectExpr(
+            "*",
+            "cast(null as bigint) held_rank",
+            "cast(null as string) held_content",
+            "cast(null as string) held_part",
+            "false was_bad",
+        )
+    else:
+        asked = rows.select(*IDENTITY).distinct()
+        good = held.where(~is_bad).join(asked, IDENTITY, "left_semi")
+        held_contents = good.select(
+            *IDENTITY,
+            rank.alias("held_rank"),
+            _content_hash(source).alias("held_content"),
+            _known_part(source).alias("held_part"),
+        )
+        bad = held.where(is_bad).select(*COORDINATES, "row_number", F.lit(True).alias("was_bad"))
+        rows = rows.join(held_contents, IDENTITY, "left")
+        rows = rows.join(bad.distinct(), [*COORDINATES, "row_number"], "left")
+    as_held, as_first = (
+        F.col("content") == F.col(f"{other}_content") for other in ("held", "first")
+    )
+    # a format with partial changes may send more or less of a change the second time
+    repeats_held, repeats_first = (
+        same | (F.col("part") != F.col(f"{other}_part"))
+        for other, same in (("held", as_held), ("first", as_first))
+    )
+    verdict = (
+        F.when(F.col("is_bad"), REFUSED)
+        .when((F.col("held_rank") > F.col("rank")) | F.col("is_outdated"), REPEATED)
+        .when(
+            F.col("held_rank") == F.col("rank"),
+            F.when(repeats_held, REPEATED).otherwise(REFUSED),
+        )
+        .when((F.col("turn") > 1) & (F.col("first_rank") > F.col("rank")), REPEATED)
+        .when(F.col("turn") > 1, F.when(repeats_first, REPEATED).otherwise(REFUSED))
+        .when(F.col("held_rank").isNotNull(), F.when(as_held, REPEATED).otherwise(CORRECTION))
+    )
+    # refused before: the log is read anew
+    again = F.coalesce(F.col("was_bad"), F.lit(False)) & (verdict == REFUSED)
+    verdict = F.when(again, REPEATED).when(~F.col("is_bad"), verdict)
+    return rows.select(*COORDINATES, *IDENTITY, "is_bad", verdict.alias("verdict"))
+
+
+def _content_hash(source: TableSource) -> Column:
+    """Hash of the change that a row of a typed model holds, whatever message brought it."""
+    before = canonical(source, F.col("before")).alias("before")
+    image = canonical(source, image_of(source)).alias("image")
+    return digest(F.struct("op_type", "event_time", "cut_date", before, image))
+
+
+def _known_part(source: TableSource) -> Column:
+    """The part of its change that a row of a typed model holds, as a text that is never null."""
+    if has_whole_images(source.format):
+        return F.lit("")
+    known = F.coalesce(F.array_sort("known_columns"), F.array(F.lit("*")))
+    return F.concat_ws("`", F.col("before").isNull().cast("string"), known)
+
+
+def _lacking(
+    held: DataFrame, classified: DataFrame, batches: list[str], corrected: DataFrame
+) -> DataFrame:
+    """Held rows of messages of several rows that a message of a later batch no longer has.
+
+    Args:
+        held: rows of the table.
+        classified: see classify_duplicates.
+        corrected: IDENTITY of the rows that are corrected anyway.
+    """
+    rank = F.array_position(F.array(*map(F.lit, batches)), F.col("batch_id"))
+    new_ranks = classified.select(*IDENTITY, "is_bad", rank.alias("rank"))
+    ranks = _lacking_ranks(new_ranks.unionByName(_ranks_at(held, classified, rank)))
+    surplus = held.where(F.col("reject_reason").isNull()).join(F.broadcast(ranks), IDENTITY)
+    surplus = surplus.where(rank < F.col("lacking_rank"))
+    return surplus.join(corrected, IDENTITY, "left_anti").select(*held.columns)
+
+
+def _ranks_at(held: DataFrame, rows: DataFrame, rank: Column) -> DataFrame:
+    """IDENTITY, is_bad and rank of the rows of `held` that stand at places of `rows`."""
+    at_places = held.join(rows.select(*IDENTITY[:-1]).distinct(), IDENTITY[:-1], "left_semi")
+    is_bad = F.col("reject_reason").isNotNull()
+    return at_places.select(*IDENTITY, is_bad.alias("is_bad"), rank.alias("rank"))
+
+
+def _lacking_ranks(rows: DataFrame) -> DataFrame:
+    """IDENTITY -> lacking_rank: of the newest message at the row's place that has no such row.
+
+    A message without any good row says nothing. One whose row of this number is bad has the row:
+    what an older message says of it stays.
+
+    Args:
+        rows: IDENTITY, is_bad and rank (of the message's batch) of all rows at some places.
+    """
+    place = IDENTITY[:-1]
+    messages = rows.where("not is_bad").groupBy(*place).agg(F.collect_set("rank").alias("all"))
+    having = rows.groupBy(*IDENTITY).agg(F.collect_set("rank").alias("having"))
+    lacking = F.array_max(F.array_except("all", "having"))
+    return having.join(messages, place).select(*IDENTITY, lacking.alias("lacking_rank"))

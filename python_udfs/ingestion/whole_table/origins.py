@@ -1,0 +1,153 @@
+"""The rows that a table got from another one by a RENAME."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.formats.envelope import TABLE_OPS, of_table
+from python_udfs.ingestion.formats.registry import FORMATS
+from python_udfs.ingestion.typed.duplicates import change_rows
+from python_udfs.ingestion.typed.loads import BEFORE_LOG, load_rows
+from python_udfs.ingestion.whole_table.segments import (
+    Fill,
+    is_before,
+    key_moves,
+    load_images,
+    segments,
+)
+from python_udfs.ingestion.whole_table.statements import events_of, statement_struct, statements_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from python_udfs.ingestion.formats.ddl import Table
+    from python_udfs.ingestion.tables.source import TableSource
+    from python_udfs.ingestion.typed.business_date import BusinessDay
+    from python_udfs.ingestion.whole_table.statements import Statement, TableEvent
+
+
+class OriginRows:
+    """Rows that other tables had before a RENAME, worked out from the raw log.
+
+    They are read by the declaration of the table that got them.
+
+    Attributes:
+        origins: the tables whose rows were asked for.
+    """
+
+    def __init__(
+        self,
+        source: TableSource,
+        binlog: DataFrame,
+        scope: Column,
+        day: BusinessDay,
+        batches: list[str],
+    ) -> None:
+        """
+        Args:
+            source: declaration of the table that got the rows.
+            binlog: all messages that the model may read.
+            scope: condition on the messages of the table's format and topics.
+            day: how the table's changes are dated.
+            batches: names of the batches that are read, in the order that counts.
+        """
+        self.source, self.binlog, self.scope, self.day = source, binlog, scope, day
+        self.table, self.batches = (source.database, source.table), batches
+        self.origins: set[Table] = set()
+        self._statements: list[Statement] | None = None
+
+    def fills_of(self, events: Iterable[TableEvent]) -> dict[tuple[int, int], Fill]:
+        """Place of each event that fills the table by the rows of another -> those."""
+        return {
+            event.place: self._rows_at(event.filled_from, event.place)
+            for event in events
+            if event.filled_from
+        }
+
+    def _rows_at(self, table: Table, place: tuple[int, int]) -> Fill:
+        """Rows that another table had just before a position.
+
+        It is worked out from the raw log by this table's declaration. That reads the other
+        table's messages, all of them.
+        """
+        self.origins.add(table)
+        if self._statements is None:
+            rows = self.binlog.where(self.scope & F.col("op").isin(*TABLE_OPS)).select(
+                statement_struct().alias("one")
+            )
+            found = [row.one for row in rows.collect()]
+            self._statements = statements_of(found, self.source.format)
+        other = replace(self.source, database=table[0], table=table[1])
+        events = [one for one in events_of(self._statements, table) if one.place < place]
+        fills = self.fills_of(events)
+        messages = self.binlog.where(self.scope & of_table(*table))
+        day = replace(self.day, source=other)
+        good = F.col("reject_reason").isNull()
+        # a checkpoint: else the plan holds the decoding once for each of its uses below
+        changes = change_rows(messages.where(is_before("", place)), other, day, self.batches)
+        changes = changes.localCheckpoint(eager=False)
+        begin = events[-1].place if events else BEFORE_LOG
+        refused = changes.where(~good & ~is_before("", begin)).select("reject_reason")
+        loads, loaded = load_images(other, changes.where(F.lit(False))), None
+        # asked first: it is known fast, and what decodes them takes long to plan
+        if not messages.where(F.col("op") == "snapshot").isEmpty():
+            read = load_rows(messages, other, day)
+            refused = refused.union(read.where(~good).select("reject_reason"))
+            loads = load_images(other, read.where(good))
+            loaded = loads.agg(F.max("time")).first()[0]
+        moves = key_moves(other, changes.where(good))
+        states = segments(other, moves, loads, events, fills, loaded)
+        last = (F.col("segment") == len(events)) & F.col("final").isNotNull()
+        rows = states.where(last).select("key", F.col("final").alias("image"), "n")
+        bad = refused.first()
+        gap = self._gap(table, place, events, fills, loaded is not None)
+        if bad is not None:
+            gap = f"a row of it is refused, {bad.reject_reason}"
+        if gap is not None:
+            mine, other_name = ".".join(self.table), ".".join(table)
+            gap = (
+                f"the rows that {mine} got from {other_name} aren't all known: {gap}. "
+                f"Those that are missing come with a full load of {mine}"
+            )
+        return Fill(rows.localCheckpoint(eager=False), gap)
+
+    def _gap(
+        self,
+        table: Table,
+        place: tuple[int, int],
+        events: Sequence[TableEvent],
+        fills: dict[tuple[int, int], Fill],
+        is_loaded: bool,
+    ) -> str | None:
+        """Why the log may not tell all rows that a table had just before a position; None: it does.
+
+        Args:
+            events, fills: of the table before it.
+            is_loaded: whether there is a full load of the table.
+        """
+        begin = events[-1].place if events else BEFORE_LOG
+        for one in self._statements or ():
+            if one.reason is not None and begin < one.place < place and one.names(table):
+                return one.reason
+        if events:
+            fill = fills.get(events[-1].place)
+            return fill and fill.gap
+        if is_loaded or table == self.table:
+            return None
+        made = self.binlog.where(
+            self.scope & of_table(*table) & (F.col("op") == "ddl") & is_before("", place)
+        )
+        new_table = FORMATS[self.source.format].new_table
+        for row in made.select("payload", "database_name").collect():
+            try:
+                made_table = new_table(row.payload, row.database_name)
+            except Exception:  # whatever a message holds: that table isn't known to be this one
+                continue
+            if made_table == table:
+                return None
+        topics = f" by the topics {', '.join(self.source.topics)}" if self.source.topics else ""
+        return f"the log{topics} tells neither of its CREATE TABLE nor of a full load of it"

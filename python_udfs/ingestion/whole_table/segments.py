@@ -1,0 +1,240 @@
+"""The rows that a table's keys had between its events, from changes, full loads and RENAMEs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.typed.images import canonical, image_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from python_udfs.ingestion.tables.source import TableSource
+    from python_udfs.ingestion.whole_table.statements import TableEvent
+
+# A change this much younger than a load's last row was certainly not in it: the clocks of server
+# and loader may differ, and the log tells the time of a statement's begin
+LOAD_MARGIN = 3600 * 1_000_000
+
+
+@dataclass(frozen=True)
+class Fill:
+    """The rows that a table got from another one.
+
+    Attributes:
+        rows: columns key, image and n.
+        gap: why these may not be all; None: they are.
+    """
+
+    rows: DataFrame
+    gap: str | None
+
+
+def is_before(prefix: str, place: tuple[int, int]) -> Column:
+    """Condition on the columns <prefix>binlog_file_number and <prefix>binlog_position."""
+    file_number, position = F.col(f"{prefix}binlog_file_number"), F.col(f"{prefix}binlog_position")
+    return (file_number < place[0]) | ((file_number == place[0]) & (position < place[1]))
+
+
+def place_struct(place: tuple[int, int]) -> Column:
+    return F.struct(
+        F.lit(place[0]).cast("long").alias("binlog_file_number"),
+        F.lit(place[1]).cast("long").alias("binlog_position"),
+    )
+
+
+def row_key(source: TableSource, image: Column) -> Column:
+    """What rows are told apart by: the key, or the whole row where there is none."""
+    if not source.primary_key:
+        return canonical(source, image)
+    fields = [image[name].alias(name) for name in source.primary_key]
+    return F.when(image.isNotNull(), F.struct(*fields))
+
+
+def key_moves(source: TableSource, changes: DataFrame) -> DataFrame:
+    """What changes did to keys: one row a key that a change ended, began or went through.
+
+    Returns:
+        key; had, has: the images before and after, null where there was no row of the key;
+        place: struct of file number, position, row number and phase, which orders; time.
+    """
+
+    def step(key: str, had: Column, has: Column, phase: int) -> Column:
+        return F.struct(
+            F.col(key).alias("key"), had.alias("had"), has.alias("has"), F.lit(phase).alias("phase")
+        )
+
+    frame = changes.withColumn("_image", image_of(source))
+    none = F.lit(None).cast(frame.schema["_image"].dataType)
+    image, before = F.col("_image"), F.col("before")
+    frame = frame.withColumn("_key", row_key(source, image)).withColumn(
+        "_old_key", row_key(source, before)
+    )
+    ended, begun = step("_old_key", before, none, 0), step("_key", none, image, 1)
+    went_on = step("_key", before, image, 1)
+    same = (F.col("_key") == F.col("_old_key")) & F.lit(bool(source.primary_key))
+    steps = (
+        F.when(F.col("op_type") == "insert", F.array(begun))
+        .when(F.col("op_type") == "delete", F.array(ended))
+        .when(same, F.array(went_on))
+        .otherwise(F.array(ended, begun))
+    )
+    order = ["binlog_file_number", "binlog_position", "row_number"]
+    return frame.select(
+        *order, F.unix_micros("event_time").alias("time"), F.explode(steps).alias("_step")
+    ).select(
+        "_step.key",
+        "_step.had",
+        "_step.has",
+        F.struct(*order, "_step.phase").alias("place"),
+        "time",
+    )
+
+
+def load_images(source: TableSource, rows: DataFrame) -> DataFrame:
+    """Rows of full loads: key, image, time; of those with equal times the last of a topic."""
+    image = image_of(source)
+    return rows.select(
+        row_key(source, image).alias("key"),
+        image.alias("image"),
+        F.unix_micros("event_time").alias("time"),
+        F.struct("topic", "partition_number", "message_offset").alias("came"),
+    )
+
+
+def segments(
+    source: TableSource,
+    moves: DataFrame,
+    loads: DataFrame,
+    events: Sequence[TableEvent],
+    fills: dict[tuple[int, int], Fill],
+    loaded: int | None,
+) -> DataFrame:
+    """The rows that keys had at the beginning and at the end of each stretch between events.
+
+    Args:
+        moves: see key_moves, of all changes of the keys.
+        loads: see load_images.
+        fills: place of an event -> rows that the table got there.
+        loaded: time of the newest row of a full load.
+
+    Returns:
+        One row per key and segment (0 before the first event): key, segment; base: the image at
+        its beginning, as far as no event or change tells it, with `time`; final: the image at
+        its end; base_n, n: how many rows of base and of final, 1 for a table with a key.
+    """
+    segment = F.lit(0)
+    for event in events:
+        segment = segment + (~is_before("place.", event.place)).cast("int")
+    moves = moves.withColumn("segment", segment)
+    filled = [
+        fills[event.place].rows.select(
+            "key",
+            F.lit(place + 1).alias("segment"),
+            F.struct("image", F.lit(event.time).alias("time")).alias("fill"),
+            "n",
+        )
+        for place, event in enumerate(events)
+        if event.place in fills
+    ]
+    if not source.primary_key:
+        return _bags(moves, filled)
+    limit = F.lit(None if loaded is None else loaded + LOAD_MARGIN).cast("long")
+    early = F.coalesce(F.col("time") <= limit, F.lit(False))
+    by_segment = moves.groupBy("key", "segment").agg(
+        F.min_by(F.struct("had", "time"), "place").alias("first"),
+        F.max_by(F.struct("has"), "place").alias("last"),
+        F.coalesce(F.max(early), F.lit(False)).alias("early"),
+    )
+    # a load's row belongs behind the events that were well over when it was read
+    loaded_in = F.lit(0)
+    for event in events:
+        loaded_in = loaded_in + (F.col("time") > event.time + LOAD_MARGIN).cast("int")
+    newest = loads.groupBy("key").agg(
+        F.max_by(F.struct("image", "time"), F.struct("time", "came")).alias("load")
+    )
+    newest = newest.select("key", "load", F.expr("load.time").alias("time")).withColumn(
+        "segment", loaded_in
+    )
+    # it counts only where no change tells the same
+    told = by_segment.where("early").groupBy("key").agg(F.max("segment").alias("told"))
+    newest = (
+        newest.join(told, "key", "left")
+        .where(F.col("told").isNull() | (F.col("told") < F.col("segment")))
+        .select("key", "segment", "load")
+    )
+    parts = [by_segment, newest, *filled]
+    together = reduce(lambda one, two: one.unionByName(two, allowMissingColumns=True), parts)
+    if "fill" not in together.columns:
+        together = together.withColumn("fill", F.lit(None).cast(newest.schema["load"].dataType))
+    states = together.groupBy("key", "segment").agg(
+        *[
+            F.first(name, ignorenulls=True).alias(name)
+            for name in ("first", "last", "load", "fill")
+        ],
+        F.coalesce(F.max("early"), F.lit(False)).alias("early"),
+    )
+    first = F.when(
+        F.col("first.had").isNotNull(),
+        F.struct(F.col("first.had").alias("image"), F.col("first.time").alias("time")),
+    )
+    # rows that nothing tells of were there at the log's begin, and behind a fill with a gap
+    unknown = [
+        0,
+        *(n + 1 for n, one in enumerate(events) if one.place in fills and fills[one.place].gap),
+    ]
+    base = F.coalesce(
+        F.col("fill"),
+        F.when(F.col("segment").isin(unknown) & F.col("early"), first),
+        F.col("load"),
+    )
+    return states.select(
+        "key",
+        "segment",
+        base.alias("base"),
+        F.when(F.col("last").isNotNull(), F.col("last.has"))
+        .otherwise(base["image"])
+        .alias("final"),
+        F.lit(1).cast("long").alias("n"),
+        F.lit(1).cast("long").alias("base_n"),
+    )
+
+
+def _bags(moves: DataFrame, filled: list[DataFrame]) -> DataFrame:
+    """As segments, of a table without key: equal rows are counted."""
+    image = F.coalesce("has", "had")
+    counted = moves.select(
+        "key",
+        "segment",
+        image.alias("image"),
+        F.when(F.col("has").isNotNull(), 1).otherwise(-1).cast("long").alias("n"),
+    )
+    none = F.lit(None)
+    base_type = f"struct<image: {moves.schema['has'].dataType.simpleString()}, time: bigint>"
+    parts = [counted.withColumn("base", none.cast(base_type))]
+    parts += [
+        one.select(
+            "key", "segment", F.col("fill.image").alias("image"), "n", F.col("fill").alias("base")
+        )
+        for one in filled
+    ]
+    together = reduce(lambda one, two: one.unionByName(two), parts)
+    grouped = together.groupBy("key", "segment").agg(
+        F.first("image").alias("image"),
+        F.first("base", ignorenulls=True).alias("base"),
+        F.sum(F.when(F.col("base").isNotNull(), F.col("n"))).alias("base_n"),
+        F.sum("n").alias("left"),
+    )
+    return grouped.select(
+        "key",
+        "segment",
+        "base",
+        F.when(F.col("left") > 0, F.col("image")).alias("final"),
+        F.col("left").alias("n"),
+        F.coalesce("base_n", F.lit(0)).alias("base_n"),
+    )

@@ -1,0 +1,324 @@
+"""What a run knows of one table beside the changes of its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import reduce
+from operator import and_, or_
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.formats.envelope import COORDINATES, ROW_OPS, TABLE_OPS, of_table
+from python_udfs.ingestion.formats.registry import FORMATS, has_whole_images, positions_are_places
+from python_udfs.ingestion.tables.types import source_type
+from python_udfs.ingestion.typed.loads import BEFORE_LOG
+from python_udfs.ingestion.whole_table.origins import OriginRows
+from python_udfs.ingestion.whole_table.partial_images import IS_WHOLE
+from python_udfs.ingestion.whole_table.segments import LOAD_MARGIN
+from python_udfs.ingestion.whole_table.statements import (
+    Statement,
+    events_of,
+    statement_struct,
+    statements_of,
+    touches,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+    from python_udfs.ingestion.formats.ddl import Table
+    from python_udfs.ingestion.log.order import LogOrder
+    from python_udfs.ingestion.tables.source import TableSource
+    from python_udfs.ingestion.typed.business_date import BusinessDay
+    from python_udfs.ingestion.whole_table.segments import Fill
+
+MOVES_PROPERTY = "ods.table_moves"  # statements on the table that its rows were derived from
+ORIGINS_PROPERTY = "ods.table_origins"  # tables whose rows came into this one by RENAME
+PLACES_PROPERTY = "ods.log_places"  # partitions that rows came by; whether one was changed
+LOADED_PROPERTY = "ods.loaded_until"  # time of the newest row of a full load, epoch microseconds
+
+
+def _is_doubted(statement: Statement, order: LogOrder) -> bool:
+    return order.doubts(statement.coordinates, statement.time, statement.file_number)
+
+
+def _lower(name: Table) -> Table:
+    return name[0].lower(), name[1].lower()
+
+
+class TableState:
+    """What a run knows of one table beside the changes of its rows.
+
+    Attributes:
+        events: the table's events, in the log's order.
+        loaded: time of the newest row of a full load, epoch microseconds; None: there was none.
+        needed: whether derived rows may have to be added at all.
+        fills: place of each event that filled the table with another's rows -> those.
+        samples: format and payload of the table's first and last new change, and of the first and
+            last row of its full loads.
+        is_altered: whether there is an ALTER among the new statements that may be of the table.
+        refusals: COORDINATES of new statements that have to be refused -> why.
+    """
+
+    def __init__(
+        self,
+        dbt: Any,
+        source: TableSource,
+        binlog: DataFrame,
+        new: DataFrame,
+        scope: Column,
+        day: BusinessDay,
+        order: LogOrder,
+    ) -> None:
+        """Look at the new messages' envelopes, once, and note what they say for the commit.
+
+        Args:
+            dbt: the model's handle.
+            source: the table's declaration.
+            binlog: all messages that the model may read.
+            new: those that it hasn't read yet.
+            scope: condition on the messages of the table's format and topics.
+            day: how its changes are dated.
+            order: judges whether the messages are of one log.
+
+        Raises:
+            ValueError: see _check_order.
+        """
+
+        def noted(name: str) -> Any:
+            return json.loads(dbt.snapshot_property(name, "null"))
+
+        self.whole_images = has_whole_images(source.format)
+        if not self.whole_images:
+            marked = {IS_WHOLE: source_type("bit(1)"), **source.columns}
+            source = replace(source, columns=marked)
+        self.source, self.binlog, self.scope, self.day = source, binlog, scope, day
+        self.table, self.batches = (source.database, source.table), dbt.meta["batches"]
+        known = [Statement.from_json(one) for one in noted(MOVES_PROPERTY) or []]
+        self.origins = {tuple(one) for one in noted(ORIGINS_PROPERTY) or []}
+        self.loaded_before: int | None = noted(LOADED_PROPERTY)
+        found = self._scan(new, order)
+        told = statements_of(found.statements, source.format)
+        undeclared = [one for one in told if _is_doubted(one, order)]
+        told = [one for one in told if not _is_doubted(one, order)]
+        fresh = [
+            one for one in told if one not in known and touches(one, {self.table, *self.origins})
+        ]
+        self.refusals = {
+            one.coordinates: reason for one in told if (reason := self._unfit(one)) is not None
+        }
+        places_before = noted(PLACES_PROPERTY) or [[], False]
+        if positions_are_places(source.format):
+            rows_by = {*places_before[0], *found.files}
+            strayed = [
+                one for one in fresh if rows_by - {one.binlog_file} and events_of([one], self.table)
+            ]
+            for one in strayed:
+                self.refusals[one.coordinates] = (
+                    f"a {one.op} that came by {one.binlog_file}, the table's rows by "
+                    f"{', '.join(sorted(rows_by))}: {source.format} tells no binlog position, so "
+                    "what came first can't be told across partitions"
+                )
+            fresh = [one for one in fresh if one not in strayed]
+        for one in undeclared:
+            unread = one.reason is not None and one.names(self.table)
+            if order.doubt and (unread or touches(one, {self.table, *self.origins})):
+                self.refusals[one.coordinates] = order.doubt.reason
+        self.events = events_of([*known, *fresh], self.table)
+        times = [one for one in (self.loaded_before, found.loaded) if one is not None]
+        self.loaded = max(times, default=None) if self.whole_images else None
+        self.has_load = found.loaded is not None
+        self.samples, self.is_altered = self._samples(new, found), found.altered
+        known_events = events_of(known, self.table)
+        late_fill = found.origin_first is not None and any(
+            one.filled_from and tuple(found.origin_first) < one.place for one in known_events
+        )
+        # whether something may follow for keys that have nothing new
+        self.all_keys = bool(
+            self.events != known_events
+            or late_fill
+            or (fresh and self.origins)
+            or (self.has_load and self.loaded_before is None)
+        )
+        last = self.events[-1].place if self.events else BEFORE_LOG
+        behind = found.first is not None and tuple(found.first) < last
+        early = (
+            self.loaded is not None
+            and found.earliest is not None
+            and found.earliest <= self.loaded + LOAD_MARGIN
+        )
+        self.needed = self.all_keys or behind or early or self.has_load
+        places = self._check_order(found, places_before)
+        self.fills: dict[tuple[int, int], Fill] = {}
+        if self.needed and self.whole_images:
+            filled = OriginRows(source, binlog, scope, day, self.batches)
+            self.fills = filled.fills_of(self.events)
+            self.origins |= filled.origins
+        for one in fresh:
+            fill = self.fills.get(one.place)
+            origin = next((old for old, new in one.moves if new == self.table), None)
+            if origin and not self.whole_images:
+                self.refusals[one.coordinates] = (
+                    f"the rows that {'.'.join(self.table)} got from {'.'.join(origin)} aren't "
+                    "known, for changes may be told in part; those that it had before are gone"
+                )
+            elif origin and fill and fill.gap:
+                self.refusals[one.coordinates] = fill.gap
+        kept = [one for one in [*known, *fresh] if touches(one, {self.table, *self.origins})]
+        for name, value in (
+            (MOVES_PROPERTY, [one.to_json() for one in dict.fromkeys(kept)]),
+            (ORIGINS_PROPERTY, sorted(self.origins)),
+            (LOADED_PROPERTY, self.loaded),
+            (PLACES_PROPERTY, places),
+        ):
+            dbt.set_snapshot_property(name, json.dumps(value, separators=(",", ":")))
+
+    def _scan(self, new: DataFrame, order: LogOrder) -> SimpleNamespace:
+        """One pass over the envelopes: no row's text is read, statements are few.
+
+        Returns:
+            statements: rows of STATEMENT; first, last: lowest and highest place of a change of
+            this table; origin_first: lowest of those whose rows came into it; altered: whether
+            there is an ALTER that may be of the table; earliest: time of a change; loaded: of
+            the newest row of a full load; files: binlog_file of changes, where positions are
+            places; changed: whether there is an update or a delete.
+        """
+        change = F.col("op").isin(*ROW_OPS)
+        mine, of_origin = of_table(*self.table), F.lit(False)
+        for one in self.origins:
+            of_origin = of_origin | of_table(*one)
+        micros, position = F.unix_micros("event_time"), F.col("binlog_position")
+        of_file = [F.col("binlog_file_number").alias("file_number"), F.col("binlog_file")]
+        # each group has numbers alone, so it is hashed and nothing is sorted
+        groups = (
+            new.where(self.scope)
+            .groupBy(*(order.groups() if order.is_watched else of_file))
+            .agg(
+                F.count_if(F.col("op").isin(*TABLE_OPS)).alias("statements"),
+                F.min(F.when(mine & change, position)).alias("first"),
+                F.min(F.when(mine & change, micros)).alias("earliest"),
+                F.max(F.when(mine & (F.col("op") == "snapshot"), micros)).alias("loaded"),
+                F.min(F.when(of_origin & change, position)).alias("origin_first"),
+                F.count_if(mine & change & (F.col("op") != "insert")).alias("changed"),
+                F.max(F.when(mine & change, position)).alias("last"),
+                F.count_if(F.col("op") == "ddl").alias("ddl"),
+                *(order.summary() if order.is_watched else []),
+            )
+            .collect()
+        )
+        statements: list[Row] = []
+        if any(one.statements for one in groups):
+            found = new.where(self.scope & F.col("op").isin(*TABLE_OPS))
+            statements = [
+                row.one for row in found.select(statement_struct().alias("one")).collect()
+            ]
+        altered = False
+        if any(one.ddl for one in groups):
+            text = F.lower("payload")
+            of_table_name = text.contains(self.table[1].lower()) & text.contains("alter")
+            ddl = new.where(self.scope & (F.col("op") == "ddl"))
+            altered = not ddl.where(of_table_name).isEmpty()
+        order.look(groups, new.where(self.scope), self.binlog.where(self.scope))
+        by_topic = positions_are_places(self.source.format)
+
+        def known(values: Iterable[Any]) -> list[Any]:
+            return [one for one in values if one is not None]
+
+        def outermost(name: str, choose: Callable[..., Any]) -> tuple[int, int] | None:
+            places = [(one.file_number, one[name]) for one in groups if one[name] is not None]
+            return choose(places, default=None)
+
+        return SimpleNamespace(
+            statements=statements,
+            first=outermost("first", min),
+            last=outermost("last", max),
+            altered=altered,
+            origin_first=outermost("origin_first", min),
+            earliest=min(known(one.earliest for one in groups), default=None),
+            loaded=max(known(one.loaded for one in groups), default=None),
+            files={one.binlog_file for one in groups if by_topic and one.first is not None},
+            changed=any(one.changed for one in groups),
+        )
+
+    def _samples(self, new: DataFrame, found: SimpleNamespace) -> list[tuple[str, str | None]]:
+        """Format and payload of the table's first and last new change, and of the first and last
+        row of full loads that each partition has. Only the rows of these places are read."""
+        mine = new.where(self.scope & of_table(*self.table))
+        partition = ["format", *COORDINATES[:-1]]
+        places = []
+        if found.first is not None:
+            for number, position in sorted({found.first, found.last}):
+                of_file = F.col("binlog_file_number") == number
+                at_place = of_file & (F.col("binlog_position") == position)
+                places.append(F.col("op").isin(*ROW_OPS) & at_place)
+        if found.loaded is not None:
+            offset = F.col("message_offset")
+            loads = mine.where(F.col("op") == "snapshot").groupBy(*partition)
+            ends = loads.agg(F.min(offset).alias("low"), F.max(offset).alias("high"))
+            for load in ends.collect():
+                of_partition = reduce(and_, (F.col(name) == load[name] for name in partition))
+                at_ends = (F.col("op") == "snapshot") & offset.isin(load.low, load.high)
+                places.append(of_partition & at_ends)
+        if not places:
+            return []
+        # a transaction's rows share a place, of which one is enough; batches share it too
+        of_load = F.when(F.col("op") == "snapshot", F.col("message_offset"))
+        place = ["op", "binlog_file_number", "binlog_position", of_load.alias("of_load")]
+        rows = mine.where(reduce(or_, places)).groupBy(*partition, *place)
+        some = rows.agg(F.max("payload").alias("payload"))
+        return [(row.format, row.payload) for row in some.collect()]
+
+    def _check_order(self, found: SimpleNamespace, before: list[Any]) -> list[Any]:
+        """The places of a table's changes, and of events, must be comparable.
+
+        Args:
+            found: of _scan.
+            before: what this returned in the run before.
+
+        Returns:
+            The partitions that changes of rows came by, and whether one was an update or a
+            delete; nothing where the format has binlog positions.
+
+        Raises:
+            ValueError: the format has none, and rows with a key, or an event of a run before and
+                rows, came by different partitions. Without a key rows are counted, in any order.
+        """
+        files, changed = sorted({*before[0], *found.files}), before[1] or found.changed
+        told = f"rows by {', '.join(files)}"
+        apart = bool(self.source.primary_key) and changed and len(files) > 1
+        for event in self.events if positions_are_places(self.source.format) else ():
+            if set(files) - {event.binlog_file}:
+                told, apart = f"a {event.op} came by {event.binlog_file}, {told}", True
+        if apart:
+            raise ValueError(
+                f"{self.source.database}.{self.source.table}: {told}. {self.source.format} "
+                "tells no binlog position, so what came first can't be told across "
+                "partitions. Let it send the table's rows and statements to one partition, "
+                "and land the log anew, or name the one topic of the table in `topic`. Of a "
+                "statement: --full-refresh refuses it alone."
+            )
+        return [files, changed]
+
+    def _unfit(self, statement: Statement) -> str | None:
+        """Why a statement that may be about the table can't be taken; None where it can."""
+        if statement.reason is not None:
+            return statement.reason if statement.names(self.table) else None
+        if getattr(FORMATS[self.source.format], "EXACT_NAMES", False):
+            return None
+        alike = [
+            name
+            for move in statement.moves
+            for name in move
+            if name and name not in (self.table, (self.table[0], "*"))
+            if _lower(name) in (_lower(self.table), _lower((self.table[0], "*")))
+        ]
+        if not alike:
+            return None
+        return (
+            f"a statement on {'.'.join(alike[0])}, while {'.'.join(self.table)} is declared: it "
+            "depends on the server whether upper and lower case are the same, so nothing is done"
+        )

@@ -1,0 +1,174 @@
+"""Statements on whole tables, and what they did to one of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.formats.envelope import COORDINATES
+from python_udfs.ingestion.formats.registry import FORMATS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, Row
+
+    from python_udfs.ingestion.formats.ddl import Move, Table
+
+STATEMENT = [
+    "batch_id",
+    "binlog_file_number",
+    "binlog_position",
+    "binlog_file",
+    "event_time",
+    "op",
+    "database_name",
+    "table_name",
+    "payload",
+    "topic",
+    "partition_number",
+    "message_offset",
+]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement on tables, as the log tells it.
+
+    Attributes:
+        file_number, position, binlog_file: where it stands.
+        time: epoch microseconds.
+        op: truncate, drop or rename.
+        moves: which table's rows went where, see formats.ddl.
+        reason: why that can't be told; None: it can.
+        coordinates: of its message, as COORDINATES.
+        payload: its message.
+    """
+
+    file_number: int
+    position: int
+    binlog_file: str
+    time: int
+    op: str
+    moves: tuple[Move, ...]
+    reason: str | None = None
+    coordinates: tuple[Any, ...] = field(default=(), compare=False)
+    payload: str = field(default="", compare=False)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.file_number, self.position
+
+    def names(self, table: Table) -> bool:
+        """Whether the message has the table's name in it somewhere, in upper or lower case."""
+        name = rf"(?<![\w$]){re.escape(table[1])}(?![\w$])"
+        return re.search(name, self.payload, re.IGNORECASE) is not None
+
+    def to_json(self) -> list[Any]:
+        return [self.file_number, self.position, self.binlog_file, self.time, self.op, self.moves]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> Statement:
+        moves = tuple((tuple(old), tuple(new) if new else None) for old, new in value[5])
+        return cls(*value[:5], moves)
+
+
+@dataclass(frozen=True)
+class TableEvent:
+    """A point of the log at which a table lost all its rows, and maybe got those of another.
+
+    Attributes:
+        file_number, position, binlog_file, time, op: of the statement.
+        filled_from: the table whose rows it got; None: none.
+    """
+
+    file_number: int
+    position: int
+    binlog_file: str
+    time: int
+    op: str
+    filled_from: Table | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.file_number, self.position
+
+
+def statement_struct() -> Column:
+    return F.struct(*STATEMENT, F.unix_micros("event_time").alias("event_micros"))
+
+
+def statements_of(rows: Iterable[Row], format_name: str) -> list[Statement]:
+    """Messages of an op of TABLE_OPS (columns STATEMENT) as statements, in the log's order."""
+    module = FORMATS[format_name]
+    if not hasattr(module, "table_moves"):
+        return []
+    ordered = sorted(
+        rows,
+        key=lambda row: (
+            row.binlog_file_number,
+            row.binlog_position,
+            row.topic,
+            row.partition_number,
+            row.message_offset,
+        ),
+    )
+    found = []
+    for row in ordered:
+        told, reason = (), None
+        try:
+            told = module.table_moves(row.payload, row.database_name, row.table_name, row.op)
+        except ValueError as exc:
+            reason = f"a statement that can't be taken: {exc}"
+        except Exception as exc:  # whatever a message holds: it is refused, and the run goes on
+            reason = f"a statement that can't be taken: it isn't understood ({exc!r:.80})"
+        found.append(
+            Statement(
+                row.binlog_file_number,
+                row.binlog_position,
+                row.binlog_file,
+                row.event_micros,
+                row.op,
+                tuple(told),
+                reason,
+                tuple(row[name] for name in COORDINATES),
+                row.payload,
+            )
+        )
+    return found
+
+
+def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]:
+    """What the statements did to one table, in the log's order; in any order, any number of times.
+
+    The renames of one statement take effect one after the other. A log may tell them in one
+    message or in one for each table, so those of one position go together.
+    """
+    places: dict[tuple[int, int], list[Statement]] = {}
+    for one in statements:
+        places.setdefault(one.place, []).append(one)
+    found = []
+    for place in sorted(places):
+        here = places[place]
+        content: dict[Table, Table | None] = {table: table}
+        for old, new in dict.fromkeys(move for one in here for move in one.moves):
+            if new is None:
+                # only a whole database is looked for among all: a statement may name many tables
+                gone = [one for one in content if one[0] == old[0]] if old[1] == "*" else []
+                content.update(dict.fromkeys([*gone, old]))
+            else:
+                content[new] = content.get(old, old)
+                content[old] = None
+        if content[table] != table:
+            op = next((one.op for one in here if one.op == "rename"), here[0].op)
+            first = here[0]
+            found.append(TableEvent(*place, first.binlog_file, first.time, op, content[table]))
+    return found
+
+
+def touches(statement: Statement, tables: Iterable[Table]) -> bool:
+    """Whether the statement moves rows of one of the tables."""
+    names = {name for move in statement.moves for name in move if name}
+    return any(one in names or (one[0], "*") in names for one in tables)

@@ -1,0 +1,1 @@
+"""Connections to database servers, for what is read and what is published."""

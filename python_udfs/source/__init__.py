@@ -1,0 +1,1 @@
+"""What the source database is asked itself: counts, and the rows of a full load."""

@@ -1,0 +1,263 @@
+"""What the source database itself counts, and the place in its binlog that the answer is of."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from python_udfs.ingestion.formats import maxwell
+from python_udfs.ingestion.formats.envelope import of_topics
+from python_udfs.ingestion.landing.files import LIVE
+from python_udfs.ingestion.tables.log_resets import FILES_OF_A_LOG, LogReset, log_resets, placed
+from python_udfs.servers.jdbc import ServerError
+from python_udfs.servers.mysql import (
+    COMMIT_SECONDS,
+    Server,
+    is_lock_wanted,
+    quoted,
+    settings,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# what a commit of the model says: the place in the binlog that its counts are of, and the last
+# place before it where the table changed, as far as that is known; each as file number:position
+POSITION_PROPERTY = "source.position"
+CHANGE_PROPERTY = "source.last_change"
+
+KEYS = ("database", "table", "topic", "dimensions", "measures")
+OPTIONAL = ("log_resets",)
+ROUNDS = 5  # that a busy server is asked, until its binlog stands still
+LOCK_SECONDS = 5  # that writers may have to wait for
+PAGE, PAGES = 5_000, 10  # of binlog events that are looked through
+
+Place = tuple[int, int]  # number of the binlog file, position in it
+
+
+@dataclass(frozen=True)
+class CountedTable:
+    """What is counted at the source.
+
+    Attributes:
+        dimensions: column -> Spark type.
+        measures: name -> (MySQL's expression, Spark type).
+        topic: shell patterns of the topics that the server's log comes by.
+        log_resets: where its binlog began anew; the server that is asked writes the last log.
+    """
+
+    database: str
+    table: str
+    topic: list[str]
+    dimensions: dict[str, str]
+    measures: dict[str, tuple[str, str]]
+    log_resets: tuple[LogReset, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{quoted(self.database)}.{quoted(self.table)}"
+
+    @property
+    def sql(self) -> str:
+        """A select of the groups, every value as text; dimensions as their bytes in hex.
+
+        Grouped by bytes: the table's collation may take different texts for one.
+        """
+        keys = ", ".join(
+            f"cast(convert({quoted(name)} using utf8mb4) as binary) as {quoted(name)}"
+            for name in self.dimensions
+        )
+        rows = ", ".join(f"{sql} as {quoted(name)}" for name, (sql, _) in self.measures.items())
+        by = ", ".join(str(number + 1) for number in range(len(self.dimensions)))
+        texts = [f"hex({quoted(name)})" for name in self.dimensions]
+        texts += [f"cast({quoted(name)} as char)" for name in self.measures]
+        return (
+            f"select {', '.join(texts)} from "
+            f"(select {keys}, {rows} from {self.name} group by {by}) as counted"
+        )
+
+
+def counted_table(model: str, declared: Any) -> CountedTable:
+    """The declaration `meta.source_count` of a model.
+
+    Raises:
+        ValueError: it lacks something, or has something else.
+    """
+    keys = list(declared) if isinstance(declared, dict) else []
+    if sorted(set(keys) - set(OPTIONAL)) != sorted(KEYS):
+        raise ValueError(
+            f"{model}: meta.source_count must have the keys {', '.join(KEYS)}, "
+            f"got {', '.join(map(str, keys)) or declared}. Example: see "
+            "models/dqc/trade/_trade__models.yml"
+        )
+    topic = declared["topic"]
+    resets, problems = log_resets(declared.get("log_resets"), maxwell)
+    if problems:
+        raise ValueError(f"{model}: meta.source_count has problems: {'; '.join(problems)}")
+    return CountedTable(
+        declared["database"],
+        declared["table"],
+        [topic] if isinstance(topic, str) else topic,
+        dict(declared["dimensions"]),
+        {name: (one["sql"], one["type"]) for name, one in declared["measures"].items()},
+        tuple(resets),
+    )
+
+
+def source_count(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFrame:
+    """Rows of a model that holds what the source counts, all of one place in its binlog.
+
+    Args:
+        dbt: with config meta `source_count`, see CountedTable.
+        binlog: dbt.ref("ods_binlog"), which tells how far the log has come.
+
+    Raises:
+        ServerError: the server can't be reached, refuses, or is too busy.
+    """
+    from pyspark.sql import functions as F
+
+    counted = counted_table(dbt.this.identifier, dbt.meta.get("source_count"))
+    options = settings()
+    server = Server(session, options)
+    try:
+        begin = _begin_under_lock if is_lock_wanted() else _begin_in_quiet
+        position = begin(server, session, options, counted)
+        rows = server.frame(counted.sql, [*counted.dimensions, *counted.measures])
+        server.execute("commit")
+        changed = last_change(server, counted, _newest(binlog, counted), position)
+    finally:
+        server.close()
+    dbt.set_snapshot_property(POSITION_PROPERTY, _text(position, counted))
+    dbt.set_snapshot_property(CHANGE_PROPERTY, _text(changed, counted))
+    keys = {
+        name: F.decode(F.unhex(name), "UTF-8").cast(kind)
+        for name, kind in counted.dimensions.items()
+    }
+    sums = {name: F.col(name).cast(kind) for name, (_, kind) in counted.measures.items()}
+    return rows.select(*(one.alias(name) for name, one in (keys | sums).items()))
+
+
+SNAPSHOT = "start transaction with consistent snapshot"
+LEVEL = "set session transaction isolation level repeatable read"
+
+
+def _begin_in_quiet(
+    server: Server, session: SparkSession, options: dict[str, str], counted: CountedTable
+) -> str:
+    """Begin to read as of a moment at which the binlog stood still; where it stood."""
+    server.execute(LEVEL)
+    for _ in range(ROUNDS):
+        before = server.position()
+        time.sleep(COMMIT_SECONDS)
+        server.execute(SNAPSHOT)
+        if server.position() == before:
+            return before
+        server.execute("rollback")
+    raise ServerError(
+        f"The binlog went on each of the {ROUNDS} times that it was watched for "
+        f"{COMMIT_SECONDS} s, so no count could be told its position. With MYSQL_LOCK=true the "
+        "writers of the table wait for the moment that it takes (needs LOCK TABLES)."
+    )
+
+
+def _begin_under_lock(
+    server: Server, session: SparkSession, options: dict[str, str], counted: CountedTable
+) -> str:
+    """Begin to read while writers of the table wait, a moment; where the binlog stood."""
+    server.execute(LEVEL)
+    locking = Server(session, options)  # a transaction that begins would end its own lock
+    try:
+        locking.execute(f"set session lock_wait_timeout = {LOCK_SECONDS}")
+        locking.execute(f"lock tables {counted.name} read")
+        position = locking.position()
+        server.execute(SNAPSHOT)
+    finally:
+        locking.close()
+    return position
+
+
+def _newest(binlog: DataFrame, counted: CountedTable) -> tuple[str, int] | None:
+    """Binlog file and position of the newest change that the log has; None where there is none.
+
+    Of the last log, which the server writes.
+    """
+    from pyspark.sql import functions as F
+
+    place = F.struct("binlog_file_number", "binlog_position")
+    begin = len(counted.log_resets) * FILES_OF_A_LOG
+    known = binlog.withColumn("file", F.col("binlog_file"))
+    row = (
+        placed(known, counted.log_resets, maxwell, LIVE)
+        .where(of_topics(counted.topic) & F.col("binlog_position").isNotNull())
+        .where(F.col("binlog_file_number") >= begin)
+        .withColumn("binlog_file", F.col("file"))
+        .agg(F.max_by(F.struct("binlog_file", "binlog_position"), place).alias("newest"))
+        .first()
+    )
+    if row is None or row.newest is None:
+        return None
+    return row.newest.binlog_file, row.newest.binlog_position
+
+
+def last_change(
+    server: Any, counted: CountedTable, known: tuple[str, int] | None, position: str
+) -> str:
+    """The place of the last change of the table before `position`, as far as that is known.
+
+    A log has no message of its end: without changes it never says that it has come so far. So the
+    events behind the newest known one are looked through. Where they can't be, or are too many,
+    it is `position`: the log must have got beyond it then.
+
+    Args:
+        server: a Server, or what answers `query` as one.
+        known: binlog file and position of the newest change that the log has.
+        position: file:position.
+    """
+    end = _place(position)
+    if known is None:
+        return position
+    if _place(":".join(map(str, known))) >= end:
+        return position
+    changed = ":".join(map(str, known))
+    try:
+        files = [str(row[0]) for row in server.query("show binary logs")]
+        behind = [one for one in files if _place(f"{known[0]}:0")[0] <= _place(f"{one}:0")[0]]
+        if not behind or behind[0] != known[0]:
+            return position  # it has been purged
+        pages = PAGES
+        for file in behind:
+            start = known[1] if file == known[0] else 4
+            ours = file == known[0]  # the rows at `known` are of a table that isn't named there
+            while pages:
+                pages -= 1
+                events = server.query(f"show binlog events in '{file}' from {start} limit {PAGE}")
+                for _, at, kind, _, _, info in events:
+                    place = f"{file}:{at}"
+                    if _place(place) >= end:
+                        return changed
+                    if kind == "Table_map":
+                        ours = f"({counted.database}.{counted.table})" in str(info)
+                    elif str(kind).startswith(("Write_rows", "Update_rows", "Delete_rows")):
+                        changed = place if ours else changed
+                    elif kind == "Query" and counted.table.lower() in str(info).lower():
+                        changed = place
+                if len(events) < PAGE:
+                    break
+                start = int(events[-1][4])
+            else:
+                return position
+    except ServerError:  # the user may not: REPLICATION SLAVE
+        return position
+    return changed
+
+
+def _place(text: str) -> Place:
+    file, _, position = text.rpartition(":")
+    return int(file.rpartition(".")[2]), int(position)
+
+
+def _text(place: str, counted: CountedTable) -> str:
+    """file number:position of file:position, as typed models number the last log's files."""
+    number, position = _place(place)
+    return f"{len(counted.log_resets) * FILES_OF_A_LOG + number}:{position}"

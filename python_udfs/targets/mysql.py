@@ -1,0 +1,251 @@
+"""A store that speaks MySQL's protocol: MySQL, MariaDB, TiDB.
+
+    PUBLISH_<NAME>_URL         jdbc:mysql://host:port/database
+    PUBLISH_<NAME>_USER, PUBLISH_<NAME>_PASSWORD   who may create, drop, select, insert, update and
+                               delete there
+
+How a version gets in: see transactional.py. A RENAME would swap whole tables, but commits by
+itself, so the version could not be written with it. Beside the primary key, row_key, a table has
+an index by the key's own columns, by_key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dbt.adapters.sparksession.versions.publications import ROW_KEY, SIGN, Part
+
+from python_udfs.servers.mysql import Server, literal, quoted
+from python_udfs.targets import transactional
+from python_udfs.targets.transactional import (
+    LOCK_SECONDS,
+    VERSION_TABLE,
+    TransactionalStore,
+    as_json,
+    is_nested,
+    login,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+INDEXED_TEXT = 64  # characters
+SPARK_TYPES = {
+    "boolean": "tinyint",
+    "tinyint": "tinyint",
+    "smallint": "smallint",
+    "int": "int",
+    "bigint": "bigint",
+    "float": "double",
+    "double": "double",
+    "string": "longtext",
+    "binary": "longblob",
+    "date": "date",
+    "timestamp": "datetime(6)",
+    "timestamp_ntz": "datetime(6)",
+}
+# of the types that an exposure may name
+TYPE = re.compile(
+    r"(?:(?:tiny|small|medium|big)?int(?: unsigned)?|decimal\(\d+,\d+\)|double|date"
+    r"|datetime(?:\([0-6]\))?|(?:var)?char\(\d+\)|(?:tiny|medium|long)?text"
+    r"|(?:var)?binary\(\d+\)|(?:tiny|medium|long)?blob|json)"
+)
+SESSION = "sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',time_zone='+00:00'"
+CREATE_VERSIONS = f"""
+create table if not exists {VERSION_TABLE} (
+    table_name varchar(64) not null primary key,
+    version bigint not null,
+    mark varchar(64) not null,
+    published_at datetime(6) not null
+) engine=InnoDB default charset=utf8mb4 collate=utf8mb4_bin
+"""
+
+
+def mysql_type(kind: str) -> str | None:
+    """The type that holds all values of one of Spark's; None: MySQL has none.
+
+    >>> mysql_type("decimal(38,4)")
+    'decimal(38,4)'
+    """
+    decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+    if decimal:
+        return kind if int(decimal[2]) <= 30 else None
+    if is_nested(kind) or kind.startswith(("varchar", "char")):
+        return "longtext"
+    return SPARK_TYPES.get(kind)
+
+
+def column_types(kinds: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Column -> MySQL's type; see transactional.column_types."""
+
+    def problem(wanted: str, kind: str) -> str | None:
+        return None if TYPE.fullmatch(wanted) else "is no type that is known here"
+
+    return transactional.column_types("MySQL", kinds, given, mysql_type, problem)
+
+
+def plain_type(kind: str) -> str:
+    """A type as all servers write it.
+
+    >>> plain_type("bigint(20) unsigned")
+    'bigint unsigned'
+    """
+    kind = re.sub(r"^((?:tiny|small|medium|big)?int)\(\d+\)", r"\1", kind.lower())
+    # MariaDB has no type json of its own
+    return {"json": "longtext"}.get(kind, kind)
+
+
+def differences(types: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """What a table's columns have otherwise than they should.
+
+    Args:
+        types, found: column -> MySQL's type, as it should be and as it is.
+    """
+    wanted = {ROW_KEY: "binary(32)"} | dict(types)
+    return transactional.differences(wanted, found, plain_type)
+
+
+def create_table(name: str, types: Mapping[str, str], key: Sequence[str], extra: str = "") -> str:
+    """DDL of a table, with an index by the key's columns unless it has `extra` ones of its own."""
+    columns = "".join(f",\n    {quoted(one)} {kind} null" for one, kind in types.items())
+    index = ""
+    if not extra:
+        indexed = ", ".join(
+            quoted(one) + (f"({_prefix(types[one])})" if _prefix(types[one]) else "")
+            for one in key[:8]
+        )
+        index = f",\n    key by_key ({indexed})"
+    return (
+        f"create table {quoted(name)} (\n    {ROW_KEY} binary(32) not null{extra}{columns},\n"
+        f"    primary key ({ROW_KEY}){index}\n"
+        ") engine=InnoDB row_format=dynamic default charset=utf8mb4 collate=utf8mb4_bin"
+    )
+
+
+def _prefix(kind: str) -> int:
+    """Characters or bytes of a column that an index takes; 0: all of it."""
+    if kind.endswith(("text", "blob", "json")):
+        return INDEXED_TEXT
+    length = re.fullmatch(r"(?:var)?(?:char|binary)\((\d+)\)", kind)
+    return INDEXED_TEXT if length and int(length[1]) > INDEXED_TEXT else 0
+
+
+def written(name: str, kind: str) -> Column:
+    """A column as the driver is given it: times as texts, so that no zone has a say; what MySQL
+    has no type for as JSON."""
+    from pyspark.sql import functions as F
+
+    column = F.col(quoted(name))
+    if kind.startswith(("timestamp", "date")):
+        return column.cast("string").alias(name)
+    if is_nested(kind):
+        return as_json(column).alias(name)
+    if kind == "boolean":
+        return column.cast("tinyint").alias(name)
+    return column.alias(name)
+
+
+def open_store(session: SparkSession, target: str, warehouse: str) -> MysqlStore:
+    options = login(target, "mysql", ("sslMode", "VERIFY_IDENTITY")) | {
+        "connectTimeout": "10000",
+        # values that don't fit are refused; a text's bytes arrive as they are
+        "sessionVariables": SESSION,
+        "characterEncoding": "UTF-8",
+        "rewriteBatchedStatements": "true",
+    }
+    return MysqlStore(session, options, warehouse)
+
+
+class MysqlStore(TransactionalStore):
+    make = Server
+
+    def _lock(self) -> bool:
+        rows = self._query(
+            f"select get_lock(concat('publish.', left(sha1(database()), 40)), {LOCK_SECONDS})"
+        )
+        return rows == [("1",)]
+
+    def _name(self, table: str) -> str:
+        return quoted(table)
+
+    def _literal(self, text: str) -> str:
+        return literal(text)
+
+    def _columns_of(self, table: str) -> str:
+        return (
+            "select column_name, column_type from information_schema.columns "
+            f"where table_schema = database() and table_name = {literal(table)} "
+            "order by ordinal_position"
+        )
+
+    def _staging_left(self) -> str:
+        return (
+            "select table_name from information_schema.tables where table_schema = database() "
+            f"and left(table_name, {len(self._staging)}) = {literal(self._staging)}"
+        )
+
+    def _types(self, part: Part) -> dict[str, str]:
+        return column_types(part.kinds, part.publication.types)
+
+    def _create_versions(self) -> str:
+        return CREATE_VERSIONS
+
+    def _create(self, table: str, types: Mapping[str, str], key: Sequence[str]) -> list[str]:
+        return [create_table(table, types, key)]
+
+    def _create_staging(self, name: str, types: Mapping[str, str]) -> str:
+        return create_table(name, types, (), f",\n    {SIGN} tinyint not null")
+
+    def _differences(
+        self, table: str, types: Mapping[str, str], found: Mapping[str, str]
+    ) -> list[str]:
+        problems = differences(types, found)
+        (engine,) = self._query(
+            "select coalesce(engine, table_type) from information_schema.tables "
+            f"where table_schema = database() and table_name = {literal(table)}"
+        )[0]
+        if str(engine).lower() != "innodb":
+            problems.append(f"it is {engine}, which has no transactions")
+        keys = self._query(
+            "select index_name, group_concat(column_name order by seq_in_index) "
+            "from information_schema.statistics where table_schema = database() "
+            f"and table_name = {literal(table)} and non_unique = 0 group by index_name"
+        )
+        if ("PRIMARY", ROW_KEY) not in keys and ROW_KEY in found:
+            problems.append(f"its primary key is not {ROW_KEY}")
+        return problems + [f"it has a unique key {one}" for one, _ in keys if one != "PRIMARY"]
+
+    def _written(self, part: Part, types: Mapping[str, str]) -> list[Column]:
+        return [written(one, kind) for one, kind in part.kinds.items()]
+
+    def _refusal(self, said: str, part: Part) -> str:
+        if re.match(r"Duplicate entry .* for key", said):
+            return part.key_is_none()
+        return f"rows of table {part.publication.table} were refused: {said}"
+
+    def _remove(self, part: Part, staged: str) -> str:
+        join, gone = ("inner", f"staged.{SIGN} = -1")
+        if part.whole:
+            join, gone = ("left", f"staged.{ROW_KEY} is null")
+        return (
+            f"delete held from {quoted(part.publication.table)} as held "
+            f"{join} join {staged} as staged on staged.{ROW_KEY} = held.{ROW_KEY} where {gone}"
+        )
+
+    def _put(self, part: Part, staged: str) -> str:
+        columns = [quoted(one) for one in part.kinds]
+        names = ", ".join([ROW_KEY, *columns])
+        news = ", ".join(f"{one} = values({one})" for one in columns)
+        return (
+            f"insert into {quoted(part.publication.table)} ({names}) "
+            f"select {names} from {staged} where {SIGN} = 1 on duplicate key update {news}"
+        )
+
+    def _say(self, part: Part) -> str:
+        return (
+            f"replace into {VERSION_TABLE} (table_name, version, mark, published_at) values "
+            f"({literal(part.publication.table)}, {part.version}, {literal(part.mark)}, "
+            "utc_timestamp(6))"
+        )

@@ -1,0 +1,435 @@
+"""Stores that take a version of all their tables in one transaction, by JDBC.
+
+Spark writes a part's rows into a staging table that nobody reads. Then one transaction takes the
+rows of all parts into their tables and writes down the version that each of them holds
+(published_version): a reader's statement sees all tables as of one version, whenever the
+publication is killed. Staging tables that it leaves the next one of the same warehouse drops: their
+names hold the warehouse's id.
+
+A table's primary key is row_key, a hash of the key's values: null equals null, and texts are
+compared by their bytes whatever their collation.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from dbt.adapters.sparksession.versions.publications import (
+    ROW_KEY,
+    SIGN,
+    Held,
+    Part,
+    PublishError,
+    Taken,
+)
+
+from python_udfs.servers.jdbc import Server, ServerError, told
+from python_udfs.targets import is_tls_wanted, setting
+from python_udfs.targets.row_counts import check_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+VERSION_TABLE = "published_version"
+STAGING = "staging__"
+LOCK_SECONDS = 60  # that a publication waits for another one to end, or for one that was killed
+WRITERS = 4  # connections that fill a staging table
+BATCH_ROWS = 5_000
+
+
+def login(target: str, scheme: str, tls: tuple[str, str]) -> dict[str, str]:
+    """Options of JDBC that say where a target is and who publishes to it: url, user, password.
+
+    Args:
+        tls: the driver's option, and its value, for a connection over TLS to a server whose
+            certificate is checked; set where PUBLISH_<TARGET>_TLS asks for it.
+
+    Raises:
+        PublishError: one isn't set, the URL is none of `jdbc:<scheme>` with a database, or asks
+            for less than TLS.
+    """
+    url = setting(target, "URL")
+    if not re.fullmatch(rf"jdbc:{scheme}://[^/?]+/[^/?]+(\?.*)?", url):
+        raise PublishError(
+            f"PUBLISH_{target.upper()}_URL must look like jdbc:{scheme}://host:port/database"
+        )
+    wanted = is_tls_wanted(target)
+    address, _, options = (unquote(part).lower() for part in url.partition("?"))
+    # what the URL says goes before what an option says, or the other way round, as drivers like
+    has_own = re.search(r"(?:^|&)(?:use|require|verifyserver)?ssl[a-z]*=", options)
+    if wanted and (has_own or re.search(r"[(=]", address)):  # (host=h,sslMode=DISABLED)
+        raise PublishError(
+            f"PUBLISH_{target.upper()}_TLS asks for TLS, which sets {tls[0]}={tls[1]}: leave the "
+            "options of TLS out of its URL"
+        )
+    return ({tls[0]: tls[1]} if wanted else {}) | {
+        "url": url,
+        "user": setting(target, "USER"),
+        "password": setting(target, "PASSWORD", ""),
+    }
+
+
+def column_types(
+    store: str,
+    kinds: Mapping[str, str],
+    given: Mapping[str, str],
+    usual: Callable[[str], str | None],
+    problem: Callable[[str, str], str | None],
+) -> dict[str, str]:
+    """Column -> the store's type.
+
+    Args:
+        store: its name, for what is said.
+        kinds: column -> Spark's type.
+        given: column -> the store's type, where an exposure says it.
+        usual: the type that holds all values of one of Spark's; None: the store has none.
+        problem: what is wrong with a type that is given, in lower case, for one of Spark's; None:
+            nothing.
+
+    Raises:
+        PublishError: columns without one.
+    """
+    problems = [f"types names {one}, which the rows lack" for one in given if one not in kinds]
+    types = {}
+    for one, said in given.items():
+        wrong = problem(str(said).lower(), kinds.get(one, ""))
+        if wrong:
+            problems.append(f"{said!r} of column {one} {wrong}")
+    for one, kind in kinds.items():
+        found = given.get(one) or usual(kind)
+        if not found:
+            problems.append(f"{store} has no type for column {one} ({kind})")
+        types[one] = str(found).lower()
+    if problems:
+        raise PublishError("; ".join(problems))
+    return types
+
+
+def differences(
+    wanted: Mapping[str, str], found: Mapping[str, str], plain: Callable[[str], str]
+) -> list[str]:
+    """What a table's columns have otherwise than they should.
+
+    Args:
+        wanted, found: column -> the store's type, as it should be and as it is.
+        plain: a type as it is compared.
+    """
+    lines = [f"column {one} is missing" for one in wanted if one not in found]
+    lines += [f"column {one} is not the model's" for one in found if one not in wanted]
+    return lines + [
+        f"column {one} is {found[one]}, not {kind}"
+        for one, kind in wanted.items()
+        if one in found and plain(found[one]) != plain(kind)
+    ]
+
+
+def is_nested(kind: str) -> bool:
+    """Whether a type of Spark has others within; its values are written as JSON."""
+    return kind.startswith(("array", "struct", "map"))
+
+
+def as_json(column: Column) -> Column:
+    """A nested value as JSON, with its nulls, and times to the microsecond."""
+    from pyspark.sql import functions as F
+
+    options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS"}
+    return F.to_json(column, options)
+
+
+class TransactionalStore(ABC):
+    """One database of a server, with a connection that nobody else publishes beside.
+
+    Attributes:
+        make: the server's, a connection to which is opened.
+
+    Args:
+        warehouse: id of the warehouse that publishes.
+
+    Raises:
+        PublishError: the server can't be reached or refuses.
+    """
+
+    together = True
+    make: type[Server]
+
+    def __init__(self, session: SparkSession, options: dict[str, str], warehouse: str) -> None:
+        self._session, self._options = session, options
+        self._staging = f"{STAGING}{warehouse}_"  # how names of its staging tables begin
+        try:
+            self._server = self.make(session, options)
+        except ServerError as exc:
+            raise PublishError(sentence(exc)) from None
+        try:
+            if not self._lock():
+                raise PublishError("another publication to it is going on")
+        except PublishError:
+            self.close()
+            raise
+        self._held: dict[str, Held] = {}
+        self._sent: dict[str, int] = {}  # staging table -> rows that Spark wrote into it
+
+    def close(self) -> None:
+        self._server.close()
+
+    def held(self, tables: Sequence[str]) -> dict[str, Held]:
+        """Table -> what it holds, of those that have been published to."""
+        if not self._columns(VERSION_TABLE):
+            return {}
+        # a table that somebody dropped has to be published as a whole
+        there = {one for one in tables if self._columns(one)}
+        rows = self._query(self._versions_of(there))
+        self._held = {
+            str(table): Held(int(version or 0), str(mark)) for table, version, mark in rows
+        }
+        return self._held
+
+    def take(self, parts: Sequence[Part]) -> list[Taken]:
+        """Let all parts' tables hold their versions, in one transaction."""
+        if not self._columns(VERSION_TABLE):
+            self._execute(self._create_versions())
+        for (old,) in self._query(self._staging_left()):
+            self._execute(f"drop table {self._name(str(old))}")
+        staged: dict[str, str] = {}
+        try:
+            for part in parts:
+                if part.rows is not None:
+                    staged[part.publication.table] = self._stage(part)
+        except PublishError:
+            self._drop(staged.values())
+            raise
+        # a drop may commit: behind a transaction that failed it would make half of it last
+        taken = self._commit(parts, staged)
+        self._drop(staged.values())
+        return taken
+
+    def _stage(self, part: Part) -> str:
+        """Write a part's rows into a table of their own; its name."""
+        from pyspark import StorageLevel
+
+        publication = part.publication
+        types = self._types(part)
+        self._make_or_check(publication.table, types, publication.key)
+        name = f"{self._staging}{secrets.token_hex(8)}"
+        self._execute(self._create_staging(name, types))
+        frame = part.rows.select(ROW_KEY, SIGN, *self._written(part, types))
+        options = self._options | {"driver": self.make.driver, "dbtable": self._name(name)}
+        options |= {"numPartitions": str(WRITERS), "batchsize": str(BATCH_ROWS)}
+        # Spark's writer for JDBC tells no count, and what is observed of it is 0
+        kept = frame.persist(StorageLevel.DISK_ONLY)
+        try:
+            self._sent[name] = kept.count()
+            kept.write.format("jdbc").mode("append").options(**options).save()
+            self._seal(name)
+        except Exception as exc:
+            self._drop([name])
+            said = str(told(exc, "")).removeprefix(": ").split("\n")[0]
+            raise PublishError(self._refusal(said, part)) from None
+        finally:
+            kept.unpersist()
+        return name
+
+    def _make_or_check(self, table: str, types: Mapping[str, str], key: Sequence[str]) -> None:
+        """Make a table, or see that it is as it would be made.
+
+        Raises:
+            PublishError: it is another one.
+        """
+        found = self._columns(table)
+        if not found:
+            # else one that somebody dropped would count as what it held, were this to stop here
+            self._execute(
+                f"delete from {self._name(VERSION_TABLE)} where table_name = {self._literal(table)}"
+            )
+            for statement in self._create(table, types, key):
+                self._execute(statement)
+            return
+        problems = self._differences(table, types, found)
+        if table not in self._held and self._query(f"select 1 from {self._name(table)} limit 1"):
+            problems.append(f"it has rows, and {VERSION_TABLE} doesn't know it")
+        if problems:
+            raise PublishError(
+                f"table {table} differs from the model: {', '.join(problems)}"
+                " (alter it, or drop it and publish again)"
+            )
+
+    def _commit(self, parts: Sequence[Part], staged: Mapping[str, str]) -> list[Taken]:
+        self._execute("start transaction")
+        rows = self._query(
+            f"{self._versions_of(one.publication.table for one in parts)} for update"
+        )
+        now = {str(table): Held(int(version or 0), str(mark)) for table, version, mark in rows}
+        if any(
+            part.publication.table in self._held
+            and now.get(part.publication.table) != self._held[part.publication.table]
+            for part in parts
+        ):
+            raise PublishError(f"{VERSION_TABLE} was changed by somebody else meanwhile")
+        taken = [self._apply(part, staged.get(part.publication.table)) for part in parts]
+        for part in parts:
+            self._execute(self._say(part))
+        self._execute("commit")
+        return taken
+
+    def _apply(self, part: Part, staging: str | None) -> Taken:
+        if staging is None:
+            return Taken(part, 0, 0)
+        written = f"count(case when {SIGN} = 1 then 1 end)"
+        counts = self._query(f"select count(*), {written} from {self._name(staging)}")[0]
+        staged, count = (int(one or 0) for one in counts)
+        check_rows(part.publication.table, self._sent[staging], staged, "the staging table")
+        removed = self._change(self._remove(part, self._name(staging)))
+        self._change(self._put(part, self._name(staging)))
+        self._check_held(part, self._name(staging), count)
+        return Taken(part, count, removed)
+
+    def _check_held(self, part: Part, staging: str, count: int) -> None:
+        """See that a part's table has its rows, and none that had to go: a trigger or a rule of
+        the table may have kept the statements from doing what they say.
+
+        Args:
+            count: rows of the staging table that the table has to have.
+
+        Raises:
+            PublishError: it doesn't hold the version.
+        """
+        table, name = part.publication.table, self._name(part.publication.table)
+        of_sign = "count(case when staged.{sign} = {value} then 1 end)"
+        found, left = (of_sign.format(sign=SIGN, value=one) for one in (1, -1))
+        counts = self._query(
+            f"select {found}, {left} from {staging} as staged "
+            f"join {name} as held on held.{ROW_KEY} = staged.{ROW_KEY}"
+        )[0]
+        held, surplus = (int(one or 0) for one in counts)
+        if part.whole:
+            surplus = int(self._query(f"select count(*) from {name}")[0][0] or 0) - held
+        advice = "look for a trigger or a rule of the table, and publish again"
+        check_rows(table, count, held, "the table", advice)
+        if surplus:
+            raise PublishError(
+                f"{surplus} rows that had to go are still in table {table}: {advice}"
+            )
+
+    def _columns(self, table: str) -> dict[str, str]:
+        """Column -> type of a table; none where there is no table."""
+        return {str(name): str(kind) for name, kind in self._query(self._columns_of(table))}
+
+    def _versions_of(self, tables: Iterable[str]) -> str:
+        """Query of what tables hold: table_name, version, mark."""
+        names = ", ".join(map(self._literal, tables)) or "''"
+        return (
+            f"select table_name, version, mark from {self._name(VERSION_TABLE)} "
+            f"where table_name in ({names})"
+        )
+
+    def _drop(self, staging: Iterable[str]) -> None:
+        """Drop staging tables; where that fails the next publication does it."""
+        for name in staging:
+            with suppress(ServerError):
+                self._server.execute(f"drop table if exists {self._name(name)}")
+
+    def _execute(self, sql: str) -> None:
+        try:
+            self._server.execute(sql)
+        except ServerError as exc:
+            raise PublishError(sentence(exc)) from None
+
+    def _change(self, sql: str) -> int:
+        try:
+            return self._server.change(sql)
+        except ServerError as exc:
+            raise PublishError(sentence(exc)) from None
+
+    def _query(self, sql: str) -> list[tuple[str | None, ...]]:
+        try:
+            return self._server.query(sql)
+        except ServerError as exc:
+            raise PublishError(sentence(exc)) from None
+
+    # ---- what each make of servers has of its own ----
+
+    @abstractmethod
+    def _lock(self) -> bool:
+        """Wait until no other publication goes on; False: one still does."""
+
+    @abstractmethod
+    def _name(self, table: str) -> str:
+        """A table of the database, in SQL."""
+
+    @abstractmethod
+    def _literal(self, text: str) -> str:
+        """A text, in SQL."""
+
+    @abstractmethod
+    def _columns_of(self, table: str) -> str:
+        """Query of a table's columns and their types; no rows where there is no table."""
+
+    @abstractmethod
+    def _staging_left(self) -> str:
+        """Query of the staging tables that publications of this warehouse left."""
+
+    @abstractmethod
+    def _types(self, part: Part) -> dict[str, str]:
+        """Column -> type of a part's table.
+
+        Raises:
+            PublishError: it can't be made like that.
+        """
+
+    @abstractmethod
+    def _create_versions(self) -> str:
+        """DDL of published_version."""
+
+    @abstractmethod
+    def _create(self, table: str, types: Mapping[str, str], key: Sequence[str]) -> list[str]:
+        """DDL of a table: row_key, its primary key, the columns, and an index by the key's."""
+
+    @abstractmethod
+    def _create_staging(self, name: str, types: Mapping[str, str]) -> str:
+        """DDL of a staging table: row_key, sign, and a column for each of the table's."""
+
+    @abstractmethod
+    def _differences(
+        self, table: str, types: Mapping[str, str], found: Mapping[str, str]
+    ) -> list[str]:
+        """What a table has otherwise than it should; see `differences`."""
+
+    @abstractmethod
+    def _written(self, part: Part, types: Mapping[str, str]) -> list[Column]:
+        """The columns of a part as the driver is given them, named as the staging table's."""
+
+    def _seal(self, name: str) -> None:
+        """Finish a staging table that is filled.
+
+        Raises:
+            ServerError: a key is there twice.
+        """
+        return
+
+    @abstractmethod
+    def _refusal(self, said: str, part: Part) -> str:
+        """Why the rows of a part could not be written, without a row's values but what the
+        server itself says."""
+
+    @abstractmethod
+    def _remove(self, part: Part, staged: str) -> str:
+        """Delete of a part's table what is gone; `staged`: the staging table, in SQL."""
+
+    @abstractmethod
+    def _put(self, part: Part, staged: str) -> str:
+        """Insert into a part's table what it has now, over rows of the same row_key."""
+
+    @abstractmethod
+    def _say(self, part: Part) -> str:
+        """Write down what a part's table holds."""
+
+
+def sentence(exc: ServerError) -> str:
+    """What a server said, on one line that may follow a colon."""
+    text = " ".join(str(exc).split())
+    return text[:1].lower() + text[1:]

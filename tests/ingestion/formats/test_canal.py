@@ -1,0 +1,271 @@
+"""Canal's messages: what is read of them, and that they tell the same as Maxwell's."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from tests.support.latest import VIEWS, declaration
+from tests.support.lines import LANDED, ROOT, envelopes, raw_lines, source, typed
+
+CAPTURE = ROOT / "tests" / "fixtures" / "mysql56" / "canal.jsonl.gz"
+TYPES = ROOT / "tests" / "fixtures" / "types" / "canal.jsonl.gz"
+ES = 1772416800000  # 2026-03-02 02:00:00 UTC
+DECLARED = source({"id": "bigint", "v": "varchar(9)", "d": "decimal(12,2)"}, format="canal")
+
+
+def message(**fields: Any) -> str:
+    """A flat message of shop.o: an insert of row 1 with these fields set, or left out if `...`."""
+    head = {
+        "data": [{"id": "1", "v": "a", "d": "796.0"}],
+        "database": "shop",
+        "es": ES,
+        "isDdl": False,
+        "mysqlType": {"id": "bigint(20)", "v": "varchar(9)", "d": "decimal(12,2)"},
+        "old": None,
+        "table": "o",
+        "type": "INSERT",
+    }
+    merged = {name: value for name, value in (head | fields).items() if value is not ...}
+    return json.dumps(merged, ensure_ascii=False)
+
+
+def changes(rows: list[Row], names: list[str]) -> list[tuple]:
+    """(op, values before, values after) of typed rows."""
+    return [
+        (
+            row.op_type,
+            None if row.before is None else tuple(row.before[name] for name in names),
+            tuple(row[name] for name in names),
+        )
+        for row in rows
+    ]
+
+
+def test_the_envelope_of_a_change(spark: SparkSession):
+    (row,) = envelopes(spark, [message()], "canal")
+
+    assert row.reject_reason is None
+    assert (row.database_name, row.table_name, row.op) == ("shop", "o", "insert")
+    assert row.event_time.replace(tzinfo=UTC) == datetime.fromtimestamp(ES / 1000, UTC)
+    # Canal tells no position: a message is where it stands in the topic
+    place = (row.binlog_file, row.binlog_file_number, row.binlog_position, row.row_number)
+    assert place == ("t/3", 0, 100, 0)
+    assert row.xid is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "op"),
+    [
+        ("TRUNCATE", "truncate"),
+        ("ERASE", "drop"),
+        ("RENAME", "rename"),
+        ("CREATE", "ddl"),
+        ("ALTER", "ddl"),
+        ("CINDEX", "ddl"),
+        ("DINDEX", "ddl"),
+        ("QUERY", "ddl"),
+    ],
+)
+def test_a_change_of_a_table_is_recognised(spark: SparkSession, kind: str, op: str):
+    sql = "rename table o to p" if kind == "RENAME" else ...  # Canal sends it with each
+    (row,) = envelopes(spark, [message(type=kind, isDdl=True, data=None, sql=sql)], "canal")
+
+    assert (row.op, row.reject_reason) == (op, None)
+
+
+def test_a_statement_that_moves_rows_is_recognised_whatever_its_type(spark: SparkSession):
+    statements = {
+        ("QUERY", "drop schema shop"): "drop",
+        ("QUERY", "rename table if exists o to p"): "rename",
+        ("CREATE", "create or replace table o (id int)"): "drop",
+        ("ALTER", "alter table o drop partition p1"): "truncate",
+        ("ALTER", "alter table o comment 'drop partition p1'"): "ddl",
+    }
+    lines = [message(type=kind, isDdl=True, data=None, sql=sql) for kind, sql in statements]
+
+    rows = envelopes(spark, lines, "canal")
+
+    assert [row.op for row in rows] == list(statements.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "not JSON"),
+        (message() + message(), "more than one object on a line"),
+        ("[1]", "no object"),
+        ("{}", "no `type`"),
+        (message(type="UPSERT"), "unknown Canal type UPSERT"),
+        (message(database=...), "no `database`"),
+        (message(table=...), "no `table`"),
+        (message(es=...), "no `es`"),
+        (message(es=-1), "no `es`"),
+        (message(data=None), "no `data`"),
+        (message(data=[]), "no `data`"),
+        (message(type="UPDATE"), "`old` has not one row for each of `data`"),
+        (message(type="UPDATE", old=[{}, {}]), "`old` has not one row for each of `data`"),
+    ],
+)
+def test_what_is_no_message_is_refused_with_its_reason(spark: SparkSession, line: str, reason: str):
+    (row,) = envelopes(spark, [line], "canal")
+
+    assert reason in row.reject_reason
+    assert row.op is None
+    assert row.payload == line
+
+
+def test_each_row_of_a_message_is_a_change_of_its_own(spark: SparkSession):
+    # the statement changed v of the first row and d of the second: `old` names both in each
+    update = message(
+        type="UPDATE",
+        data=[{"id": "1", "v": "b", "d": "1.5"}, {"id": "2", "v": None, "d": "2"}],
+        old=[{"v": None, "d": "1.5"}, {"v": None, "d": "-3.25"}],
+    )
+    delete = message(type="DELETE", data=[{"id": "1", "v": "b", "d": "1.5"}])
+
+    rows = typed(spark, [update, delete], DECLARED)
+
+    one, two, three = Decimal("1.50"), Decimal("2.00"), Decimal("-3.25")
+    assert changes(rows, ["id", "v", "d"]) == [
+        ("update", (1, None, one), (1, "b", one)),
+        ("update", (2, None, three), (2, None, two)),
+        ("delete", (1, "b", one), (1, "b", one)),
+    ]
+    assert [row.metadata_changes for row in rows] == [["v"], ["d"], None]
+    assert [row.unique_key for row in rows] == ["t/3:100:0", "t/3:100:1", "t/3:101:0"]
+
+
+def test_a_key_change_has_the_old_key_in_its_before_image(spark: SparkSession):
+    (row,) = typed(spark, [message(type="UPDATE", old=[{"id": "9"}])], DECLARED)
+
+    assert (row.before.id, row.id) == (9, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"data": [{"id": "1", "d": "x"}]}, "data.d = x is no decimal(12,2)"),
+        ({"data": [{"id": "1", "d": "1.005"}]}, "is no decimal(12,2)"),
+        ({"data": [{"id": "1.5"}]}, "data.id = 1.5 is no bigint"),
+        ({"data": [{"v": "a"}]}, "the row image lacks id"),
+        ({"data": [{"id": None}]}, "the key column id is null"),
+        ({"data": [None]}, "a row of `data` is no object"),
+        ({"type": "UPDATE", "old": [None]}, "an update without `old`"),
+        ({"type": "UPDATE", "old": [{"d": "x"}]}, "before.d = x is no decimal(12,2)"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_refused(spark: SparkSession, fields: dict, reason: str):
+    (row,) = typed(spark, [message(**fields)], DECLARED)
+
+    assert reason in row.reject_reason
+    assert row.reject_payload == message(**fields)
+    assert (row.id, row.before) == (None, None)
+
+
+def test_enums_and_sets_get_their_labels(spark: SparkSession):
+    declared = source(
+        {"id": "int", "e": "enum('a','b''c')", "s": "set('x','y','z')"}, format="canal"
+    )
+    types = {"id": "int(11)", "e": "enum('a','b''c')", "s": "set('x','y','z')"}
+    values = [("1", "0"), ("2", "5"), ("0", "7"), (None, None), ("3", "1")]
+    lines = [message(data=[{"id": "1", "e": e, "s": s}], mysqlType=types) for e, s in values]
+
+    rows = typed(spark, lines, declared)
+
+    assert [(row.e, row.s) for row in rows] == [
+        ("a", ""),
+        ("b'c", "x,z"),
+        ("", "x,y,z"),
+        (None, None),
+        (None, None),
+    ]
+    assert "data.e = 3 is no enum('a','b''c')" in rows[-1].reject_reason
+
+
+def test_enums_written_as_labels(spark: SparkSession):
+    declared = source(
+        {"id": "int", "e": "enum('1','2')"}, format="canal", options={"enum": "label"}
+    )
+
+    (row,) = typed(spark, [message(data=[{"id": "1", "e": "2"}])], declared)
+
+    assert row.e == "2"
+
+
+def test_every_type_of_a_real_canal(spark: SparkSession):
+    columns = {
+        "id": "bigint unsigned",
+        "a": "bigint",
+        "v": "varchar(50)",
+        "d": "decimal(12,2)",
+        "dt": "datetime(3)",
+        "ts": "timestamp(3)",
+        "dd": "date",
+        "j": "longtext",
+        "b": "tinyint(1)",
+        "bl": "blob",
+        "e": "enum('x','y')",
+        "bt": "bit(4)",
+        "f": "float",
+        "db": "double",
+        "tm": "time(3)",
+        "yr": "year",
+    }
+    declared = source(columns, table="t1", format="canal")
+
+    rows = typed(spark, raw_lines(TYPES), declared)
+
+    assert [row.reject_reason for row in rows] == [None] * len(rows)
+    first, last = rows[0], rows[-1]
+    assert first.id == 2**64 - 1
+    assert (first.a, first.v, first.d) == (1, '😀 "q" \\ \n nl', Decimal("10.50"))
+    assert (first.b, bytes(first.bl), first.e, first.bt) == (1, b"\x00\xff\x10", "x", 10)
+    assert (first.f, first.db, first.tm, first.yr) == (
+        pytest.approx(1.1),
+        1.1,
+        "-12:30:01.500",
+        2026,
+    )
+    # a DATETIME is local time of the business zone, a TIMESTAMP is UTC
+    assert first.dt == datetime(2026, 3, 1, 15, 59, 59, 999_000)
+    assert first.ts == datetime(2026, 3, 1, 23, 59, 59, 999_000)
+    assert (first.dd.isoformat(), first.j) == ("2026-03-01", '{"a":1}')
+    assert (last.id, last.a, last.d, last.dd) == (6, None, Decimal("-0.01"), None)
+
+
+@pytest.mark.parametrize(
+    "table",
+    # the big one takes its time and memory; its counts are compared end to end as well
+    [pytest.param(one, marks=[pytest.mark.soak] * (one == "order_info")) for one in VIEWS],
+)
+def test_both_logs_of_one_server_tell_the_same_changes(spark: SparkSession, table: str):
+    declared_so = declaration(table)
+    # Maxwell writes a TIME wrong that is negative or longer than a day
+    columns = {one: kind for one, kind in declared_so["columns"].items() if kind != "time"}
+    told = {}
+    for name, lines in {
+        "maxwell": [line for path in LANDED for line in raw_lines(path)],
+        "canal": raw_lines(CAPTURE),
+    }.items():
+        declared = source(
+            columns,
+            table=table,
+            primary_key=declared_so["primary_key"],
+            aliases=declared_so.get("aliases", {}),
+            format=name,
+        )
+        named = f'"table":"{table}"'.encode()
+        rows = typed(spark, [line for line in lines if named in line], declared)
+        assert [row.reject_reason for row in rows if row.reject_reason] == []
+        told[name] = changes(rows, list(columns))
+
+    differing = [pair for pair in zip(*told.values(), strict=True) if pair[0] != pair[1]]
+    print(f"{table}: {len(told['canal'])} changes compared, {len(differing)} differ")
+    assert differing[:3] == []
+    assert len(told["canal"]) > 300

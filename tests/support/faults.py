@@ -1,0 +1,502 @@
+"""Faults that are put into the code on purpose, and the tests that have to catch them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+CHANGELOG = "dwd_trade__order_changelog"
+LATEST = "dwd_trade__order_latest dwd_trade__order_address_latest dwd_trade__coupon_latest"
+DAYS = "dws_trade__user_status_1d"
+TOTALS = "dws_trade__user_status_td dws_trade__user_coupon_td"
+LINKS = "meta_order_chain_link"
+BREAKS = "meta_order_chain_break"
+RECONCILED = "dqc_trade__user_status_reconciliation"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`right` stands once in the file, `wrong` is put in its place.
+
+    Attributes:
+        caught_by: models whose unit tests are asked, or arguments of pytest.
+        seed: of joins and windows that are tried at random those of this seed show the fault.
+    """
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    caught_by: str
+    seed: int = 26
+
+    def put_into(self, root: Path) -> None:
+        path = root / self.file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(self.right) == 1, f"{self.name}: not once in {self.file}"
+        path.write_text(text.replace(self.right, self.wrong), encoding="utf-8")
+
+
+RETRACT, LATEST_ROWS = "macros/changelog/retract_rows.sql", "macros/changelog/latest_rows.sql"
+CUT, TO_DATE = "macros/daily_cut/daily_cut.sql", "macros/daily_cut/to_date.sql"
+CHAIN = "macros/chain/chain_"
+CLEANED, CLEAN = "macros/cleaning/cleaned.sql", "dwd_trade__order_clean"
+SQL_FAULTS = (
+    Fault("what is looked up isn't lower case yet", CLEANED, "given ~ '('", "'(' ", CLEAN),
+    Fault("the bounds lie outside of the range", CLEANED, "('max', '<=')", "('max', '<')", CLEAN),
+    Fault(
+        "what is refused is called changed", CLEANED, "\"'refused'\" if", "\"'changed'\" if", CLEAN
+    ),
+    Fault(
+        "a word that is there twice doubles its row",
+        CLEANED,
+        "cast(min({{ step.dictionary['to'] }}) as string)",
+        "explode(collect_list({{ step.dictionary['to'] }}))",
+        "dwd_trade__order_address_clean",
+    ),
+    Fault(
+        "an unknown word is kept",
+        CLEANED,
+        "'coalesce(' ~ found ~ ', ruled.' ~ step.before ~ ')' if step.keeps else found",
+        "'coalesce(' ~ found ~ ', ruled.' ~ step.before ~ ')'",
+        "dwd_trade__order_address_clean",
+    ),
+    Fault(
+        "an unknown word is lost",
+        CLEANED,
+        "'coalesce(' ~ found ~ ', ruled.' ~ step.before ~ ')' if step.keeps else found",
+        "found",
+        CLEAN,
+    ),
+    Fault(
+        "rows that went are counted",
+        "models/meta/meta_cleaning.sql",
+        "from {{ ref('dwd_trade__order_clean') }}\n    where sign = 1",
+        "from {{ ref('dwd_trade__order_clean') }}",
+        "meta_cleaning",
+    ),
+    Fault("an insert takes away", RETRACT, "then array(1)", "then array(-1)", CHANGELOG),
+    Fault("a delete adds", RETRACT, "then array(-1)\n", "then array(1)\n", CHANGELOG),
+    Fault("an update only adds", RETRACT, "else %} array(-1, 1)", "else %} array(1)", CHANGELOG),
+    Fault(
+        "each image on the other's side",
+        RETRACT,
+        "when sign = 1 then {{ from_cte }}",
+        "when sign = -1 then {{ from_cte }}",
+        CHANGELOG,
+    ),
+    Fault(
+        "refused messages count",
+        "models/dwd/trade/dwd_trade__order_changelog.sql",
+        "where reject_reason is null",
+        "where true",
+        CHANGELOG,
+    ),
+    Fault("the oldest row is the latest", LATEST_ROWS, "max_by(", "min_by(", LATEST),
+    Fault(
+        "the position does not order",
+        LATEST_ROWS,
+        "{{ from_cte }}.binlog_position,\n",
+        "",
+        LATEST,
+    ),
+    Fault(
+        "the row number does not order",
+        LATEST_ROWS,
+        "{{ from_cte }}.row_number,\n",
+        "",
+        LATEST,
+    ),
+    Fault(
+        "a deleted row is there", LATEST_ROWS, "where last_of_key.is_there", "where true", LATEST
+    ),
+    Fault(
+        "a changed key leaves its old row",
+        LATEST_ROWS,
+        "else array({{ ended }}, {{ there }})",
+        "else array({{ there }})",
+        LATEST,
+    ),
+    Fault(
+        "a change of nothing of interest is counted",
+        f"models/dws/trade/{DAYS}.sql",
+        "where {{ is_of_interest('ods_shop__order_info', count=user_status()) }}",
+        "where true",
+        DAYS,
+    ),
+    Fault(
+        "a change of nothing of interest of a coupon is counted",
+        "models/dws/trade/dws_trade__user_coupon_1d.sql",
+        "where {{ is_of_interest('ods_shop__coupon', count=user_coupon()) }}",
+        "where true",
+        "dws_trade__user_coupon_1d",
+    ),
+    Fault("rows are counted, not signs", CUT, "cast(sum(sign) as", "cast(count(sign) as", DAYS),
+    Fault("amounts have no sign", CUT, "sum(' ~ signed(column)", "sum(' ~ column", DAYS),
+    Fault(
+        "negative days are lost",
+        CUT,
+        "where {{ cut.sums | join(' <> 0 or ') }} <> 0",
+        "where {{ cut.sums | join(' > 0 or ') }} > 0",
+        DAYS,
+    ),
+    Fault("a day whose count is zero is lost", CUT, "' <> 0 or '", "' <> 0 and '", DAYS),
+    Fault(
+        "months are years",
+        "macros/daily_cut/roll_up.sql",
+        "'cut_month': 'month'",
+        "'cut_month': 'year'",
+        "dws_trade__user_status_1m",
+    ),
+    Fault(
+        "a count below zero is lost",
+        TO_DATE,
+        "{%- if not cut['values'] %}\n    having sum({{ cut.count }}) <> 0",
+        "{%- if not cut['values'] %}\n    having sum({{ cut.count }}) > 0",
+        TOTALS,
+    ),
+    Fault("what is gone is the dearest", TO_DATE, "~ ' > 0)'", "~ ' >= 0)'", TOTALS),
+    Fault(
+        "what was found is what was left",
+        f"{CHAIN}links.sql",
+        "'image', steps.found",
+        "'image', steps.made",
+        LINKS,
+    ),
+    Fault(
+        "the chain has no order",
+        f"{CHAIN}breaks.sql",
+        "order by {{ place | join(', ') }}, made is not null",
+        "order by made is not null",
+        BREAKS,
+    ),
+    Fault(
+        "null differs from null",
+        f"{CHAIN}breaks.sql",
+        "{{ left_value }} <=> {{ found_value }}",
+        "{{ left_value }} = {{ found_value }}",
+        BREAKS,
+    ),
+    Fault(
+        "a key with a null is no key of the chain",
+        f"{CHAIN}breaks.sql",
+        "{{ left }}.{{ column }} <=> {{ right }}.{{ column }}",
+        "{{ left }}.{{ column }} = {{ right }}.{{ column }}",
+        BREAKS,
+    ),
+    Fault(
+        "a delete ends nothing",
+        f"{CHAIN}breaks.sql",
+        "when found is not null and previous.made is null",
+        "when found is not null and previous.made is null and false",
+        BREAKS,
+    ),
+    Fault(
+        "differences cancel",
+        "macros/daily_cut/reconciliation.sql",
+        "sum(abs({{ name }}_got - {{ name }}_expected))",
+        "sum({{ name }}_got - {{ name }}_expected)",
+        RECONCILED,
+    ),
+    Fault(
+        "a group that one side lacks is none",
+        "macros/daily_cut/compared.sql",
+        "[(got, 'true'), (expected, 'false')]",
+        "[(got, 'true'), (got, 'false')]",
+        RECONCILED,
+    ),
+)
+
+
+LEVELS = "tests/e2e/test_corrections.py -m 'not soak'"
+ADAPTER = "python_udfs/sparksession_adapter/dbt/adapters/sparksession/"
+ENGINE_MACROS = "python_udfs/sparksession_adapter/dbt/include/sparksession/macros/"
+
+
+FOLD_SQL, STREAMS = ADAPTER + "keyed/fold_sql.py", "tests/adapter/test_folds.py"
+ZIPPERS, ZIPPER_STREAMS = ADAPTER + "keyed/zippers.py", "tests/adapter/test_zippers.py"
+UNSEEN, COPIES = "macros/deduplication/unseen_rows.sql", "tests/adapter/test_key_filters.py -k kept"
+JOINED = "macros/joins/repaired_join.sql"
+
+
+JOIN_HISTORIES = "tests/adapter/test_joins.py -m 'not soak' -k every_run"
+SESSION = "macros/windows/session.sql"
+
+
+WINDOW_HISTORIES = "tests/adapter/test_windows.py -m 'not soak' -k every_run"
+
+
+RUN_FAULTS = (
+    Fault("as of a day is before it", TO_DATE, "('<=', level.last)", "('<', level.last)", LEVELS),
+    Fault(
+        "a level's first day is lost",
+        TO_DATE,
+        "('>=', level.first)",
+        "('>', level.first)",
+        LEVELS,
+    ),
+    Fault(
+        "a change sent again counts again",
+        "python_udfs/ingestion/typed/duplicates.py",
+        'new = new.join(whole.select(*COORDINATES), COORDINATES, "left_anti")',
+        "pass",
+        LEVELS,
+    ),
+    Fault(
+        "the batch named first counts",
+        "python_udfs/ingestion/typed/duplicates.py",
+        'F.desc("rank")',
+        'F.asc("rank")',
+        LEVELS,
+    ),
+    Fault(
+        "a delete is dated by its row",
+        "python_udfs/ingestion/typed/business_date.py",
+        '(op != "delete") & possible',
+        "possible",
+        LEVELS,
+    ),
+    Fault(
+        "an old null is taken for absent",
+        "python_udfs/ingestion/formats/maxwell.py",
+        'F.when(told, value("old", name)).otherwise(after(name))',
+        'F.coalesce(value("old", name), after(name))',
+        "tests/ingestion/formats/test_maxwell_images.py",
+    ),
+    Fault(
+        "only appended days are counted anew",
+        ENGINE_MACROS + "strategies/get_incremental_replace_partitions_sql.sql",
+        "replace where {{ predicate if predicate is not none else 'true' }}",
+        "replace where false",
+        LEVELS,
+    ),
+    Fault(
+        "a key with a null is no key of a merge",
+        ENGINE_MACROS + "materializations/incremental.sql",
+        "dbt_internal_source.{{ key }} <=> dbt_internal_dest.{{ key }}",
+        "dbt_internal_source.{{ key }} = dbt_internal_dest.{{ key }}",
+        "tests/adapter/test_incremental.py",
+    ),
+    Fault(
+        "a fold keeps the first row",
+        FOLD_SQL,
+        'f"max(case when {group',
+        'f"min(case when {group',
+        STREAMS,
+    ),
+    Fault(
+        "equal sequences go by their contents",
+        ADAPTER + "keyed/groups.py",
+        "return (*self.sequence, TIE + self.name)",
+        "return self.sequence",
+        STREAMS,
+    ),
+    Fault(
+        "a removed row is shown",
+        FOLD_SQL,
+        'f"not coalesce({quoted(UPSERT + group.name)}, true)"',
+        '"false"',
+        STREAMS,
+    ),
+    Fault(
+        "what a sum takes back it adds",
+        FOLD_SQL,
+        "if({self._is_upsert}, {wide}, -{wide})",
+        "{wide}",
+        STREAMS,
+    ),
+    Fault(
+        "a value from before a delete comes back",
+        FOLD_SQL,
+        "{quoted(last)}.place >= {deleted}",
+        "true",
+        STREAMS,
+    ),
+    Fault(
+        "a delete that is ignored makes a row",
+        FOLD_SQL,
+        "if self._drops_deletes() else query",
+        "if False else query",
+        STREAMS,
+    ),
+    Fault(
+        "a tombstone takes a sum with it",
+        FOLD_SQL,
+        "for name in self.aggregates if not self._group_of(name).order",
+        "for name in ()",
+        STREAMS,
+    ),
+    Fault(
+        "a time ahead of the clock ends tombstones",
+        FOLD_SQL,
+        "(select least(max({time}), {now}) from {runs})",
+        "(select max({time}) from {runs})",
+        STREAMS,
+    ),
+    Fault(
+        "two runs are read as one",
+        ENGINE_MACROS + "materializations/folded.sql",
+        "adapter.run_count(model) == 1",
+        "adapter.run_count(model) == 0",
+        "tests/adapter/test_folded_models.py",
+    ),
+    Fault(
+        "the view names columns that are gone",
+        ENGINE_MACROS + "materializations/folded.sql",
+        "changed.gone or (",
+        "(",
+        "tests/adapter/test_folded_models.py",
+    ),
+    Fault(
+        "a deleted address stays with its order",
+        "models/dwd/trade/dwd_trade__order_wide.sql",
+        "'columns': ['start_city_name', 'end_city_name'],\n                    "
+        "'on_delete': 'retract'",
+        "'columns': ['start_city_name', 'end_city_name'],\n                    "
+        "'on_delete': 'ignore'",
+        "tests/e2e/test_random_histories.py",
+    ),
+    Fault(
+        "a row that stayed as it was is told",
+        ADAPTER + "reading/changes.py",
+        "where not ({same})",
+        "where true",
+        "tests/adapter/test_changes.py -m 'not soak'",
+    ),
+    Fault(
+        "an upsert stays where a delete of its place is known",
+        ZIPPERS,
+        '"+U": 1, "-D": 2}',
+        '"+U": 2, "-D": 1}',
+        ZIPPER_STREAMS,
+    ),
+    Fault(
+        "a change counts from its own time, though the clock stepped back",
+        ZIPPERS,
+        'f"select *, max({quoted(self.time)}) over ({window} rows between unbounded preceding "',
+        'f"select *, max({quoted(self.time)}) over ({window} rows between current row "',
+        ZIPPER_STREAMS,
+    ),
+    Fault(
+        "of two changes at one time both count",
+        ZIPPERS,
+        'f"where {quoted(NEXT)} is null or {quoted(NEXT)} > {quoted(AT)}"',
+        '"where true"',
+        ZIPPER_STREAMS,
+    ),
+    Fault(
+        "what isn't tracked begins a version",
+        ZIPPERS,
+        "if self.tracked is None or name in self.tracked]",
+        "]",
+        ZIPPER_STREAMS,
+    ),
+    Fault(
+        "changes outside of the range go too",
+        "python_udfs/sparksession_adapter/dbt/include/sparksession/macros/materializations/"
+        "folded.sql",
+        "and (\n                {{ range.condition }}",
+        "and (\n                true",
+        "tests/adapter/test_zipper_models.py -k range",
+    ),
+    Fault(
+        "what a right row no longer matches stays",
+        JOINED,
+        "{{ _touching_rows(join, changed) }}",
+        "{{ _touching_rows(join, '(select * from ' ~ changed ~ ' where sign = 1)') }}",
+        JOIN_HISTORIES,
+    ),
+    Fault(
+        "pairs that vanished stay",
+        JOINED,
+        "from changed_pairs",
+        "from changed_pairs where row_kind not in ('-U', '-D')",
+        JOIN_HISTORIES,
+    ),
+    Fault(
+        "what a stream's row was before it stays",
+        JOINED,
+        "{%- set changed = _rows_of_changed_keys(join, right[1], keeps) -%}",
+        "{%- set changed = right[1] -%}",
+        JOIN_HISTORIES,
+        seed=5,
+    ),
+    Fault(
+        "the greatest row of a stream counts, not the last",
+        JOINED,
+        "struct({{ side.sequence | join(', ') }}) as place,",
+        "",
+        JOIN_HISTORIES,
+        seed=5,
+    ),
+    Fault(
+        "a version's end still counts",
+        ADAPTER + "declared/joins.py",
+        'f"left_row.{at} < right_row.{end})"',
+        'f"left_row.{at} <= right_row.{end})"',
+        JOIN_HISTORIES,
+    ),
+    Fault(
+        "rows that lie just the gap apart are of two sessions",
+        SESSION,
+        "window__at - {{ window.gap }} > lag(",
+        "window__at - {{ window.gap }} >= lag(",
+        WINDOW_HISTORIES,
+    ),
+    Fault(
+        "sessions of a null key are nobody's",
+        SESSION,
+        "{{ left }}.{{ name }} <=> {{ right }}.{{ name }}",
+        "{{ left }}.{{ name }} = {{ right }}.{{ name }}",
+        WINDOW_HISTORIES,
+    ),
+    Fault(
+        "a session that a late row joins to an earlier one stays",
+        SESSION,
+        "held.window_start <= touched.window__at + {{ window.gap }}",
+        "held.window_start <= touched.window__at",
+        WINDOW_HISTORIES,
+    ),
+    Fault(
+        "what a touched window was before stays",
+        ENGINE_MACROS + "strategies/get_incremental_replace_windows_sql.sql",
+        "left anti join {{ touched.view }} as",
+        "left anti join (select * from {{ touched.view }} limit 0) as",
+        WINDOW_HISTORIES,
+    ),
+    Fault(
+        "a change of nothing that is told is told",
+        "macros/streams/upsert_stream.sql",
+        "not (old_row <=> new_row)",
+        "true",
+        "tests/adapter/test_streams.py -m 'not soak' -k told_once",
+    ),
+    Fault(
+        "a change of a null key is told again",
+        "macros/streams/upsert_stream.sql",
+        "held.{{ name }} <=> told.{{ name }}",
+        "held.{{ name }} = told.{{ name }}",
+        "tests/adapter/test_streams.py -m 'not soak'",
+    ),
+    Fault(
+        "a null key is always new",
+        UNSEEN,
+        "{{ left }}.{{ name }} <=> {{ right }}.{{ name }}",
+        "{{ left }}.{{ name }} = {{ right }}.{{ name }}",
+        COPIES,
+    ),
+    Fault(
+        "the filter's word is taken",
+        UNSEEN,
+        "{%- set seen = adapter.kept_rows(model, 'seen', seen_sql) -%}",
+        "{%- set seen = suspects -%}",
+        COPIES,
+    ),
+    Fault(
+        "rows behind the filter are forgotten",
+        UNSEEN,
+        "{%- if filter.behind %}",
+        "{%- if false %}",
+        COPIES,
+    ),
+)

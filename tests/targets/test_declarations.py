@@ -1,0 +1,212 @@
+"""What exposures and the environment say of publishing, and how it is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from dbt.adapters.sparksession.versions.publications import (
+    Held,
+    PublishError,
+    key_text,
+    publication_of,
+    row_key,
+)
+from dbt_common.exceptions import CompilationError
+
+from python_udfs.servers.jdbc import ServerError, told
+from python_udfs.targets import clickhouse, mysql, postgres, targets
+
+NODES = {
+    "model.p.days": {
+        "name": "days",
+        "resource_type": "model",
+        "config": {"unique_key": ["day", "user_id"]},
+    },
+    "model.p.total": {"name": "total", "resource_type": "model", "config": {}},
+    "snapshot.p.names": {
+        "name": "names",
+        "resource_type": "snapshot",
+        "config": {"unique_key": "id"},
+    },
+}
+
+
+def exposure(publish: Any, *models: str) -> dict[str, Any]:
+    return {
+        "name": "shown",
+        "config": {"meta": {"publish": publish}},
+        "depends_on": {"nodes": list(models or ("model.p.days",))},
+    }
+
+
+def test_a_publication_takes_name_and_key_from_its_model() -> None:
+    found = publication_of(exposure({"target": "serving"}), NODES)
+    assert found is not None
+    assert (found.table, found.key, found.mode) == ("days", ("day", "user_id"), "")
+    assert publication_of(exposure(None), NODES) is None
+    found = publication_of(exposure({"target": "serving"}, "snapshot.p.names"), NODES)
+    assert found is not None
+    assert found.key == ("dbt_scd_id",)  # a row for each version of an id
+
+
+@pytest.mark.parametrize(
+    ("publish", "models", "said"),
+    [
+        ("serving", (), "publish must be a mapping, got 'serving'"),
+        ({"target": "Serving!"}, (), "target must be a lower case name, got 'Serving!'"),
+        ({"target": "a", "tabel": "x"}, (), "unknown key tabel"),
+        ({"target": "a"}, ("model.p.total",), "it needs the key"),
+        ({"target": "a"}, ("model.p.days", "model.p.total"), "depend on one model, got 2"),
+        ({"target": "a", "types": ["x"]}, (), "types must be a mapping"),
+    ],
+)
+def test_what_is_wrong_with_a_publication_is_said(
+    publish: Any, models: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(CompilationError, match="exposure shown: ") as caught:
+        publication_of(exposure(publish, *models), NODES)
+    assert said in str(caught.value)
+
+
+def test_targets_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PUBLISH_TARGETS", raising=False)
+    assert targets() == {}
+    monkeypatch.setenv("PUBLISH_TARGETS", "serving=mysql, stream=kafka")
+    assert targets() == {"serving": "mysql", "stream": "kafka"}
+    monkeypatch.setenv("PUBLISH_TARGETS", "serving=oracle")
+    with pytest.raises(PublishError, match="a kind of mysql, postgres, kafka, clickhouse; got"):
+        targets()
+
+
+def test_keys_have_types_whose_texts_are_exact() -> None:
+    assert key_text("at", "timestamp") == "cast(unix_micros(`at`) as string)"
+    assert key_text("x", "double") is None
+    with pytest.raises(ValueError, match=r"columns of a key: x \(double\)"):
+        row_key(["x"], {"x": "double"})
+    with pytest.raises(ValueError, match="no column y"):
+        row_key(["y"], {"x": "int"})
+
+
+def test_a_version_that_was_begun_and_not_finished_is_half() -> None:
+    assert Held(1, "a", 2, "b").is_half
+    assert not Held(2, "b", 2, "b").is_half
+    assert not Held(2, "b").is_half
+
+
+def test_types_of_the_stores() -> None:
+    kinds = {"id": "decimal(20,0)", "name": "string", "paid": "boolean", "at": "timestamp"}
+    assert mysql.column_types(kinds, {"id": "bigint unsigned", "name": "varchar(30)"}) == {
+        "id": "bigint unsigned",
+        "name": "varchar(30)",
+        "paid": "tinyint",
+        "at": "datetime(6)",
+    }
+    assert clickhouse.column_types(kinds, {"id": "UInt64"}) == {
+        "id": "Nullable(UInt64)",
+        "name": "Nullable(String)",
+        "paid": "Nullable(Bool)",
+        "at": "Nullable(DateTime64(6, 'UTC'))",
+    }
+    given = {"id": "bigint", "name": "character varying(30)", "at": "timestamp"}
+    assert postgres.column_types(kinds, given) == {
+        "id": "bigint",
+        "name": "varchar(30)",
+        "paid": "boolean",
+        "at": "timestamp",
+    }
+    assert set(postgres.column_types(kinds, {}).values()) == {
+        "numeric(20,0)",
+        "text",
+        "boolean",
+        "timestamptz",
+    }
+    for store in (mysql, postgres, clickhouse):
+        with pytest.raises(PublishError) as caught:
+            store.column_types({"x": "interval day"}, {"y": "text; drop table x"})
+        said = str(caught.value)
+        assert "types names y, which the rows lack" in said
+        assert "has no type for column x (interval day)" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        (
+            "decimal(12,2)",
+            "numeric(14,1)",
+            "of column x would round a decimal(12,2)",
+        ),
+        ("decimal(12,2)", "bigint", "is no type that holds any decimal(12,2)"),
+        ("double", "real", "is no type that holds any double"),
+        ("string", "char(3)", "is no type that holds any string"),
+        ("string", "bytea", "is no type that holds any string"),
+        ("string", "text default 'x'", "is no type that holds any string"),
+        ("timestamp", "timestamp(3)", "is no type that holds any timestamp"),
+    ],
+)
+def test_types_in_which_postgres_would_change_values_are_refused(
+    kind: str, given: str, said: str
+) -> None:
+    with pytest.raises(PublishError) as caught:
+        postgres.column_types({"x": kind}, {"x": given})
+    assert said in str(caught.value)
+
+
+def test_names_that_postgres_would_cut_are_refused() -> None:
+    postgres.check_names(["x" * 63])
+    with pytest.raises(PublishError, match="at most 63 bytes, these have more: é"):
+        postgres.check_names(["id", "é" * 32])
+    assert postgres.quoted('a "b') == '"a ""b"'
+    assert postgres.literal("it's \\") == "E'it''s \\\\'"
+
+
+def test_postgres_has_an_index_by_the_short_columns_of_a_key() -> None:
+    types = {"day": "date", "status": "varchar(30)", "note": "text", "about": "json"}
+    assert postgres.index_by(["note", "status", "day"], types) == '("status", "day")'
+    assert postgres.index_by(["about", "note"], types) == 'using hash ("note")'
+    assert postgres.index_by(["about"], types) is None
+
+
+@pytest.mark.parametrize(("store", "jars"), [(mysql, "MYSQL_JARS"), (postgres, "POSTGRES_JARS")])
+def test_a_driver_that_is_not_there_is_told(store: Any, jars: str) -> None:
+    session = MagicMock()
+    missing = TypeError("'JavaPackage' object is not callable")
+    session._jvm.org.postgresql.Driver.side_effect = missing
+    session._jvm.com.mysql.cj.jdbc.Driver.side_effect = missing
+    with pytest.raises(ServerError, match=f"its JDBC driver isn't there, {jars} names it"):
+        store.Server(session, {"url": "jdbc:x://y/z"})
+
+
+def test_the_innermost_cause_that_says_something_is_told() -> None:
+    end, error = MagicMock(), Exception("a stack")
+    end.getMessage.return_value = end.getCause.return_value = None
+    error.java_exception = MagicMock()
+    error.java_exception.getMessage.return_value = "An I/O error occurred."
+    error.java_exception.getCause.return_value = end
+    assert str(told(error, "The server refused")) == "The server refused: An I/O error occurred."
+    assert str(told(Exception("a"), "The server refused")) == "The server refused: a"
+
+
+def test_differences_of_a_table_are_named() -> None:
+    wanted = {"id": "bigint", "name": "varchar(30)"}
+    same = {"row_key": "binary(32)", "id": "bigint(20)", "name": "varchar(30)"}
+    assert mysql.differences(wanted, same) == []
+    assert mysql.differences(wanted, {"id": "int(11)", "more": "int"}) == [
+        "column row_key is missing",
+        "column name is missing",
+        "column more is not the model's",
+        "column id is int(11), not bigint",
+    ]
+    same = {
+        "row_key": "bytea",
+        "id": "numeric(20,0)",
+        "name": "character varying(30)",
+        "at": "timestamp with time zone",
+    }
+    types = {"id": "numeric(20,0)", "name": "varchar(30)", "at": "timestamptz"}
+    assert postgres.differences(types, same) == []
+    assert postgres.differences({"id": "bigint"}, {"row_key": "bytea", "id": "integer"}) == [
+        "column id is integer, not bigint"
+    ]
