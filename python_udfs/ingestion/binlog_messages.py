@@ -39,30 +39,31 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.landing.kafka import OffsetRange
     from python_udfs.ingestion.landing.offsets import Interval
 
-# offsets that the table held before the commit that says so, and those it asked of Kafka
+# offsets that the table held before the commit, and those that the commit read from Kafka
 HELD_PROPERTY = "landing.held"
 TOPICS_PROPERTY = "landing.kafka_topics"  # topic -> id that Kafka knew it by
 BEGUN_PROPERTY = "landing.kafka_begun"  # where reading of each of Kafka's partitions began
-SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end only reading tells
+SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end is known by reading only
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
 
 
 def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     """Rows of ods_binlog: the landed messages that the table doesn't hold yet.
 
-    Which offsets it holds is known from itself: each commit says what was held before it
-    (snapshot property `landing.held`), and what it added is read from its own rows. So data and
-    offsets commit together, and no run reads more than the last run's coordinates. A topic's
-    files carry Kafka's offsets: what the one delivers isn't taken from the other. Messages that
-    were refused come once more when they can be read, see reread.
+    The table itself knows which offsets it holds: each commit records the offsets from before it
+    (snapshot property `landing.held`), and the offsets that it added are read from its rows. So
+    data and offsets commit together, and a run reads no more than the coordinates of the last run.
+    Files carry the offsets of Kafka: a message is taken from a file or from the broker, not from
+    both. Messages that were refused are read again once they can be read, see log.reread.
 
     Args:
-        dbt: with config meta `landing` (a folder), `kafka` (see landing.kafka), `formats`
-            (topic, as a shell pattern -> format; the first that fits) and `max_line_mb` (of a
-            landed line that is taken whole). With Kafka the folder may be left empty.
+        dbt: the model's handle, with config meta `landing` (a folder), `kafka` (see
+            landing.kafka), `formats` (shell pattern of topics -> format, the first that fits
+            counts) and `max_line_mb` (the longest line that is taken whole). With Kafka `landing`
+            may be empty.
 
     Returns:
-        None where nothing new has landed.
+        Rows of ods_binlog, or None where nothing new has landed.
     """
     kafka = kafka_source(dbt.meta["kafka"])
     landing = os.path.join(dbt.project_root, os.path.expanduser(dbt.meta["landing"]))
@@ -83,13 +84,13 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
         begun = beginnings(topics, begun, kafka.accept_gap)
         dbt.set_snapshot_property(BEGUN_PROPERTY, json.dumps(begun, separators=(",", ":")))
         topic_ids |= {name: one.topic_id for name, one in topics.items()}
-        # Kafka's part is known beforehand, to its end: the table's rows don't tell of offsets
-        # that have no message
-        for one in ranges:
-            held[one.key] = merge([*held.get(one.key, []), (one.first, one.last)])
+        # the ranges are held to their end: some offsets of Kafka have no message, so no row
+        for read in ranges:
+            held[read.key] = merge([*held.get(read.key, []), (read.first, read.last)])
     seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
     seen_until = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
-    # such a line stays held: where its file is gone, or it is too long still, nothing comes
+    # these lines stay among the held ones: nothing comes of a file that is gone, or of a line that
+    # is still too long
     released = lines_to_read_again(dbt, session, longest)
     of_key = {offsets_key(*place): offsets for place, offsets in released.items()}
     unread = held | {key: without(held.get(key, []), some) for key, some in of_key.items()}
@@ -128,8 +129,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
 
 
 def _not_too_long_still(rows: DataFrame, released: Mapping[Any, list[int]]) -> DataFrame:
-    """Rows of ods_binlog without those that the table has: lines that are read again, and are too
-    long still.
+    """Rows of ods_binlog without lines that were read again and are still too long.
 
     Args:
         released: see lines_to_read_again.
@@ -154,7 +154,7 @@ def _held(dbt: Any, session: SparkSession) -> dict[str, list[Interval]]:
     if not dbt.is_incremental:
         return {}
     before = dbt.snapshot_property(HELD_PROPERTY)
-    if before is None:  # a table that was made or repaired by other means: ask its rows
+    if before is None:  # the table was made or repaired by other means: its rows count
         return held_offsets(session.table(str(dbt.this)))
     held = {key: [tuple(one) for one in value] for key, value in json.loads(before).items()}
     for key, intervals in held_offsets(dbt.own_rows_since(HELD_PROPERTY)).items():

@@ -50,7 +50,7 @@ from python_udfs.ingestion.typed.duplicates import deduplicate
 from python_udfs.ingestion.typed.loads import before_the_log, load_rows
 from python_udfs.ingestion.typed.rows import refused_rows, refused_statements
 from python_udfs.ingestion.whole_table.derived import derived_rows
-from python_udfs.ingestion.whole_table.state import TableState
+from python_udfs.ingestion.whole_table.state import TableLog, TableState
 from python_udfs.ingestion.whole_table.statements import STATEMENT, statements_of, touches
 
 if TYPE_CHECKING:
@@ -69,31 +69,33 @@ GONE = ["unique_key", "binlog_file_number", "binlog_position"]
 def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFrame | None:
     """Rows of a typed ODS model: the new changes of one source table.
 
-    A change that the model has already (a message sent again, or read again) is left out by its
-    identity, the binlog position. Only the position columns of data files that hold the same
-    binlog files are read for it, never the history; where there are such changes, the other
-    columns of these files as well. What says something else of a change than its row takes the
-    place of the row, if it came by a batch that is named behind the row's, and is refused if by
-    the same.
+    A change that the model holds already (its message was sent or read again) is recognized by its
+    binlog position and left out. For this the position columns of those data files are read that
+    hold the same binlog files, never the history; where such changes are found, the other columns
+    of these files as well. A message with other content at a held position replaces the row if it
+    came by a later batch, and is refused if it came by the same batch.
 
     Args:
-        dbt: with config meta `source`, see tables.source, and what table_settings
-            knows, in it or in the log's.
+        dbt: the model's handle, with config meta `source` (see tables.source). The settings of
+            declared.table_settings stand in its meta or in that of the log's model.
         binlog: dbt.ref("ods_binlog").
 
     Returns:
         One row a change, and one for each message of the table that has to be refused
         (reject_reason is set, typed columns are null). None where the log has nothing new.
+
+    Raises:
+        ValueError: the declaration is wrong, or the table's rows were made by another one.
     """
     source = table_source(dbt.this.identifier, dbt.meta.get("source"))
     settings = table_settings(dbt.meta, dbt.meta_of(binlog))
     problem = settings_problem(dbt.this.identifier, settings)
     if problem:
         raise ValueError(problem)
-    # what it would infer is said here already, and on wide expressions it takes longer than the
-    # rest of the planning
+    # the conditions that it would infer are written out here, and on wide expressions it takes
+    # longer than the rest of the planning
     session.conf.set("spark.sql.constraintPropagation.enabled", "false")
-    dbt.meta = {**dbt.meta, **settings}  # as if the block said all of it
+    dbt.meta = {**dbt.meta, **settings}  # as if its own meta set all of them
     batches, zone = dbt.meta["batches"], dbt.meta["business_zone"]
     day = BusinessDay(source, zone, int(dbt.meta["cut_time_max_ahead_hours"]))
     declared = made_by(source, zone, day.max_ahead_hours)
@@ -124,32 +126,34 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
         return None
     new, readable = (placed(one, source.log_resets, module, LIVE) for one in (new, readable))
     with _case_sensitive(session, differ_by_case(source)):
-        state = TableState(dbt, source, readable, new, scope, day, order)
+        state = TableState(dbt, source, TableLog(readable, new, scope), day, order)
     order.note(dbt)
     mine = new.where(scope & of_table(source.database, source.table))
     source = _named_as_in_log(dbt, source, state, mine, known)
     state.source, day = replace(state.source, aliases=source.aliases), replace(day, source=source)
     with _case_sensitive(session, differ_by_case(source)):
-        parts = _Messages(mine, new, again is not None)
-        rows, corrected = _table_rows(dbt, source, day, state, order, parts, known)
-        giving_way = [one for one in (corrected, leaving) if one is not None]
-        if giving_way:
-            rows = _in_place(dbt, rows, giving_way)
+        inputs = _Inputs(mine, new, again is not None, known)
+        rows, corrected = _table_rows(dbt, source, day, state, order, inputs)
+        replaced = [keys for keys in (corrected, leaving) if keys is not None]
+        if replaced:
+            rows = _merged(dbt, rows, replaced)
         return rows
 
 
-class _Messages(NamedTuple):
-    """Messages that a typed model reads in a run.
+class _Inputs(NamedTuple):
+    """What a typed model reads in a run.
 
     Attributes:
-        mine: those of its table.
-        all: those of its log.
-        some_again: whether some were refused before, and are read again.
+        mine: new messages of its table.
+        all: new messages of its log.
+        some_again: whether some of them were refused before, and are read again.
+        known: rows of the model's table, or None before its first run.
     """
 
     mine: DataFrame
     all: DataFrame
     some_again: bool
+    known: DataFrame | None
 
 
 def _table_rows(
@@ -158,11 +162,10 @@ def _table_rows(
     day: BusinessDay,
     state: TableState,
     order: LogOrder,
-    messages: _Messages,
-    known: DataFrame | None,
+    inputs: _Inputs,
 ) -> tuple[DataFrame, DataFrame | None]:
     """The rows to add to `known`, and the rows of it that they replace, see deduplicate."""
-    mine = messages.mine
+    mine, known = inputs.mine, inputs.known
     changes, undeclared = row_changes(mine), None
     if order.doubt:
         undeclared = refused_rows(
@@ -173,13 +176,13 @@ def _table_rows(
     if undeclared is not None:
         rows = rows.unionByName(_unheld(undeclared, known))
     if state.refusals:
-        statements = refused_statements(messages.all, state.refusals, source, day)
+        statements = refused_statements(inputs.all, state.refusals, source, day)
         rows = rows.unionByName(_unheld(statements, known))
-    if not state.needed and gone is None and not messages.some_again:
+    if not state.needed and gone is None and not inputs.some_again:
         return rows, None
-    # a checkpoint: what follows reads them several times, and else would parse them as often
+    # a checkpoint: the steps below read them several times, and would parse them as often
     rows = rows.localCheckpoint(eager=False)
-    if messages.some_again:
+    if inputs.some_again:
         gone = _with_settled(rows, known, gone)
     replaced = None
     if gone is not None:
@@ -209,14 +212,14 @@ def _named_as_in_log(
     mine: DataFrame,
     known: DataFrame | None,
 ) -> TableSource:
-    """The declaration with the names that the log has for its columns in another case.
+    """The declaration with aliases for column names that the log writes in another case.
 
-    A table's names change by an ALTER only: without one the first and the last message have all.
-    What they miss nevertheless is refused, see unread_by_case.
+    Only an ALTER changes the names of a table: without one the first and the last message have
+    them all. Rows with further names are refused, see unread_by_case.
 
     Raises:
-        ValueError: more columns than `absent_columns_allowed` stand in no message, never did, and
-            the log has a name near theirs that nobody declares.
+        ValueError: more than `absent_columns_allowed` columns are absent in all messages, have no
+            value in the table, and resemble an undeclared name in the log.
     """
     if not state.samples:
         return source
@@ -229,8 +232,8 @@ def _named_as_in_log(
         return known is not None and not known.where(F.col(f"`{name}`").isNotNull()).isEmpty()
 
     if absent and not has_all_columns(source.format):
-        # a field may be missing in any document: more of them are looked at, and what the table
-        # holds values of is declared by its right name
+        # a field may be missing in any document: look at more of them. A column with values in
+        # the table is declared by its right name
         some = rows.select("format", "payload").limit(SAMPLED_DOCUMENTS).collect()
         names |= names_in(map(tuple, some))
         absent = absent_columns(source, names)
@@ -255,7 +258,7 @@ def _named_as_in_log(
 
 @contextmanager
 def _case_sensitive(session: SparkSession, is_needed: bool) -> Iterator[None]:
-    """Let names of columns be told apart by case while expressions are made."""
+    """Distinguish column names by case while expressions are made."""
     if not is_needed:
         yield
         return
@@ -269,16 +272,16 @@ def _case_sensitive(session: SparkSession, is_needed: bool) -> Iterator[None]:
 def _messages_to_read_again(
     dbt: Any, binlog: DataFrame, source: TableSource, known: DataFrame | None
 ) -> DataFrame | None:
-    """The messages that the model refused, where they are read otherwise than by its last commit.
+    """The messages that the model refused, if the code that reads them has changed since.
 
-    None where there is none, or the reading is the same.
+    None if it hasn't, or if the model refused none.
     """
     reading = reading_of(source)
     before = dbt.snapshot_property(READING_PROPERTY)
     dbt.set_snapshot_property(READING_PROPERTY, reading)
     if known is None or before == reading:
         return None
-    # what is of a log that nobody declared waits for its declaration
+    # changes of a log that nobody declared wait for its declaration
     undeclared = F.col("reject_reason").startswith(UNDECLARED)
     refused = known.where(F.col("reject_reason").isNotNull() & ~undeclared)
     refused = refused.select(*COORDINATES).distinct().localCheckpoint()
@@ -288,7 +291,7 @@ def _messages_to_read_again(
 
 
 def _with_settled(rows: DataFrame, known: DataFrame, gone: DataFrame | None) -> DataFrame | None:
-    """`gone` and the refused rows of `known` whose message has a good row among `rows`.
+    """`gone`, and the refused rows of `known` whose message has a good row among `rows`.
 
     Args:
         gone: see deduplicate.
@@ -303,21 +306,21 @@ def _with_settled(rows: DataFrame, known: DataFrame, gone: DataFrame | None) -> 
 
 
 def _unheld(rows: DataFrame, known: DataFrame | None) -> DataFrame:
-    """Those of `rows` that the table doesn't have: it has them where the log is read anew."""
+    """Those of `rows` that the table doesn't hold yet. It holds them if the log is read again."""
     return rows if known is None else rows.join(known, "unique_key", "left_anti")
 
 
-def _in_place(dbt: Any, rows: DataFrame, giving_way: list[DataFrame]) -> DataFrame:
-    """Let the model's commit write `rows` in the place of those of the keys in `giving_way`.
+def _merged(dbt: Any, rows: DataFrame, replaced: list[DataFrame]) -> DataFrame:
+    """Let the model's commit merge `rows` into the table instead of appending them.
 
     Args:
-        giving_way: unique_key, binlog_file_number and binlog_position of rows of the table.
+        replaced: unique_key, binlog_file_number and binlog_position of the table's rows to replace.
 
     Returns:
-        The rows, and one without an op for each key that nothing takes the place of.
+        The rows, and for each key without a new row one without op_type, which deletes.
     """
     rows = rows.localCheckpoint(eager=False)
-    keys = reduce(lambda one, two: one.union(two), (one.select(*GONE) for one in giving_way))
+    keys = reduce(lambda one, two: one.union(two), (one.select(*GONE) for one in replaced))
     # bounds that files of the table are pruned by
     bounds = keys.agg(
         F.collect_set("binlog_file_number").alias("files"),
@@ -344,14 +347,14 @@ def _in_place(dbt: Any, rows: DataFrame, giving_way: list[DataFrame]) -> DataFra
 def _new_messages(
     dbt: Any, binlog: DataFrame, source: TableSource, scope: Column, known: DataFrame | None
 ) -> DataFrame | None:
-    """Rows of ods_binlog that the model hasn't read yet, of the batches that it is told to read.
+    """Rows of ods_binlog that the model hasn't read yet, of the batches in its setting `batches`.
 
-    Of a batch that it is told to read from now on these are all rows, and otherwise what came
-    since the model's last commit. None where there is nothing new.
+    These are all rows of a batch that was added to the setting, and the rows of the other batches
+    that came since the model's last commit. None where there is nothing new.
 
     Raises:
-        ValueError: the model has rows of a batch that it isn't told to read any more, or the
-            batches have changed places.
+        ValueError: the table holds rows of a batch that was removed from the setting, or the order
+            of the batches has changed.
     """
     batches = list(dbt.meta["batches"])
     read = json.loads(dbt.snapshot_property(BATCHES_PROPERTY, "[]")) if dbt.is_incremental else []
@@ -359,10 +362,10 @@ def _new_messages(
     check_batches(dbt.this.identifier, order, batches)
     dropped = sorted(set(read) - set(batches))
     kept = []
-    for one in dropped:
-        of_batch = F.col("batch_id") == one
+    for batch in dropped:
+        of_batch = F.col("batch_id") == batch
         if _counts(binlog.where(of_batch), source, scope) or not known.where(of_batch).isEmpty():
-            kept.append(one)
+            kept.append(batch)
     if kept:
         raise ValueError(
             f"{dbt.this.identifier} holds rows of the batches {', '.join(kept)}, which the "
@@ -380,8 +383,10 @@ def _new_messages(
 
 
 def _counts(batch: DataFrame, source: TableSource, scope: Column) -> bool:
-    """Whether statements of a batch act on the table, or rows of full loads are of it: these leave
-    rows that don't say by which batch they came."""
+    """Whether a batch has statements on the table or rows of its full loads.
+
+    Rows that are derived from these don't name their batch.
+    """
     table = (source.database, source.table)
     in_scope = batch.where(scope)
     loads = in_scope.where(of_table(*table) & (F.col("op") == "snapshot"))
@@ -390,5 +395,5 @@ def _counts(batch: DataFrame, source: TableSource, scope: Column) -> bool:
     rows = in_scope.where(F.col("op").isin(*TABLE_OPS)).select(
         *STATEMENT, F.unix_micros("event_time").alias("event_micros")
     )
-    told = statements_of(rows.collect(), source.format)
-    return any(touches(one, {table}) or (one.reason and one.names(table)) for one in told)
+    statements = statements_of(rows.collect(), source.format)
+    return any(touches(one, {table}) or (one.reason and one.names(table)) for one in statements)

@@ -1,4 +1,4 @@
-"""A database server as the project asks it by JDBC, beside Spark's own connections."""
+"""JDBC client for one server: one connection, beside Spark's own."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class ServerError(Exception):
-    """Why the server can't be read, in words for the user."""
+    """A server can't be reached or refuses; the message is for the user."""
 
 
 class Server:
-    """One connection. A make of servers says in its class:
+    """One connection. A subclass for each make of servers sets:
 
     Attributes:
         driver: class of its JDBC driver.
@@ -41,14 +41,14 @@ class Server:
             properties.setProperty(name, value)
         try:
             driver = reduce(getattr, self.driver.split("."), jvm)()
-        except TypeError:  # a name that is no class counts as a package, which nobody calls
+        except TypeError:  # py4j takes an unknown class for a package, which can't be called
             raise ServerError(
                 f"The jar of its JDBC driver isn't there, {self.jars} names it"
             ) from None
         try:
             self._connection = driver.connect(options["url"], properties)
         except Exception as exc:
-            raise told(exc, "The server can't be reached") from None
+            raise server_error(exc, "The server can't be reached") from None
         if self._connection is None:
             raise ServerError(f"The URL must look like {self.example}")
         for sql in self.begin:
@@ -58,17 +58,17 @@ class Server:
         try:
             self._connection.createStatement().execute(sql)
         except Exception as exc:
-            raise told(exc, "The server refused") from None
+            raise server_error(exc, "The server refused") from None
 
     def change(self, sql: str) -> int:
-        """Run an insert, update or delete; the rows that the server says it touched."""
+        """Run an insert, update or delete; the number of rows that the server reports."""
         try:
             return self._connection.createStatement().executeUpdate(sql)
         except Exception as exc:
-            raise told(exc, "The server refused") from None
+            raise server_error(exc, "The server refused") from None
 
     def query(self, sql: str) -> list[tuple[str | None, ...]]:
-        """Rows of a select as texts."""
+        """Rows of a select, each value as text."""
         try:
             found = self._connection.createStatement().executeQuery(sql)
             columns = range(1, found.getMetaData().getColumnCount() + 1)
@@ -76,11 +76,11 @@ class Server:
             while found.next():
                 rows.append(tuple(found.getString(one) for one in columns))
         except Exception as exc:
-            raise told(exc, "The server refused") from None
+            raise server_error(exc, "The server refused") from None
         return rows
 
     def frame(self, sql: str, names: list[str]) -> DataFrame:
-        """Rows of a select of texts as a DataFrame, by way of this connection.
+        """Rows of a select of texts as a DataFrame, read by this connection.
 
         They pass through the driver's memory, but not through Python.
         """
@@ -96,7 +96,7 @@ class Server:
             rows = utils.resultSetToRows(found, java_schema)
             listed = jvm.scala.jdk.javaapi.CollectionConverters.asJava(rows.toList())
         except Exception as exc:
-            raise told(exc, "The server refused") from None
+            raise server_error(exc, "The server refused") from None
         made = self._session._jsparkSession.createDataFrame(listed, java_schema)
         return DataFrame(made, self._session)
 
@@ -104,10 +104,15 @@ class Server:
         self._connection.close()
 
 
-def told(exc: Exception, what: str) -> ServerError:
-    """The server's own words; not the connection's settings."""
+def server_error(exc: Exception, what: str) -> ServerError:
+    """The error with the server's own message, without the connection's settings.
+
+    Args:
+        exc: of py4j or Spark; the message of its innermost cause is taken.
+        what: how the text begins.
+    """
     java = getattr(exc, "java_exception", None) or getattr(exc, "_origin", None)
-    said = str(exc) if java is None else "it said nothing"
-    while java is not None:  # the innermost cause that says something
-        said, java = java.getMessage() or said, java.getCause()
-    return ServerError(redacted(f"{what}: {said}"))
+    message = str(exc) if java is None else "it said nothing"
+    while java is not None:  # the innermost cause with a message
+        message, java = java.getMessage() or message, java.getCause()
+    return ServerError(redacted(f"{what}: {message}"))

@@ -1,4 +1,4 @@
-"""A MySQL server as the project reads it by JDBC, beside Spark's own connections."""
+"""JDBC client for a MySQL server: settings from the environment, times in UTC, its binlog's end."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def settings() -> dict[str, str]:
 
 
 def is_lock_wanted() -> bool:
-    """MYSQL_LOCK: writers of the table wait meanwhile."""
+    """Whether MYSQL_LOCK asks that writers of the table wait."""
     return os.environ.get("MYSQL_LOCK", "").lower() in ("true", "1", "yes")
 
 
 def quoted(name: str) -> str:
-    """A name as MySQL's SQL has it."""
+    """A name, quoted for MySQL."""
     return f"`{name.replace('`', '``')}`"
 
 
 def literal(text: str) -> str:
-    """A text as MySQL's SQL has it, whatever the session's mode."""
+    """A text literal of MySQL that is read the same in every sql_mode."""
     return f"x'{text.encode().hex()}'"
 
 
@@ -63,7 +63,7 @@ class Server(jdbc.Server):
         """Where the binlog ends: file:position."""
         try:
             rows = self.query("show master status")
-        except ServerError:  # as MySQL 8.4 and newer say it
+        except ServerError:  # MySQL 8.4 and newer
             rows = self.query("show binary log status")
         if not rows:
             raise ServerError(

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from python_udfs.servers.jdbc import ServerError, told
+from python_udfs.servers.jdbc import ServerError, server_error
 from python_udfs.servers.mysql import COMMIT_SECONDS, DRIVER, SESSION, Server, literal, quoted
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def load(
         try:
             texts.write.option("compression", "gzip").text(str(hidden / "_rows"))
         except Exception as exc:
-            raise told(exc, "The rows could not be read or written") from None
+            raise server_error(exc, "The rows could not be read or written") from None
         row_count = int(counted.get["rows"])
         after = server.position()
         if lock:

@@ -328,11 +328,13 @@ class ClickhouseStore:
         record = self._records.get(table, {})
         done = {"version": part.version, "mark": part.mark}
         if part.rows is None:
-            self._say(table, record | done)
+            self._record_version(table, record | done)
             return Taken(part, 0, 0)
         types = column_types(part.kinds, part.publication.types)
         self._make_or_check(table, types)
-        self._say(table, record | {"begun_version": part.version, "begun_mark": part.mark})
+        self._record_version(
+            table, record | {"begun_version": part.version, "begun_mark": part.mark}
+        )
         staging, sent = self._stage(part, types)
         number = self._number  # that the staged rows are published as
         rows, held = quoted(staging), quoted(table + ROWS_SUFFIX)
@@ -357,7 +359,7 @@ class ClickhouseStore:
         ((loaded,),) = self._client.query(f"select count() from {held} where {NUMBER} = {number}")
         check_rows(table, staged, int(loaded), "its table", LOST)
         self._client.query(f"drop table {rows} sync")
-        self._say(table, self._records[table] | done)
+        self._record_version(table, self._records[table] | done)
         return Taken(part, written_rows, removed)
 
     def _counts(self, part: Part, staging: str) -> tuple[int, int]:
@@ -382,7 +384,7 @@ class ClickhouseStore:
         if self._columns(table) and not (found and self._is_view(table)):
             raise PublishError(f"{table} is there, and was not made by publishing")
         if not found:
-            self._say(table, {})  # what is said of one that somebody dropped
+            self._record_version(table, {})  # what is said of one that somebody dropped
             self._client.query(_create(name, types, HELD_ENGINE))
         else:
             wanted = _columns(types)
@@ -444,7 +446,7 @@ class ClickhouseStore:
         shutil.rmtree(folder)
         return name, sent()
 
-    def _say(self, table: str, record: dict[str, Any]) -> None:
+    def _record_version(self, table: str, record: dict[str, Any]) -> None:
         """Write down what a table holds."""
         self._number += 1
         self._client.query(

@@ -187,7 +187,7 @@ class KafkaStore:
         topic, mode = part.publication.table, part.publication.mode or UPSERT
         record = self._records.get(topic, {})
         if part.rows is None:
-            self._say(topic, record | {"version": part.version, "mark": part.mark})
+            self._record_version(topic, record | {"version": part.version, "mark": part.mark})
             return Taken(part, 0, 0)
         self._make_or_check(part, mode, record)
         rows = part.rows.selectExpr(
@@ -197,13 +197,13 @@ class KafkaStore:
             rows = self._missing(topic, mode, rows, part.version)
         begun = {"begun_version": part.version, "begun_mark": part.mark, "mode": mode}
         begun |= {"warehouse": self._warehouse, "topic_id": self._topic_ids([topic])[topic]}
-        self._say(topic, record | begun | {"columns": dict(part.kinds)})
+        self._record_version(topic, record | begun | {"columns": dict(part.kinds)})
         before = sum(self._ends(topic).values())
         written, removed = self._write(topic, rows)
         # others' messages and marks of transactions count too: there may be more
         arrived = sum(self._ends(topic).values()) - before
         check_rows(topic, written + removed, min(arrived, written + removed), "the topic")
-        self._say(
+        self._record_version(
             topic,
             self._records[topic]
             | {"version": part.version, "mark": part.mark}
@@ -221,7 +221,7 @@ class KafkaStore:
         if mode not in CONFIGS:
             raise PublishError(f"mode of topic {topic} must be upsert or append, got {mode!r}")
         if topic not in self._topics:
-            self._say(topic, {})  # what is said of one that somebody deleted
+            self._record_version(topic, {})  # what is said of one that somebody deleted
             self._make(topic, CONFIGS[mode], self._partitions)
             return
         problems = []
@@ -312,7 +312,7 @@ class KafkaStore:
             kept.unpersist()
         return written, removed
 
-    def _say(self, topic: str, record: dict[str, Any]) -> None:
+    def _record_version(self, topic: str, record: dict[str, Any]) -> None:
         """Write down what a topic holds."""
         if VERSION_TOPIC not in self._topics:
             self._make(VERSION_TOPIC, {"cleanup.policy": "compact"}, partitions=1)

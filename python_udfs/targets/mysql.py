@@ -220,10 +220,10 @@ class MysqlStore(TransactionalStore):
     def _written(self, part: Part, types: Mapping[str, str]) -> list[Column]:
         return [written(one, kind) for one, kind in part.kinds.items()]
 
-    def _refusal(self, said: str, part: Part) -> str:
-        if re.match(r"Duplicate entry .* for key", said):
+    def _refusal(self, message: str, part: Part) -> str:
+        if re.match(r"Duplicate entry .* for key", message):
             return part.key_is_none()
-        return f"rows of table {part.publication.table} were refused: {said}"
+        return f"rows of table {part.publication.table} were refused: {message}"
 
     def _remove(self, part: Part, staged: str) -> str:
         join, gone = ("inner", f"staged.{SIGN} = -1")
@@ -243,7 +243,7 @@ class MysqlStore(TransactionalStore):
             f"select {names} from {staged} where {SIGN} = 1 on duplicate key update {news}"
         )
 
-    def _say(self, part: Part) -> str:
+    def _record_version(self, part: Part) -> str:
         return (
             f"replace into {VERSION_TABLE} (table_name, version, mark, published_at) values "
             f"({literal(part.publication.table)}, {part.version}, {literal(part.mark)}, "

@@ -377,13 +377,12 @@ class PostgresStore(TransactionalStore):
         # quicker than a key that grows with the rows
         self._server.execute(f"alter table {self._name(name)} add primary key ({ROW_KEY})")
 
-    def _refusal(self, said: str, part: Part) -> str:
-        if f'"{STAGING}' in said and "_pkey" in said:  # in whatever language
+    def _refusal(self, message: str, part: Part) -> str:
+        if f'"{STAGING}' in message and "_pkey" in message:  # in whatever language
             return part.key_is_none()
-        raised = re.fullmatch(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?", said)
-        return (
-            f"rows of table {part.publication.table} were refused: {raised[1] if raised else said}"
-        )
+        raised = re.fullmatch(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?", message)
+        reason = raised[1] if raised else message
+        return f"rows of table {part.publication.table} were refused: {reason}"
 
     def _remove(self, part: Part, staged: str) -> str:
         table = self._name(part.publication.table)
@@ -405,7 +404,7 @@ class PostgresStore(TransactionalStore):
             f"on conflict ({ROW_KEY}) do update set {news} where (held.*) *<> (excluded.*)"
         )
 
-    def _say(self, part: Part) -> str:
+    def _record_version(self, part: Part) -> str:
         news = ", ".join(f"{one} = excluded.{one}" for one in ("version", "mark", "published_at"))
         return (
             f"insert into {self._name(VERSION_TABLE)} (table_name, version, mark, published_at) "

@@ -1,13 +1,13 @@
 """Stores that take a version of all their tables in one transaction, by JDBC.
 
-Spark writes a part's rows into a staging table that nobody reads. Then one transaction takes the
-rows of all parts into their tables and writes down the version that each of them holds
-(published_version): a reader's statement sees all tables as of one version, whenever the
-publication is killed. Staging tables that it leaves the next one of the same warehouse drops: their
-names hold the warehouse's id.
+Spark writes the rows of each table into a staging table that nobody reads. Then one transaction
+moves the rows of all staging tables into their tables and records the version of each
+(published_version). So a reader's statement sees all tables as of one version, also where the
+publication is killed. The next publication of the same warehouse drops staging tables that were
+left: their names hold the warehouse's id.
 
-A table's primary key is row_key, a hash of the key's values: null equals null, and texts are
-compared by their bytes whatever their collation.
+The primary key is row_key, a hash of the key's values: null equals null, and texts are compared by
+their bytes in every collation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dbt.adapters.sparksession.versions.publications import (
     Taken,
 )
 
-from python_udfs.servers.jdbc import Server, ServerError, told
+from python_udfs.servers.jdbc import Server, ServerError, server_error
 from python_udfs.targets import is_tls_wanted, setting
 from python_udfs.targets.row_counts import check_rows
 
@@ -44,7 +44,7 @@ BATCH_ROWS = 5_000
 
 
 def login(target: str, scheme: str, tls: tuple[str, str]) -> dict[str, str]:
-    """Options of JDBC that say where a target is and who publishes to it: url, user, password.
+    """JDBC options of a target: url, user, password.
 
     Args:
         tls: the driver's option, and its value, for a connection over TLS to a server whose
@@ -61,7 +61,7 @@ def login(target: str, scheme: str, tls: tuple[str, str]) -> dict[str, str]:
         )
     wanted = is_tls_wanted(target)
     address, _, options = (unquote(part).lower() for part in url.partition("?"))
-    # what the URL says goes before what an option says, or the other way round, as drivers like
+    # whether the URL or an option counts depends on the driver
     has_own = re.search(r"(?:^|&)(?:use|require|verifyserver)?ssl[a-z]*=", options)
     if wanted and (has_own or re.search(r"[(=]", address)):  # (host=h,sslMode=DISABLED)
         raise PublishError(
@@ -85,27 +85,26 @@ def column_types(
     """Column -> the store's type.
 
     Args:
-        store: its name, for what is said.
+        store: its name, for the error text.
         kinds: column -> Spark's type.
-        given: column -> the store's type, where an exposure says it.
-        usual: the type that holds all values of one of Spark's; None: the store has none.
-        problem: what is wrong with a type that is given, in lower case, for one of Spark's; None:
-            nothing.
+        given: column -> the store's type, as an exposure declares it.
+        usual: Spark's type -> the store's type that holds all its values, None without one.
+        problem: declared type in lower case, Spark's type -> error text, else None.
 
     Raises:
         PublishError: columns without one.
     """
-    problems = [f"types names {one}, which the rows lack" for one in given if one not in kinds]
+    problems = [f"types names {name}, which the rows lack" for name in given if name not in kinds]
     types = {}
-    for one, said in given.items():
-        wrong = problem(str(said).lower(), kinds.get(one, ""))
+    for column, declared in given.items():
+        wrong = problem(str(declared).lower(), kinds.get(column, ""))
         if wrong:
-            problems.append(f"{said!r} of column {one} {wrong}")
-    for one, kind in kinds.items():
-        found = given.get(one) or usual(kind)
+            problems.append(f"{declared!r} of column {column} {wrong}")
+    for column, kind in kinds.items():
+        found = given.get(column) or usual(kind)
         if not found:
-            problems.append(f"{store} has no type for column {one} ({kind})")
-        types[one] = str(found).lower()
+            problems.append(f"{store} has no type for column {column} ({kind})")
+        types[column] = str(found).lower()
     if problems:
         raise PublishError("; ".join(problems))
     return types
@@ -114,11 +113,11 @@ def column_types(
 def differences(
     wanted: Mapping[str, str], found: Mapping[str, str], plain: Callable[[str], str]
 ) -> list[str]:
-    """What a table's columns have otherwise than they should.
+    """How the columns of a table differ from those that it should have, one text each.
 
     Args:
-        wanted, found: column -> the store's type, as it should be and as it is.
-        plain: a type as it is compared.
+        wanted, found: column -> the store's type.
+        plain: a type -> the form in which types are compared.
     """
     lines = [f"column {one} is missing" for one in wanted if one not in found]
     lines += [f"column {one} is not the model's" for one in found if one not in wanted]
@@ -130,7 +129,7 @@ def differences(
 
 
 def is_nested(kind: str) -> bool:
-    """Whether a type of Spark has others within; its values are written as JSON."""
+    """Whether a type of Spark is nested, so that its values are written as JSON."""
     return kind.startswith(("array", "struct", "map"))
 
 
@@ -143,10 +142,10 @@ def as_json(column: Column) -> Column:
 
 
 class TransactionalStore(ABC):
-    """One database of a server, with a connection that nobody else publishes beside.
+    """One database of a server, locked against other publications.
 
     Attributes:
-        make: the server's, a connection to which is opened.
+        make: class of the server's connection.
 
     Args:
         warehouse: id of the warehouse that publishes.
@@ -178,10 +177,10 @@ class TransactionalStore(ABC):
         self._server.close()
 
     def held(self, tables: Sequence[str]) -> dict[str, Held]:
-        """Table -> what it holds, of those that have been published to."""
+        """Table -> what it holds, for the tables that have been published to."""
         if not self._columns(VERSION_TABLE):
             return {}
-        # a table that somebody dropped has to be published as a whole
+        # a table that was dropped has to be published as a whole
         there = {one for one in tables if self._columns(one)}
         rows = self._query(self._versions_of(there))
         self._held = {
@@ -190,7 +189,7 @@ class TransactionalStore(ABC):
         return self._held
 
     def take(self, parts: Sequence[Part]) -> list[Taken]:
-        """Let all parts' tables hold their versions, in one transaction."""
+        """Bring all tables to their versions, in one transaction."""
         if not self._columns(VERSION_TABLE):
             self._execute(self._create_versions())
         for (old,) in self._query(self._staging_left()):
@@ -203,13 +202,13 @@ class TransactionalStore(ABC):
         except PublishError:
             self._drop(staged.values())
             raise
-        # a drop may commit: behind a transaction that failed it would make half of it last
+        # a drop may commit: behind a failed transaction it would commit half of it
         taken = self._commit(parts, staged)
         self._drop(staged.values())
         return taken
 
     def _stage(self, part: Part) -> str:
-        """Write a part's rows into a table of their own; its name."""
+        """Write the rows of a part into a staging table; the name of that table."""
         from pyspark import StorageLevel
 
         publication = part.publication
@@ -220,7 +219,7 @@ class TransactionalStore(ABC):
         frame = part.rows.select(ROW_KEY, SIGN, *self._written(part, types))
         options = self._options | {"driver": self.make.driver, "dbtable": self._name(name)}
         options |= {"numPartitions": str(WRITERS), "batchsize": str(BATCH_ROWS)}
-        # Spark's writer for JDBC tells no count, and what is observed of it is 0
+        # Spark's JDBC writer reports no count, and an Observation of it is 0
         kept = frame.persist(StorageLevel.DISK_ONLY)
         try:
             self._sent[name] = kept.count()
@@ -228,21 +227,21 @@ class TransactionalStore(ABC):
             self._seal(name)
         except Exception as exc:
             self._drop([name])
-            said = str(told(exc, "")).removeprefix(": ").split("\n")[0]
-            raise PublishError(self._refusal(said, part)) from None
+            message = str(server_error(exc, "")).removeprefix(": ").split("\n")[0]
+            raise PublishError(self._refusal(message, part)) from None
         finally:
             kept.unpersist()
         return name
 
     def _make_or_check(self, table: str, types: Mapping[str, str], key: Sequence[str]) -> None:
-        """Make a table, or see that it is as it would be made.
+        """Create a table, or check that it is as it would be created.
 
         Raises:
-            PublishError: it is another one.
+            PublishError: it differs.
         """
         found = self._columns(table)
         if not found:
-            # else one that somebody dropped would count as what it held, were this to stop here
+            # a dropped table still has its version recorded: it would count if the run stopped here
             self._execute(
                 f"delete from {self._name(VERSION_TABLE)} where table_name = {self._literal(table)}"
             )
@@ -272,7 +271,7 @@ class TransactionalStore(ABC):
             raise PublishError(f"{VERSION_TABLE} was changed by somebody else meanwhile")
         taken = [self._apply(part, staged.get(part.publication.table)) for part in parts]
         for part in parts:
-            self._execute(self._say(part))
+            self._execute(self._record_version(part))
         self._execute("commit")
         return taken
 
@@ -289,8 +288,9 @@ class TransactionalStore(ABC):
         return Taken(part, count, removed)
 
     def _check_held(self, part: Part, staging: str, count: int) -> None:
-        """See that a part's table has its rows, and none that had to go: a trigger or a rule of
-        the table may have kept the statements from doing what they say.
+        """Check that the table of a part holds its rows, and none that had to be deleted.
+
+        A trigger or a rule of the table may have changed what the statements did.
 
         Args:
             count: rows of the staging table that the table has to have.
@@ -316,11 +316,11 @@ class TransactionalStore(ABC):
             )
 
     def _columns(self, table: str) -> dict[str, str]:
-        """Column -> type of a table; none where there is no table."""
+        """Column -> type of a table; empty without a table."""
         return {str(name): str(kind) for name, kind in self._query(self._columns_of(table))}
 
     def _versions_of(self, tables: Iterable[str]) -> str:
-        """Query of what tables hold: table_name, version, mark."""
+        """Query of the versions that tables hold: table_name, version, mark."""
         names = ", ".join(map(self._literal, tables)) or "''"
         return (
             f"select table_name, version, mark from {self._name(VERSION_TABLE)} "
@@ -328,7 +328,7 @@ class TransactionalStore(ABC):
         )
 
     def _drop(self, staging: Iterable[str]) -> None:
-        """Drop staging tables; where that fails the next publication does it."""
+        """Drop staging tables. The next publication drops those that can't be dropped now."""
         for name in staging:
             with suppress(ServerError):
                 self._server.execute(f"drop table if exists {self._name(name)}")
@@ -351,19 +351,19 @@ class TransactionalStore(ABC):
         except ServerError as exc:
             raise PublishError(sentence(exc)) from None
 
-    # ---- what each make of servers has of its own ----
+    # ---- the parts that differ by make of server ----
 
     @abstractmethod
     def _lock(self) -> bool:
-        """Wait until no other publication goes on; False: one still does."""
+        """Wait until no other publication runs; False if one still does after LOCK_SECONDS."""
 
     @abstractmethod
     def _name(self, table: str) -> str:
-        """A table of the database, in SQL."""
+        """The quoted name of a table of the database."""
 
     @abstractmethod
     def _literal(self, text: str) -> str:
-        """A text, in SQL."""
+        """A text literal."""
 
     @abstractmethod
     def _columns_of(self, table: str) -> str:
@@ -397,39 +397,38 @@ class TransactionalStore(ABC):
     def _differences(
         self, table: str, types: Mapping[str, str], found: Mapping[str, str]
     ) -> list[str]:
-        """What a table has otherwise than it should; see `differences`."""
+        """How a table differs from the one that it should be; see `differences`."""
 
     @abstractmethod
     def _written(self, part: Part, types: Mapping[str, str]) -> list[Column]:
-        """The columns of a part as the driver is given them, named as the staging table's."""
+        """The columns of a part in types that the driver writes, named as in the staging table."""
 
     def _seal(self, name: str) -> None:
-        """Finish a staging table that is filled.
+        """Finish a filled staging table.
 
         Raises:
-            ServerError: a key is there twice.
+            ServerError: a key is duplicate.
         """
         return
 
     @abstractmethod
-    def _refusal(self, said: str, part: Part) -> str:
-        """Why the rows of a part could not be written, without a row's values but what the
-        server itself says."""
+    def _refusal(self, message: str, part: Part) -> str:
+        """Error text for rows that could not be written; values only as in the server's message."""
 
     @abstractmethod
     def _remove(self, part: Part, staged: str) -> str:
-        """Delete of a part's table what is gone; `staged`: the staging table, in SQL."""
+        """Statement that deletes rows that are gone; `staged`: quoted name of the staging table."""
 
     @abstractmethod
     def _put(self, part: Part, staged: str) -> str:
-        """Insert into a part's table what it has now, over rows of the same row_key."""
+        """Statement that upserts the new rows by row_key."""
 
     @abstractmethod
-    def _say(self, part: Part) -> str:
-        """Write down what a part's table holds."""
+    def _record_version(self, part: Part) -> str:
+        """Statement that records which version the table of a part holds."""
 
 
 def sentence(exc: ServerError) -> str:
-    """What a server said, on one line that may follow a colon."""
+    """The message of an error on one line, to follow a colon."""
     text = " ".join(str(exc).split())
     return text[:1].lower() + text[1:]

@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.versions.publications import (
 )
 from dbt_common.exceptions import CompilationError
 
-from python_udfs.servers.jdbc import ServerError, told
+from python_udfs.servers.jdbc import ServerError, server_error
 from python_udfs.targets import clickhouse, mysql, postgres, targets
 
 NODES = {
@@ -185,8 +185,11 @@ def test_the_innermost_cause_that_says_something_is_told() -> None:
     error.java_exception = MagicMock()
     error.java_exception.getMessage.return_value = "An I/O error occurred."
     error.java_exception.getCause.return_value = end
-    assert str(told(error, "The server refused")) == "The server refused: An I/O error occurred."
-    assert str(told(Exception("a"), "The server refused")) == "The server refused: a"
+    assert (
+        str(server_error(error, "The server refused"))
+        == "The server refused: An I/O error occurred."
+    )
+    assert str(server_error(Exception("a"), "The server refused")) == "The server refused: a"
 
 
 def test_differences_of_a_table_are_named() -> None:

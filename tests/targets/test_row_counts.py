@@ -149,7 +149,7 @@ def test_messages_that_do_not_arrive_in_a_topic_are_told(
         store._records[topic] = record
         said.append(record)
 
-    monkeypatch.setattr(store, "_say", say)
+    monkeypatch.setattr(store, "_record_version", say)
     part = Part(PUBLICATION, 2, "mark", Frame([]), False, KINDS)
     if is_held:
         store.take([part])

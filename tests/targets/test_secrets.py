@@ -182,7 +182,7 @@ def test_what_a_server_says_has_no_secret_in_it(monkeypatch: Any) -> None:
     ]
     for text in said:
         assert "canary" not in redacted(text) and "***" in redacted(text)
-        assert "canary" not in str(jdbc.told(Exception(text), "The server refused"))
+        assert "canary" not in str(jdbc.server_error(Exception(text), "The server refused"))
     assert redacted("jdbc:mysql://h:3306/shop?a=b") == "jdbc:mysql://h:3306/shop?a=b"
 
 

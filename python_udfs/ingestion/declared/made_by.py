@@ -1,6 +1,6 @@
 """What the rows of a typed ODS model were made by: its declaration and the vars that matter.
 
-Each commit says it. A run whose declaration differs would leave rows of both in one table, so it
+Each commit records it. A run whose declaration differs would leave rows of both in one table, so it
 is refused with what differs, until --full-refresh.
 """
 
@@ -67,7 +67,7 @@ def check_made_by(
     """Compare the declaration of the model's last commit with the present one.
 
     Args:
-        recorded: None: the commit doesn't say it.
+        recorded: of the last commit, or None where it has none.
 
     Raises:
         ValueError: they differ; all differences in one message.

@@ -11,13 +11,13 @@ from pydantic import BeforeValidator, Field, StrictStr
 
 from python_udfs.ingestion.declared.fields import Fields
 
-# what a table may set in its own meta; else it is as `meta.table_defaults` of the log's model says
+# what a table may set in its own meta; else `meta.table_defaults` of the log's model counts
 SETTINGS = ("business_zone", "cut_time_max_ahead_hours", "batches")
 OFFSET = re.compile(r"[+-](0\d|1[0-8]):[0-5]\d")
 
 
 def table_settings(own: Mapping[str, Any], of_log: Mapping[str, Any]) -> dict[str, Any]:
-    """Each of SETTINGS that the table or the log's model says.
+    """Each of SETTINGS that the table or the log's model sets.
 
     Args:
         own, of_log: config meta of the table's model and of the log's.

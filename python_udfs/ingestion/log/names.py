@@ -126,7 +126,7 @@ def columns_without_message(
     columns = list(columns)
     if not columns:
         return set()
-    # a name of the envelope stands in each message: only the row's own names can tell
+    # a name of the envelope stands in each message: only the row's own names count
     there = [
         F.bool_or(reduce(or_, map(_has_name, source.names(column)))).alias(f"column_{number}")
         for number, column in enumerate(columns)
@@ -174,7 +174,7 @@ def unread_by_case(source: TableSource, image: str) -> Column:
     """Text naming what the row calls by a name in another case than all that are read; else null.
 
     The names that the log has are looked up in a few messages. Where a column was renamed by its
-    case and back between them, and no ALTER tells it, its values would be lost.
+    case and back between them, without an ALTER in the log, its values would be lost.
 
     Args:
         image: the struct that was read of the row, a column beside its message's.

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.tables.source import TableSource
 
 ORDER_PROPERTY = "ods.log_order"  # what is known of the log's partitions, and what is in doubt
-# A row tells when its statement began, its place when its transaction was committed. So a place
-# can be higher and its time earlier, by as long as a transaction is open. With few messages known,
-# only what is further apart is a sign.
+# The time of a row is when its statement began, its place is that of its transaction's commit. So a
+# place can be higher and its time earlier, by as long as a transaction is open. With few messages
+# known, only what is further apart is a sign.
 LONGEST_TRANSACTION = 6 * 3600 * 1_000_000
 FEW_MESSAGES = 8
 # Messages for each that steps back to a place that is new, in a partition that is in order
@@ -104,8 +104,8 @@ class LogOrder:
 
     Attributes:
         is_watched: whether the format's positions are those of a binlog.
-        declared: the resets that the model's last commit knew; None: it had no commit.
-        doubt: see Doubt; None: all is in order.
+        declared: the resets that the model's last commit knew, None without a commit.
+        doubt: see Doubt; None where all is in order.
     """
 
     def __init__(self, dbt: Any, source: TableSource) -> None:
@@ -191,8 +191,8 @@ class LogOrder:
         Args:
             groups: what the scan found.
             messages: the run's, of the table's format and topics.
-            held: all of the log, the run's among them; None: the run's alone. Only the last known
-                message of a partition whose messages don't follow each other is looked up there.
+            held: all of the log, the run's among them, or None for the run's alone. Only the last
+                known message of a partition whose messages don't follow each other is looked up.
         """
         if not self.is_watched or self.doubt:
             return
@@ -295,11 +295,11 @@ class LogOrder:
             "known_position long, known_time long, known_offset long, known_messages long"
         )
         known_ones = list(partitions.values())
-        told = [
+        known_places = [
             (*key, *(astuple(one)[:5] if one else (None,) * 5)) for key, one in partitions.items()
         ]
         names = ["log", *PARTITION]
-        known = messages.sparkSession.createDataFrame(told, schema)
+        known = messages.sparkSession.createDataFrame(known_places, schema)
         rows = messages.where(self.is_change()).select(
             F.expr(f"binlog_file_number div {FILES_OF_A_LOG}").alias("log"),
             *PARTITION,
@@ -402,7 +402,7 @@ def _summed(parts: list[Row]) -> Known:
 
 
 def _follow_each_other(parts: list[Row], before: Known | None, is_known: bool) -> bool:
-    """Whether places grow with offsets, as far as groups of places tell.
+    """Whether places grow with offsets, as far as it is known from groups of places.
 
     Args:
         parts: one partition's groups, in the order of their places.

@@ -38,7 +38,7 @@ EXAMPLE = 'log_resets: [{from: "2026-03-02 04:00:00", offsets: {maxwell: {0: 182
 
 @dataclass(frozen=True)
 class LogReset:
-    """One beginning of a log, as `log_resets` declares it; None or (): not a condition.
+    """One beginning of a log, as `log_resets` declares it. None and () are no condition.
 
     Attributes:
         begin: epoch microseconds of the first change.
@@ -81,8 +81,8 @@ class LogReset:
         for name, value in (("server_id", self.server_id), ("server_uuid", self.server_uuid)):
             if value is not None:
                 texts = [F.get_json_object("payload", path) for path in module.SERVER_PATHS[name]]
-                told = F.substring_index(F.coalesce(*texts), ":", 1)
-                found = found & (F.lower(told) == str(value).lower())
+                server = F.substring_index(F.coalesce(*texts), ":", 1)
+                found = found & (F.lower(server) == str(value).lower())
         return F.coalesce(found, F.lit(False))
 
 
@@ -91,7 +91,7 @@ def log_resets(declared: Any, module: ModuleType | None) -> tuple[list[LogReset]
 
     Args:
         declared: from YAML.
-        module: of the table's format; None: it isn't known.
+        module: of the table's format, or None where that isn't known.
     """
     if not declared:
         return [], []

@@ -17,9 +17,10 @@ class TableSource:
     Attributes:
         database, table: as the log names them.
         columns: name -> type of the columns to take, in the typed row's order.
-        primary_key: names of the key's columns; () for a table without key, whose rows are told
-            apart by their position only.
-        cut_column: column whose date is the cut_date of inserts and updates; None: binlog time.
+        primary_key: names of the key's columns; () for a table without key, whose rows are
+            identified by their position only.
+        cut_column: column whose date is the cut_date of inserts and updates; without it the binlog
+            time dates them.
         columns_of_interest: columns that downstream counts by.
         required_columns: others that a row image must have.
         aliases: name -> names that the column had or will have in the log.

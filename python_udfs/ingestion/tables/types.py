@@ -82,7 +82,7 @@ class SourceType:
         return raw
 
     def misfit(self, raw: Column) -> Column | None:
-        """Condition: `raw` is there but is no value of this type. None: parsing sees to it."""
+        """Condition: `raw` isn't null, but no value of this type. None where parsing checks it."""
         from pyspark.sql import functions as F
 
         if self.kind == "integer":

@@ -1,3 +1,1 @@
 """Messages of one table as rows of its typed ODS model, each change once."""
-
-from __future__ import annotations

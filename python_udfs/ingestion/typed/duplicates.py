@@ -187,7 +187,7 @@ def classify_duplicates(
         .when(F.col("turn") > 1, F.when(repeats_first, REPEATED).otherwise(REFUSED))
         .when(F.col("held_rank").isNotNull(), F.when(as_held, REPEATED).otherwise(CORRECTION))
     )
-    # refused before: the log is read anew
+    # refused before: the log is read again
     again = F.coalesce(F.col("was_bad"), F.lit(False)) & (verdict == REFUSED)
     verdict = F.when(again, REPEATED).when(~F.col("is_bad"), verdict)
     return rows.select(*COORDINATES, *IDENTITY, "is_bad", verdict.alias("verdict"))
@@ -236,8 +236,8 @@ def _ranks_at(held: DataFrame, rows: DataFrame, rank: Column) -> DataFrame:
 def _lacking_ranks(rows: DataFrame) -> DataFrame:
     """IDENTITY -> lacking_rank: of the newest message at the row's place that has no such row.
 
-    A message without any good row says nothing. One whose row of this number is bad has the row:
-    what an older message says of it stays.
+    A message without any good row doesn't count. A message whose row of this number is bad has
+    that row: the row of an older message stays.
 
     Args:
         rows: IDENTITY, is_bad and rank (of the message's batch) of all rows at some places.

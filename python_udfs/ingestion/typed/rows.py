@@ -64,8 +64,8 @@ def refused_statements(
         reasons: COORDINATES of each -> why.
     """
     schema = "batch_id string, topic string, partition_number int, message_offset bigint"
-    told = [(*coordinates, reason) for coordinates, reason in reasons.items()]
-    refused = messages.sparkSession.createDataFrame(told, f"{schema}, reason string")
+    reasons_by_place = [(*coordinates, reason) for coordinates, reason in reasons.items()]
+    refused = messages.sparkSession.createDataFrame(reasons_by_place, f"{schema}, reason string")
     named = messages.join(F.broadcast(refused), COORDINATES)
     return refused_rows(named, F.col("reason"), source, day)
 
@@ -149,7 +149,7 @@ def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> Data
 
 def _value_misfits(source: TableSource) -> Column:
     """Text naming the values that are read but are none of their column's type; else null."""
-    wrong_names, told = [], []
+    wrong_names, messages = [], []
     for part in ("data", "before"):
         wrong, texts = [], []
         for name, kind in source.columns.items():
@@ -166,10 +166,10 @@ def _value_misfits(source: TableSource) -> Column:
             names = F.concat_ws("`", *wrong)
             listed = F.when(names != "", F.split(names, "`"))
             wrong_names.append(names)
-            told.append(misfit_texts(source.columns, part, F.create_map(*texts), listed))
-    if not told:
+            messages.append(misfit_texts(source.columns, part, F.create_map(*texts), listed))
+    if not messages:
         return F.lit(None).cast("string")
-    return F.when(F.concat(*wrong_names) != "", F.concat_ws("; ", *told))
+    return F.when(F.concat(*wrong_names) != "", F.concat_ws("; ", *messages))
 
 
 def _no_key(source: TableSource) -> Column:

@@ -1,6 +1,4 @@
-"""The derived rows of a table: those that follow from all that is known of the keys that a run
-touches, as the difference to what the table holds.
-"""
+"""The derived rows of a table, as the difference to those that it holds."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ def derived_rows(
         state: what the run knows of the table.
         changes: new good rows of the typed model, of ops insert, update, delete.
         loads: good rows of full loads, as the typed model's.
-        known: the model's rows; None: there are none yet.
+        known: the model's rows, or None before its first run.
         gone: rows that were among them, and that some of `changes` took the place of.
 
     Returns:

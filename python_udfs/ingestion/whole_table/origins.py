@@ -61,7 +61,7 @@ class OriginRows:
         self._statements: list[Statement] | None = None
 
     def fills_of(self, events: Iterable[TableEvent]) -> dict[tuple[int, int], Fill]:
-        """Place of each event that fills the table by the rows of another -> those."""
+        """Position of each event that fills the table with another's rows -> these rows."""
         return {
             event.place: self._rows_at(event.filled_from, event.place)
             for event in events
@@ -71,8 +71,7 @@ class OriginRows:
     def _rows_at(self, table: Table, place: tuple[int, int]) -> Fill:
         """Rows that another table had just before a position.
 
-        It is worked out from the raw log by this table's declaration. That reads the other
-        table's messages, all of them.
+        They are worked out from all raw messages of the other table, by this table's declaration.
         """
         self.origins.add(table)
         if self._statements is None:
@@ -93,7 +92,7 @@ class OriginRows:
         begin = events[-1].place if events else BEFORE_LOG
         refused = changes.where(~good & ~is_before("", begin)).select("reject_reason")
         loads, loaded = load_images(other, changes.where(F.lit(False))), None
-        # asked first: it is known fast, and what decodes them takes long to plan
+        # asked first: the answer is fast, and decoding takes long to plan
         if not messages.where(F.col("op") == "snapshot").isEmpty():
             read = load_rows(messages, other, day)
             refused = refused.union(read.where(~good).select("reject_reason"))
@@ -123,7 +122,7 @@ class OriginRows:
         fills: dict[tuple[int, int], Fill],
         is_loaded: bool,
     ) -> str | None:
-        """Why the log may not tell all rows that a table had just before a position; None: it does.
+        """Why rows that a table had just before a position may be missing in the log, else None.
 
         Args:
             events, fills: of the table before it.
@@ -145,7 +144,7 @@ class OriginRows:
         for row in made.select("payload", "database_name").collect():
             try:
                 made_table = new_table(row.payload, row.database_name)
-            except Exception:  # whatever a message holds: that table isn't known to be this one
+            except Exception:  # a message may hold anything: it isn't known to make this table
                 continue
             if made_table == table:
                 return None

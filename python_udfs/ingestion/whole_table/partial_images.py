@@ -1,4 +1,4 @@
-"""Changes that may be told in part (MongoDB's), in the form that all others have."""
+"""Partial changes (MongoDB's) in the form of whole ones, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IS_WHOLE = "_is_whole"  # of an image: all of its columns are known, not the key
 
 
 def marked(source: TableSource, rows: DataFrame) -> DataFrame:
-    """Rows of a format that may tell a change in part, as if each told its row: IS_WHOLE says
+    """Rows of a format with partial changes, in the form of whole images: IS_WHOLE says
     whether it is all of the row, else it is the key. A row of a full load is an insert.
 
     Args:
@@ -30,10 +30,12 @@ def marked(source: TableSource, rows: DataFrame) -> DataFrame:
             for name in names
         }
 
-    told = F.struct(F.lit(True).alias(IS_WHOLE), *[before[name].alias(name) for name in names])
+    whole_before = F.struct(
+        F.lit(True).alias(IS_WHOLE), *[before[name].alias(name) for name in names]
+    )
     nothing = known_if(F.lit(False)).items()
     bare = F.struct(F.lit(False).alias(IS_WHOLE), *[one.alias(name) for name, one in nothing])
-    had = F.when(before.isNotNull(), told).otherwise(bare)
+    had = F.when(before.isNotNull(), whole_before).otherwise(bare)
     of_load = F.col("metadata_op_type") == "snapshot"
     return rows.withColumns(
         {
@@ -46,7 +48,7 @@ def marked(source: TableSource, rows: DataFrame) -> DataFrame:
 
 
 def unmarked(source: TableSource, rows: DataFrame) -> DataFrame:
-    """What marked made of rows, as the format tells it."""
+    """The rows that marked() changed, in the format's own form."""
     names = [*(name for name in source.columns if name != IS_WHOLE), "raw_values"]
     whole, before = F.col(IS_WHOLE), F.col("before")
     image = F.struct(*[before[name].alias(name) for name in names])

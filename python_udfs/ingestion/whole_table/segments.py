@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.whole_table.statements import TableEvent
 
 # A change this much younger than a load's last row was certainly not in it: the clocks of server
-# and loader may differ, and the log tells the time of a statement's begin
+# and loader may differ, and the log has the time at which a statement began
 LOAD_MARGIN = 3600 * 1_000_000
 
 
@@ -28,7 +28,7 @@ class Fill:
 
     Attributes:
         rows: columns key, image and n.
-        gap: why these may not be all; None: they are.
+        gap: why rows may be missing, else None.
     """
 
     rows: DataFrame
@@ -49,7 +49,7 @@ def place_struct(place: tuple[int, int]) -> Column:
 
 
 def row_key(source: TableSource, image: Column) -> Column:
-    """What rows are told apart by: the key, or the whole row where there is none."""
+    """The key of a row, or the whole row of a table without key."""
     if not source.primary_key:
         return canonical(source, image)
     fields = [image[name].alias(name) for name in source.primary_key]
@@ -125,7 +125,7 @@ def segments(
 
     Returns:
         One row per key and segment (0 before the first event): key, segment; base: the image at
-        its beginning, as far as no event or change tells it, with `time`; final: the image at
+        its beginning, unless an event or a change determines it, with `time`; final: the image at
         its end; base_n, n: how many rows of base and of final, 1 for a table with a key.
     """
     segment = F.lit(0)
@@ -161,11 +161,11 @@ def segments(
     newest = newest.select("key", "load", F.expr("load.time").alias("time")).withColumn(
         "segment", loaded_in
     )
-    # it counts only where no change tells the same
-    told = by_segment.where("early").groupBy("key").agg(F.max("segment").alias("told"))
+    # it counts only for keys without such a change
+    changed = by_segment.where("early").groupBy("key").agg(F.max("segment").alias("changed_in"))
     newest = (
-        newest.join(told, "key", "left")
-        .where(F.col("told").isNull() | (F.col("told") < F.col("segment")))
+        newest.join(changed, "key", "left")
+        .where(F.col("changed_in").isNull() | (F.col("changed_in") < F.col("segment")))
         .select("key", "segment", "load")
     )
     parts = [by_segment, newest, *filled]
@@ -183,7 +183,7 @@ def segments(
         F.col("first.had").isNotNull(),
         F.struct(F.col("first.had").alias("image"), F.col("first.time").alias("time")),
     )
-    # rows that nothing tells of were there at the log's begin, and behind a fill with a gap
+    # other rows were there when the log began, and may be behind a fill with a gap
     unknown = [
         0,
         *(n + 1 for n, one in enumerate(events) if one.place in fills and fills[one.place].gap),

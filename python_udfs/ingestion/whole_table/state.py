@@ -1,4 +1,4 @@
-"""What a run knows of one table beside the changes of its rows."""
+"""The events, full loads and statements of one table that a run has to consider."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -50,38 +50,48 @@ def _lower(name: Table) -> Table:
     return name[0].lower(), name[1].lower()
 
 
+class TableLog(NamedTuple):
+    """Messages that a typed model may read.
+
+    Attributes:
+        all: rows of ods_binlog.
+        new: those that the model hasn't read yet.
+        scope: condition on the messages of the table's format and topics.
+    """
+
+    all: DataFrame
+    new: DataFrame
+    scope: Column
+
+
 class TableState:
     """What a run knows of one table beside the changes of its rows.
 
     Attributes:
         events: the table's events, in the log's order.
-        loaded: time of the newest row of a full load, epoch microseconds; None: there was none.
-        needed: whether derived rows may have to be added at all.
-        fills: place of each event that filled the table with another's rows -> those.
+        loaded: time of the newest row of a full load in epoch microseconds, None without a load.
+        needed: whether derived rows may have to be added.
+        fills: position of each event that filled the table with another's rows -> these rows.
         samples: format and payload of the table's first and last new change, and of the first and
             last row of its full loads.
         is_altered: whether there is an ALTER among the new statements that may be of the table.
-        refusals: COORDINATES of new statements that have to be refused -> why.
+        refusals: COORDINATES of new statements that have to be refused -> reason.
     """
 
     def __init__(
         self,
         dbt: Any,
         source: TableSource,
-        binlog: DataFrame,
-        new: DataFrame,
-        scope: Column,
+        log: TableLog,
         day: BusinessDay,
         order: LogOrder,
     ) -> None:
-        """Look at the new messages' envelopes, once, and note what they say for the commit.
+        """Scan the envelopes of the new messages once, and set the properties of the commit.
 
         Args:
             dbt: the model's handle.
             source: the table's declaration.
-            binlog: all messages that the model may read.
-            new: those that it hasn't read yet.
-            scope: condition on the messages of the table's format and topics.
+            log: the messages that the model may read.
             day: how its changes are dated.
             order: judges whether the messages are of one log.
 
@@ -89,29 +99,31 @@ class TableState:
             ValueError: see _check_order.
         """
 
-        def noted(name: str) -> Any:
+        def recorded(name: str) -> Any:
             return json.loads(dbt.snapshot_property(name, "null"))
 
         self.whole_images = has_whole_images(source.format)
         if not self.whole_images:
             marked = {IS_WHOLE: source_type("bit(1)"), **source.columns}
             source = replace(source, columns=marked)
+        binlog, new, scope = log
         self.source, self.binlog, self.scope, self.day = source, binlog, scope, day
         self.table, self.batches = (source.database, source.table), dbt.meta["batches"]
-        known = [Statement.from_json(one) for one in noted(MOVES_PROPERTY) or []]
-        self.origins = {tuple(one) for one in noted(ORIGINS_PROPERTY) or []}
-        self.loaded_before: int | None = noted(LOADED_PROPERTY)
+        known = [Statement.from_json(one) for one in recorded(MOVES_PROPERTY) or []]
+        self.origins = {tuple(one) for one in recorded(ORIGINS_PROPERTY) or []}
+        self.loaded_before: int | None = recorded(LOADED_PROPERTY)
         found = self._scan(new, order)
-        told = statements_of(found.statements, source.format)
-        undeclared = [one for one in told if _is_doubted(one, order)]
-        told = [one for one in told if not _is_doubted(one, order)]
-        fresh = [
-            one for one in told if one not in known and touches(one, {self.table, *self.origins})
-        ]
+        statements = statements_of(found.statements, source.format)
+        undeclared = [one for one in statements if _is_doubted(one, order)]
+        statements = [one for one in statements if not _is_doubted(one, order)]
+        tables = {self.table, *self.origins}
+        fresh = [one for one in statements if one not in known and touches(one, tables)]
         self.refusals = {
-            one.coordinates: reason for one in told if (reason := self._unfit(one)) is not None
+            statement.coordinates: reason
+            for statement in statements
+            if (reason := self._unfit(statement)) is not None
         }
-        places_before = noted(PLACES_PROPERTY) or [[], False]
+        places_before = recorded(PLACES_PROPERTY) or [[], False]
         if positions_are_places(source.format):
             rows_by = {*places_before[0], *found.files}
             strayed = [
@@ -124,10 +136,10 @@ class TableState:
                     "what came first can't be told across partitions"
                 )
             fresh = [one for one in fresh if one not in strayed]
-        for one in undeclared:
-            unread = one.reason is not None and one.names(self.table)
-            if order.doubt and (unread or touches(one, {self.table, *self.origins})):
-                self.refusals[one.coordinates] = order.doubt.reason
+        for statement in undeclared:
+            unread = statement.reason is not None and statement.names(self.table)
+            if order.doubt and (unread or touches(statement, tables)):
+                self.refusals[statement.coordinates] = order.doubt.reason
         self.events = events_of([*known, *fresh], self.table)
         times = [one for one in (self.loaded_before, found.loaded) if one is not None]
         self.loaded = max(times, default=None) if self.whole_images else None
@@ -137,7 +149,7 @@ class TableState:
         late_fill = found.origin_first is not None and any(
             one.filled_from and tuple(found.origin_first) < one.place for one in known_events
         )
-        # whether something may follow for keys that have nothing new
+        # whether derived rows may change for keys without new changes
         self.all_keys = bool(
             self.events != known_events
             or late_fill
@@ -158,16 +170,16 @@ class TableState:
             filled = OriginRows(source, binlog, scope, day, self.batches)
             self.fills = filled.fills_of(self.events)
             self.origins |= filled.origins
-        for one in fresh:
-            fill = self.fills.get(one.place)
-            origin = next((old for old, new in one.moves if new == self.table), None)
+        for statement in fresh:
+            fill = self.fills.get(statement.place)
+            origin = next((old for old, to in statement.moves if to == self.table), None)
             if origin and not self.whole_images:
-                self.refusals[one.coordinates] = (
+                self.refusals[statement.coordinates] = (
                     f"the rows that {'.'.join(self.table)} got from {'.'.join(origin)} aren't "
                     "known, for changes may be told in part; those that it had before are gone"
                 )
             elif origin and fill and fill.gap:
-                self.refusals[one.coordinates] = fill.gap
+                self.refusals[statement.coordinates] = fill.gap
         kept = [one for one in [*known, *fresh] if touches(one, {self.table, *self.origins})]
         for name, value in (
             (MOVES_PROPERTY, [one.to_json() for one in dict.fromkeys(kept)]),
@@ -178,7 +190,7 @@ class TableState:
             dbt.set_snapshot_property(name, json.dumps(value, separators=(",", ":")))
 
     def _scan(self, new: DataFrame, order: LogOrder) -> SimpleNamespace:
-        """One pass over the envelopes: no row's text is read, statements are few.
+        """One pass over the envelopes. Only the few statements are read as text.
 
         Returns:
             statements: rows of STATEMENT; first, last: lowest and highest place of a change of
@@ -273,7 +285,7 @@ class TableState:
         return [(row.format, row.payload) for row in some.collect()]
 
     def _check_order(self, found: SimpleNamespace, before: list[Any]) -> list[Any]:
-        """The places of a table's changes, and of events, must be comparable.
+        """Check that the positions of a table's changes and events can be compared.
 
         Args:
             found: of _scan.
@@ -288,14 +300,14 @@ class TableState:
                 rows, came by different partitions. Without a key rows are counted, in any order.
         """
         files, changed = sorted({*before[0], *found.files}), before[1] or found.changed
-        told = f"rows by {', '.join(files)}"
+        ways = f"rows by {', '.join(files)}"
         apart = bool(self.source.primary_key) and changed and len(files) > 1
         for event in self.events if positions_are_places(self.source.format) else ():
             if set(files) - {event.binlog_file}:
-                told, apart = f"a {event.op} came by {event.binlog_file}, {told}", True
+                ways, apart = f"a {event.op} came by {event.binlog_file}, {ways}", True
         if apart:
             raise ValueError(
-                f"{self.source.database}.{self.source.table}: {told}. {self.source.format} "
+                f"{self.source.database}.{self.source.table}: {ways}. {self.source.format} "
                 "tells no binlog position, so what came first can't be told across "
                 "partitions. Let it send the table's rows and statements to one partition, "
                 "and land the log anew, or name the one topic of the table in `topic`. Of a "
@@ -304,7 +316,7 @@ class TableState:
         return [files, changed]
 
     def _unfit(self, statement: Statement) -> str | None:
-        """Why a statement that may be about the table can't be taken; None where it can."""
+        """Error text for a statement on the table that can't be applied, else None."""
         if statement.reason is not None:
             return statement.reason if statement.names(self.table) else None
         if getattr(FORMATS[self.source.format], "EXACT_NAMES", False):

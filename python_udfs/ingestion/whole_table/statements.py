@@ -35,16 +35,16 @@ STATEMENT = [
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement on tables, as the log tells it.
+    """One statement on whole tables in the log.
 
     Attributes:
         file_number, position, binlog_file: where it stands.
         time: epoch microseconds.
         op: truncate, drop or rename.
         moves: which table's rows went where, see formats.ddl.
-        reason: why that can't be told; None: it can.
-        coordinates: of its message, as COORDINATES.
-        payload: its message.
+        reason: why the moves can't be read, else None.
+        coordinates: values of COORDINATES of its message.
+        payload: text of its message.
     """
 
     file_number: int
@@ -77,11 +77,11 @@ class Statement:
 
 @dataclass(frozen=True)
 class TableEvent:
-    """A point of the log at which a table lost all its rows, and maybe got those of another.
+    """A position in the log at which a table lost all its rows, and may have got those of another.
 
     Attributes:
         file_number, position, binlog_file, time, op: of the statement.
-        filled_from: the table whose rows it got; None: none.
+        filled_from: the table whose rows it got, else None.
     """
 
     file_number: int
@@ -97,6 +97,7 @@ class TableEvent:
 
 
 def statement_struct() -> Column:
+    """The columns STATEMENT and event_micros (epoch microseconds) of a message, as one struct."""
     return F.struct(*STATEMENT, F.unix_micros("event_time").alias("event_micros"))
 
 
@@ -117,12 +118,12 @@ def statements_of(rows: Iterable[Row], format_name: str) -> list[Statement]:
     )
     found = []
     for row in ordered:
-        told, reason = (), None
+        moves, reason = (), None
         try:
-            told = module.table_moves(row.payload, row.database_name, row.table_name, row.op)
+            moves = module.table_moves(row.payload, row.database_name, row.table_name, row.op)
         except ValueError as exc:
             reason = f"a statement that can't be taken: {exc}"
-        except Exception as exc:  # whatever a message holds: it is refused, and the run goes on
+        except Exception as exc:  # a message may hold anything: refuse it, and go on
             reason = f"a statement that can't be taken: it isn't understood ({exc!r:.80})"
         found.append(
             Statement(
@@ -131,7 +132,7 @@ def statements_of(rows: Iterable[Row], format_name: str) -> list[Statement]:
                 row.binlog_file,
                 row.event_micros,
                 row.op,
-                tuple(told),
+                tuple(moves),
                 reason,
                 tuple(row[name] for name in COORDINATES),
                 row.payload,
@@ -141,28 +142,32 @@ def statements_of(rows: Iterable[Row], format_name: str) -> list[Statement]:
 
 
 def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]:
-    """What the statements did to one table, in the log's order; in any order, any number of times.
+    """The events of one table in the log's order.
 
-    The renames of one statement take effect one after the other. A log may tell them in one
-    message or in one for each table, so those of one position go together.
+    The renames of one statement take effect one after the other. A log may hold them in one
+    message or in one for each table, so all statements of one position are taken together.
+
+    Args:
+        statements: in any order, also repeated.
     """
     places: dict[tuple[int, int], list[Statement]] = {}
-    for one in statements:
-        places.setdefault(one.place, []).append(one)
+    for statement in statements:
+        places.setdefault(statement.place, []).append(statement)
     found = []
     for place in sorted(places):
         here = places[place]
         content: dict[Table, Table | None] = {table: table}
-        for old, new in dict.fromkeys(move for one in here for move in one.moves):
+        for old, new in dict.fromkeys(move for statement in here for move in statement.moves):
             if new is None:
-                # only a whole database is looked for among all: a statement may name many tables
-                gone = [one for one in content if one[0] == old[0]] if old[1] == "*" else []
+                # only for a whole database all names are searched: a statement may have many
+                gone = [name for name in content if name[0] == old[0]] if old[1] == "*" else []
                 content.update(dict.fromkeys([*gone, old]))
             else:
                 content[new] = content.get(old, old)
                 content[old] = None
         if content[table] != table:
-            op = next((one.op for one in here if one.op == "rename"), here[0].op)
+            ops = [statement.op for statement in here]
+            op = "rename" if "rename" in ops else ops[0]
             first = here[0]
             found.append(TableEvent(*place, first.binlog_file, first.time, op, content[table]))
     return found
@@ -171,4 +176,4 @@ def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]
 def touches(statement: Statement, tables: Iterable[Table]) -> bool:
     """Whether the statement moves rows of one of the tables."""
     names = {name for move in statement.moves for name in move if name}
-    return any(one in names or (one[0], "*") in names for one in tables)
+    return any(table in names or (table[0], "*") in names for table in tables)
