@@ -84,5 +84,5 @@
 
 {# Whether a run tells the breaks of all keys, not of suspects. Ask after new_rows(..). #}
 {% macro _tells_all_breaks() -%}
-    {%- do return(not is_incremental() or adapter.reads_whole(model)) -%}
+    {%- do return(not is_incremental() or adapter.reading.reads_whole(model)) -%}
 {%- endmacro %}
