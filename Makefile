@@ -17,7 +17,7 @@ help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
 	@echo "make test    run every test"
 	@echo "make test-fast   the tests that start neither Spark nor another process"
-	@echo "make lint    ruff, sqlfluff, and which module imports which"
+	@echo "make lint    ruff, sqlfluff, which module imports which, and the types of the adapter"
 	@echo "make docs    build the dbt docs"
 	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
 	@echo "make reconcile   count from scratch and compare, with the source database where MYSQL_URL is set"
@@ -46,6 +46,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m tools.layers
+	$(BIN)/mypy
 	$(BIN)/sqlfluff lint models tests/dbt macros
 
 docs: setup

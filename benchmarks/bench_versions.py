@@ -18,13 +18,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import importlib
 import os
 import re
 import shutil
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -37,28 +38,28 @@ COMMAND = ("build", "--exclude-resource-type", "unit_test", "test")
 KINDS = ("model", "seed", "snapshot")
 FAILED = ("error", "fail")
 STEPS = ("first", "second")
-PINNING = (
-    "history",
-    "pinned",
-    "new_rows",
-    "changed_partitions",
-    "pre_model_hook",
-    "record_inputs",
-)
+ADAPTER = "dbt.adapters.sparksession"
+PINNING = {
+    "warehouse.Warehouse": ("history",),
+    "reading.table_reads.TableReads": ("pinned", "new_rows", "record_inputs"),
+    "reading.partition_reads.PartitionReads": ("changed_partitions",),
+    "impl.SparkSessionAdapter": ("pre_model_hook",),
+}
 AS_OF = re.compile(r" version as of \d+$")
 
 
 class Spent:
-    """Seconds that all threads spend in some methods of a class; in calls within a call once.
+    """Seconds that all threads spend in some methods of classes; in calls within a call once.
 
     Python models reach their inputs through the same methods.
     """
 
-    def __init__(self, kind: type, names: tuple[str, ...]) -> None:
+    def __init__(self, methods: Mapping[type, Sequence[str]]) -> None:
         self.seconds = 0.0
         self._lock, self._thread = threading.Lock(), threading.local()
-        for name in names:
-            setattr(kind, name, self._timed(getattr(kind, name)))
+        for kind, names in methods.items():
+            for name in names:
+                setattr(kind, name, self._timed(getattr(kind, name)))
 
     def _timed(self, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
@@ -79,22 +80,24 @@ class Spent:
 
 @functools.cache
 def pinning() -> Spent:
-    from dbt.adapters.sparksession.impl import SparkSessionAdapter
-
-    return Spent(SparkSessionAdapter, PINNING)
+    methods = {}
+    for path, names in PINNING.items():
+        module, _, kind = path.rpartition(".")
+        methods[getattr(importlib.import_module(f"{ADAPTER}.{module}"), kind)] = names
+    return Spent(methods)
 
 
 @contextlib.contextmanager
 def plain_names() -> Iterator[None]:
     """Let models read their inputs by name; nobody else writes here meanwhile."""
-    from dbt.adapters.sparksession.impl import SparkSessionAdapter
+    from dbt.adapters.sparksession.reading.table_reads import TableReads
 
-    read = SparkSessionAdapter._read_table
+    read = TableReads.read_table
 
     def read_by_name(*args: Any, **kwargs: Any) -> str:
         return AS_OF.sub("", read(*args, **kwargs))
 
-    with mock.patch.object(SparkSessionAdapter, "_read_table", read_by_name):
+    with mock.patch.object(TableReads, "read_table", read_by_name):
         yield
 
 

@@ -23,7 +23,9 @@
     {%- if not execute -%}
         {%- do return([]) -%}
     {%- endif -%}
-    {%- set declared = adapter.source_of(table_model).get('columns_of_interest') -%}
+    {%- set declared = (
+        adapter.declarations.source_of(table_model).get('columns_of_interest')
+    ) -%}
     {%- if not declared -%}
         {%- do exceptions.raise_compiler_error(
             'is_of_interest: ' ~ table_model ~ ' must be a typed model whose meta.source has '

@@ -35,7 +35,7 @@
 #}
 {% macro cleaned(model, from_cte, columns) -%}
     {%- if execute -%}
-        {%- set tested = adapter.tested_model(model) -%}
+        {%- set tested = adapter.declarations.tested_model(model) -%}
         {%- set rules = {} -%}
         {%- for name, column in tested.columns.items() if 'cleaning' in column.meta -%}
             {%- do rules.update({name: column.meta.cleaning}) -%}

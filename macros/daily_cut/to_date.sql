@@ -51,7 +51,7 @@
     {%- for relation, column, period in [
         (years, 'cut_year', 'year'), (months, 'cut_month', 'month')
     ] if relation is not none and not relation.is_cte -%}
-        {%- set closed = adapter.closed_before(relation) -%}
+        {%- set closed = adapter.partitions.closed_before(relation) -%}
         {%- if closed and as_of -%}
             {%- set whole = as_of[:4] ~ '-01-01' if period == 'year' else as_of[:7] ~ '-01' -%}
             {%- set closed = [closed, whole] | min -%}

@@ -16,7 +16,7 @@
 #}
 {% macro key_filter(rows, key, expected_keys, false_positive_rate=0.001) -%}
     {%- if execute -%}
-        {%- set shape = adapter.declared_filter(
+        {%- set shape = adapter.key_filters.declared_filter(
             model, rows, key, expected_keys, false_positive_rate, is_incremental()
         ) -%}
     select

@@ -43,12 +43,14 @@
         {%- endset -%}
         {%- if rows.is_cte or not is_incremental() -%}
     select * from {{ batch }} as batch
-        {%- elif not adapter.writes(flags) or adapter.nothing_new(model, graph) -%}
+        {%- elif (
+            not adapter.ranges.writes(flags) or adapter.reading.nothing_new(model, graph)
+        ) -%}
     select batch.*
     from {{ batch }} as batch
     left anti join {{ this }} as held on {{ _same_keys(keys, 'held', 'batch') }}
         {%- else -%}
-            {{- _looked_up(keys, others, batch, adapter.key_filter_of(
+            {{- _looked_up(keys, others, batch, adapter.key_filters.key_filter_of(
                 model, filter, keys, graph
             )) -}}
         {%- endif -%}
@@ -56,15 +58,17 @@
 {%- endmacro %}
 
 {% macro _looked_up(keys, others, batch, filter) -%}
-    {%- set batch = adapter.kept_rows(model, 'batch', 'select * from ' ~ batch) -%}
+    {%- set batch = (
+        adapter.ranges.kept_rows(model, 'batch', 'select * from ' ~ batch)
+    ) -%}
     {%- set identity = (keys + others) | unique | join(', ') -%}
     {%- set suspects = batch -%}
     {%- if filter -%}
         {%- set sql = _suspects(keys, identity, batch, filter) -%}
-        {%- set suspects = adapter.kept_rows(model, 'suspects', sql) -%}
+        {%- set suspects = adapter.ranges.kept_rows(model, 'suspects', sql) -%}
     {%- endif -%}
-    {%- set near = adapter.within_ranges(
-        suspects, adapter.near_values(this, (keys + others) | unique | list)
+    {%- set near = adapter.ranges.within_ranges(
+        suspects, adapter.key_filters.near_values(this, (keys + others) | unique | list)
     ) -%}
     {%- set seen_sql -%}
         select {{ keys | join(', ') }}
@@ -75,12 +79,12 @@
             where {{ near.condition }}
         ) as held on {{ _same_keys(keys, 'held', 'suspects') }}
     {%- endset -%}
-    {%- set seen = adapter.kept_rows(model, 'seen', seen_sql) -%}
+    {%- set seen = adapter.ranges.kept_rows(model, 'seen', seen_sql) -%}
     {%- do log(
-        adapter.tell_duplicates(model, {
-            'came': adapter.kept_count(model, batch),
+        adapter.key_filters.tell_duplicates(model, {
+            'came': adapter.ranges.kept_count(model, batch),
             'looked_up': near.row_count,
-            'were_there': adapter.kept_count(model, seen),
+            'were_there': adapter.ranges.kept_count(model, seen),
         }),
         info=true,
     ) -%}

@@ -54,18 +54,18 @@
 
 {% macro _joined(declared) -%}
     {%- if execute -%}
-        {%- set join = adapter.declared_join(model, declared, context) -%}
+        {%- set join = adapter.joins.declared_join(model, declared, context) -%}
         {#- in a unit test, whose inputs are CTEs, there is no model that it adds to -#}
         {%- set adds = not join.left.relation.is_cte and is_incremental() -%}
-        {%- set number = adapter.announce_join(model, join, adds) -%}
+        {%- set number = adapter.joins.announce_join(model, join, adds) -%}
         {%- set left = _state_of(join.left) -%}
         {%- set right = _state_of(join.right) -%}
         {%- set new_left = new_changes(join.left.relation, by=join.left.key) -%}
         {%- set new_right = new_changes(join.right.relation, by=join.right.key) -%}
-        {%- if adapter.joins_anew(model, adds) -%}
+        {%- if adapter.joins.joins_anew(model, adds) -%}
             {%- do _warn_of_skew(join, left, right) -%}
             {{- _pairs(join, left, right, number) -}}
-        {%- elif adapter.writes(flags) and adapter.nothing_changed(model)
+        {%- elif adapter.ranges.writes(flags) and adapter.joins.nothing_changed(model)
             and not join.columns | reject('in', _columns_of(this)) | list -%}
             {{- _no_pairs(join, number) -}}
         {%- else -%}
@@ -115,7 +115,9 @@
     it lies in are to stand in the query.
 #}
 {% macro _changed_pairs(join, left, right, number) -%}
-    {%- set keeps = adapter.writes(flags) and not adapter.nothing_new(model, graph) -%}
+    {%- set keeps = (
+        adapter.ranges.writes(flags) and not adapter.reading.nothing_new(model, graph)
+    ) -%}
     {%- set changed = _rows_of_changed_keys(join, right[1], keeps) -%}
     {%- set new_right -%}
         (
@@ -128,7 +130,7 @@
     {%- if join.left.sequence -%}
         {%- set candidates = _keys_in_stream(join.left, near) -%}
     {%- elif keeps -%}
-        {%- set candidates = adapter.candidate_keys(model, join, near, graph) -%}
+        {%- set candidates = adapter.joins.candidate_keys(model, join, near, graph) -%}
     {%- endif -%}
     {%- if candidates -%}
         {%- set candidates = _kept(keeps, 'candidates', candidates) -%}
@@ -172,7 +174,7 @@
     {%- endset -%}
     {%- set right_rows = _kept(keeps, 'right_rows', right_rows) -%}
     {%- if keeps -%}
-        {%- do adapter.expect_rows(model, near_keys.row_count) -%}
+        {%- do adapter.joins.expect_rows(model, near_keys.row_count) -%}
         {%- do _warn_of_skew(join, left_rows, right_rows) -%}
     {%- endif -%}
     with
@@ -196,7 +198,7 @@
     ),
 
     changed_pairs as (
-        {{ adapter.changed_pairs('pairs_before', 'pairs_after', join) }}
+        {{ adapter.joins.changed_pairs('pairs_before', 'pairs_after', join) }}
     )
 
     select
@@ -353,13 +355,15 @@
 
 {# The rows of a query for a `from`: kept until the model is built, or the query itself. #}
 {% macro _kept(keeps, name, sql) -%}
-    {%- do return(adapter.kept_rows(model, name, 'select * from ' ~ sql) if keeps else sql) -%}
+    {%- do return(
+        adapter.ranges.kept_rows(model, name, 'select * from ' ~ sql) if keeps else sql
+    ) -%}
 {%- endmacro %}
 
 {# Which rows of the other side may match the rows that are kept, see within_ranges. #}
 {% macro _near(keeps, rows, wanted) -%}
     {%- set anywhere = {'condition': 'true', 'row_count': none} -%}
-    {%- do return(adapter.within_ranges(rows, wanted) if keeps else anywhere) -%}
+    {%- do return(adapter.ranges.within_ranges(rows, wanted) if keeps else anywhere) -%}
 {%- endmacro %}
 
 {# Names the keys that have more rows than a join should multiply. A version of a dimension is the
@@ -367,7 +371,7 @@
 {% macro _warn_of_skew(join, left, right) -%}
     {%- set most = var('join_rows_per_key', 1000) -%}
     {%- set multiplies = join.name != 'temporal_join' and not join.left.relation.is_cte -%}
-    {%- if adapter.writes(flags) and multiplies -%}
+    {%- if adapter.ranges.writes(flags) and multiplies -%}
         {%- set skewed_sql -%}
             select
                 to_json(struct(
@@ -397,7 +401,7 @@
             order by cast(left_rows as double) * right_rows desc, join_key
             limit 5
         {%- endset -%}
-        {%- set skewed = adapter.skewed_keys(skewed_sql) -%}
+        {%- set skewed = adapter.joins.skewed_keys(skewed_sql) -%}
         {%- if skewed -%}
             {%- do exceptions.warn(
                 model.name ~ ': keys with more than ' ~ most ~ ' rows in a join (var '

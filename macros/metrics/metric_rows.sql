@@ -15,7 +15,9 @@
 {% macro metric_rows(metric, from_cte) -%}
     {%- set plan = _metric_plan(metric, from_cte) -%}
     {%- if execute -%}
-        {%- do adapter.announce_count(model, {'metric': metric}, is_incremental()) -%}
+        {%- do adapter.counts.announce_count(
+            model, {'metric': metric}, is_incremental()
+        ) -%}
     {%- endif -%}
     {%- set group = ['dimension_set', 'grain', 'window_start'] + plan.dimensions -%}
     select

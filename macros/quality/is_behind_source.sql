@@ -4,7 +4,8 @@
 #}
 {% macro is_behind_source(at_source) -%}
     {%- set place = (
-        adapter.commit_property(at_source, 'source.position') if execute else none
+        adapter.commits.commit_property(at_source, 'source.position')
+        if execute else none
     ) -%}
     {%- if place -%}
         {%- set file_number, position = place.split(':') -%}

@@ -28,7 +28,7 @@
     {% set written = namespace(rows=0, failed=0) %}
     {% for result in built %}
         {% set response = result.adapter_response %}
-        {% set batches = adapter.rows_of_batches(result.node.unique_id) %}
+        {% set batches = adapter.batches.rows_of_batches(result.node.unique_id) %}
         {% set is_table = 'rows_affected' in response or batches is not none %}
         {% set added = response.get('rows_affected') or batches or 0 %}
         {% set rows_read = response.get('code', '') if is_table else '' %}
@@ -44,7 +44,8 @@
         )) %}
         {% set written.rows = written.rows + added %}
     {% endfor %}
-    {% if not written.rows and not written.failed and not adapter.is_empty_run() %}
+    {% set is_empty_run = adapter.cut_runs.is_empty_run() %}
+    {% if not written.rows and not written.failed and not is_empty_run %}
         {% do print('Nothing new has landed: no row was added.') %}
     {% endif %}
     {% do print('') %}
@@ -131,7 +132,8 @@
 {# Topics of which no message of this run could be read: their format may be another. #}
 {% macro _tell_unread_topics(relation) %}
     {% for row in run_query(
-        'select topic, format, count(*) as messages from ' ~ adapter.rows_of_run(relation)
+        'select topic, format, count(*) as messages from '
+        ~ adapter.commits.rows_of_run(relation)
         ~ ' group by topic, format having count(*) = count(reject_reason) '
         ~ 'order by messages desc, topic limit 10'
     ).rows %}
@@ -232,11 +234,11 @@
     only the refused rows, which are few, are compared with those before.
 #}
 {% macro _counted_of_run(relation, name) %}
-    {% if adapter.run_only_added(relation) %}
+    {% if adapter.commits.run_only_added(relation) %}
         {% do return(run_query(
             'select count(*), count(reject_reason)'
             ~ (_untaken_count() if name == 'ods_binlog' else ", 0 as untaken, '' as unread")
-            ~ ' from ' ~ adapter.rows_of_run(relation)
+            ~ ' from ' ~ adapter.commits.rows_of_run(relation)
         ).rows[0]) %}
     {% endif %}
     {% do return(run_query(
@@ -250,7 +252,7 @@
 {% endmacro %}
 
 {% macro _refused_of_run(relation) %}
-    {% do return(adapter.rows_of_run(
+    {% do return(adapter.commits.rows_of_run(
         relation,
         'unique_key' if relation.identifier != 'ods_binlog' else none,
         'reject_reason is not null',

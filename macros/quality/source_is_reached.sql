@@ -4,7 +4,8 @@
 #}
 {% macro source_is_reached(at_source, from_cte) -%}
     {%- set place = (
-        adapter.commit_property(at_source, 'source.last_change') if execute else none
+        adapter.commits.commit_property(at_source, 'source.last_change')
+        if execute else none
     ) -%}
     {%- set likes, resets = [], [] -%}
     {%- for node in (graph.nodes or {}).values() -%}

@@ -39,15 +39,15 @@
 
 {% macro _streamed(given) -%}
     {%- if execute -%}
-        {%- set stream = adapter.declared_stream(model, given, graph) -%}
+        {%- set stream = adapter.streams.declared_stream(model, given, graph) -%}
         {%- set adds = not given.rows.is_cte and is_incremental() -%}
-        {%- set number = adapter.announce_changes(model) -%}
+        {%- set number = adapter.streams.announce_changes(model) -%}
         {%- set all_rows = pinned(given.rows) -%}
         {%- set changes = new_changes(given.rows, by=stream.key | list) -%}
         {%- if stream.sequence -%}
             {{- _ordered_changes(stream, changes, number, adds) -}}
         {%- else -%}
-            {%- if adds and adapter.reads_whole(model) -%}
+            {%- if adds and adapter.reading.reads_whole(model) -%}
                 {%- set changes = _changes_since_last(stream, all_rows) -%}
             {%- endif -%}
             {{- _net_changes_of_keys(stream, changes, number) -}}
@@ -106,7 +106,9 @@
 {# The retract rows of the stream that the model hasn't emitted yet. #}
 {% macro _ordered_changes(stream, changes, number, adds) -%}
     {%- set keeps = (
-        adds and adapter.writes(flags) and not adapter.nothing_new(model, graph)
+        adds
+        and adapter.ranges.writes(flags)
+        and not adapter.reading.nothing_new(model, graph)
     ) -%}
     {%- set by = stream.key | join(', ') -%}
     {%- if not stream.keeps_removed -%}
@@ -136,8 +138,12 @@
     {%- endset -%}
     {%- set near = 'true' -%}
     {%- if keeps -%}
-        {%- set last = adapter.kept_rows(model, 'last_changes', 'select * from ' ~ last) -%}
-        {%- set near = adapter.within_ranges(last, stream.near_keys).condition -%}
+        {%- set last = (
+            adapter.ranges.kept_rows(model, 'last_changes', 'select * from ' ~ last)
+        ) -%}
+        {%- set near = (
+            adapter.ranges.within_ranges(last, stream.near_keys).condition
+        ) -%}
     {%- endif -%}
     select
         {%- for name in stream.told %}

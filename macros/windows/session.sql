@@ -76,7 +76,9 @@
     itself are all that the new sessions can be made of, since any other lies further away.
 #}
 {% macro _touched_sessions(window, all_rows, changes) -%}
-    {%- set keeps = adapter.writes(flags) and not adapter.nothing_new(model, graph) -%}
+    {%- set keeps = (
+        adapter.ranges.writes(flags) and not adapter.reading.nothing_new(model, graph)
+    ) -%}
     {%- set keys = window.key | join(', ') -%}
     {%- set times -%}
         (
@@ -88,10 +90,14 @@
     {%- endset -%}
     {%- set near = 'true' -%}
     {%- if keeps -%}
-        {%- set times = adapter.kept_rows(model, 'touched_times', 'select * from ' ~ times) -%}
+        {%- set times = (
+            adapter.ranges.kept_rows(model, 'touched_times', 'select * from ' ~ times)
+        ) -%}
         {%- set near = (
-            adapter.within_ranges(times, window.near_keys).condition ~ ' and '
-            ~ adapter.near_spans(times, 'window__at', 'window__at + ' ~ window.gap)
+            adapter.ranges.within_ranges(times, window.near_keys).condition ~ ' and '
+            ~ adapter.windows.near_spans(
+                times, 'window__at', 'window__at + ' ~ window.gap
+            )
         ) -%}
     {%- endif -%}
     {%- set stored -%}
@@ -109,7 +115,7 @@
         )
     {%- endset -%}
     {%- if keeps -%}
-        {%- set stored = adapter.kept_rows(
+        {%- set stored = adapter.ranges.kept_rows(
             model, 'touched_sessions', 'select * from ' ~ stored
         ) -%}
     {%- endif -%}
@@ -124,19 +130,23 @@
     {%- endset -%}
     {%- set near = 'true' -%}
     {%- if keeps -%}
-        {%- set spans = adapter.kept_rows(model, 'touched_spans', 'select * from ' ~ spans) -%}
-        {%- set lost = adapter.kept_rows(
+        {%- set spans = (
+            adapter.ranges.kept_rows(model, 'touched_spans', 'select * from ' ~ spans)
+        ) -%}
+        {%- set lost = adapter.ranges.kept_rows(
             model, 'lost_keys', _keys_of_lost_neighbours(window, all_rows, spans)
         ) -%}
-        {%- if adapter.kept_count(model, lost) -%}
-            {%- set stored = adapter.kept_rows(
+        {%- if adapter.ranges.kept_count(model, lost) -%}
+            {%- set stored = adapter.ranges.kept_rows(
                 model, 'all_touched_sessions', _sessions_with_lost(window, stored, lost)
             ) -%}
-            {%- set spans = adapter.kept_rows(
+            {%- set spans = adapter.ranges.kept_rows(
                 model, 'all_touched_spans', _spans_with_lost(window, all_rows, spans, stored, lost)
             ) -%}
         {%- endif -%}
-        {%- set near = adapter.within_ranges(spans, window.near_keys + window.near).condition -%}
+        {%- set near = (
+            adapter.ranges.within_ranges(spans, window.near_keys + window.near).condition
+        ) -%}
         {%- set days -%}
             select distinct
                 explode(
@@ -147,7 +157,7 @@
                 )
             from {{ spans }}
         {%- endset -%}
-        {%- do adapter.touch_windows(model, window, stored, days) -%}
+        {%- do adapter.windows.touch_windows(model, window, stored, days) -%}
     {%- endif -%}
     {%- set rows -%}
         (
@@ -171,7 +181,7 @@
 #}
 {% macro _keys_of_lost_neighbours(window, all_rows, spans) -%}
     {%- set keys = window.key | join(', ') -%}
-    {%- set near = adapter.within_ranges(
+    {%- set near = adapter.ranges.within_ranges(
         spans, window.near_keys + window.near_neighbours
     ).condition -%}
     select distinct {{ keys }}
@@ -201,7 +211,7 @@
 {# The touched spans, those of all sessions that are stored of the lost keys, and of their rows. #}
 {% macro _spans_with_lost(window, all_rows, spans, stored, lost) -%}
     {%- set keys = window.key | join(', ') -%}
-    {%- set near = adapter.within_ranges(lost, window.near_keys).condition -%}
+    {%- set near = adapter.ranges.within_ranges(lost, window.near_keys).condition -%}
     select {{ keys }}, first_at, last_at
     from {{ spans }}
     union

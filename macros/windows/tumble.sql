@@ -57,7 +57,7 @@
             {%- set bounds = given.bounds -%}
         {%- endif -%}
         {%- set zone = given.zone or var('business_zone', 'UTC') -%}
-        {%- set window = adapter.declared_window(
+        {%- set window = adapter.windows.declared_window(
             model, dict(given, zone=zone, bounds=bounds)
         ) -%}
         {%- set rows = given.rows -%}
@@ -68,10 +68,10 @@
             {{- _window_rows(window, pinned(rows)) -}}
         {%- else -%}
             {%- set adds = is_incremental() -%}
-            {%- do adapter.announce_window(model, window, rows, adds) -%}
+            {%- do adapter.windows.announce_window(model, window, rows, adds) -%}
             {%- set all_rows = pinned(rows) -%}
             {%- set changes = new_changes(rows) -%}
-            {%- if adapter.joins_anew(model, adds) -%}
+            {%- if adapter.joins.joins_anew(model, adds) -%}
                 {{- _window_rows(window, all_rows) -}}
             {%- elif window.form == 'session' -%}
                 {{- _touched_sessions(window, all_rows, changes) -}}
@@ -102,7 +102,9 @@
     kept, because the ranges that they lie in are to stand in the query.
 #}
 {% macro _touched_windows(window, all_rows, changes) -%}
-    {%- set keeps = adapter.writes(flags) and not adapter.nothing_new(model, graph) -%}
+    {%- set keeps = (
+        adapter.ranges.writes(flags) and not adapter.reading.nothing_new(model, graph)
+    ) -%}
     {%- set touched -%}
         (
             select distinct window_start, window_end, window_date
@@ -113,11 +115,11 @@
     {%- endset -%}
     {%- set near = 'true' -%}
     {%- if keeps -%}
-        {%- set touched = adapter.kept_rows(
+        {%- set touched = adapter.ranges.kept_rows(
             model, 'touched_windows', 'select * from ' ~ touched
         ) -%}
-        {%- set near = adapter.within_ranges(touched, window.near).condition -%}
-        {%- do adapter.touch_windows(
+        {%- set near = adapter.ranges.within_ranges(touched, window.near).condition -%}
+        {%- do adapter.windows.touch_windows(
             model, window, touched, 'select distinct window_date from ' ~ touched
         ) -%}
     {%- endif -%}

@@ -25,7 +25,7 @@ class Declarations(dbtPlugin):
         if manifest.metadata.adapter_type == ADAPTER:
             from dbt.adapters.factory import get_adapter_by_type
 
-            get_adapter_by_type(ADAPTER).check_declarations(manifest)
+            get_adapter_by_type(ADAPTER).declarations.check_declarations(manifest)
         return {}
 
 

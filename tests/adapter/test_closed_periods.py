@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 import pytest
-from dbt.adapters.sparksession.impl import SparkSessionAdapter
+from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
 from dbt.adapters.sparksession.sql import literal
 
 from tests.support.dbt_project import REPO, DbtProject
@@ -190,10 +190,10 @@ def test_a_level_gives_up_no_period_that_its_readers_expect(
 ) -> None:
     add(project, sale("2026-08-03"), sale("2026-10-03"), sale("2026-11-03"))
     with monkeypatch.context() as clock:
-        clock.setattr(SparkSessionAdapter, "_today", lambda *_: date(2027, 3, 5))
+        clock.setattr(PartitionReads, "_today", lambda *_: date(2027, 3, 5))
         add(project, sale("2027-02-01"), sale("2027-03-01"))
         project.run("run")
-    monkeypatch.setattr(SparkSessionAdapter, "_today", lambda *_: date(2026, 11, 24))
+    monkeypatch.setattr(PartitionReads, "_today", lambda *_: date(2026, 11, 24))
     add(project, sale("2026-08-04"), sale("2026-11-04"))
     for models in (["sales_1d"], ["sales_1m"], ["sales_1y"], ["sales_1m", "sales_td"]):
         project.run("run", "-s", *models)
@@ -213,9 +213,9 @@ def test_a_level_does_not_count_periods_that_the_finer_one_gave_up(
 ) -> None:
     add(project, *map(sale, ("2026-08-03", "2026-10-03", "2027-02-01", "2027-03-01")))
     with monkeypatch.context() as clock:
-        clock.setattr(SparkSessionAdapter, "_today", lambda *_: date(2027, 3, 5))
+        clock.setattr(PartitionReads, "_today", lambda *_: date(2027, 3, 5))
         project.run("run")
-    monkeypatch.setattr(SparkSessionAdapter, "_today", lambda *_: date(2026, 9, 24))
+    monkeypatch.setattr(PartitionReads, "_today", lambda *_: date(2026, 9, 24))
     years = FILES["models/sales_1y.sql"]
     project.write({"models/sales_1y.sql": years + " where no_such_column"})
     add(project, sale("2026-09-03"))

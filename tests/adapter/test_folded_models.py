@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.impl import SparkSessionAdapter
+from dbt.adapters.sparksession.keyed.tables import KeyedTables
 
 from tests.support.dbt_project import DbtProject
 from tests.support.fold_oracle import folded
@@ -217,7 +217,7 @@ def test_the_view_never_reads_two_runs_as_if_they_were_one(
     events.more(40)
 
     with monkeypatch.context() as patched:
-        patched.setattr(SparkSessionAdapter, "announce_compaction", stop)
+        patched.setattr(KeyedTables, "announce_compaction", stop)
         project.run("run", "-s", "latest", expect_ok=False)
     assert run_count(project, "latest") == 2
     assert "group by" in view_text(project, "latest")
@@ -320,9 +320,9 @@ def test_changed_columns_are_taken_as_on_schema_change_says(
     project.run("run")
     project.query(write.format("(2, 3, '+U', 'c2') as t(id, position, kind, c)"))
     with monkeypatch.context() as patched:
-        patched.setattr(SparkSessionAdapter, "announce_run", stop)
+        patched.setattr(KeyedTables, "announce_run", stop)
         # a view of a single run is written again anyway
-        patched.setattr(SparkSessionAdapter, "run_count", lambda *_: 2)
+        patched.setattr(KeyedTables, "run_count", lambda *_: 2)
         project.run("run", "-s", "shape_sync", expect_ok=False)
     # the columns have changed, the rows haven't yet: they can be read
     assert "`b`" not in view_text(project, "shape_sync")

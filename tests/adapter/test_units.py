@@ -17,8 +17,8 @@ from dbt.adapters.sparksession.iceberg.partitions import (
     partition_predicate,
     partition_values,
 )
+from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, Inputs, Read, sql_mark
 from dbt.adapters.sparksession.java import find_java, java_major
-from dbt.adapters.sparksession.reading.inputs import ASKED_PROPERTY, Inputs, Read, sql_mark
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.sql import literal
 from dbt_common.exceptions import DbtRuntimeError

@@ -13,10 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt.adapters.factory import get_adapter_by_type
 from dbt.adapters.sparksession.keyed import tables
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.versions.arguments import a_name
 from dbt.adapters.sparksession.versions.maintenance import Maintenance
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.publications import PublishError, publication_of
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -353,14 +355,14 @@ def test_every_var_of_what_is_rebuilt_is_taken_or_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(Zipper, "time", "at", raising=False)
     monkeypatch.setattr(Zipper, "sequence", ("n",), raising=False)
     monkeypatch.setattr(tables, "columns_in", lambda _: [("at", "timestamp")])
-    adapter: Any = SimpleNamespace(declared_fold=lambda _: zipper, _runs_history=lambda _: None)
+    adapter: Any = SimpleNamespace(declared_fold=lambda _: zipper, runs_history=lambda _: None)
     model = {"name": "m", "language": "sql"}
     hostile = [*VALUES, *TEXTS]
     ranges = [one for one in hostile if one is not None]
     ranges += [{"from": one, "to": "2026-03-02"} for one in hostile]
     ranges += [{"from": "2026-03-02", "to": one} for one in hostile] + [{"from": 1}]
     answers = [
-        answer(lambda one=one: tables.FoldedTables.range_to_rebuild(adapter, model, one))
+        answer(lambda one=one: tables.KeyedTables.range_to_rebuild(adapter, model, one))
         for one in ranges
     ]
     print(len(answers), answers.count("taken"))
@@ -381,22 +383,35 @@ def test_every_argument_of_an_operation_is_taken_or_refused(
     a_few = [*hostile[::20], "\ud800"]
     answers: list[str] = []
 
-    def all_of_it(adapter: Any, _: Any) -> list[str]:
+    def all_of_it(maintenance: Any, _: Any) -> list[str]:
         # what these are told is looked at before anything is asked
-        calls = [lambda one=one: shown(adapter, one) for one in hostile]
-        calls += [lambda one=one: adapter.publish_to(one, None, graph) for one in hostile]
-        calls += [lambda one=one: adapter.expire_versions(one, "x", graph) for one in hostile]
-        calls += [lambda one=one: adapter.expire_versions(9, one, graph) for one in hostile]
+        adapter: Any = get_adapter_by_type("sparksession")
+        calls = [lambda one=one: shown(maintenance, one) for one in hostile]
+        calls += [
+            lambda one=one: adapter.publications.publish_to(one, None, graph) for one in hostile
+        ]
+        calls += [
+            lambda one=one: adapter.retention.expire_versions(one, "x", graph) for one in hostile
+        ]
+        calls += [
+            lambda one=one: adapter.retention.expire_versions(9, one, graph) for one in hostile
+        ]
         calls += [lambda one=one: a_name("tag", one) for one in hostile]
-        calls += [lambda one=one: adapter.diff_versions(0, 0, one, "x", graph) for one in hostile]
-        calls += [lambda one=one: adapter.diff_versions(0, 0, None, one, graph) for one in a_few]
-        calls += [lambda one=one: adapter.compact(one, False, graph) for one in a_few]
-        calls += [lambda one=one: adapter.roll_back(one, graph) for one in a_few]
-        calls += [lambda one=one: adapter.keep_version(1, one) for one in a_few]
+        calls += [
+            lambda one=one: adapter.differences.diff_versions(0, 0, one, "x", graph)
+            for one in hostile
+        ]
+        calls += [
+            lambda one=one: adapter.differences.diff_versions(0, 0, None, one, graph)
+            for one in a_few
+        ]
+        calls += [lambda one=one: adapter.compaction.compact(one, False, graph) for one in a_few]
+        calls += [lambda one=one: adapter.rollback.roll_back(one, graph) for one in a_few]
+        calls += [lambda one=one: adapter.retention.keep_version(1, one) for one in a_few]
         answers.extend(answer(one) for one in calls)
         return []
 
-    monkeypatch.setattr(Maintenance, "_writing", lambda _: nullcontext())
+    monkeypatch.setattr(OneWriter, "writing", lambda _: nullcontext())
     shown = Maintenance.list_versions
     monkeypatch.setattr(Maintenance, "list_versions", all_of_it)
     project.run("run-operation", "list_versions")

@@ -87,6 +87,15 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/secrets.py", "targets/test_secrets.py"),
     (ADAPTER + "/jars.py", "project/test_supply_chain.py"),
     (ADAPTER + "/private_files.py", "reliability/test_places.py targets/test_secrets.py"),
+    (ADAPTER + "/table_reads.py", "adapter/test_pinned_inputs.py adapter/test_default_reads.py"),
+    (ADAPTER + "/commits.py", "adapter/test_features.py adapter/test_python_models.py"),
+    (ADAPTER + "/news.py", "adapter/test_default_reads.py adapter/test_incremental.py"),
+    (ADAPTER + "/seeds.py", "adapter/test_features.py adapter/test_snapshots.py"),
+    (ADAPTER + "/counts.py", "adapter/test_closed_periods.py"),
+    (
+        ADAPTER + "/building.py",
+        "adapter/test_features.py adapter/test_pinned_inputs.py adapter/test_incremental.py",
+    ),
     (
         ADAPTER + "/impl.py",
         "adapter/test_features.py adapter/test_pinned_inputs.py adapter/test_incremental.py "

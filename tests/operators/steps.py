@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from dbt.adapters.sparksession.impl import SparkSessionAdapter
+from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
 from pyspark.sql import SparkSession
 
 from tests.operators.edits import EDITS, MISTAKES
@@ -472,11 +472,9 @@ def moved_clock(user: User) -> Iterator[None]:
     """Within it the adapter's day is the user's."""
     from datetime import timedelta
 
-    original = SparkSessionAdapter._today
-    SparkSessionAdapter._today = lambda self, zone: (
-        original(self, zone) + timedelta(days=user.clock)
-    )
+    original = PartitionReads._today
+    PartitionReads._today = lambda self, zone: original(self, zone) + timedelta(days=user.clock)
     try:
         yield
     finally:
-        SparkSessionAdapter._today = original
+        PartitionReads._today = original

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.reading.definitions import ENGINE, code_mark
-from dbt.adapters.sparksession.reading.inputs import sql_mark
 
 from tests.support.dbt_project import REPO
 
 MARKS = Path(__file__).parent / "engine_marks.txt"
 ADAPTER = REPO / "python_udfs" / "sparksession_adapter" / "dbt"
 # reads of what is new, folds, joins, windows, streams, and the strategies that write
-CODE = ("iceberg/partitions", "keyed/*", "reading/*", "declared/*")
+CODE = ("inputs", "iceberg/partitions", "keyed/*", "reading/*", "declared/*")
 MATERIALIZATIONS = ("folded", "incremental")
 
 

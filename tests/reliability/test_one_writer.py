@@ -347,13 +347,13 @@ def test_a_run_that_loses_its_lease_while_it_publishes_adds_no_version(
 ) -> None:
     project.query("insert into dw.raw select id from range(10)")
     project.run("build")
-    write_views = Published._write_views
+    write_views = Published.write_views
 
     def written_slowly(self: Any, *args: Any) -> None:
         write_views(self, *args)
         taken_over(project)
 
-    monkeypatch.setattr(Published, "_write_views", written_slowly)
+    monkeypatch.setattr(Published, "write_views", written_slowly)
     project.query("insert into dw.raw select id from range(10, 20)")
     lost = project.run("build", expect_ok=False)
     assert "lease of the warehouse was taken over" in f"{lost.exception}{lost.log}"

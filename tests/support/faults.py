@@ -336,8 +336,8 @@ RUN_FAULTS = (
     Fault(
         "two runs are read as one",
         ENGINE_MACROS + "materializations/folded.sql",
-        "adapter.run_count(model) == 1",
-        "adapter.run_count(model) == 0",
+        "adapter.keyed.run_count(model) == 1",
+        "adapter.keyed.run_count(model) == 0",
         "tests/adapter/test_folded_models.py",
     ),
     Fault(
@@ -488,7 +488,7 @@ RUN_FAULTS = (
     Fault(
         "the filter's word is taken",
         UNSEEN,
-        "{%- set seen = adapter.kept_rows(model, 'seen', seen_sql) -%}",
+        "{%- set seen = adapter.ranges.kept_rows(model, 'seen', seen_sql) -%}",
         "{%- set seen = suspects -%}",
         COPIES,
     ),

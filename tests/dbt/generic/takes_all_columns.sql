@@ -10,7 +10,7 @@ with
 untaken as (
     {{
         untaken_columns(
-            adapter.rows_of_last_append(ref('ods_binlog'))
+            adapter.commits.rows_of_last_append(ref('ods_binlog'))
             if execute and flags.WHICH in ('build', 'test') else model
         )
     }}

@@ -39,6 +39,11 @@ class SparkSessionCredentials(SparkCredentials):
         jars_lock: file with the sha256 of each jar that coordinates may bring, see jars.py;
             relative to the project. "": they are taken as they come.
         verbose: leave Spark's log on the screen instead of logs/spark.log.
+        python_packages: packages in the project's folder that its Python models import.
+        declaration_checks: name in a model's `meta` -> function of the project, `module:function`,
+            that judges the models which have it, see declared/checks.py.
+        stores: module of the project that opens the stores which versions are published to, see
+            versions/publications.py. "": there is none.
         offline: parse, compile and lint without a session; every relation counts as absent.
         server_side_parameters: Spark settings; they win over the adapter's own.
     """
@@ -52,6 +57,9 @@ class SparkSessionCredentials(SparkCredentials):
     extra_jars: str = ""
     jars_dir: str = ".jars"
     jars_lock: str = ""
+    python_packages: list[str] = field(default_factory=list)
+    declaration_checks: dict[str, str] = field(default_factory=dict)
+    stores: str = ""
     verbose: bool = False
     offline: bool = False
 
@@ -206,7 +214,7 @@ class Handle:
         return rows[0] if rows else None
 
     @property
-    def description(self) -> list[tuple]:
+    def description(self) -> list[tuple[Any, ...]]:
         if self._frame is None:
             return []
         return [

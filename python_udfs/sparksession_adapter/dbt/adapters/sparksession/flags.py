@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, History
+from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.keyed.tables import FOLD_PROPERTIES, stored_table_of
-from dbt.adapters.sparksession.reading.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.reading.microbatch import is_microbatch, replaces_whole_table
 from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt.flags import get_flags
 from dbt_common.exceptions import CompilationError
 
@@ -37,52 +37,47 @@ def is_empty_run() -> bool:
 
 def is_unread(history: History) -> bool:
     """Whether a table is as --empty made it: no run has read anything for it."""
-    newest = history.snapshots.get(history.head or 0)
+    newest = history.newest
     return newest is not None and UNREAD_PROPERTY in newest.summary
 
 
-class CutRuns(metaclass=AdapterMeta):
+class CutRuns:
     """What the adapter knows of --empty, --sample and --event-time-start/-end."""
 
-    @available
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
     def is_empty_run(self) -> bool:
         return is_empty_run()
 
-    @available
-    def is_unread(self, model: dict) -> bool:
+    def is_unread(self, model: Mapping[str, Any]) -> bool:
         """Whether the model's table is as --empty made it, so that its next run is its first."""
-        adapter: Any = self
-        if adapter.config.credentials.offline:
+        if self._warehouse.credentials.offline:
             return False
-        return is_unread(adapter.history(stored_table_of(model)))
+        return is_unread(self._warehouse.history(stored_table_of(model)))
 
-    @available
-    def read_nothing(self, model: dict) -> None:
+    def read_nothing(self, model: Mapping[str, Any]) -> None:
         """Let the node's next commit say that it has read nothing, and nothing else of its
         inputs."""
-        adapter: Any = self
-        conf = adapter._session().conf
-        for key in own_session(adapter.config.credentials).set_with(PROPERTY_SETTING):
+        conf = self._warehouse.session().conf
+        for key in own_session(self._warehouse.credentials).set_with(PROPERTY_SETTING):
             if key not in KEPT_PROPERTIES and not key.startswith(FOLD_PROPERTIES):
                 conf.unset(PROPERTY_SETTING + key)
         conf.set(PROPERTY_SETTING + UNREAD_PROPERTY, "--empty")
 
-    @available
     def told_of_unread(self, results: Iterable[Any]) -> list[str]:
         """A line for each table that nodes of an ordinary run have read and --empty had made."""
-        adapter: Any = self
         if is_empty_run():
             return []
-        reads = (adapter.inputs.of(one.node.unique_id).reads.values() for one in results)
+        reads = (self._warehouse.inputs.of(one.node.unique_id).reads.values() for one in results)
         pins = {read.table: read.pinned for some in reads for read in some}
         return [
             f"{table} was made by --empty and has read nothing yet, so what was built from it has "
             "none of its rows. Build it too."
             for table, pin in sorted(pins.items())
-            if is_unread(adapter.history(table).at(pin))
+            if is_unread(self._warehouse.history(table).at(pin))
         ]
 
-    @available
     def told_of_empty_run(self, results: Iterable[Any]) -> list[str]:
         """What a run with --empty did, as lines for its end."""
         built = [one for one in results if str(one.node.resource_type) in BUILT_KINDS]
@@ -103,7 +98,6 @@ class CutRuns(metaclass=AdapterMeta):
             )
         return lines
 
-    @available
     def check_flags(self, selected: Sequence[str] = ()) -> list[str]:
         """What has to be said of this command's flags before it does anything.
 
@@ -121,8 +115,7 @@ class CutRuns(metaclass=AdapterMeta):
                 "take them for whole: nothing was done. Run without it, or with --empty to make "
                 "tables that aren't there; dbt compile and dbt show read what you like."
             )
-        adapter: Any = self
-        nodes = adapter.get_macro_resolver().nodes
+        nodes = self._warehouse.manifest().nodes
         chosen = [nodes[one] for one in selected if one in nodes]
         notes = []
         if flag("EVENT_TIME_START") or flag("EVENT_TIME_END"):
@@ -169,16 +162,15 @@ class CutRuns(metaclass=AdapterMeta):
 
     def _unread_vars(self) -> list[str]:
         """A line for each var of the command line that the project neither sets nor reads."""
-        adapter: Any = self
-        given = set(getattr(adapter.config, "cli_vars", None) or {})
+        given = set(getattr(self._warehouse.config, "cli_vars", None) or {})
         if not given:
             return []
-        manifest = adapter.get_macro_resolver()
+        manifest = self._warehouse.manifest()
         texts = [one.macro_sql for one in manifest.macros.values()]
         for node in manifest.nodes.values():
             texts += [getattr(node, "raw_code", ""), str(getattr(node, "unrendered_config", ""))]
         known = {name for text in texts for name in VAR.findall(text)}
-        for name, value in adapter.config.vars.vars.items():
+        for name, value in self._warehouse.config.vars.vars.items():
             known.add(name)
             known.update(value if isinstance(value, dict) else ())
         notes = []

@@ -7,11 +7,15 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.session import cancel_statements, own_session
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
+from dbt.adapters.sparksession.versions.orphans import Orphans
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
 WAIT_SECONDS = 60.0  # for nodes that are being built, after their statements were cancelled
@@ -31,11 +35,13 @@ def _is_stopping(*_: Any) -> None:
     logger.warning("Stopping already: what is running is being cancelled.")
 
 
-class Interrupts(metaclass=AdapterMeta):
+class Interrupts:
     """What the adapter does when dbt gives up a run: by Ctrl-C, or with --fail-fast."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, warehouse: Warehouse, writer: OneWriter, orphans: Orphans) -> None:
+        self._warehouse = warehouse
+        self._writer = writer
+        self._orphans = orphans
         self._building: dict[str, str] = {}  # unique id -> stored table, of nodes being built
         self._building_lock = threading.Lock()
         self._cancelled_tables: list[str] = []
@@ -49,19 +55,21 @@ class Interrupts(metaclass=AdapterMeta):
         with self._building_lock:
             self._building.pop(unique_id, None)
 
-    def cancel_open_connections(self) -> list[str]:
+    def cancel(self, cancel_connections: Callable[[], list[str]]) -> list[str]:
         """Cancel what the run's threads are doing and wait until they have ended.
+
+        Args:
+            cancel_connections: dbt's own part of it; gives the names of the connections.
 
         A thread may begin another Spark job after the one that was cancelled: that is cancelled
         too. Statements that haven't begun are refused by the connection, see Handle.cancel.
         """
-        adapter: Any = self
         if _being_interrupted() and threading.current_thread() is threading.main_thread():
             self._handler = self._handler or signal.signal(signal.SIGINT, _is_stopping)
         with self._building_lock:
             tables = list(self._building.values())
-        names = super().cancel_open_connections()  # type: ignore[misc]
-        session, until = own_session(adapter.config.credentials).session, time.monotonic()
+        names = cancel_connections()
+        session, until = own_session(self._warehouse.credentials).session, time.monotonic()
         until += WAIT_SECONDS
         while self._building and time.monotonic() < until:
             cancel_statements(session)
@@ -69,18 +77,26 @@ class Interrupts(metaclass=AdapterMeta):
         self._cancelled_tables = tables
         return names
 
-    def cleanup_connections(self) -> None:
+    def clean_up(
+        self,
+        clean_up_connections: Callable[[], None],
+        connection_named: Callable[[str], AbstractContextManager[None]],
+    ) -> None:
         """As dbt's; where Ctrl-C ended the run, the lease is given back first.
+
+        Args:
+            clean_up_connections: dbt's own part of it.
+            connection_named: opens a connection of that name, for the thread that asks.
 
         Raises:
             DbtRuntimeError: in place of the KeyboardInterrupt, for which dbt prints a stack.
         """
         if not _being_interrupted():
-            super().cleanup_connections()  # type: ignore[misc]
+            clean_up_connections()
             return
         try:
-            problem = self._given_back()
-            super().cleanup_connections()  # type: ignore[misc]
+            problem = self._given_back(connection_named)
+            clean_up_connections()
         finally:
             if self._handler is not None:
                 signal.signal(signal.SIGINT, self._handler)
@@ -90,21 +106,22 @@ class Interrupts(metaclass=AdapterMeta):
             f"published; {problem or 'the next run goes on from here'}."
         )
 
-    def _given_back(self) -> str | None:
+    def _given_back(
+        self, connection_named: Callable[[str], AbstractContextManager[None]]
+    ) -> str | None:
         """Delete what wasn't committed and give back the lease; what kept it from that, if
         something did.
 
         A task that Spark can't stop keeps its core, and all else would wait for it: so this has
         its time. The lease of a process that has ended is taken over by the next run.
         """
-        adapter: Any = self
         problems: list[str] = []
 
         def give_back() -> None:
             try:
-                with adapter.connection_named("interrupted"):
-                    adapter.tidy_tables(self._cancelled_tables)
-                    adapter.give_back_lease()
+                with connection_named("interrupted"):
+                    self._orphans.tidy_tables(self._cancelled_tables)
+                    self._writer.give_back_lease()
             except Exception as exc:
                 problems.append(f"the next run takes the lease over, which stays ({exc})")
 

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -125,7 +126,8 @@ def _work(folder: str, java_options: str) -> int:
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    java = session.sparkContext._gateway.proc
+    gateway: Any = session.sparkContext._gateway
+    java = gateway.proc
     try:
         for query in _QUERIES.split(";"):
             frame = session.sql(query)

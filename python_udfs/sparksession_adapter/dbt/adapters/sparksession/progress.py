@@ -44,6 +44,7 @@ class Progress:
                 return
 
     def _line(self) -> str | None:
+        assert self._context is not None
         tracker = self._context.statusTracker()
         total = completed = 0
         try:

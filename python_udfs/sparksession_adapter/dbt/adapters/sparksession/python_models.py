@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import linecache
 import os
-import sys
 import traceback
 from collections.abc import Sequence
 from typing import Any
 
 from dbt.adapters.base import PythonJobHelper
+from dbt.adapters.sparksession.project_code import find_code_of, ship_by_value
+from dbt.adapters.sparksession.services import Services
 from dbt.adapters.sparksession.session import message_of, own_session
 from dbt_common.exceptions import DbtBaseException, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -23,20 +23,6 @@ MERGING_STRATEGY = "append_or_merge"
 def result_view(alias: str) -> str:
     """Name of the temporary view that holds a Python model's rows until they are written."""
     return f"{alias}__dbt_python"
-
-
-def find_code_of(root: str) -> None:
-    """Let the project's code be imported."""
-    if root not in sys.path:  # --project-dir leaves the working directory alone
-        sys.path.insert(0, root)
-
-
-def ship_by_value(root: str, package: str = "python_udfs") -> None:
-    """Let the project's code travel inside the function that uses it: no file to ship."""
-    if os.path.isfile(os.path.join(root, package, "__init__.py")):
-        from pyspark import cloudpickle
-
-        cloudpickle.register_pickle_by_value(importlib.import_module(package))
 
 
 class SessionJobHelper(PythonJobHelper):
@@ -63,13 +49,14 @@ class SessionJobHelper(PythonJobHelper):
     A model may return None: nothing to add, no commit.
     """
 
-    def __init__(self, parsed_model: dict, credentials: Any, adapter: Any) -> None:
-        self.model, self.credentials, self.adapter = parsed_model, credentials, adapter
+    def __init__(self, parsed_model: dict[str, Any], credentials: Any, services: Services) -> None:
+        self.model, self.credentials, self.services = parsed_model, credentials, services
+        self.warehouse = services.warehouse
 
     def submit(self, compiled_code: str) -> None:
-        root = self.adapter.config.project_root
+        root = self.warehouse.config.project_root
         find_code_of(root)
-        ship_by_value(root)
+        ship_by_value(root, self.credentials.python_packages)
         spark = own_session(self.credentials).session
         # the model's source comes first in the compiled code, so line numbers are the file's
         path = os.path.join(root, self.model["original_file_path"])
@@ -79,23 +66,24 @@ class SessionJobHelper(PythonJobHelper):
             compiled_code.splitlines(keepends=True),
             path,
         )
-        scope: dict = {"__name__": f"dbt_model_{self.model['alias']}", "__file__": path}
+        scope: dict[str, Any] = {"__name__": f"dbt_model_{self.model['alias']}", "__file__": path}
         scope["spark"] = spark
-        self.adapter.check_session_reads(self.model)
+        self.services.named_reads.check_session_reads(self.model)
         try:
             exec(compile(compiled_code, path, "exec"), scope)
             dbt = scope["dbtObj"](self._load)
             dbt.new_rows, dbt.new_changes = self._new_rows, self._new_changes
             dbt.snapshot_property = self._snapshot_property
-            dbt.set_snapshot_property = self.adapter.set_snapshot_property
-            dbt.own_rows_since = lambda key: self.adapter.own_rows_since(self.model, key)
-            dbt.inputs_unchanged = lambda: self.adapter.inputs.of(self.model["unique_id"]).unchanged
+            dbt.set_snapshot_property = self.warehouse.set_snapshot_property
+            dbt.own_rows_since = lambda key: self.services.commits.own_rows_since(self.model, key)
+            inputs = self.warehouse.inputs.of(self.model["unique_id"])
+            dbt.inputs_unchanged = lambda: inputs.unchanged
             dbt.merge_rows = self._merge_rows
             dbt.meta = self.model["config"].get("meta") or {}
-            dbt.meta_of = lambda frame: self.adapter.meta_of(self._table_of(frame, "meta_of"))
+            dbt.meta_of = self._meta_of
             dbt.project_var = self._project_var
             dbt.run_id, dbt.project_root = get_invocation_id(), root
-            if self.adapter.inputs.of(self.model["unique_id"]).anew:
+            if inputs.anew:
                 dbt.is_incremental = False
             self._incremental = dbt.is_incremental
             frame = scope["model"](dbt, spark)
@@ -104,7 +92,7 @@ class SessionJobHelper(PythonJobHelper):
             raise DbtRuntimeError(self._report(exc, path)) from exc
 
     def _keep(self, spark: Any, frame: Any) -> None:
-        inputs = self.adapter.inputs.of(self.model["unique_id"])
+        inputs = self.warehouse.inputs.of(self.model["unique_id"])
         inputs.nothing_new = frame is None
         if frame is None:
             if not self._incremental:
@@ -134,22 +122,22 @@ class SessionJobHelper(PythonJobHelper):
             raise ValueError(
                 f"dbt.merge_rows needs incremental_strategy {MERGING_STRATEGY!r}, got {strategy!r}"
             )
-        inputs = self.adapter.inputs.of(self.model["unique_id"])
+        inputs = self.warehouse.inputs.of(self.model["unique_id"])
         inputs.merged_by, inputs.merged_within = list(by), list(within)
         inputs.merged_gone = gone_when
 
     def _load(self, name: str) -> Any:
-        frame = self.adapter.read_pinned(self.model, name)
+        frame = self.services.reading.read_pinned(self.model, name)
         frame.dbt_table = name
         return frame
 
     def _new_rows(self, frame: Any) -> Any:
         table = self._table_of(frame, "new_rows")
-        return self.adapter.read_new_rows(self.model, table, self._incremental)
+        return self.services.reading.read_new_rows(self.model, table, self._incremental)
 
     def _new_changes(self, frame: Any, by: str | Sequence[str] | None = None) -> Any:
         table = self._table_of(frame, "new_changes")
-        return self.adapter.read_new_changes(self.model, table, by, self._incremental)
+        return self.services.changes.read_new_changes(self.model, table, by, self._incremental)
 
     @staticmethod
     def _table_of(frame: Any, asked: str) -> str:
@@ -159,11 +147,16 @@ class SessionJobHelper(PythonJobHelper):
         return table
 
     def _snapshot_property(self, key: str, default: str | None = None) -> str | None:
-        value = self.adapter.recorded_property(self.model, key) if self._incremental else None
+        if not self._incremental:
+            return default
+        value = self.services.commits.recorded_property(self.model, key)
         return default if value is None else value
 
+    def _meta_of(self, frame: Any) -> dict[str, Any]:
+        return self.services.declarations.meta_of(self._table_of(frame, "meta_of"))
+
     def _project_var(self, name: str, default: Any = None) -> Any:
-        config = self.adapter.config
+        config = self.warehouse.config
         given = {**config.vars.to_dict(), **config.cli_vars}
         return given.get(name, default)
 

@@ -175,7 +175,8 @@ def _settings_of(session: SparkSession) -> dict[str, str]:
     if is_remote(session):
         return dict(session.conf.getAll)
     # pyspark asks Java for each key and each value; as one text it takes a fifth of the time
-    writer = session._jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    jvm: Any = session._jvm
+    writer = jvm.com.fasterxml.jackson.databind.ObjectMapper()
     return json.loads(writer.writeValueAsString(session.conf._jconf.getAllAsJava()))
 
 
@@ -256,7 +257,7 @@ class _Lease:
             _free.setdefault((id(self.app), self.key), []).append(self.own)
 
 
-_free: dict[tuple, list[OwnSession]] = {}
+_free: dict[tuple[int, tuple[str, str]], list[OwnSession]] = {}
 
 
 def own_session(credentials: Any) -> OwnSession:
@@ -284,7 +285,7 @@ def message_of(exc: BaseException) -> str:
     """Spark's own words of an error, with causes, without Java stacks and query plans."""
     java = getattr(exc, "java_exception", None)
     if java is not None:
-        parts = []
+        parts: list[str] = []
         while java is not None and len(parts) < 8:
             parts.append(f"{java.getClass().getName()}: {java.getMessage()}")
             java = java.getCause()

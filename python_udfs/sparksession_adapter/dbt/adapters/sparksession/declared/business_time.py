@@ -66,10 +66,10 @@ def utc_hours(sql: str, has_days: bool = False) -> Iterator[str]:
         return
     shifted = set()
     for call in SHIFTED.finditer(text):
-        name = NAMED.match(text, _end_of_call(text, call.end()))
-        name = name or ASSIGNED.search(text, max(0, call.start() - 80), call.start())
-        if name is not None:
-            shifted.add(name[1])
+        given = NAMED.match(text, _end_of_call(text, call.end()))
+        given = given or ASSIGNED.search(text, max(0, call.start() - 80), call.start())
+        if given is not None:
+            shifted.add(given[1])
 
     def is_of_utc(arguments: str) -> bool:
         names = set(re.findall(r"[A-Za-z_]\w*", arguments))

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered, names_in
-from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
+from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.changes import ROW_KIND, changed_keys
 from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
 RUN_NUMBER = "run_number"
@@ -45,7 +45,7 @@ def columns_asked(alias: str, condition: str) -> list[str]:
     return re.findall(rf"\b{alias}\.`?(\w+)", condition)
 
 
-def interval_sql(text: str) -> str:
+def interval_sql(text: Any) -> str:
     """'-5 minutes' as a SQL interval.
 
     Only units of one length: a bound of months could not be taken back from the other side.
@@ -207,7 +207,9 @@ class Join:
         one ended the facts of the time between both ends are touched and no others; None: a
         changed end changes more, or it can't be told."""
         end = self.right.times.get("valid_to")
-        shown = end is None or end in self.right.columns or end in self.right.key
+        if end is None:
+            return None
+        shown = end in self.right.columns or end in self.right.key
         if shown or end in self.asked_of_right or self.right.sequence:
             return None
         types = self.right.types
@@ -270,6 +272,8 @@ def _bounds(
 ) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
     """The condition of a form of join on its times, and where a side's partners lie."""
     at, other = left.times.get("time", ""), right.times.get("time", "")
+    to_left: dict[str, str | None]
+    to_right: dict[str, str | None]
     if form == "interval_join":
         lower = _interval("lower", given.get("lower"), problems)
         upper = _interval("upper", given.get("upper"), problems)
@@ -382,7 +386,9 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
     return join
 
 
-def _typed(wanted: list[dict], side: Side, by_column: bool = False) -> list[dict[str, Any]]:
+def _typed(
+    wanted: list[dict[str, Any]], side: Side, by_column: bool = False
+) -> list[dict[str, Any]]:
     """The same with the type of the bounds: that of the column they are about, or they come of."""
     return [
         one | {"kind": side.types.get(one["column" if by_column else "low"], "")} for one in wanted
@@ -444,37 +450,44 @@ def _config_problems(join: Join, model: Mapping[str, Any]) -> list[str]:
     ]
 
 
-class JoinModels(metaclass=AdapterMeta):
+class JoinModels:
     """The part of the adapter that the join macros ask."""
 
-    @available
-    def declared_join(self, model: dict, given: dict, context: dict) -> Join:
+    def __init__(self, warehouse: Warehouse, keyed: KeyedTables) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+
+    def declared_join(
+        self, model: Mapping[str, Any], given: dict[str, Any], context: dict[str, Any]
+    ) -> Join:
         """The join that a macro declares; every problem of it is said at once, see read_join."""
 
         def types(relation: Any) -> dict[str, str] | None:
-            if self.config.credentials.offline or model["resource_type"] == "unit_test":
+            if self._warehouse.credentials.offline or model["resource_type"] == "unit_test":
                 return None
             unreadable = self._unreadable(relation, context["graph"])
             if unreadable:
                 raise JoinConfigError(given["form"], [unreadable])
-            return {one.column: one.dtype for one in self.get_columns_in_relation(relation)}
+            return {
+                one.column: one.dtype for one in self._warehouse.get_columns_in_relation(relation)
+            }
 
         try:
             return read_join(given, model, types)
         except JoinConfigError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def _unreadable(self, relation: Any, graph: dict) -> str | None:
+    def _unreadable(self, relation: Any, graph: dict[str, Any]) -> str | None:
         """Why nobody can tell what changed in a relation; None: it can be told."""
         name = relation.name_only.render()
         if relation.is_cte:
             return f"{name} is ephemeral, so nobody can tell what changed in it; join a table"
-        node = self._node_of(relation, graph)
+        node = self._warehouse.node_of(relation, graph)
         if node is not None:
             row_wise = node["config"].get("meta", {}).get("row_wise")
             is_view = node["config"]["materialized"] == "view" and not row_wise
         else:
-            known = self.get_relation(None, relation.schema, relation.identifier)
+            known = self._warehouse.get_relation(None, relation.schema, relation.identifier)
             is_view = known is not None and known.type == "view"
         if not is_view:
             return None
@@ -483,8 +496,7 @@ class JoinModels(metaclass=AdapterMeta):
             "tell what changed in it; join a table or a folded model"
         )
 
-    @available
-    def announce_join(self, model: dict, join: Join, incremental: bool) -> int:
+    def announce_join(self, model: Mapping[str, Any], join: Join, incremental: bool) -> int:
         """The number of the model's next commit, which is above those of all its others.
 
         Lets the commit carry it, and what the join is. Offline it is 1.
@@ -492,9 +504,9 @@ class JoinModels(metaclass=AdapterMeta):
         Raises:
             CompilationError: what is stored was joined otherwise.
         """
-        if self.config.credentials.offline:
+        if self._warehouse.credentials.offline:
             return 1
-        history = self._runs_history(model)
+        history = self._keyed.runs_history(model)
         stored = history.recorded(DEFINITION_PROPERTY) if incremental else None
         definition = json.dumps(join.definition, separators=(",", ":"))
         if stored is not None and join.differs_from(json.loads(stored)):
@@ -504,26 +516,25 @@ class JoinModels(metaclass=AdapterMeta):
             )
         numbers = (one.summary.get(RUN_NUMBER_PROPERTY) for one in history.snapshots.values())
         number = 1 + max(map(int, filter(None, numbers)), default=0)
-        properties = self.inputs.of(model["unique_id"]).properties
+        properties = self._warehouse.inputs.of(model["unique_id"]).properties
         properties[RUN_NUMBER_PROPERTY] = str(number)
         properties[DEFINITION_PROPERTY] = definition
         return number
 
-    @available
-    def joins_anew(self, model: dict, incremental: bool) -> bool:
+    def joins_anew(self, model: Mapping[str, Any], incremental: bool) -> bool:
         """Whether all pairs are to be made. Ask after new_changes(..)."""
-        inputs = self.inputs.of(model["unique_id"])
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         return inputs.anew or inputs.reads_whole or not incremental
 
-    @available
-    def nothing_changed(self, model: dict) -> bool:
+    def nothing_changed(self, model: Mapping[str, Any]) -> bool:
         """Whether no input has other rows than when the model last read it. Ask after
         new_changes(..)."""
-        reads = self.inputs.of(model["unique_id"]).reads.values()
+        reads = self._warehouse.inputs.of(model["unique_id"]).reads.values()
         return bool(reads) and all(read.changes_nothing for read in reads)
 
-    @available
-    def candidate_keys(self, model: dict, join: Join, condition: str, graph: dict) -> str | None:
+    def candidate_keys(
+        self, model: Mapping[str, Any], join: Join, condition: str, graph: dict[str, Any]
+    ) -> str | None:
         """SQL text for a `from`: keys of the left rows that may fulfil a condition on its columns.
 
         A condition on columns that a table isn't folded by doesn't reach the scan of its runs. But
@@ -534,16 +545,17 @@ class JoinModels(metaclass=AdapterMeta):
             None where there is nothing to be won: the left side isn't folded by a plain fold, or
             the condition is about its key, or about columns of several groups.
         """
-        node = self._node_of(join.left.relation, graph)
+        node = self._warehouse.node_of(join.left.relation, graph)
         columns = {one["column"] for one in join.wanted_left}
         if node is None or node["config"]["materialized"] != FOLDED or condition == "true":
             return None
-        fold = self.declared_fold(node)
+        fold = self._keyed.declared_fold(node)
         if not isinstance(fold, Fold) or fold.derived or not {*join.left.key} <= {*fold.key}:
             return None
         table = stored_table_of(node)
-        read = self.inputs.of(model["unique_id"]).reads[table]
-        fold = self._stored_fold(node, self._input_history(table).at(read.pinned))
+        read = self._warehouse.inputs.of(model["unique_id"]).reads[table]
+        fold = self._keyed.stored_fold(node, self._warehouse.input_history(table).at(read.pinned))
+        assert isinstance(fold, Fold)
         if columns <= {*fold.key} or not any(columns <= {*held} for held in fold.plain_columns()):
             return None
         keys = ", ".join(join.left.key)
@@ -551,7 +563,6 @@ class JoinModels(metaclass=AdapterMeta):
             f"(select distinct {keys} from {table} version as of {read.pinned} where {condition})"
         )
 
-    @available
     def changed_pairs(self, before: str, after: str, join: Join) -> str:
         """Query of retract rows between two states of a join, see changed_keys.
 
@@ -560,16 +571,14 @@ class JoinModels(metaclass=AdapterMeta):
         """
         return changed_keys(before, after, join.columns, join.key, pick="max(image)")
 
-    @available
-    def expect_rows(self, model: dict, count: int | None) -> None:
+    def expect_rows(self, model: Mapping[str, Any], count: int | None) -> None:
         """Let the model's run be of the size class of so many rows; None: of what it reads."""
-        self.inputs.of(model["unique_id"]).batch_rows = count
+        self._warehouse.inputs.of(model["unique_id"]).batch_rows = count
 
-    @available
     def skewed_keys(self, sql: str) -> list[str]:
         """Texts of the keys that a query finds: join_key (JSON), left_rows, right_rows."""
         found = []
-        for key, left_rows, right_rows in self._session().sql(sql).collect():
+        for key, left_rows, right_rows in self._warehouse.session().sql(sql).collect():
             text = key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}..."
             text = "".join(
                 one if one.isprintable() else one.encode("unicode_escape").decode() for one in text

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.layout import WHOLE_NUMBERS, names_in
-from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
-from dbt.adapters.sparksession.reading.inputs import INPUT_PROPERTY
+from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
 BLOCK_BITS = 32_768  # bits of one of Spark's bitmaps
@@ -114,12 +114,21 @@ class Shape:
         return [f"(({first} + {number} * {step}) & 32767)" for number in range(self.hashes)]
 
 
-class KeyFilters(metaclass=AdapterMeta):
+class KeyFilters:
     """The part of the adapter that knows filters of keys."""
 
-    @available
+    def __init__(self, warehouse: Warehouse, keyed: KeyedTables) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+
     def declared_filter(
-        self, model: dict, rows: Any, key: Any, expected_keys: Any, rate: Any, incremental: bool
+        self,
+        model: Mapping[str, Any],
+        rows: Any,
+        key: Any,
+        expected_keys: Any,
+        rate: Any,
+        incremental: bool,
     ) -> Shape:
         """The shape of a filter model, which its next commit tells.
 
@@ -130,7 +139,7 @@ class KeyFilters(metaclass=AdapterMeta):
             CompilationError: wrong arguments, or what is stored has another shape.
         """
         problems = []
-        names = names_in(key)
+        names = names_in(key) or ()
         if not names:
             problems.append(f"key must name columns, got {key!r}")
         if not isinstance(expected_keys, int) or expected_keys < 1:
@@ -142,10 +151,10 @@ class KeyFilters(metaclass=AdapterMeta):
         if problems:
             raise CompilationError(f"key_filter: {'; '.join(problems)}. Example: {EXAMPLE}")
         shape = Shape.for_keys(names, expected_keys, rate)
-        if self.config.credentials.offline or model["resource_type"] != "model":
+        if self._warehouse.credentials.offline or model["resource_type"] != "model":
             return shape
         shape = replace(shape, kinds=self._hashed_kinds(rows, names))
-        stored = self._runs_history(model).recorded(FILTER_PROPERTY) if incremental else None
+        stored = self._keyed.runs_history(model).recorded(FILTER_PROPERTY) if incremental else None
         if stored is None:
             pass
         elif replace(Shape.read(stored), kinds=()) == replace(shape, kinds=()) and Shape.read(
@@ -157,17 +166,16 @@ class KeyFilters(metaclass=AdapterMeta):
                 f"{model['name']}: the stored filter is {stored}, is declared as {shape.text}. "
                 "Run it with --full-refresh."
             )
-        self.inputs.of(model["unique_id"]).properties[FILTER_PROPERTY] = shape.text
+        self._warehouse.inputs.of(model["unique_id"]).properties[FILTER_PROPERTY] = shape.text
         return shape
 
     def _hashed_kinds(self, rows: Any, names: Sequence[str]) -> tuple[str, ...]:
         """What columns of a relation are hashed as; "" of one that it doesn't have."""
-        kinds = {one.column: one.dtype for one in self.get_columns_in_relation(rows)}
+        kinds = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(rows)}
         return tuple(hashed_kind(kinds.get(name, "")) for name in names)
 
-    @available
     def key_filter_of(
-        self, model: dict, name: str | None, key: Sequence[str], graph: dict
+        self, model: Mapping[str, Any], name: str | None, key: Sequence[str], graph: dict[str, Any]
     ) -> dict[str, Any] | None:
         """The filter of a model's keys: {shape, bitmaps, rows behind it}; None: all keys have to be
         looked up.
@@ -189,12 +197,12 @@ class KeyFilters(metaclass=AdapterMeta):
                 f"key_filter, got {name!r}"
             )
         table, own_table = stored_table_of(node), f"{model['schema']}.{model['alias']}"
-        history, own = self.history(table), self.history(own_table)
+        history, own = self._warehouse.history(table), self._warehouse.history(own_table)
         stored = history.recorded(FILTER_PROPERTY)
         covered = history.recorded(INPUT_PROPERTY + own_table)
         if stored is None or covered is None or Shape.read(stored).key != tuple(key):
             return None
-        own_relation = self._relation_of(own_table)
+        own_relation = self._warehouse.relation_of(own_table)
         if not Shape.read(stored).hashes_as(self._hashed_kinds(own_relation, key)):
             return None
         behind = own.between(int(covered), own.head)
@@ -209,14 +217,13 @@ class KeyFilters(metaclass=AdapterMeta):
         reading = f"{table} version as of {history.head}"
         return {
             "shape": Shape.read(stored),
-            "bitmaps": self._folded_sql(node, history, reading),
+            "bitmaps": self._keyed.folded_sql(node, history, reading),
             "behind": rows,
         }
 
-    @available
     def near_values(self, relation: Any, names: Sequence[str]) -> list[dict[str, Any]]:
         """Values that rows have in columns of a table, as arguments of Wanted."""
-        kinds = {one.column: one.dtype for one in self.get_columns_in_relation(relation)}
+        kinds = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(relation)}
         missing = [one for one in names if one not in kinds]
         if missing:
             raise CompilationError(
@@ -225,14 +232,13 @@ class KeyFilters(metaclass=AdapterMeta):
             )
         return [values_of(one, kinds[one]) for one in names]
 
-    @available
-    def tell_duplicates(self, model: dict, counts: Mapping[str, int]) -> str:
+    def tell_duplicates(self, model: Mapping[str, Any], counts: Mapping[str, int]) -> str:
         """A line of what a run found; the model's next commit tells it too.
 
         Args:
             counts: came, looked_up and were_there, in keys.
         """
-        properties = self.inputs.of(model["unique_id"]).properties
+        properties = self._warehouse.inputs.of(model["unique_id"]).properties
         properties |= {f"deduplication.{name}": str(counts[name]) for name in COUNTS}
         came, looked_up, known = (counts[name] for name in COUNTS)
         new = came - known

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.keyed.layout import names_in
 from dbt.adapters.sparksession.reading.changes import ROW_KIND
 from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
 NUMBER = "change_number"
@@ -81,13 +81,13 @@ def read_stream(
     form, rows = given["form"], given["rows"]
     if not hasattr(rows, "render"):
         problems.append(f"rows must be ref(..) or source(..), got {rows!r}")
-    named = {}
+    named: dict[str, tuple[str, ...]] = {}
     for name, is_needed in (("key", True), ("columns", True), ("sequence", False)):
         told = given[name]
-        named[name] = () if told is None and not is_needed else names_in(told)
-        if named[name] is None or (is_needed and not named[name]):
+        names = () if told is None and not is_needed else names_in(told)
+        if names is None or (is_needed and not names):
             problems.append(f"{name} must name columns, got {told!r}")
-            named[name] = ()
+        named[name] = names or ()
     for one in {*named["key"], *named["columns"], *named["sequence"]} & set(OWN_NAMES):
         problems.append(f"{one}: columns of this name are the stream's own")
     config = model["config"]
@@ -124,36 +124,45 @@ def read_stream(
     if problems:
         raise StreamError(form, problems)
     kinds = {name: types[name] for name in named["key"]} if types else {}
-    return Stream(form == "upsert_stream", **named, key_types=kinds)
+    return Stream(
+        form == "upsert_stream",
+        named["key"],
+        named["columns"],
+        named["sequence"],
+        key_types=kinds,
+    )
 
 
-class StreamModels(metaclass=AdapterMeta):
+class StreamModels:
     """The part of the adapter that the stream macros ask."""
 
-    @available
-    def declared_stream(self, model: dict, given: dict, graph: dict) -> Stream:
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def declared_stream(
+        self, model: Mapping[str, Any], given: dict[str, Any], graph: dict[str, Any]
+    ) -> Stream:
         """The stream that a macro's call asks for; every problem of it is said at once."""
         rows, types, is_view = given["rows"], None, False
-        known = not self.config.credentials.offline and model["resource_type"] != "unit_test"
+        known = not self._warehouse.credentials.offline and model["resource_type"] != "unit_test"
         if known and hasattr(rows, "render") and not rows.is_cte:
-            types = {one.column: one.dtype for one in self.get_columns_in_relation(rows)}
-            node = self._node_of(rows, graph)
+            types = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(rows)}
+            node = self._warehouse.node_of(rows, graph)
             is_view = node is not None and node["config"]["materialized"] == "view"
         try:
             return read_stream(given, model, types, is_view)
         except StreamError as exc:
             raise CompilationError(str(exc)) from exc
 
-    @available
-    def announce_changes(self, model: dict) -> int:
+    def announce_changes(self, model: Mapping[str, Any]) -> int:
         """The number of the model's next commit, above those of all its others; the commit
         carries it. Offline it is 1."""
-        if self.config.credentials.offline or model["resource_type"] != "model":
+        if self._warehouse.credentials.offline or model["resource_type"] != "model":
             return 1
-        history = self.history(f"{model['schema']}.{model['alias']}")
+        history = self._warehouse.history(f"{model['schema']}.{model['alias']}")
         told = (one.summary.get(NUMBER_PROPERTY) for one in history.snapshots.values())
         number = 1 + max(map(int, filter(None, told)), default=0)
-        inputs = self.inputs.of(model["unique_id"])
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         inputs.properties[NUMBER_PROPERTY] = str(number)
         # what is told again is compared with what the stream has said, which has to stay
         inputs.bears_retold = True

@@ -11,13 +11,13 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.joins import interval_sql
 from dbt.adapters.sparksession.keyed.layout import TIMES, names_in
-from dbt.adapters.sparksession.reading.changes import ROW_KIND
-from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt.adapters.sparksession.reading.changes import ROW_KIND, ChangeReads
+from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
 from dbt.adapters.sparksession.sql import literal, quoted
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
 STRATEGY = "replace_windows"
@@ -352,18 +352,22 @@ def spans_condition(low_column: str, high_column: str, spans: Sequence[tuple[str
     return f"({' or '.join(each)})" if spans else "false"
 
 
-class WindowModels(metaclass=AdapterMeta):
+class WindowModels:
     """The part of the adapter that the window macros ask."""
 
-    @available
-    def declared_window(self, model: dict, given: dict) -> Window:
+    def __init__(self, warehouse: Warehouse, changes: ChangeReads, ranges: ColumnRanges) -> None:
+        self._warehouse = warehouse
+        self._changes = changes
+        self._ranges = ranges
+
+    def declared_window(self, model: Mapping[str, Any], given: dict[str, Any]) -> Window:
         """The window that a macro's call asks for; every problem of it is said at once."""
         try:
             window = read_window(given)
             rows, form = given["rows"], given["form"]
             if isinstance(rows, str) or self._is_unknown(model, rows):
                 return window
-            types = {one.column: one.dtype for one in self.get_columns_in_relation(rows)}
+            types = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(rows)}
             problems = self._window_problems(model, window, rows, types)
             if problems:
                 raise WindowError(form, problems)
@@ -372,17 +376,17 @@ class WindowModels(metaclass=AdapterMeta):
         kinds = {name: types[name] for name in window.key}
         return replace(window, time_type=types[window.time], key_types=kinds)
 
-    def _is_unknown(self, model: dict, rows: Any) -> bool:
+    def _is_unknown(self, model: Mapping[str, Any], rows: Any) -> bool:
         """Whether nobody can tell the columns of the rows yet."""
         return (
-            self.config.credentials.offline
+            self._warehouse.credentials.offline
             or model["resource_type"] == "unit_test"
             or rows.is_cte
             or rows.reading is not None
         )
 
     def _window_problems(
-        self, model: dict, window: Window, rows: Any, types: Mapping[str, str]
+        self, model: Mapping[str, Any], window: Window, rows: Any, types: Mapping[str, str]
     ) -> list[str]:
         name = rows.name_only.render()
         if not types:
@@ -411,20 +415,21 @@ class WindowModels(metaclass=AdapterMeta):
             )
         return problems
 
-    @available
-    def announce_window(self, model: dict, window: Window, rows: Any, incremental: bool) -> None:
+    def announce_window(
+        self, model: Mapping[str, Any], window: Window, rows: Any, incremental: bool
+    ) -> None:
         """Let the model's next commit say what its windows are.
 
         Raises:
             CompilationError: what is stored was cut otherwise, or of other rows.
         """
-        if self.config.credentials.offline:
+        if self._warehouse.credentials.offline:
             return
-        inputs = self.inputs.of(model["unique_id"])
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         definition = f"{rows.name_only.render()} {window.definition}"
         if incremental:
             table = f"{model['schema']}.{model['alias']}"
-            stored = self.history(table).recorded(DEFINITION_PROPERTY)
+            stored = self._warehouse.history(table).recorded(DEFINITION_PROPERTY)
             if stored is None:  # nobody knows what the stored rows are
                 inputs.reads_whole = True
             elif stored != definition:
@@ -434,7 +439,6 @@ class WindowModels(metaclass=AdapterMeta):
                 )
         inputs.properties[DEFINITION_PROPERTY] = definition
 
-    @available
     def near_spans(self, rows: str, low: str, high: str) -> str:
         """SQL condition on stored windows: they may meet one of the rows' spans of time.
 
@@ -443,11 +447,12 @@ class WindowModels(metaclass=AdapterMeta):
             low, high: SQL expressions over them, timestamps.
         """
         wanted = [{"column": START, "kind": "timestamp", "low": low, "high": high}]
-        spans = self.literal_ranges(rows, wanted)[0]
+        spans = self._ranges.literal_ranges(rows, wanted)[0]
         return spans_condition(START, END, spans)
 
-    @available
-    def touch_windows(self, model: dict, window: Window, windows: str, dates: str) -> None:
+    def touch_windows(
+        self, model: Mapping[str, Any], window: Window, windows: str, dates: str
+    ) -> None:
         """Note for the strategy which windows the model writes anew.
 
         Args:
@@ -458,16 +463,18 @@ class WindowModels(metaclass=AdapterMeta):
             CompilationError: the stored rows don't tell their windows.
         """
         table = f"{model['schema']}.{model['alias']}"
-        columns = self._columns_at(table)
+        columns = self._changes.columns_at(table)
         missing = [one for one in (*window.unit, DATE) if one not in columns]
         if missing:
             raise CompilationError(
                 f"{model['name']}: its rows must have the columns of their window, but there is "
                 f"no {', '.join(missing)}; select them and run with --full-refresh"
             )
-        days = sorted(one[0] for one in self._session().sql(dates).collect() if one[0] is not None)
+        days = sorted(
+            one[0] for one in self._warehouse.session().sql(dates).collect() if one[0] is not None
+        )
         literals = ", ".join(f"date '{day}'" for day in days)
-        self.inputs.of(model["unique_id"]).windows = {
+        self._warehouse.inputs.of(model["unique_id"]).windows = {
             "view": windows,
             "predicate": f"{DATE} in ({literals})" if literals else "false",
             "same": " and ".join(
@@ -475,10 +482,9 @@ class WindowModels(metaclass=AdapterMeta):
             ),
         }
 
-    @available
-    def touched_windows(self, model: dict) -> dict[str, str]:
+    def touched_windows(self, model: Mapping[str, Any]) -> dict[str, str]:
         """What the strategy `replace_windows` replaces: {view, predicate, same}."""
-        windows = self.inputs.of(model["unique_id"]).windows
+        windows = self._warehouse.inputs.of(model["unique_id"]).windows
         if windows is None:
             raise CompilationError(
                 f"{STRATEGY}: the model must read through a window macro over a relation, which "

@@ -104,7 +104,12 @@ class History:
         """The same commits, as they were when `head` was the newest."""
         return replace(self, head=head)
 
-    def between(self, first: int | None, last: int) -> list[Snapshot] | None:
+    @property
+    def newest(self) -> Snapshot | None:
+        """The newest commit; None: there is none."""
+        return None if self.head is None else self.snapshots.get(self.head)
+
+    def between(self, first: int | None, last: int | None) -> list[Snapshot] | None:
         """The commits after `first` up to and with `last`, newest first.
 
         None where `last` doesn't descend from `first` (the table was replaced or rolled back)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 from urllib.parse import unquote_plus
 
 from dbt.adapters.sparksession.sql import literal
@@ -61,7 +62,9 @@ def asked_partitions(column: str, days: Iterable[str]) -> set[str]:
     Raises:
         ValueError: something else than days.
     """
-    wrong = [day for day in days if not DAY.fullmatch(str(day))] if _is_list(days) else [days]
+    wrong: list[Any] = [days]
+    if _is_list(days):
+        wrong = [day for day in days if not DAY.fullmatch(str(day))]
     if wrong:
         raise ValueError(
             f"the days to write anew must be a list of days, got {wrong[0]!r}. "

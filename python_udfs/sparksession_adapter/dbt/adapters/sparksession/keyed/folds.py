@@ -48,7 +48,7 @@ FUNCTIONS = (
 RETRACTING = ("sum", "count", "last_value", "last_non_null_value")  # by themselves
 NETTED = ("max", "min", "collect")  # where they keep the net count of each value
 ORDERED = ("first_value", "last_value", "last_non_null_value", "listagg")
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "sequence": (),
     "tie_break": (),
     "sequence_groups": {},

@@ -60,7 +60,6 @@ class RunLayout:
     Attributes:
         model: name of the model.
         key: columns of the key.
-        never_null: columns of the model's rows in which a null refuses the batch.
         row_kind: column of +I, -U, +U and -D, if there is one.
         partition_by: how the files of a run are split; by columns of the key alone.
         tier_runs: runs of one level that become one of a higher one.
@@ -69,11 +68,15 @@ class RunLayout:
 
     model: str
     key: tuple[str, ...]
-    never_null: tuple[str, ...]
     row_kind: str | None
     partition_by: tuple[Transform, ...]
     tier_runs: int
     tier_rows: int
+
+    @property
+    def never_null(self) -> tuple[str, ...]:
+        """Columns of the model's rows in which a null refuses the batch."""
+        raise NotImplementedError
 
     @property
     def row_key(self) -> tuple[str, ...]:
@@ -182,6 +185,22 @@ class RunLayout:
             f"select\n    cast({level} as int) as {LEVEL}{names}\nfrom {rows}\n"
             f"distribute by {parts}\nsort by {parts}, {keys}"
         )
+
+    def combined(self, rows: str) -> str:
+        """Query of state rows, one for each `row_key`, from state rows.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        raise NotImplementedError
+
+    def finished(self, rows: str) -> str:
+        """Query of the rows that a reader sees, from state rows of which each `row_key` has one.
+
+        Args:
+            rows: SQL text for a `from`.
+        """
+        raise NotImplementedError
 
     def folded(self, rows: str, run_count: int) -> str:
         """Query of the rows that a reader sees, from the state rows of runs.

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.iceberg.history import History
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.layout import LEVEL, FoldConfigError
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.sql import literal, mark_of, quoted
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
@@ -85,11 +85,13 @@ class Batch:
         return self.fold.combined(f"({self.fold.lifted(self.rows)}) as fold__lifted")
 
 
-class FoldedTables(metaclass=AdapterMeta):
+class KeyedTables:
     """What the adapter knows of folded tables."""
 
-    @available
-    def declared_fold(self, model: dict) -> Fold | Zipper:
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def declared_fold(self, model: Mapping[str, Any]) -> Fold | Zipper:
         """The fold or zipper that a model's config declares; every problem of it is said at
         once."""
         name, config = model["name"], model["config"]
@@ -103,20 +105,19 @@ class FoldedTables(metaclass=AdapterMeta):
         except FoldConfigError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def _runs_history(self, model: dict) -> History:
+    def runs_history(self, model: Mapping[str, Any]) -> History:
         """Commits of the model's table of runs; asked for once between two of the model's own."""
-        inputs = self.inputs.of(model["unique_id"])
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         if inputs.latest is None:
-            inputs.latest = self.history(stored_table_of(model))
+            inputs.latest = self._warehouse.history(stored_table_of(model))
         return inputs.latest
 
-    @available
-    def has_committed(self, model: dict) -> None:
+    def has_committed(self, model: Mapping[str, Any]) -> None:
         """Let the model's own commits be asked for anew."""
-        self.inputs.of(model["unique_id"]).latest = None
+        self._warehouse.inputs.of(model["unique_id"]).latest = None
 
     def _bound(
-        self, model: dict, columns: Sequence[Sequence[str]], left_out: set[str]
+        self, model: Mapping[str, Any], columns: Sequence[Sequence[str]], left_out: set[str]
     ) -> Fold | Zipper:
         fold = self.declared_fold(model).without(left_out)
         try:
@@ -124,8 +125,9 @@ class FoldedTables(metaclass=AdapterMeta):
         except FoldConfigError as exc:
             raise CompilationError(str(exc)) from exc
 
-    @available
-    def fold_batch(self, model: dict, staging: Any, make_anew: bool, on_schema_change: str) -> Any:
+    def fold_batch(
+        self, model: Mapping[str, Any], staging: Any, make_anew: bool, on_schema_change: str
+    ) -> Any:
         """The rows in `staging` as a batch of the model's table, see Batch.
 
         Raises:
@@ -138,18 +140,22 @@ class FoldedTables(metaclass=AdapterMeta):
 
     def _refuse(self, batch: Batch) -> None:
         if batch.fold.never_null:
-            (found,) = self._session().sql(batch.fold.refused_counts(batch.rows)).collect()
+            (found,) = (
+                self._warehouse.session().sql(batch.fold.refused_counts(batch.rows)).collect()
+            )
             problem = batch.fold.refusal(found)
             if problem:
                 raise DbtRuntimeError(problem)
 
     def _read_batch(
-        self, model: dict, staging: Any, make_anew: bool, on_schema_change: str
+        self, model: Mapping[str, Any], staging: Any, make_anew: bool, on_schema_change: str
     ) -> Batch:
-        staged = [[one.column, one.dtype] for one in self.get_columns_in_relation(staging)]
+        staged = [
+            [one.column, one.dtype] for one in self._warehouse.get_columns_in_relation(staging)
+        ]
         if make_anew:
             return Batch(self._bound(model, staged, set()), staging.render())
-        history = self._runs_history(model)
+        history = self.runs_history(model)
         row_kind = self.declared_fold(model).row_kind
         new = {name: kind for name, kind in staged if name != row_kind}
         old = dict(columns_in(history))
@@ -171,10 +177,10 @@ class FoldedTables(metaclass=AdapterMeta):
             columns = [*staged, *([name, old[name]] for name in old if name in lost)]
             nulls = ", ".join(f"cast(null as {old[one]}) as {quoted(one)}" for one in sorted(lost))
             rows = f"(select *, {nulls} from {staging.render()}) as fold__staged"
-        fold = None
         if not problems:
             fold = self._bound(model, columns, left_out)
-            problems = fold.changed_since(history.recorded(SIGNATURE_PROPERTY))
+            signature = history.recorded(SIGNATURE_PROPERTY)
+            problems = fold.changed_since(signature) if signature is not None else []
         if problems:
             lines = "".join(f"\n  - {one}" for one in problems)
             raise CompilationError(
@@ -183,15 +189,14 @@ class FoldedTables(metaclass=AdapterMeta):
             )
         return Batch(fold, rows)
 
-    @available
-    def announce_run(self, model: dict, fold: Fold | Zipper, anew: bool) -> int:
+    def announce_run(self, model: Mapping[str, Any], fold: Fold | Zipper, anew: bool) -> int:
         """Let the next commit say what it adds; the run's level.
 
         Args:
             anew: whether it takes the place of all runs.
         """
-        history = self._runs_history(model)
-        inputs = self.inputs.of(model["unique_id"])
+        history = self.runs_history(model)
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         rows = None if anew else inputs.batch_rows
         if rows is None:
             rows = sum(read.rows or 0 for read in inputs.reads.values())
@@ -200,7 +205,7 @@ class FoldedTables(metaclass=AdapterMeta):
         return level
 
     def _announce(
-        self, model: dict, fold: Fold | Zipper, level: int, other_runs: list[list[int]]
+        self, model: Mapping[str, Any], fold: Fold | Zipper, level: int, other_runs: list[list[int]]
     ) -> None:
         columns = [[name, kind] for name, kind in fold.types.items()]
         for key, value in {
@@ -210,10 +215,9 @@ class FoldedTables(metaclass=AdapterMeta):
             SIGNATURE_PROPERTY: fold.signature(),
             READING_PROPERTY: reading_of(self.declared_fold(model)),
         }.items():
-            self.set_snapshot_property(key, value)
+            self._warehouse.set_snapshot_property(key, value)
 
-    @available
-    def range_to_rebuild(self, model: dict, asked: Any) -> dict[str, str] | None:
+    def range_to_rebuild(self, model: Mapping[str, Any], asked: Any) -> dict[str, str] | None:
         """Which of a zipper's changes a run was told to make anew, None where it wasn't.
 
         Args:
@@ -238,7 +242,7 @@ class FoldedTables(metaclass=AdapterMeta):
                 f"{model['name']}: the var rebuild must be {{from: .., to: ..}}, got {asked!r}. "
                 "Example: --vars 'rebuild: {from: 2026-03-01 16:00:00, to: 2026-03-02 16:00:00}'"
             )
-        kind = dict(columns_in(self._runs_history(model)))[zipper.time]
+        kind = dict(columns_in(self.runs_history(model)))[zipper.time]
         first, end = (f"cast({literal(str(asked[one]))} as {kind})" for one in ("from", "to"))
         time = quoted(zipper.time)
         return {
@@ -246,27 +250,28 @@ class FoldedTables(metaclass=AdapterMeta):
             "sequence": ", ".join(map(quoted, zipper.sequence)),
         }
 
-    @available
-    def announce_rebuilt(self, model: dict, fold: Zipper, level: int | None = None) -> int:
+    def announce_rebuilt(
+        self, model: Mapping[str, Any], fold: Zipper, level: int | None = None
+    ) -> int:
         """The level of a run that takes the place of others' changes: below all of theirs, until
         it is merged with them. The next commit says it.
 
         Args:
             level: what it was said to be before; None: to be found.
         """
-        runs = runs_in(self._runs_history(model))
+        runs = runs_in(self.runs_history(model))
         if level is None:
             level = min([0, *(one for one, _ in runs)]) - 1
         self._announce(model, fold, level, runs)
         return level
 
-    @available
-    def run_count(self, model: dict) -> int:
+    def run_count(self, model: Mapping[str, Any]) -> int:
         """How many runs the model's table holds."""
-        return len(runs_in(self._runs_history(model)))
+        return len(runs_in(self.runs_history(model)))
 
-    @available
-    def announce_compaction(self, model: dict, everything: bool) -> dict | None:
+    def announce_compaction(
+        self, model: Mapping[str, Any], everything: bool
+    ) -> dict[str, Any] | None:
         """What has to be merged: {fold, level: it and those below it, into, whole}; None: nothing.
 
         Lets the next commit say so.
@@ -274,9 +279,9 @@ class FoldedTables(metaclass=AdapterMeta):
         Args:
             everything: whether all runs are to become one.
         """
-        history = self._runs_history(model)
+        history = self.runs_history(model)
         runs = runs_in(history)
-        fold = self._stored_fold(model, history)
+        fold = self.stored_fold(model, history)
         level = fold.level_to_compact(runs)
         if everything and len(runs) > 1:
             level = max(one for one, _ in runs)
@@ -285,10 +290,9 @@ class FoldedTables(metaclass=AdapterMeta):
         others = [one for one in runs if one[0] > level]
         into = fold.level_of(sum(rows for one, rows in runs if one <= level))
         self._announce(model, fold, into, others)
-        self.set_snapshot_property(COMPACTED_PROPERTY, "true")
+        self._warehouse.set_snapshot_property(COMPACTED_PROPERTY, "true")
         return {"fold": fold, "level": level, "into": into, "whole": not others}
 
-    @available
     def merge_statement(self, merge: Mapping[str, Any], runs: Any) -> str:
         """SQL that makes one run of those that announce_compaction names.
 
@@ -296,21 +300,21 @@ class FoldedTables(metaclass=AdapterMeta):
             runs: the table of runs.
         """
         fold, level, table = merge["fold"], merge["level"], runs.render()
-        columns = [one for one in self.get_columns_in_relation(runs) if one.name != LEVEL]
+        columns = [
+            one for one in self._warehouse.get_columns_in_relation(runs) if one.name != LEVEL
+        ]
         merged = fold.merged(table, level, merge["whole"])
         return (
             f"insert into {table} replace where {LEVEL} <= {level}\n"
             f"{fold.written(f'({merged}) as fold__merged', merge['into'], columns)}"
         )
 
-    @available
     def group_reads(self) -> None:
         """Let the session read bucketed tables bucket by bucket, until the node ends."""
         for key, value in GROUPED_READS.items():
-            self._session().conf.set(key, value)
+            self._warehouse.session().conf.set(key, value)
 
-    @available
-    def rendered_anew(self, model: dict, context: dict) -> str:
+    def rendered_anew(self, model: Mapping[str, Any], context: dict[str, Any]) -> str:
         """The model's SQL once more, as it reads when all runs are made anew."""
         self.read_anew(model)
         # here, as dbt's compiler imports adapters itself
@@ -327,36 +331,34 @@ class FoldedTables(metaclass=AdapterMeta):
             context["sql"] = compiled
         return sql if not ctes else inject_ctes_into_sql(sql, ctes)
 
-    @available
-    def read_anew(self, model: dict) -> None:
+    def read_anew(self, model: Mapping[str, Any]) -> None:
         """Let the model read its inputs as when all runs are made anew."""
-        self.inputs.of(model["unique_id"]).anew = True
+        self._warehouse.inputs.of(model["unique_id"]).anew = True
 
-    @available
-    def stored_sql(self, model: dict) -> str:
+    def stored_sql(self, model: Mapping[str, Any]) -> str:
         """Query of the rows that readers of the model see, over its table of runs as it is."""
-        history = self._runs_history(model)
-        fold = self._stored_fold(model, history)
+        history = self.runs_history(model)
+        fold = self.stored_fold(model, history)
         return fold.folded(stored_table_of(model), len(runs_in(history)))
 
-    @available
     def check_reading(self, fold: Fold | Zipper, state: Any) -> None:
         """Let Spark say now, before a run is written, what would keep it from being read."""
-        self._session().sql(fold.folded(state.render(), run_count=2))
+        self._warehouse.session().sql(fold.folded(state.render(), run_count=2))
 
-    @available
-    def is_declared_otherwise(self, model: dict) -> bool:
+    def is_declared_otherwise(self, model: Mapping[str, Any]) -> bool:
         """Whether the model is declared otherwise than at its last commit: what is stored doesn't
         fit, which its next batch refuses, or readers see other rows of it, which a commit has to
         say, or who follows the model would never learn."""
-        history = self._runs_history(model)
+        history = self.runs_history(model)
         reading, stored = (history.recorded(one) for one in (READING_PROPERTY, SIGNATURE_PROPERTY))
         if reading not in (None, reading_of(self.declared_fold(model))):
             return True
-        fold = self._stored_fold(model, history)
+        fold = self.stored_fold(model, history)
         return stored is not None and bool(fold.changed_since(stored))
 
-    def _declared_otherwise(self, node: dict, history: History, first: int, last: int) -> bool:
+    def declared_otherwise(
+        self, node: Mapping[str, Any], history: History, first: int, last: int
+    ) -> bool:
         """Whether a folded model was declared otherwise at its commit `first` than at `last`, so
         that what is stored at the first one can't be read as it was any more."""
 
@@ -367,37 +369,25 @@ class FoldedTables(metaclass=AdapterMeta):
         differences = self.declared_fold(node).differences
         return differs(READING_PROPERTY, operator.ne) or differs(SIGNATURE_PROPERTY, differences)
 
-    @available
     def reads_otherwise(self, view: Any, sql: str) -> bool:
         """Whether a view isn't there or its text isn't this query: what its model declares has
         changed, or its last run stopped before it wrote the view."""
         if view is None:
             return True
-        (text,) = self._session().sql(f"show create table {view.render()}").first()
+        (text,) = self._warehouse.session().sql(f"show create table {view.render()}").first()
         return "".join(sql.split()) not in "".join(text.split())
 
-    def _read_folded(self, model: dict, node: dict, relation: Any, as_of: Any = None) -> str:
-        """SQL text, for a `from`, of a folded model's rows over its pinned runs."""
-        table = stored_table_of(node)
-        runs = self._relation_of(table)
-        reading = self._read_table(model, runs, "all", as_of)
-        history = self._input_history(table)
-        read = self.inputs.of(model["unique_id"]).reads.get(table)
-        if read is None:  # there are no runs yet: Spark will say so
-            return relation.render()
-        return self._folded_sql(node, history.at(read.pinned), reading)
-
-    def _folded_sql(self, node: dict, history: History, reading: str) -> str:
+    def folded_sql(self, node: Mapping[str, Any], history: History, reading: str) -> str:
         """SQL text, for a `from`, of a folded model's rows as its runs were at a snapshot.
 
         Args:
             history: with that snapshot as its head.
             reading: SQL text for a `from`: the runs at it.
         """
-        fold = self._stored_fold(node, history)
+        fold = self.stored_fold(node, history)
         return f"(\n{fold.folded(reading, len(runs_in(history)))}\n)"
 
-    def _stored_fold(self, node: dict, history: History) -> Fold | Zipper:
+    def stored_fold(self, node: Mapping[str, Any], history: History) -> Fold | Zipper:
         """The model's fold over the columns that its runs had at the history's head."""
         fold, columns = self.declared_fold(node), columns_in(history)
         named = {name for name, _ in columns}

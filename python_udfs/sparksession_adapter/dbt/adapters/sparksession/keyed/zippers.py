@@ -153,7 +153,7 @@ class Zipper(RunLayout):
         ]
         problems += run_setting_problems("zipper", setting)
         partition_by = partition_setting("zipper", setting, key, problems)
-        if problems:
+        if problems or not isinstance(time, str):
             raise ZipperConfigError(model, problems)
         return cls(
             model=model,
@@ -215,13 +215,13 @@ class Zipper(RunLayout):
             if name in DERIVED or name == LEVEL or name.startswith(HIDDEN):
                 problems.append(f"{name}: names of this kind are the zipper's own")
             problems += laid._layout_problems(name, kind)
-        kind = types.get(time)
-        if kind is not None and not (
-            kind in (*TIMES, *WHOLE_NUMBERS) or kind.startswith("decimal(")
+        time_kind = types.get(time)
+        if time_kind is not None and not (
+            time_kind in (*TIMES, *WHOLE_NUMBERS) or time_kind.startswith("decimal(")
         ):
             problems.append(
-                f"zipper.time: {time} is {kind}, must be a timestamp, a date or a whole number; "
-                "cast it in the model"
+                f"zipper.time: {time} is {time_kind}, must be a timestamp, a date or a whole "
+                "number; cast it in the model"
             )
         if types.keys() <= {*key, *sequence, time}:
             problems.append("the model has no column beside those of its key, sequence and time")

@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.iceberg.partitions import (
     partition_names,
     partition_predicate,
     partition_values,
 )
+from dbt.adapters.sparksession.inputs import INPUT_PROPERTY, ModelInputs
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import (
     COMPACTED_PROPERTY,
     FOLDED,
+    KeyedTables,
     columns_in,
     stored_table_of,
 )
-from dbt.adapters.sparksession.reading.default_reads import check_news_of
 from dbt.adapters.sparksession.reading.definitions import ACCEPT_VAR
-from dbt.adapters.sparksession.reading.inputs import INPUT_PROPERTY, ModelInputs
-from dbt.adapters.sparksession.reading.partition_reads import check_news_strategy
-from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt.adapters.sparksession.reading.news import check_news_of, check_news_strategy
+from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
+from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.sql import is_absent, quoted
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
 ROW_KIND, SIGN = "row_kind", "sign"
@@ -198,28 +199,42 @@ def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
     return partition_predicate(quoted(name), partition_values(name, changed), kind)
 
 
-class ChangeReads(metaclass=AdapterMeta):
+class ChangeReads:
     """The part of the adapter that reads changes."""
 
-    @available
+    def __init__(
+        self, warehouse: Warehouse, keyed: KeyedTables, ranges: ColumnRanges, reads: TableReads
+    ) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+        self._ranges = ranges
+        self._reads = reads
+
     def new_changes(
-        self, model: dict, relation: Any, by: Any, incremental: bool, context: dict
+        self,
+        model: Mapping[str, Any],
+        relation: Any,
+        by: Any,
+        incremental: bool,
+        context: dict[str, Any],
     ) -> Any:
         """`relation`, to be read as the changes since the model's last commit.
 
         All rows as +I where the model is built anew, or reads the relation for the first time.
         """
-        if self.config.credentials.offline:
+        if self._warehouse.credentials.offline:
             return relation
         return self._new_changes(
-            model, relation, by, incremental, context, self.writes(context["flags"])
+            model, relation, by, incremental, context, self._ranges.writes(context["flags"])
         )
 
-    def read_new_changes(self, model: dict, table: str, by: Any, incremental: bool) -> Any:
+    def read_new_changes(
+        self, model: Mapping[str, Any], table: str, by: Any, incremental: bool
+    ) -> Any:
         """DataFrame of the same, for a Python model, of `table` (schema.name)."""
-        relation = self._relation_of(table)
-        graph = self.get_macro_resolver().flat_graph
-        node = self._node_of(relation, graph)
+        relation = self._warehouse.relation_of(table)
+        graph = self._warehouse.manifest().flat_graph
+        node = self._warehouse.node_of(relation, graph)
         if node is not None and node["config"]["materialized"] == "view":
             raise CompilationError(
                 f"new_changes: {table} is a view, and a Python model reads the changes of tables "
@@ -227,45 +242,66 @@ class ChangeReads(metaclass=AdapterMeta):
             )
         context = {"graph": graph}
         reading = self._new_changes(model, relation, by, incremental, context, writes=True)
-        return self._session().sql(f"select * from {reading.render()}")
+        return self._warehouse.session().sql(f"select * from {reading.render()}")
 
     def _new_changes(
-        self, model: dict, relation: Any, by: Any, incremental: bool, context: dict, writes: bool
+        self,
+        model: Mapping[str, Any],
+        relation: Any,
+        by: Any,
+        incremental: bool,
+        context: dict[str, Any],
+        writes: bool,
     ) -> Any:
         check_news_of(model, "new_changes")
-        self.inputs.of(model["unique_id"]).asks_news = True
+        self._warehouse.inputs.of(model["unique_id"]).asks_news = True
         check_news_strategy(model, "new_changes")
-        node = self._node_of(relation, context["graph"])
+        node = self._warehouse.node_of(relation, context["graph"])
         kind = node["config"]["materialized"] if node is not None else "table"
-        inputs = self.inputs.of(model["unique_id"])
-        if kind == "view" or ROW_KIND in self._columns_at(relation.name_only.render()):
+        inputs = self._warehouse.inputs.of(model["unique_id"])
+        if kind == "view" or ROW_KIND in self.columns_at(relation.name_only.render()):
             rewrites = inputs.rewrites
-            rows = self.new_rows(model, relation, incremental, context)
+            rows = self._reads.new_rows(model, relation, incremental, context)
             inputs.retold = inputs.retold or inputs.rewrites > rewrites
             return self._as_changes(rows)
         inputs.relations.add(f"{relation.schema}.{relation.identifier}")
         stored = self._stored_relation(relation, node)
-        self._read_table(model, stored, "all")
+        self._reads.read_table(model, stored, "all")
         inputs.by_partition.added.add(stored.render())
         read = inputs.reads.get(stored.render())
         if read is None:  # a table without a commit, or none at all: Spark will say
             return relation
-        history = self._input_history(read.table)
+        history = self._warehouse.input_history(read.table)
         first = None if inputs.anew or not incremental else read.recorded
         if first is not None and (
             first not in history.snapshots
-            or (kind == FOLDED and self._declared_otherwise(node, history, first, read.pinned))
+            or (
+                node is not None
+                and kind == FOLDED
+                and self._keyed.declared_otherwise(node, history, first, read.pinned)
+            )
         ):
             inputs.reads_whole, inputs.retold, first = True, True, None
-        elif first is None and incremental and not inputs.anew and inputs.own.head is not None:
+        elif (
+            first is None
+            and incremental
+            and not inputs.anew
+            and inputs.own is not None
+            and inputs.own.head is not None
+        ):
             # what it holds may come of this input under another name
             inputs.reads_whole, inputs.retold = True, True
         inputs.asks_ranges = writes
         return self._changes(inputs, relation, node, history, first, read.pinned, by)
 
-    @available
     def changes_between(
-        self, model: dict, relation: Any, first: Any, last: Any, by: Any, context: dict
+        self,
+        model: Mapping[str, Any],
+        relation: Any,
+        first: Any,
+        last: Any,
+        by: Any,
+        context: dict[str, Any],
     ) -> Any:
         """`relation`, to be read as the changes from one of its snapshots to another.
 
@@ -277,27 +313,26 @@ class ChangeReads(metaclass=AdapterMeta):
         Raises:
             CompilationError: a snapshot that the table doesn't know.
         """
-        if self.config.credentials.offline:
+        if self._warehouse.credentials.offline:
             return relation
-        node = self._node_of(relation, context["graph"])
+        node = self._warehouse.node_of(relation, context["graph"])
         table = self._stored_relation(relation, node).render()
-        history = self.history(table)
+        history = self._warehouse.history(table)
         unknown = [one for one in (first, last) if one is not None and one not in history.snapshots]
         if unknown:
             raise CompilationError(
                 f"changes_between: {table} has no snapshot {unknown[0]}; it may have expired. "
                 f"select snapshot_id, committed_at from {table}.snapshots lists them."
             )
-        inputs = self.inputs.of(model["unique_id"])
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         return self._changes(inputs, relation, node, history, first, last or history.head, by)
 
-    @available
-    def replaces_all_rows(self, model: dict, strategy: str) -> bool:
+    def replaces_all_rows(self, model: Mapping[str, Any], strategy: str) -> bool:
         """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
         input it can't read the new rows or changes alone any more. A model that leaves out what it
         has (unseen_rows) adds to its rows all the same; windows that are touched are found among
         all rows anyway."""
-        inputs = self.inputs.of(model["unique_id"])
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         if strategy == "append_new_rows" and inputs.reads_whole:
             return True
         # a typed table leaves out by itself what it holds, and takes a correction in its place
@@ -311,14 +346,14 @@ class ChangeReads(metaclass=AdapterMeta):
             self._check_first_reads(model, inputs)
         return inputs.retold and strategy != "replace_windows"
 
-    def _check_first_reads(self, model: dict, inputs: ModelInputs) -> None:
+    def _check_first_reads(self, model: Mapping[str, Any], inputs: ModelInputs) -> None:
         """A model that keeps its rows reads for the first time what it may know under another
         name.
 
         Raises:
             CompilationError: all its rows would be added again.
         """
-        own = inputs.own.snapshots.get(inputs.own.head) if inputs.own else None
+        own = inputs.own.newest if inputs.own is not None else None
         if own is None or not own.count("total-records"):
             return
         read_before = {
@@ -329,7 +364,7 @@ class ChangeReads(metaclass=AdapterMeta):
         # where every input that it has read is still read, the others are tables that are new
         if read_before <= inputs.reads.keys():
             return
-        names = self.config.cli_vars.get(ACCEPT_VAR) or []
+        names = self._warehouse.config.cli_vars.get(ACCEPT_VAR) or []
         if model["name"] in ([names] if isinstance(names, str) else names):
             return
         asked = inputs.by_partition.added & inputs.reads.keys()
@@ -342,14 +377,13 @@ class ChangeReads(metaclass=AdapterMeta):
                 f"it once with --vars '{ACCEPT_VAR}: [{model['name']}]'."
             )
 
-    @available
-    def rendered_as_first(self, model: dict, context: dict) -> str:
+    def rendered_as_first(self, model: Mapping[str, Any], context: dict[str, Any]) -> str:
         """The model's SQL once more, as it reads when it is built for the first time."""
         # macros look it up here as well
         is_incremental = context["is_incremental"]
         context["is_incremental"] = lambda: False
         try:
-            return self.rendered_anew(model, context)
+            return self._keyed.rendered_anew(model, context)
         finally:
             context["is_incremental"] = is_incremental
 
@@ -361,7 +395,7 @@ class ChangeReads(metaclass=AdapterMeta):
             CompilationError: of its rows only a sign is known.
         """
         try:
-            columns = self._columns_at(rows.render())
+            columns = self.columns_at(rows.render())
         except Exception as exc:
             if not is_absent(exc):
                 raise
@@ -379,42 +413,47 @@ class ChangeReads(metaclass=AdapterMeta):
             told = f"'+I' as {ROW_KIND}, 1 as {SIGN}"
         return rows.replace(reading=f"(\nselect *, {told} from {rows.render()}\n)")
 
-    def _stored_relation(self, relation: Any, node: dict | None) -> Any:
+    def _stored_relation(self, relation: Any, node: Mapping[str, Any] | None) -> Any:
         if node is None or node["config"]["materialized"] != FOLDED:
             return relation.name_only
-        return self._relation_of(stored_table_of(node))
+        return self._warehouse.relation_of(stored_table_of(node))
 
     def _changes(
         self,
         inputs: ModelInputs,
         relation: Any,
-        node: dict | None,
+        node: Mapping[str, Any] | None,
         history: History,
         first: int | None,
-        last: int,
+        last: int | None,
         by: Any,
     ) -> Any:
         by = [by] if isinstance(by, str) else by
         if node is not None and node["config"]["materialized"] == FOLDED:
-            sql = self._folded_changes(inputs, node, history, first, last)
+            sql = self.folded_changes(inputs, node, history, first, last)
         else:
             own = declared_key(node) if node is not None else None
             table = relation.name_only.render()
-            sql = self._table_changes(inputs, table, history, first, last, by or own)
+            sql = self.table_changes(inputs, table, history, first, last, by or own)
         return relation.replace(reading=f"(\n{sql}\n)")
 
-    def _folded_changes(
-        self, inputs: ModelInputs, node: dict, history: History, first: int | None, last: int
+    def folded_changes(
+        self,
+        inputs: ModelInputs,
+        node: Mapping[str, Any],
+        history: History,
+        first: int | None,
+        last: int | None,
     ) -> str:
         """Query of what changed in a folded model: of the keys that its new runs hold."""
         table = stored_table_of(node)
         after = f"{table} version as of {last}"
         if first is None:
-            whole = self._folded_sql(node, history.at(last), after)
+            whole = self._keyed.folded_sql(node, history.at(last), after)
             return f"select *, '+I' as row_kind, 1 as sign from {whole}"
         before = f"{table} version as of {first}"
         commits = history.between(first, last)
-        fold = self.declared_fold(node)
+        fold = self._keyed.declared_fold(node)
         if first == last:
             commits, after = [], before
         adds_only = commits is not None and all(
@@ -439,24 +478,24 @@ class ChangeReads(metaclass=AdapterMeta):
                     values_of(name, kinds[name], column=f"held.{quoted(name)}")
                     for name in fold.touched_key
                 ]
-                near = self.within_ranges(f"({appended})", wanted)["condition"]
+                near = self._ranges.within_ranges(f"({appended})", wanted)["condition"]
             chosen = (
                 "(select held.* from {} as held left semi join "
                 f"({appended}) as touched on {same} where {near})"
             )
             before, after = chosen.format(before), chosen.format(after)
         # the columns are those of the newer state: an older one has no others of that name
-        old = self._folded_sql(node, history.at(first), before)
-        new = self._folded_sql(node, history.at(last), after)
-        return self._compared(old, new, fold.reader_key)
+        old = self._keyed.folded_sql(node, history.at(first), before)
+        new = self._keyed.folded_sql(node, history.at(last), after)
+        return self.compared(old, new, fold.reader_key)
 
-    def _table_changes(
+    def table_changes(
         self,
         inputs: ModelInputs,
         table: str,
         history: History,
         first: int | None,
-        last: int,
+        last: int | None,
         by: Sequence[str] | None,
     ) -> str:
         after = f"{table} version as of {last}"
@@ -473,15 +512,15 @@ class ChangeReads(metaclass=AdapterMeta):
             )
         before = f"{table} version as of {first}"
         if commits is not None:
-            condition = touched_by(commits, self._kinds_at(before))
+            condition = touched_by(commits, self.kinds_at(before))
             before = f"(select * from {before} where {condition})"
             after = f"(select * from {after} where {condition})"
-        return self._compared(before, after, by)
+        return self.compared(before, after, by)
 
-    def _compared(self, before: str, after: str, key: Sequence[str] | None) -> str:
+    def compared(self, before: str, after: str, key: Sequence[str] | None) -> str:
         """Query of the changes between two states, whose columns may differ: what one lacks is
         null in it."""
-        kinds, known = self._kinds_at(after), self._columns_at(before)
+        kinds, known = self.kinds_at(after), self.columns_at(before)
         columns = list(kinds)
         parts = ", ".join(
             quoted(name) if name in known else f"null as {quoted(name)}" for name in columns
@@ -491,10 +530,12 @@ class ChangeReads(metaclass=AdapterMeta):
             return changed_rows(old, after, columns)
         return changed_keys(old, after, columns, key, same=same_rows(kinds))
 
-    def _columns_at(self, reading: str) -> list[str]:
-        return list(self._kinds_at(reading))
+    def columns_at(self, reading: str) -> list[str]:
+        return list(self.kinds_at(reading))
 
-    def _kinds_at(self, reading: str) -> dict[str, Any]:
+    def kinds_at(self, reading: str) -> dict[str, Any]:
         """Column -> type."""
-        schema = self._session().sql(statement_of(f"select * from {reading} limit 0")).schema
+        schema = (
+            self._warehouse.session().sql(statement_of(f"select * from {reading} limit 0")).schema
+        )
         return {one.name: one.dataType for one in schema}

@@ -10,78 +10,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.reading.definitions import ENGINE_PACKAGES, used_macros
-from dbt.adapters.sparksession.reading.view_marks import Readings, compiled_readings
+from dbt.adapters.sparksession.reading.news import STORED, is_live
+from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings
 from dbt.adapters.sparksession.sql_texts import without_comments
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
-
-# resource types whose SQL makes rows that are stored
-STORED = ("model", "snapshot")
-LIVE_KINDS = ("view", "materialized_view")
-# macros that read what came since the model's last commit
-READS_OF_NEWS = {"new_rows", "new_changes", "changed_partitions", "closed_periods"}
-
 
 # strategies that only add
 ADDING = ("append", "append_new_rows", "append_or_merge")
 ADDS_ALL = "appends_all_rows"  # the config of a model that means to add all rows in each run
 CTE_PREFIX = "__dbt__cte__"
 THIS = re.compile(r"\bthis\b")
-
-
-def as_named(relation: Any, read: Any, into: Readings) -> Any:
-    """The relation `read`, which stands for `relation`, with a mark where it is a query."""
-    if read.reading is None or not read.reading.startswith("("):
-        return read
-    return relation.replace(reading=into.marked(relation.render(), read.reading))
-
-
-def unrecorded_reads(node: Any, macros: Mapping[str, Any]) -> str | None:
-    """Error text for a view or an ephemeral model that asks for what is new, else None.
-
-    Such a model has no commits that could record what it has read: each run would read all rows.
-    A view may call a macro that asks for it in stored models alone.
-
-    Args:
-        node: a model of the manifest.
-        macros: id -> macro of the manifest.
-    """
-    kind, called = node.config.get("materialized"), node.depends_on.macros
-    if kind == "ephemeral":
-        used = used_macros(called, macros)
-    elif kind in LIVE_KINDS:
-        used = [macros[one] for one in called if one in macros]
-    else:
-        return None
-    asked = sorted({one.name for one in used} & READS_OF_NEWS)
-    if not asked:
-        return None
-    return _unrecorded(f"{node.name} ({node.original_file_path})", kind, asked[0])
-
-
-def _unrecorded(name: str, kind: str, macro: str) -> str:
-    named = "ephemeral" if kind == "ephemeral" else f"a {kind.replace('_', ' ')}"
-    return (
-        f"{name} is {named}, so no commit records what it has read and {macro} would read all rows "
-        f"in each run. Call {macro} in the model that is stored, or store this one."
-    )
-
-
-def is_live(model: Mapping[str, Any]) -> bool:
-    """Whether a context's `model` is a view, whose rows are read anew by each reader."""
-    kind = (model.get("config") or {}).get("materialized")
-    return model.get("resource_type") == "model" and kind in LIVE_KINDS
-
-
-def check_news_of(model: Mapping[str, Any], macro: str) -> None:
-    """Refuse a view that asks for what is new.
-
-    Raises:
-        CompilationError: it has no commits that could record what it has read.
-    """
-    if is_live(model):
-        raise CompilationError(_unrecorded(model["name"], model["config"]["materialized"], macro))
 
 
 def reads_itself(node: Any, macros: Mapping[str, Any]) -> bool:
@@ -97,10 +38,13 @@ def reads_itself(node: Any, macros: Mapping[str, Any]) -> bool:
     return any(THIS.search(without_comments(text)) for text in (node.raw_code, *texts))
 
 
-class DefaultReads(metaclass=AdapterMeta):
+class DefaultReads:
     """The part of the adapter that bare references go through."""
 
-    @available
+    def __init__(self, warehouse: Warehouse, reads: TableReads) -> None:
+        self._warehouse = warehouse
+        self._reads = reads
+
     def check_news_of_cte(self, model: Mapping[str, Any], relation: Any, macro: str) -> None:
         """Refuse a stored model that asks for what is new in an ephemeral one. In a unit test all
         inputs are texts in its query.
@@ -115,19 +59,18 @@ class DefaultReads(metaclass=AdapterMeta):
                 f"take {macro}(..) of the tables that it reads, or store it."
             )
 
-    @available
     def check_added_rows(self, model: Mapping[str, Any], strategy: str) -> None:
         """Look at whether a SQL model that only adds to its rows reads what is new.
 
         Raises:
             CompilationError: each run would add all rows of its inputs again.
         """
-        config, inputs = model["config"], self.inputs.of(model["unique_id"])
+        config, inputs = model["config"], self._warehouse.inputs.of(model["unique_id"])
         means_it = config.get(ADDS_ALL) or config.get("full_refresh") is False
         reads_news = inputs.asks_news or not model["depends_on"]["nodes"]
         if strategy not in ADDING or means_it or reads_news:
             return
-        manifest: Any = self.get_macro_resolver()
+        manifest: Any = self._warehouse.manifest()
         if reads_itself(manifest.nodes[model["unique_id"]], manifest.macros):
             return
         raise CompilationError(
@@ -137,8 +80,9 @@ class DefaultReads(metaclass=AdapterMeta):
             f"meant, say {ADDS_ALL}=true in its config."
         )
 
-    @available
-    def read_by_default(self, model: Mapping[str, Any], relation: Any, context: dict) -> Any:
+    def read_by_default(
+        self, model: Mapping[str, Any], relation: Any, context: dict[str, Any]
+    ) -> Any:
         """`relation` as the model reads it where its SQL asks for nothing else.
 
         Args:
@@ -152,7 +96,7 @@ class DefaultReads(metaclass=AdapterMeta):
             read.
         """
         if (
-            self.config.credentials.offline
+            self._warehouse.credentials.offline
             or getattr(relation, "is_cte", False)
             or getattr(relation, "as_of", None) is not None
             or getattr(relation, "reading", None) is not None
@@ -164,7 +108,7 @@ class DefaultReads(metaclass=AdapterMeta):
             return relation
 
         def text() -> str:
-            read = self._read(model, relation, "all", context, explicit=False)
+            read = self._reads.read(model, relation, "all", context, explicit=False)
             return as_named(relation, read, compiled_readings).render()
 
         return relation.replace(read_by_default=text)

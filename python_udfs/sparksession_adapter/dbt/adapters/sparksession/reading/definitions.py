@@ -15,11 +15,11 @@ from functools import lru_cache
 from typing import Any
 
 import yaml
-from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
-from dbt.adapters.sparksession.reading.inputs import sql_mark
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.sql_texts import COMMENT
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.context import get_invocation_context
 from dbt_common.exceptions import CompilationError
 
@@ -304,8 +304,11 @@ def texts_of(
     return texts if node.get("language") == "python" else [node["raw_code"], *texts]
 
 
-class Definitions(metaclass=AdapterMeta):
+class Definitions:
     """The part of the adapter that sees whether a model has changed its meaning."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
 
     def _definition(self, model: Mapping[str, Any]) -> dict[str, Any] | None:
         """The definition of a model that is a table, also one that isn't incremental by now; None
@@ -315,26 +318,29 @@ class Definitions(metaclass=AdapterMeta):
         # the rows of a log's table stand by its declaration, which its code compares itself
         if model.get("language") != "sql" and "source" in (model["config"].get("meta") or {}):
             return {"sql": model["language"]}
-        manifest: Any = self.get_macro_resolver()
-        declared = self.config.vars.to_dict()
-        values = {**declared, **declared.get(model["package_name"], {}), **self.config.cli_vars}
+        manifest: Any = self._warehouse.manifest()
+        declared = self._warehouse.config.vars.to_dict()
+        values = {
+            **declared,
+            **declared.get(model["package_name"], {}),
+            **self._warehouse.config.cli_vars,
+        }
         views = views_below(model, manifest.nodes)
         parents = (manifest.nodes.get(one) for one in model["depends_on"]["nodes"])
         metas = [one.config.get("meta") or {} for one in parents if one is not None]
         env = get_invocation_context().env
-        target = self.config.to_target_dict()
+        target = self._warehouse.config.to_target_dict()
         return definition_of(model, manifest.macros, values, views, metas, env, target)
 
-    def _goes_by_clock(self, model: Mapping[str, Any]) -> bool:
+    def goes_by_clock(self, model: Mapping[str, Any]) -> bool:
         """Whether a SQL model may make other rows while its inputs stay as they are, also by a
         macro or a view."""
-        manifest: Any = self.get_macro_resolver()
+        manifest: Any = self._warehouse.manifest()
         views = views_below(model, manifest.nodes)
         texts = texts_of(model, manifest.macros, views)
         return any(map(goes_by_clock, [*texts, model.get("compiled_code")]))
 
-    @available
-    def changed_definition(self, model: dict, make_anew: bool) -> str:
+    def changed_definition(self, model: Mapping[str, Any], make_anew: bool) -> str:
         """Look at whether a model is defined as when its rows were made, and let its next commit
         record its definition.
 
@@ -351,16 +357,20 @@ class Definitions(metaclass=AdapterMeta):
         now = self._definition(model)
         if now is None:
             return ""
-        self.set_snapshot_property(RECORDED_PROPERTY, json.dumps(now, separators=(",", ":")))
+        self._warehouse.set_snapshot_property(
+            RECORDED_PROPERTY, json.dumps(now, separators=(",", ":"))
+        )
         if make_anew or "engine" not in now:
             return ""
         table = stored_table_of(model)
-        stored = json.loads(self.history(table).recorded(RECORDED_PROPERTY, table) or "{}")
+        stored = json.loads(
+            self._warehouse.history(table).recorded(RECORDED_PROPERTY, table) or "{}"
+        )
         # what has no engine says nothing: a log's table, or a Python model of an older adapter
         changed = differences(stored, now) if "engine" in stored else []
         if not changed:
             return ""
-        names = self.config.cli_vars.get(ACCEPT_VAR) or []
+        names = self._warehouse.config.cli_vars.get(ACCEPT_VAR) or []
         if model["name"] in ([names] if isinstance(names, str) else names):
             return ACCEPT
         what = model["config"].get(ON_CHANGE) or REFUSE

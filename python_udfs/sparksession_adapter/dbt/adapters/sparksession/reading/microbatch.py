@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
 from dbt.adapters.sparksession.sql import literal, quoted
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 from dbt_common.invocation import get_invocation_id, get_invocation_started_at
 
@@ -142,11 +142,11 @@ def _midnight(moment: datetime) -> datetime:
     return moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-class Microbatches(metaclass=AdapterMeta):
+class Microbatches:
     """What the adapter knows of batches."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
         # unique id -> newest snapshot after its last batch, and rows that its batches have added
         self._batches: dict[str, tuple[int | None, int]] = {}
         # of `dbt retry`: models of which the run before had made other batches
@@ -157,20 +157,17 @@ class Microbatches(metaclass=AdapterMeta):
         if getattr(node, "previous_batch_results", None) is not None:
             self._continued.add(node.unique_id)
 
-    @available
     def goes_on_with_batches(self, model: Mapping[str, Any]) -> bool:
         """Whether the table holds batches that `dbt retry` doesn't build again: dbt would make it
         anew by the first one that it does, where the run before was given --full-refresh."""
         return model["unique_id"] in self._continued
 
-    @available
-    def record_batch(self, model: dict, anew: bool) -> None:
+    def record_batch(self, model: Mapping[str, Any], anew: bool) -> None:
         """Let a batch's commit say which times the table's batches have read.
 
         Args:
             anew: whether the batch is all that the table will have.
         """
-        adapter: Any = self
         if not is_microbatch(model["config"]):
             return
         built = [] if anew else self._built(stored_table_of(model))
@@ -179,11 +176,10 @@ class Microbatches(metaclass=AdapterMeta):
         # what has come since the run began it doesn't read, see Inputs.pin
         built = with_batch(built, start, end, get_invocation_started_at())
         texts = [[one.isoformat() for one in times] for times in built]
-        adapter.set_snapshot_property(BUILT_PROPERTY, json.dumps(texts))
+        self._warehouse.set_snapshot_property(BUILT_PROPERTY, json.dumps(texts))
 
     def _built(self, table: str) -> Times:
-        adapter: Any = self
-        told = adapter.history(table).recorded(BUILT_PROPERTY, table)
+        told = self._warehouse.history(table).recorded(BUILT_PROPERTY, table)
         return (
             [] if told is None else [(_moment(one), _moment(two)) for one, two in json.loads(told)]
         )
@@ -196,7 +192,6 @@ class Microbatches(metaclass=AdapterMeta):
         table = stored_table(node.schema, node.alias, node.config.get("materialized"))
         return gaps(_moment(node.config.get("begin")), self._built(table))
 
-    @available
     def told_of_gaps(self, results: Iterable[Any]) -> list[str]:
         """A line for each time that a microbatch model of the run lacks."""
         lines = []
@@ -210,11 +205,9 @@ class Microbatches(metaclass=AdapterMeta):
                 )
         return lines
 
-    @available
     def is_microbatch(self, model: Mapping[str, Any]) -> bool:
         return is_microbatch(model["config"])
 
-    @available
     def batch_condition(self, model: Mapping[str, Any], columns: Iterable[Any]) -> str:
         """SQL condition on the event time of a batch's rows.
 
@@ -247,16 +240,14 @@ class Microbatches(metaclass=AdapterMeta):
         column = quoted(config["event_time"])
         return f"{column} >= {limits[0]} and {column} < {limits[1]}"
 
-    @available
     def rows_of_batches(self, unique_id: str) -> int | None:
         """Rows that a model's batches have added in this run; None: it has none."""
         known = self._batches.get(unique_id)
         return None if known is None else known[1]
 
-    def batch_report(self, model: dict) -> dict:
+    def batch_report(self, model: Mapping[str, Any]) -> dict[str, Any]:
         """What one batch did, see commit_report."""
-        adapter: Any = self
-        history = adapter.history(stored_table_of(model))
+        history = self._warehouse.history(stored_table_of(model))
         head, total = self._batches.get(model["unique_id"], (None, 0))
         added = removed = 0
         for snapshot in history.ancestry(history.head):

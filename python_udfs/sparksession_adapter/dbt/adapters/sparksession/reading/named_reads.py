@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
-from dbt.adapters.sparksession.reading.default_reads import STORED
+from dbt.adapters.sparksession.reading.news import STORED
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import is_remote
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
 # a relation on a line of a parsed plan; one that is read as of a snapshot stands behind other words
@@ -112,8 +112,11 @@ def _text(value: ast.AST, this: str) -> str | None:
     return None
 
 
-class NamedReads(metaclass=AdapterMeta):
+class NamedReads:
     """The part of the adapter that looks for relations which a model names by hand."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
 
     def check_named_reads(self, node: Any) -> None:
         """Look at what the SQL of a node that is stored names.
@@ -128,7 +131,7 @@ class NamedReads(metaclass=AdapterMeta):
             return
         if node.language != "sql" or not node.compiled_code:
             return
-        inputs = self.inputs.of(node.unique_id)
+        inputs = self._warehouse.inputs.of(node.unique_id)
         own = {stored_table(node.schema, node.alias, kind), f"{node.schema}.{node.alias}"}
         for name in self._warehouse_names(own, statement_of(node.compiled_code)):
             if name in inputs.unpinned:
@@ -158,28 +161,28 @@ class NamedReads(metaclass=AdapterMeta):
                     f"it; write dbt.{self._dbt_name(name)} instead."
                 )
         if reads.others:
-            self.inputs.of(model["unique_id"]).unpinned.add(UNKNOWN)
+            self._warehouse.inputs.of(model["unique_id"]).unpinned.add(UNKNOWN)
 
     def _warehouse_names(self, own: Collection[str], sql: str) -> Iterator[str]:
         """Names (schema.name) of tables and views, whether there are such or not, that a
         statement reads as they are now, but for the node's own."""
-        for parts in sorted(relations_named(self._session(), sql)):
-            named = parts[1:] if parts[0] == self.config.credentials.catalog else parts
+        for parts in sorted(relations_named(self._warehouse.session(), sql)):
+            named = parts[1:] if parts[0] == self._warehouse.credentials.catalog else parts
             name = ".".join(named)
             if len(named) == 2 and name not in own:
                 yield name
 
     def _is_there(self, name: str) -> bool:
         """Whether there is a table with commits, or a view, of that name."""
-        if self._input_history(name).head is not None:
+        if self._warehouse.input_history(name).head is not None:
             return True
-        relation = self._relation_of(name)
-        known = self.get_relation(None, relation.schema, relation.identifier)
+        relation = self._warehouse.relation_of(name)
+        known = self._warehouse.get_relation(None, relation.schema, relation.identifier)
         return known is not None and known.type == "view"
 
     def _dbt_name(self, name: str) -> str:
         """How a model refers to a table or view."""
-        manifest: Any = self.get_macro_resolver()
+        manifest: Any = self._warehouse.manifest()
         for node in manifest.nodes.values():
             table = stored_table(node.schema, node.alias, node.config.get("materialized"))
             if name in (table, f"{node.schema}.{node.alias}"):
@@ -190,11 +193,11 @@ class NamedReads(metaclass=AdapterMeta):
         return "source(..) of it, once it is declared as one,"
 
     def _check_outer_view(
-        self, model: str, view: str, ranges: Mapping[str, tuple[int, int]]
+        self, model: str, view: str, ranges: Mapping[str, tuple[int | None, int | None]]
     ) -> None:
-        if not ranges or is_remote(self._session()):
+        if not ranges or is_remote(self._warehouse.session()):
             return
-        plan = self._session().table(view)._jdf.queryExecution().analyzed().treeString()
+        plan = self._warehouse.session().table(view)._jdf.queryExecution().analyzed().treeString()
         for table in ranges:
             if re.search(rf"[ .\[]{re.escape(table)}(?![\w.])", plan):
                 raise CompilationError(

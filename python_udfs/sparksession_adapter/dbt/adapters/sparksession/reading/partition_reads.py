@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.iceberg.partitions import (
     NULL,
@@ -20,33 +19,29 @@ from dbt.adapters.sparksession.iceberg.partitions import (
     period_starts,
     periods_predicate,
 )
-from dbt.adapters.sparksession.keyed.tables import FOLDED
-from dbt.adapters.sparksession.reading.inputs import (
+from dbt.adapters.sparksession.inputs import (
     ASKED_PROPERTY,
     CLOSED_PROPERTY,
     REQUEST_PROPERTY,
     ModelInputs,
 )
+from dbt.adapters.sparksession.keyed.tables import FOLDED
+from dbt.adapters.sparksession.reading.changes import ChangeReads
+from dbt.adapters.sparksession.reading.commits import Commits
+from dbt.adapters.sparksession.reading.definitions import Definitions
+from dbt.adapters.sparksession.reading.news import OVERWRITING, REPLACING, strategy_of
+from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
 
 logger = AdapterLogger("Spark")
 
-REPLACING = "replace_partitions"
-OVERWRITING = "insert_overwrite"
 # what these strategies add to is not taken away, so rows that are read again would be there twice
 # or stay when they have gone
 ADDING = ("append", "append_new_rows", "append_or_merge", "merge", OVERWRITING, "microbatch")
 LATEST_YEAR = 9999  # of Python's dates; Spark's go on
-
-
-def strategy_of(model: Mapping[str, Any]) -> str | None:
-    """Strategy of an incremental model, None of any other."""
-    config = model.get("config") or {}
-    if config.get("materialized") != "incremental":
-        return None
-    return config.get("incremental_strategy") or "append"
 
 
 def _check_materialization(model: Mapping[str, Any], macro: str) -> None:
@@ -63,35 +58,34 @@ def _check_materialization(model: Mapping[str, Any], macro: str) -> None:
     )
 
 
-def check_news_strategy(model: Mapping[str, Any], macro: str) -> None:
-    """Refuse a model that reads what is new and overwrites whole partitions with it.
-
-    Raises:
-        CompilationError: of each partition only the newest rows would be left.
-    """
-    if strategy_of(model) == OVERWRITING:
-        raise CompilationError(
-            f"{macro}: strategy '{OVERWRITING}' of {model['name']} would overwrite a partition's "
-            f"rows with its new ones alone; read it through changed_partitions(..) under "
-            f"strategy '{REPLACING}', or add the rows by strategy 'append_new_rows'"
-        )
-
-
 def _call_text(call: tuple[str, ...]) -> str:
     return f"{call[0]}({', '.join(call[1:])})"
 
 
-class PartitionReads(metaclass=AdapterMeta):
+class PartitionReads:
     """The part of the adapter that reads inputs by their changed partitions."""
 
-    @available
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        definitions: Definitions,
+        changes: ChangeReads,
+        reads: TableReads,
+        commits: Commits,
+    ) -> None:
+        self._warehouse = warehouse
+        self._definitions = definitions
+        self._changes = changes
+        self._reads = reads
+        self._commits = commits
+
     def changed_partitions(
         self,
-        model: dict,
+        model: Mapping[str, Any],
         relation: Any,
         column: str,
         incremental: bool,
-        context: dict,
+        context: dict[str, Any],
         asked: list[str] | None = None,
         request: str | None = None,
     ) -> Any:
@@ -106,11 +100,11 @@ class PartitionReads(metaclass=AdapterMeta):
         Raises:
             CompilationError: the model can't be right that way.
         """
-        inputs = self.inputs.of(model["unique_id"])
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         days = self._asked(inputs, "changed_partitions", column, asked, request)
         call = ("changed_partitions", f"by='{column}'")
         pinned = self._read_by_partition(model, relation, call, context)
-        if self.inputs.is_noting or self.config.credentials.offline:
+        if self._warehouse.inputs.is_noting or self._warehouse.credentials.offline:
             return pinned
         values = self._values_to_write(model, column, incremental, context)
         inputs.predicate = inputs.read_predicate = None
@@ -130,16 +124,15 @@ class PartitionReads(metaclass=AdapterMeta):
             reading=f"(select * from {pinned.render()} where {inputs.predicate})"
         )
 
-    @available
     def closed_periods(
         self,
-        model: dict,
+        model: Mapping[str, Any],
         relation: Any,
         by: str,
         period: str,
         into: str,
         incremental: bool,
-        context: dict,
+        context: dict[str, Any],
         zone: str = "UTC",
         asked: list[str] | None = None,
         request: str | None = None,
@@ -153,23 +146,24 @@ class PartitionReads(metaclass=AdapterMeta):
         `replace_partitions`. A closed period stays closed, whatever becomes of the later rows.
         Rows without a day are in no period.
         """
-        inputs = self.inputs.of(model["unique_id"])
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         days = self._asked(inputs, "closed_periods", by, asked, request)
         table = relation.name_only.render()
         call = ("closed_periods", table, f"by='{by}'", f"period='{period}'", f"into='{into}'")
         pinned = self._read_by_partition(model, relation, call, context)
-        if self.inputs.is_noting or self.config.credentials.offline:
+        if self._warehouse.inputs.is_noting or self._warehouse.credentials.offline:
             return pinned
         inputs.predicate = inputs.read_predicate = None
         today, newest = self._today(zone), None
         if table in inputs.reads:  # Iceberg answers this from the files' own statistics
-            newest = self._session().sql(
+            newest = self._warehouse.session().sql(
                 f"select max({by}) as day from {pinned.render()} where {by} <= date '{today}'"
             )
             newest = newest.collect()[0].day
         noted = inputs.own.recorded(CLOSED_PROPERTY) if inputs.own else None
         recorded = date.fromisoformat(noted) if noted else None
-        held = self.commit_property(relation, CLOSED_PROPERTY)  # None: not a level, it holds all
+        # None: not a level, it holds all
+        held = self._commits.commit_property(relation, CLOSED_PROPERTY)
         latest = period_start(today, period)
         if held:
             latest = min(latest, date.fromisoformat(held))
@@ -179,7 +173,7 @@ class PartitionReads(metaclass=AdapterMeta):
         elif was_ahead:
             # readers expect the periods here, so they are kept, and written whenever they change
             was_ahead = False
-            if held and recorded > date.fromisoformat(held):
+            if held and recorded is not None and recorded > date.fromisoformat(held):
                 raise CompilationError(
                     f"{model['name']} holds periods before {recorded}, {table} only those before "
                     f"{held}, since it gave up periods that a clock which was ahead had closed; "
@@ -205,7 +199,7 @@ class PartitionReads(metaclass=AdapterMeta):
         return relation.replace(reading=f"(select * from {pinned.render()} where {condition})")
 
     @staticmethod
-    def _readers_are_built(model: dict, context: Mapping[str, Any]) -> bool:
+    def _readers_are_built(model: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
         """Whether the run builds all models that read this one, also through views: their SQL may
         name the periods that this one holds."""
         selected = set(context.get("selected_resources") or ())
@@ -227,16 +221,14 @@ class PartitionReads(metaclass=AdapterMeta):
                     found.append(unique_id)
         return True
 
-    @available
     def closed_before(self, relation: Any) -> str | None:
         """First day behind the periods that a level (see closed_periods) holds, None where it
         holds no period."""
-        return self.commit_property(relation, CLOSED_PROPERTY)
+        return self._commits.commit_property(relation, CLOSED_PROPERTY)
 
-    @available
-    def replaced_predicate(self, model: dict) -> str | None:
+    def replaced_predicate(self, model: Mapping[str, Any]) -> str | None:
         """SQL condition of the partitions that the model replaces, None for the whole table."""
-        inputs = self.inputs.of(model["unique_id"])
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         if not inputs.replaces:
             raise CompilationError(
                 "replace_partitions: the model must read through changed_partitions(..), which "
@@ -261,14 +253,18 @@ class PartitionReads(metaclass=AdapterMeta):
 
     def _today(self, zone: str) -> date:
         now = f"from_utc_timestamp(current_timestamp(), {literal(zone)})"
-        return self._session().sql(f"select cast({now} as date) as day").collect()[0].day
+        return self._warehouse.session().sql(f"select cast({now} as date) as day").collect()[0].day
 
     def _read_by_partition(
-        self, model: dict, relation: Any, call: tuple[str, ...], context: dict
+        self,
+        model: Mapping[str, Any],
+        relation: Any,
+        call: tuple[str, ...],
+        context: dict[str, Any],
     ) -> Any:
         """`relation` as of its pinned snapshot; the tables below it are noted as read by their
         partitions."""
-        inputs = self.inputs.of(model["unique_id"])
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         inputs.replaces = True
         reading = inputs.by_partition
         reading.calls.add(call)
@@ -283,12 +279,12 @@ class PartitionReads(metaclass=AdapterMeta):
         reading.relation = relation.name_only.render()
         reading.tables.setdefault(reading.relation, set())
         try:
-            return self._read(model, relation, "all", context)
+            return self._reads.read(model, relation, "all", context)
         finally:
             reading.relation = None
 
     def _values_to_write(
-        self, model: dict, column: str, incremental: bool, context: dict
+        self, model: Mapping[str, Any], column: str, incremental: bool, context: dict[str, Any]
     ) -> set[str] | None:
         """Texts of the partitions that changed in the model's inputs, None for all partitions.
 
@@ -296,7 +292,7 @@ class PartitionReads(metaclass=AdapterMeta):
         them. So the model is rendered once before to note all that it reads, and this text is
         thrown away.
         """
-        reading = self.inputs.of(model["unique_id"]).by_partition
+        reading = self._warehouse.inputs.of(model["unique_id"]).by_partition
         if not reading.decided:
             noted = self._noted(model, context)
             added = sorted(noted.by_partition.added)
@@ -310,21 +306,23 @@ class PartitionReads(metaclass=AdapterMeta):
             reading.decided = True
         return reading.values
 
-    def _noted(self, model: dict, context: dict) -> ModelInputs:
+    def _noted(self, model: Mapping[str, Any], context: dict[str, Any]) -> ModelInputs:
         """All that the model reads, also through ephemeral models, from a rendering that does
         nothing else. dbt puts the SQL of those in only when the model's own is rendered."""
         nodes = context["graph"]["nodes"]
-        with self.inputs.noting(model["unique_id"]) as noted:
+        with self._warehouse.inputs.noting(model["unique_id"]) as noted:
             render_template(get_template(model["raw_code"], context), context)
             for unique_id in model["depends_on"]["nodes"]:
                 parent = nodes.get(unique_id)
                 if parent is not None and parent["config"].get("materialized") == "ephemeral":
-                    relation = self._relation_of_node(parent)
-                    self._read(model, relation, "all", context, explicit=False)
+                    relation = self._warehouse.relation_of_node(parent)
+                    self._reads.read(model, relation, "all", context, explicit=False)
         return noted
 
-    def _changed_values(self, model: dict, noted: ModelInputs, column: str) -> set[str] | None:
-        if self._goes_by_clock(model):
+    def _changed_values(
+        self, model: Mapping[str, Any], noted: ModelInputs, column: str
+    ) -> set[str] | None:
+        if self._definitions.goes_by_clock(model):
             logger.info(
                 f"{model['name']} goes by the clock or the like: all partitions are written"
             )
@@ -377,38 +375,15 @@ class PartitionReads(metaclass=AdapterMeta):
                 )
 
     def _has_partitions(self, table: str, column: str) -> bool:
-        schema = self._session().sql(f"select * from {table}.partitions limit 0").schema
+        schema = self._warehouse.session().sql(f"select * from {table}.partitions limit 0").schema
         known = {one.name: one.dataType for one in schema}
         return column.strip("`") in getattr(known.get("partition"), "names", ())
 
     def _partition_kind(self, pinned: Any, column: str) -> str | None:
         """Spark type of a column, None where there is no such column, which Spark will report."""
         name = column.strip("`").lower()
-        kinds = {one.lower(): kind for one, kind in self._kinds_at(pinned.render()).items()}
+        kinds = {one.lower(): kind for one, kind in self._changes.kinds_at(pinned.render()).items()}
         return kinds[name].simpleString() if name in kinds else None
-
-    def _partition_rows(self, inputs: ModelInputs) -> int | None:
-        """Rows that were read: of inputs read by partitions those in the partitions replaced, from
-        Iceberg's partition table. None where they are not known."""
-        below = {one for tables in inputs.by_partition.tables.values() for one in tables}
-        total = 0
-        for read in inputs.reads.values():
-            if read.table not in below:
-                if read.rows is None:
-                    return None
-                total += read.rows
-                continue
-            if inputs.read_predicate == "false":
-                continue
-            try:
-                row = self._session().sql(
-                    "select sum(record_count) as total from (select partition.*, record_count "
-                    f"from {read.table}.partitions) where {inputs.read_predicate}"
-                )
-                total += row.collect()[0].total or 0
-            except Exception:  # a partition column by another name: the count is only for show
-                return None
-        return total
 
 
 def _days(values: set[str]) -> set[date] | None:

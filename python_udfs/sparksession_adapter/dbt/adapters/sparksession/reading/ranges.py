@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS
 from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.warehouse import Warehouse
 
 RANGE_COUNT = 64  # of one column at most: the gaps between them are the widest ones
 WRITING = ("run", "build", "retry")  # commands
@@ -29,7 +29,8 @@ DIGITS, SCALE = 28, 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # low and high; None: no bound
-Range = tuple[Decimal | None, Decimal | None]
+Range = tuple[Decimal | None, Decimal | None]  # a side without a bound is None
+Bounds = tuple[Decimal, Decimal]
 
 
 @dataclass(frozen=True)
@@ -151,13 +152,13 @@ where bound.is_there
 group by bound.place, bound.low is null, bound.high is null, bound.part"""
 
 
-def merged_ranges(parts: Iterable[Range]) -> list[Range]:
+def merged_ranges(parts: Iterable[Bounds]) -> list[Bounds]:
     """At most RANGE_COUNT ranges, lowest first, that hold all the parts; their gaps are the widest.
 
     >>> merged_ranges([(Decimal(5), Decimal(9)), (Decimal(1), Decimal(6))])
     [(Decimal('1'), Decimal('9'))]
     """
-    held: list[Range] = []
+    held: list[Bounds] = []
     for low, high in sorted(parts):
         if low > high:  # of rows that end before they begin: nothing lies between
             continue
@@ -177,12 +178,14 @@ def ranges_condition(wanted: Wanted, parts: Sequence[Range]) -> str:
     has_none = (None, None) in parts
     if has_none and not wanted.is_value:
         return "true"
-    conditions = []
+    conditions: list[Range] = []
     if lows := [low for low, high in parts if high is None and low is not None]:
         conditions.append((min(lows), None))
     if highs := [high for low, high in parts if low is None and high is not None]:
         conditions.append((None, max(highs)))
-    conditions += merged_ranges(one for one in parts if None not in one)
+    conditions += merged_ranges(
+        (low, high) for low, high in parts if low is not None and high is not None
+    )
     texts = []
     for bounds in conditions:
         low, high = (None if one is None else wanted.literal(one) for one in bounds)
@@ -208,11 +211,13 @@ def is_plain(kind: Any) -> bool:
     return kind.typeName() not in ("string", "binary", "array", "map", "struct", "variant")
 
 
-class ColumnRanges(metaclass=AdapterMeta):
+class ColumnRanges:
     """The part of the adapter that keeps what a run touches, and asks for its ranges."""
 
-    @available
-    def kept_rows(self, model: dict, name: str, sql: str) -> str:
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def kept_rows(self, model: Mapping[str, Any], name: str, sql: str) -> str:
         """Name of a temporary view of a query's rows, which are computed once and kept until the
         model is built; they spill to disk.
 
@@ -220,25 +225,22 @@ class ColumnRanges(metaclass=AdapterMeta):
         would know by it of their size it is told: few rows are sent to where others match them.
         """
         view = f"{model['alias']}__{name}".lower()
-        rows = self._session().sql(sql).localCheckpoint(eager=False)
-        inputs = self.inputs.of(model["unique_id"])
+        rows = self._warehouse.session().sql(sql).localCheckpoint(eager=False)
+        inputs = self._warehouse.inputs.of(model["unique_id"])
         inputs.kept[view] = rows
         inputs.kept_counts[view] = rows.count()
         is_small = inputs.kept_counts[view] * row_bytes(rows.schema) <= BROADCAST_BYTES
         (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
         return f"`{view}`"
 
-    @available
-    def kept_count(self, model: dict, view: str) -> int:
+    def kept_count(self, model: Mapping[str, Any], view: str) -> int:
         """How many rows kept_rows has kept under a name that it gave."""
-        return self.inputs.of(model["unique_id"]).kept_counts[view.strip("`")]
+        return self._warehouse.inputs.of(model["unique_id"]).kept_counts[view.strip("`")]
 
-    @available
     def writes(self, flags: Any) -> bool:
         """Whether the command writes what it compiles; for others ranges are not asked for."""
-        return flags.WHICH in WRITING and not self.inputs.is_noting
+        return flags.WHICH in WRITING and not self._warehouse.inputs.is_noting
 
-    @available
     def within_ranges(self, rows: str, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """What may be a partner of the rows: {"condition": SQL, "row_count": of the rows}.
 
@@ -272,16 +274,25 @@ class ColumnRanges(metaclass=AdapterMeta):
         _, parts = self._bounds_in(rows, columns)
         found = []
         for one, bounds in zip(columns, parts, strict=True):
-            texts = [(one.literal(low), one.literal(high)) for low, high in merged_ranges(bounds)]
-            if any(None in pair for pair in texts):
-                raise OverflowError(f"{one.column}: a bound lies outside of Python's years")
+            known = [(low, high) for low, high in bounds if low is not None and high is not None]
+            if len(known) < len(bounds):
+                raise ValueError(f"{one.column}: both bounds of each row must be known")
+            texts = []
+            for low, high in merged_ranges(known):
+                first, last = one.literal(low), one.literal(high)
+                if first is None or last is None:
+                    raise OverflowError(f"{one.column}: a bound lies outside of Python's years")
+                texts.append((first, last))
             found.append(texts)
         return found
 
     def _bounds_in(self, rows: str, columns: Sequence[Wanted]) -> tuple[int, list[list[Range]]]:
         """How many rows there are, and of each column the bounds that they ask for."""
-        row_count, parts = 0, [[] for _ in columns]
-        for place, low, high, count in self._session().sql(bounds_query(rows, columns)).collect():
+        row_count = 0
+        parts: list[list[Range]] = [[] for _ in columns]
+        for place, low, high, count in (
+            self._warehouse.session().sql(bounds_query(rows, columns)).collect()
+        ):
             if place < 0:
                 row_count = count
             else:

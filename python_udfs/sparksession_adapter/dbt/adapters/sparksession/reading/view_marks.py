@@ -10,6 +10,7 @@ import itertools
 import re
 import threading
 from collections import OrderedDict
+from typing import Any
 
 from dbt.adapters.sparksession.sql_texts import COMMENT
 from dbt_common.exceptions import DbtRuntimeError
@@ -36,9 +37,11 @@ def is_aliased(behind: str) -> bool:
     [True, True, False, False, False]
     """
     found = BEHIND.match(behind)
-    word = found["word"] if found else None
+    if found is None:
+        return False
+    word = found["word"]
     if word is None:
-        return bool(found) and found[0].endswith("`")
+        return found[0].endswith("`")
     return word.lower() not in NO_ALIAS
 
 
@@ -120,3 +123,10 @@ def without_marks(sql: str) -> str:
     'select * from dw.x as t'
     """
     return MARK.sub(r"\g<name>", sql)
+
+
+def as_named(relation: Any, read: Any, into: Readings) -> Any:
+    """The relation `read`, which stands for `relation`, with a mark where it is a query."""
+    if read.reading is None or not read.reading.startswith("("):
+        return read
+    return relation.replace(reading=into.marked(relation.render(), read.reading))

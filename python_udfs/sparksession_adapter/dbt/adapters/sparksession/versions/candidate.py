@@ -2,96 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
-from dbt.adapters.sparksession.sql import literal
-from dbt.adapters.sparksession.versions.diff import UNKNOWN
 from dbt.adapters.sparksession.versions.lease import utc_now
-from dbt.adapters.sparksession.versions.published import CANDIDATE, Version
-from dbt_common.invocation import get_invocation_id
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.published import Versions
+from dbt.adapters.sparksession.versions.rollback import Rollback
+from dbt.adapters.sparksession.versions.store import CANDIDATE, VersionStore
+from dbt.adapters.sparksession.warehouse import Warehouse
 
 SAMPLE_ROWS = 5
 
 
-class Candidates(metaclass=AdapterMeta):
+class Candidates:
     """The operations on the build that is held back."""
 
-    def compare_candidate(self, old: Version, new: Version, context: dict) -> list[str]:
-        """Compare the build that is held back (`new`) with the newest version, row by row; lines
-        that tell it. What each table and view came to is kept in meta_quality."""
-        keys = self._keys_by_name(context)
-        lines = [f"Held back: what the candidate says otherwise than version {old.version}"]
-        kept: dict[str, dict[str, int]] = {}
-        for name in new.changed:
-            if name in old.texts and name in new.texts:
-                texts = old.texts[name], new.texts[name]
-                lines += self._difference(name, *texts, keys.get(name, UNKNOWN), SAMPLE_ROWS, kept)
-        for table, snapshot in sorted(new.snapshots.items()):
-            before = old.snapshots.get(table)
-            commits = self.history(table).between(before, snapshot) if before != snapshot else []
-            changed = [commit.partitions() or set() for commit in commits or []]
-            written = sorted(set().union(*changed))
-            if written:
-                shown = ", ".join(written[:SAMPLE_ROWS])
-                more = f" and {len(written) - SAMPLE_ROWS} more" * (len(written) > SAMPLE_ROWS)
-                lines.append(f"  {table} was written in {shown}{more}")
-        self._keep_comparison(old, new, kept)
-        return [
-            *lines,
-            "dbt run-operation publish_candidate publishes it, dbt run-operation drop_candidate "
-            "puts the tables back.",
-        ]
-
-    def _keep_comparison(
-        self, old: Version, new: Version, kept: Mapping[str, Mapping[str, int]]
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        store: VersionStore,
+        writer: OneWriter,
+        place: Place,
+        versions: Versions,
+        rollback: Rollback,
     ) -> None:
-        table = f"{self.config.credentials.schema}.meta_quality"
-        columns = (
-            "check_name string, run_id string, checked_at timestamp, verdict string, "
-            "threshold bigint, groups_compared bigint, groups_differing bigint, count_got bigint, "
-            "count_expected bigint, count_difference bigint, sum_difference decimal(38, 4)"
-        )
-        session = self._session()
-        session.sql(f"create table if not exists {table} ({columns}) using iceberg")
-        names = ", ".join(one.split()[0] for one in columns.replace("(38, 4)", "").split(", "))
-        for name, counts in kept.items():
-            got, expected = (
-                session.sql(f"select count(*) as n from ({one.texts[name]})").first().n
-                for one in (new, old)
-            )
-            rows = sum(counts.values())
-            added, removed = counts.get("added", 0), counts.get("removed", 0)
-            session.sql(
-                f"insert into {table} ({names}) select "
-                f"{literal(f'{name}: candidate as version {old.version}')}, "
-                f"{literal(get_invocation_id())}, current_timestamp(), "
-                f"'{'differs' if rows else 'passed'}', 0, {max(got, expected)}, {rows}, "
-                f"{got}, {expected}, {added + removed}, 0"
-            )
+        self._warehouse = warehouse
+        self._store = store
+        self._writer = writer
+        self._place = place
+        self._versions = versions
+        self._rollback = rollback
 
-    @available
     def publish_candidate(self) -> list[str]:
         """Publish the build that is held back as the next version."""
-        with self._writing():
-            newest, candidate = self.known_version(), self.known_version(CANDIDATE)
+        with self._writer.writing():
+            newest, candidate = self._store.known_version(), self._store.known_version(CANDIDATE)
             version = replace(candidate, version=newest.version + 1, published_at=utc_now())
-            self._publish(version, newest)
+            self._versions.publish_version(version, newest)
             self._drop_candidate_table()
         return [f"Published as version {version.version}."]
 
-    @available
-    def drop_candidate(self, context: dict) -> list[str]:
+    def drop_candidate(self, context: dict[str, Any]) -> list[str]:
         """Put the tables back to the newest version, and forget the build that is held back."""
-        with self._writing():
-            self.known_version(CANDIDATE)
-            newest = self.known_version()
-            histories = {table: self.history(table) for table in newest.snapshots}
-            lines = self._put_back(newest, histories, context)
+        with self._writer.writing():
+            self._store.known_version(CANDIDATE)
+            newest = self._store.known_version()
+            histories = {table: self._warehouse.history(table) for table in newest.snapshots}
+            lines = self._rollback.put_back(newest, histories, context)
             self._drop_candidate_table()
         return [*lines, f"The candidate is gone; the tables are version {newest.version} again."]
 
     def _drop_candidate_table(self) -> None:
-        self.check_delete(self._candidate_table)
-        self._session().sql(f"drop table if exists {self._candidate_table} purge")
+        self._place.check_delete(self._store.candidate_table)
+        self._warehouse.session().sql(f"drop table if exists {self._store.candidate_table} purge")

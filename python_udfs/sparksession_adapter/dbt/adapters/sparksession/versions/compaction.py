@@ -6,24 +6,45 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY
-from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, stored_table_of
+from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.sql import literal, mark_of
 from dbt.adapters.sparksession.versions.arguments import a_name
 from dbt.adapters.sparksession.versions.lease import utc_now
-from dbt.adapters.sparksession.versions.published import Version, differing
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.published import Versions
+from dbt.adapters.sparksession.versions.rollback import Rollback
+from dbt.adapters.sparksession.versions.store import Version, VersionStore, differing
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.invocation import get_invocation_id
 
 SMALL_FILES = 5  # in one partition, from which on they are made one
 
 
-class Compaction(metaclass=AdapterMeta):
+class Compaction:
     """The operation that compacts tables."""
 
-    @available
-    def compact(self, select: str | None, merge_runs: bool, context: dict) -> list[str]:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        keyed: KeyedTables,
+        store: VersionStore,
+        writer: OneWriter,
+        place: Place,
+        versions: Versions,
+        rollback: Rollback,
+    ) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+        self._store = store
+        self._writer = writer
+        self._place = place
+        self._versions = versions
+        self._rollback = rollback
+
+    def compact(self, select: str | None, merge_runs: bool, context: dict[str, Any]) -> list[str]:
         """Make few files of many small ones, and publish the tables as they lie then.
 
         Args:
@@ -34,20 +55,20 @@ class Compaction(metaclass=AdapterMeta):
         lines: list[str] = []
         nodes = context["graph"]["nodes"].values()
         stored = {stored_table_of(one): one for one in nodes if one["resource_type"] != "test"}
-        with self._writing():
+        with self._writer.writing():
             moved: dict[str, tuple[int, int]] = {}
             readings: dict[str, str] = {}
-            for table in self._tables():
+            for table in self._warehouse.tables():
                 names = {table, table.rpartition(".")[2], table.removesuffix(RUNS_SUFFIX)}
                 names |= {one.rpartition(".")[2] for one in names}
-                before = self.history(table)
+                before = self._warehouse.history(table)
                 if (select is not None and select not in names) or before.head is None:
                     continue
-                self.check_delete(table)
+                self._place.check_delete(table)
                 node, merged = stored.get(table), ""
                 if merge_runs and node is not None and table.endswith(RUNS_SUFFIX):
-                    self.inputs.forget(node["unique_id"])
-                    if self.is_declared_otherwise(node):
+                    self._warehouse.inputs.forget(node["unique_id"])
+                    if self._keyed.is_declared_otherwise(node):
                         lines.append(
                             f"{table} keeps its runs: its model is declared otherwise by now; run "
                             "it first."
@@ -55,40 +76,40 @@ class Compaction(metaclass=AdapterMeta):
                     else:
                         merged = self._merged(table, node)
                 made = ", ".join(filter(None, [merged, self._compacted(table, node)]))
-                after = self.history(table)
-                if made and after.head != before.head:
+                after = self._warehouse.history(table)
+                if made and after.head is not None and after.head != before.head:
                     moved[table] = before.head, after.head
                     lines.append(f"{table}: {made}")
-                if merged:
+                if merged and node is not None:
                     old, new = (
-                        self._folded_sql(node, one, f"{table} version as of {one.head}")
+                        self._keyed.folded_sql(node, one, f"{table} version as of {one.head}")
                         for one in (before, after)
                     )
                     readings[old] = new
-            newest = self.version()
+            newest = self._store.version()
             if newest is not None and moved:
                 lines += self._publish_moved(newest, moved, readings)
         return lines or ["There was nothing to compact."]
 
     def _merged(self, table: str, node: Mapping[str, Any]) -> str:
         """Make one run of all that a folded model has; what was done."""
-        own, model = own_session(self.config.credentials), node["unique_id"]
-        merge = self.announce_compaction(node, everything=True)
+        own, model = own_session(self._warehouse.credentials), node["unique_id"]
+        merge = self._keyed.announce_compaction(node, everything=True)
         if merge is None:
             return ""
-        count = self.run_count(node)
-        self.set_snapshot_property("dbt.run", get_invocation_id())
-        self.set_snapshot_property(MODEL_PROPERTY, model)
-        self.set_snapshot_property(TABLE_PROPERTY, table)
-        self.group_reads()
-        own.session.sql(self.merge_statement(merge, self._relation_of(table)))
+        count = self._keyed.run_count(node)
+        self._warehouse.set_snapshot_property("dbt.run", get_invocation_id())
+        self._warehouse.set_snapshot_property(MODEL_PROPERTY, model)
+        self._warehouse.set_snapshot_property(TABLE_PROPERTY, table)
+        self._keyed.group_reads()
+        own.session.sql(self._keyed.merge_statement(merge, self._warehouse.relation_of(table)))
         own.reset()
-        self.inputs.forget(model)
-        self._write_live_view(node, self.stored_sql(node))
+        self._warehouse.inputs.forget(model)
+        self._rollback.write_live_view(node, self._keyed.stored_sql(node))
         return f"{count} runs became 1"
 
     def _compacted(self, table: str, node: Mapping[str, Any] | None) -> str:
-        session, system = self._session(), f"{self.config.credentials.catalog}.system"
+        session, system = self._warehouse.session(), f"{self._warehouse.credentials.catalog}.system"
         config = node["config"] if node is not None else {}
         by = config.get("sort_by") or (
             config.get("unique_key") if config.get("materialized") == FOLDED else None
@@ -144,7 +165,7 @@ class Compaction(metaclass=AdapterMeta):
         changed = differing(newest.marks, marks)
         if not changed:
             return []
-        self._publish(
+        self._versions.publish_version(
             replace(
                 newest,
                 version=newest.version + 1,

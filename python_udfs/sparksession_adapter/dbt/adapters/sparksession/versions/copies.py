@@ -18,10 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import literal
-from dbt.adapters.sparksession.versions.place import METADATA, UNFINISHED, lies_within
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
+from dbt.adapters.sparksession.versions.place import METADATA, UNFINISHED, Place, lies_within
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
 CATALOG_FILE, DATA = "catalog.db", "data"
@@ -59,14 +61,22 @@ def copy_file(source: str, target: str) -> None:
         shutil.copyfile(with_checksum(source), with_checksum(target))
 
 
-class Copies(metaclass=AdapterMeta):
+class Copies:
     """The operation copy_warehouse."""
+
+    def __init__(
+        self, warehouse: Warehouse, lease: HeldLease, writer: OneWriter, place: Place
+    ) -> None:
+        self._warehouse = warehouse
+        self._lease = lease
+        self._writer = writer
+        self._place = place
 
     def iceberg_catalog(self) -> Any:
         """Iceberg's catalog object of this session."""
-        session = self._session()
+        session = self._warehouse.session()
         return session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(
-            session._jsparkSession, self.config.credentials.catalog
+            session._jsparkSession, self._warehouse.credentials.catalog
         )
 
     def check_is_a_folder(self, operation: str) -> str:
@@ -75,10 +85,14 @@ class Copies(metaclass=AdapterMeta):
         Raises:
             DbtRuntimeError: it is another kind of warehouse than the default one.
         """
-        settings = self.config.credentials.spark_settings()
-        uri = settings.get(f"spark.sql.catalog.{self.config.credentials.catalog}.uri", "")
-        root = self.local_root
-        if is_remote(self._session()) or root is None or not uri.startswith("jdbc:sqlite:"):
+        settings = self._warehouse.credentials.spark_settings()
+        uri = settings.get(f"spark.sql.catalog.{self._warehouse.credentials.catalog}.uri", "")
+        root = self._place.local_root
+        if (
+            is_remote(self._warehouse.session())
+            or root is None
+            or not uri.startswith("jdbc:sqlite:")
+        ):
             raise DbtRuntimeError(
                 f"{operation} is for a warehouse in a local folder with its catalog in a SQLite "
                 "file. Of another catalog take the means of its server, and Iceberg's procedures "
@@ -86,7 +100,6 @@ class Copies(metaclass=AdapterMeta):
             )
         return root
 
-    @available
     def copy_warehouse(self, to: str) -> list[str]:
         """Copy the warehouse into an empty or new folder; a line with the numbers of tables.
 
@@ -97,8 +110,10 @@ class Copies(metaclass=AdapterMeta):
             DbtRuntimeError: the folder isn't fit.
         """
         root = self.check_is_a_folder("copy_warehouse")
-        target = os.path.realpath(self.config.credentials.path(str(to)))
-        own = os.path.realpath(self.config.credentials.path(self.config.credentials.warehouse))
+        target = os.path.realpath(self._warehouse.credentials.path(str(to)))
+        own = os.path.realpath(
+            self._warehouse.credentials.path(self._warehouse.credentials.warehouse)
+        )
         if any(lies_within(f"{one}/_", other) for one, other in ((target, own), (own, target))):
             raise DbtRuntimeError(
                 f"The copy must lie outside of the warehouse {own} and not around it, got {target}."
@@ -107,10 +122,10 @@ class Copies(metaclass=AdapterMeta):
             raise DbtRuntimeError(
                 f"The copy must go into a folder that is new or empty, and {target} is not."
             )
-        with self._writing():
+        with self._writer.writing():
             tables, views = self._all_tables(), self._all_views()
             for table in tables:
-                self.check_location(f"Table {table}", str(self.location_of(table)))
+                self._place.check_location(f"Table {table}", str(self._place.location_of(table)))
             os.makedirs(os.path.join(target, DATA), exist_ok=True)
             unfinished = os.path.join(target, DATA, UNFINISHED)
             with open(unfinished, "w", encoding="utf-8"):
@@ -140,7 +155,7 @@ class Copies(metaclass=AdapterMeta):
 
     def _all_tables(self) -> list[str]:
         """schema.name of all tables of the catalog but the lease's: a copy has its own lease."""
-        return sorted(set(self._names("listTables")) - {self.lease_table})
+        return sorted(set(self._names("listTables")) - {self._lease.table})
 
     def _all_views(self) -> list[str]:
         return sorted(self._names("listViews"))
@@ -158,12 +173,12 @@ class Copies(metaclass=AdapterMeta):
         schema, _, name = table.rpartition(".")
         stage = os.path.join(target, ".staging", table)
         place = os.path.join(target, DATA, schema, name)
-        source = str(self.location_of(table)).rstrip("/")
+        source = str(self._place.location_of(table)).rstrip("/")
         quoted_table = literal(".".join(f"`{one}`" for one in (schema, name)))
         (made,) = (
-            self._session()
+            self._warehouse.session()
             .sql(
-                f"call {self.config.credentials.catalog}.system.rewrite_table_path("
+                f"call {self._warehouse.credentials.catalog}.system.rewrite_table_path("
                 f"table => {quoted_table}, source_prefix => {literal(source)}, "
                 f"target_prefix => {literal(place)}, staging_location => {literal(stage)})"
             )
@@ -179,7 +194,7 @@ class Copies(metaclass=AdapterMeta):
 
     def _copy_view(self, view: str, target: str) -> str:
         """Write a view's metadata for another place; the file."""
-        session = self._session()
+        session = self._warehouse.session()
         found = self.iceberg_catalog().loadView(java_identifier(session, view))
         parser = session._jvm.org.apache.iceberg.view.ViewMetadataParser
         schema, _, name = view.rpartition(".")
@@ -199,7 +214,7 @@ class Copies(metaclass=AdapterMeta):
         Args:
             files: table or view -> its newest metadata file.
         """
-        session, credentials = self._session(), self.config.credentials
+        session, credentials = self._warehouse.session(), self._warehouse.credentials
         prefix = f"spark.sql.catalog.{credentials.catalog}."
         complete = os.path.join(target, CATALOG_FILE)
         made = session._jvm.java.util.HashMap()

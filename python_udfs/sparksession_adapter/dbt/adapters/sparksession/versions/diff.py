@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.versions.arguments import a_name, whole_number
-from dbt.adapters.sparksession.versions.published import differing
+from dbt.adapters.sparksession.versions.store import VersionStore, differing
+from dbt.adapters.sparksession.warehouse import Warehouse
 
 UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
 
@@ -49,12 +49,15 @@ def compared(old: str, new: str, columns: list[str], keys: list[str]) -> str:
     )
 
 
-class Differences(metaclass=AdapterMeta):
+class Differences:
     """What a version says otherwise than another."""
 
-    @available
+    def __init__(self, warehouse: Warehouse, store: VersionStore) -> None:
+        self._warehouse = warehouse
+        self._store = store
+
     def diff_versions(
-        self, first: Any, last: Any, select: str | None, rows: int, context: dict
+        self, first: Any, last: Any, select: str | None, rows: int, context: dict[str, Any]
     ) -> list[str]:
         """What a version says otherwise than another: per table rows added, removed and changed,
         and some of them.
@@ -64,8 +67,8 @@ class Differences(metaclass=AdapterMeta):
             rows: how many rows of each are shown.
         """
         select, rows = a_name("select", select), whole_number("rows", rows)
-        old, new = self.known_version(first), self.known_version(last)
-        keys = self._keys_by_name(context)
+        old, new = self._store.known_version(first), self._store.known_version(last)
+        keys = self.keys_by_name(context)
         lines = [f"version {old.version} -> version {new.version}"]
         for name in differing(old.marks, new.marks):
             if select is not None and name.rpartition(".")[2] != select.rpartition(".")[2]:
@@ -73,12 +76,12 @@ class Differences(metaclass=AdapterMeta):
             if name not in old.texts or name not in new.texts:
                 lines.append(f"  {name}: {'new' if name in new.texts else 'gone'}")
                 continue
-            lines += self._difference(
+            lines += self.difference(
                 name, old.texts[name], new.texts[name], keys.get(name, UNKNOWN), rows
             )
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
 
-    def _difference(
+    def difference(
         self,
         name: str,
         old: str,
@@ -93,7 +96,7 @@ class Differences(metaclass=AdapterMeta):
             keys: of its columns those that tell its rows apart.
             kept: relation -> counts by kind, to be added to.
         """
-        session = self._session()
+        session = self._warehouse.session()
         before, after = (session.sql(one).columns for one in (old, new))
         both = [one for one in after if one in before]
         sql = compared(old, new, both, keys(both))
@@ -119,12 +122,12 @@ class Differences(metaclass=AdapterMeta):
                 lines.append(f"    + {one.row}")
         return lines
 
-    def _keys_by_name(self, context: dict) -> dict[str, Callable[[list[str]], list[str]]]:
+    def keys_by_name(self, context: dict[str, Any]) -> dict[str, Callable[[list[str]], list[str]]]:
         """Relation -> what tells of its columns those by which its rows are told apart."""
         nodes = context["graph"]["nodes"]
         tested = keys_by_test(nodes.values())
         return {
-            self._relation_of_node(node).render(): partial(
+            self._warehouse.relation_of_node(node).render(): partial(
                 key_of, node, tested=tested.get(unique_id, ())
             )
             for unique_id, node in nodes.items()

@@ -348,10 +348,13 @@ def _query(row: Holder) -> str:
 
 def holder_of(told: dict[str, Any]) -> Holder:
     """A row whose values may be texts."""
-    value_of = {"bigint": int, "string": str, "timestamp_ntz": datetime.fromisoformat}
-    return Holder(
-        **{
-            name: None if told[name] is None else value_of[kind](told[name])
-            for name, kind in COLUMNS.items()
-        }
-    )
+    value_of: dict[str, Callable[[Any], Any]] = {
+        "bigint": int,
+        "string": str,
+        "timestamp_ntz": datetime.fromisoformat,
+    }
+    values: dict[str, Any] = {
+        name: None if told[name] is None else value_of[kind](told[name])
+        for name, kind in COLUMNS.items()
+    }
+    return Holder(**values)

@@ -1,52 +1,43 @@
-"""What is done to versions and tables between runs: the operations, each in a module beside."""
+"""Operations between runs: the list of versions, and files that no table knows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-
-from dbt.adapters.base.meta import available
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.versions.arguments import whole_number
-from dbt.adapters.sparksession.versions.candidate import Candidates
-from dbt.adapters.sparksession.versions.compaction import Compaction
-from dbt.adapters.sparksession.versions.diff import Differences
-from dbt.adapters.sparksession.versions.lease import LeaseRefusedError
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.orphans import Orphans
-from dbt.adapters.sparksession.versions.retention import Retention
-from dbt.adapters.sparksession.versions.rollback import Rollback
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.store import VersionStore
+from dbt.adapters.sparksession.warehouse import Warehouse
 
 logger = AdapterLogger("Spark")
 
 
-class Maintenance(Differences, Candidates, Rollback, Retention, Compaction, Orphans):
-    """The operations, as macros of the same names call them."""
+class Maintenance:
+    """Lists versions, and deletes orphans. The other operations are in modules beside."""
 
-    @contextmanager
-    def _writing(self, is_recovery: bool = False) -> Iterator[None]:
-        """Within it this process is the warehouse's one writer, and all tables are its own."""
-        note = self.take_lease(is_recovery)
-        if note:
-            logger.info(note)
-        try:
-            for table in [] if is_recovery else self._tables():
-                self.let_write(table)
-            yield
-        except BaseException:
-            with suppress(LeaseRefusedError):  # what went wrong first is what counts
-                self.give_back_lease()
-            raise
-        self.give_back_lease()
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        store: VersionStore,
+        writer: OneWriter,
+        place: Place,
+        orphans: Orphans,
+    ) -> None:
+        self._warehouse = warehouse
+        self._store = store
+        self._writer = writer
+        self._place = place
+        self._orphans = orphans
 
-    @available
     def list_versions(self, limit: int) -> list[str]:
         """A line for each of the newest versions, newest first."""
         limit = whole_number("limit", limit)
-        self.known_version()
-        rows = self._session().sql(
+        self._store.known_version()
+        rows = self._warehouse.session().sql(
             "select version, cast(published_at as timestamp_ntz) as at, made_by, tag, run_id, "
             "code_version, size(changed) as changed, size(behind) as behind "
-            f"from {self._version_table} order by version desc limit {limit}"
+            f"from {self._store.version_table} order by version desc limit {limit}"
         )
         return [
             f"{one.version:>7}  {one.at:%Y-%m-%d %H:%M:%S} UTC  {one.changed:>4} changed  "
@@ -54,3 +45,12 @@ class Maintenance(Differences, Candidates, Rollback, Retention, Compaction, Orph
             f"run {one.run_id}" + (f"  {one.behind} behind" if one.behind else "")
             for one in rows.collect()
         ]
+
+    def remove_orphans(self) -> list[str]:
+        """Delete files in the tables' folders that no snapshot knows: what dead runs left."""
+        with self._writer.writing():
+            tables = self._warehouse.tables()
+            self._place.check_own_folders(tables)
+            files = sum(self._orphans.remove_from(table) for table in tables)
+            files += self._orphans.remove_old_view_files()
+        return [f"{files} files that no table knows were deleted."]

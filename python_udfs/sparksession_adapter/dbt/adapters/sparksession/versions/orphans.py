@@ -9,11 +9,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import Holder
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.warehouse import Warehouse
 
 VIEW_FILES_STAY = 600  # seconds
 CLOCKS_DIFFER = 3600  # seconds that two machines' clocks may be apart
@@ -32,38 +34,33 @@ def _file_name(location: str) -> str:
     return location.rpartition("/")[2]
 
 
-class Orphans(metaclass=AdapterMeta):
+class Orphans:
     """The operation that deletes orphans, and the tidying after a dead run."""
 
-    @available
-    def remove_orphans(self) -> list[str]:
-        """Delete files in the tables' folders that no snapshot knows: what dead runs left."""
-        with self._writing():
-            tables = self._tables()
-            self.check_own_folders(tables)
-            files = sum(self._remove_orphans(table) for table in tables)
-            files += self._remove_old_view_files()
-        return [f"{files} files that no table knows were deleted."]
+    def __init__(self, warehouse: Warehouse, lease: HeldLease, place: Place) -> None:
+        self._warehouse = warehouse
+        self._lease = lease
+        self._place = place
 
-    def _remove_old_view_files(self) -> int:
+    def remove_old_view_files(self) -> int:
         """Delete what views said before: each time one is written anew it gets a file of its own,
         and Iceberg keeps them all. How many it were; none on a remote session."""
-        session, credentials = self._session(), self.config.credentials
-        tables = self._tables()
+        session, credentials = self._warehouse.session(), self._warehouse.credentials
+        tables = self._warehouse.tables()
         if not tables or is_remote(session):
             return 0
-        io, jvm, files = self._loaded(tables[0]).io(), session._jvm, 0
+        io, jvm, files = self._warehouse.loaded(tables[0]).io(), session._jvm, 0
         now = jvm.java.lang.System.currentTimeMillis()
         catalog = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(
             session._jsparkSession, credentials.catalog
         )
         for schema in (credentials.schema, credentials.published_schema):
             namespace = jvm.org.apache.iceberg.catalog.Namespace.of(_java_texts(session, [schema]))
-            for name in self._listed(schema, "view"):
+            for name in self._warehouse.listed(schema, "view"):
                 known = jvm.org.apache.iceberg.catalog.TableIdentifier.of(namespace, name)
                 view = catalog.loadView(known)
-                self.check_location(f"View {schema}.{name}", view.location())
-                self.confirm_lease()
+                self._place.check_location(f"View {schema}.{name}", view.location())
+                self._lease.confirm()
                 current = view.operations().current().metadataFileLocation()
                 for one in list(io.listPrefix(f"{view.location()}/metadata").iterator()):
                     # a reader that has just been told of it may still open it
@@ -75,32 +72,22 @@ class Orphans(metaclass=AdapterMeta):
 
     def tidy_after(self, dead: Holder) -> None:
         """Delete the files that a dead run wrote and never committed."""
-        tables = self._tables()
+        tables = self._warehouse.tables()
         self.tidy_tables(one for one in tables if self._has_files_since(one, dead.started_at))
 
     def tidy_tables(self, tables: Iterable[str]) -> None:
         """Delete the files of tables that no snapshot knows; those that aren't there have none."""
         wanted, left = set(tables), 0
         if wanted:
-            known = self._tables()
-            self.check_own_folders(known)
-            left = sum(self._remove_orphans(one) for one in known if one in wanted)
+            known = self._warehouse.tables()
+            self._place.check_own_folders(known)
+            left = sum(self.remove_from(one) for one in known if one in wanted)
         if left:
             logger.info(f"deleted {left} files that had not been committed")
 
-    def _tables(self) -> list[str]:
-        """schema.name of the warehouse's tables."""
-        schema = self.config.credentials.schema
-        return sorted(f"{schema}.{name}" for name in self._listed(schema, "table"))
-
-    def _listed(self, schema: str, kind: str) -> list[str]:
-        """Names of the tables or views that a schema has now; none where there is no schema."""
-        found = self.list_relations_without_caching(self.Relation.create(schema=schema))
-        return [one.identifier for one in found if one.type == kind]
-
     def _has_files_since(self, table: str, since: datetime | None) -> bool:
         """Whether a table's folder has a file newer than that; True where nobody can tell."""
-        loaded = self._loaded(table)
+        loaded = self._warehouse.loaded(table)
         place = urlparse(loaded.location()) if loaded is not None else None
         if since is None or place is None or place.scheme not in ("", "file"):
             return True
@@ -110,24 +97,25 @@ class Orphans(metaclass=AdapterMeta):
                 return True
         return False
 
-    def _remove_orphans(self, table: str) -> int:
+    def remove_from(self, table: str) -> int:
         # taken before the lease is confirmed: what another run writes after a takeover is younger
         until = int(time.time() * 1000) + 1000
-        self.check_delete(table)
-        loaded = self._loaded(table)
+        self._place.check_delete(table)
+        loaded = self._warehouse.loaded(table)
         if loaded is None:  # Iceberg's procedure leaves what is younger than a day alone
-            rows = self._session().sql(
-                f"call {self.config.credentials.catalog}.system.remove_orphan_files("
+            rows = self._warehouse.session().sql(
+                f"call {self._warehouse.credentials.catalog}.system.remove_orphan_files("
                 f"table => {literal(table)})"
             )
             return len(rows.collect())
-        jvm = self._session()._jvm
+        jvm = self._warehouse.session()._jvm
         actions = jvm.org.apache.iceberg.spark.actions.SparkActions
-        action = actions.get(self._session()._jsparkSession).deleteOrphanFiles(loaded)
+        action = actions.get(self._warehouse.session()._jsparkSession).deleteOrphanFiles(loaded)
         # nobody else writes: a file that no snapshot knows is nobody's
-        if self._took_over is not None and not self._lease.saw_end:
+        lease, before = self._lease.lease, self._lease.took_over
+        if before is not None and lease is not None and not lease.saw_end:
             # but the run before may wake up, and commit the files that it wrote
-            begun = self._took_over.started_at or datetime(1970, 1, 1)
+            begun = before.started_at or datetime(1970, 1, 1)
             until = int((begun - datetime(1970, 1, 1)).total_seconds() - CLOCKS_DIFFER) * 1000
         result = action.olderThan(until).execute()
         return sum(1 for _ in result.orphanFileLocations())

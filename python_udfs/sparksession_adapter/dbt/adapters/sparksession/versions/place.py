@@ -20,10 +20,12 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, urlparse
 
-from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.iceberg.metadata import put_to_now
 from dbt.adapters.sparksession.sql import is_absent, literal
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import Holder
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
 MARK = ".warehouse.json"  # beside the tables: the newest lease that was taken
@@ -84,14 +86,18 @@ def _entries(folder: str, folders: bool = True) -> Iterable[os.DirEntry[str]]:
         return []
 
 
-class Place(metaclass=AdapterMeta):
+class Place:
     """What the adapter knows of where its warehouse lies."""
+
+    def __init__(self, warehouse: Warehouse, lease: HeldLease) -> None:
+        self._warehouse = warehouse
+        self._lease = lease
 
     @property
     def data_root(self) -> str | None:
         """The folder below which the catalog keeps all tables; None where a server decides."""
-        settings = self.config.credentials.spark_settings()
-        lake = f"spark.sql.catalog.{self.config.credentials.catalog}"
+        settings = self._warehouse.credentials.spark_settings()
+        lake = f"spark.sql.catalog.{self._warehouse.credentials.catalog}"
         root = settings.get(f"{lake}.warehouse", "")
         return root if settings.get(f"{lake}.type") in OWN_PLACES and "/" in root else None
 
@@ -125,10 +131,10 @@ class Place(metaclass=AdapterMeta):
             table: schema.name.
         """
         try:
-            found = self._loaded(table)
+            found = self._warehouse.loaded(table)
             if found is not None:
                 return found.location()
-            rows = self._session().sql(f"describe table extended {table}").collect()
+            rows = self._warehouse.session().sql(f"describe table extended {table}").collect()
         except Exception as exc:
             if is_absent(exc):
                 return None
@@ -145,10 +151,10 @@ class Place(metaclass=AdapterMeta):
         location = self.location_of(table)
         if location is not None:
             self.check_location(f"Table {table}", location)
-            found = self._loaded(table)
+            found = self._warehouse.loaded(table)
             if found is not None:
                 self.check_files(table, found, list(found.snapshots().iterator()))
-        self.confirm_lease()
+        self._lease.confirm()
 
     def check_files(self, table: str, found: Any, snapshots: Iterable[Any] | None = None) -> None:
         """A table whose location was set anew still names the files of the place before.
@@ -185,6 +191,30 @@ class Place(metaclass=AdapterMeta):
                     "to which can't be known, so none was deleted. Build one of them under another "
                     "name, and drop it here."
                 )
+
+    def let_write(self, table: str) -> None:
+        """Before a table is written: it lies in this warehouse, and a clock that was wrong doesn't
+        keep it from being written.
+
+        Raises:
+            ForeignTableError: it lies elsewhere.
+        """
+        try:
+            found = self._warehouse.loaded(table)
+        except Exception as exc:
+            if not is_absent(exc):
+                raise
+            return
+        if found is None:  # a remote session
+            return
+        self.check_files(table, found)
+        ahead = put_to_now(self._warehouse.session(), found)
+        if ahead:
+            logger.warning(
+                f"{table}: its newest commit was dated {ahead:,.0f} s ahead of this machine's "
+                "clock, which was wrong then or is now. It is dated now, so that the table can be "
+                "written."
+            )
 
     # ---- at the start of a command that writes ---------------------------------------------
 
@@ -227,8 +257,10 @@ class Place(metaclass=AdapterMeta):
         Read from the catalog's own file, without a job of Spark; [] where it is none of SQLite or
         is busy. Then tables are looked at one by one as they are written.
         """
-        catalog = self.config.credentials.catalog
-        uri = self.config.credentials.spark_settings().get(f"spark.sql.catalog.{catalog}.uri", "")
+        catalog = self._warehouse.credentials.catalog
+        uri = self._warehouse.credentials.spark_settings().get(
+            f"spark.sql.catalog.{catalog}.uri", ""
+        )
         path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
         if path == uri or not os.path.isfile(path):
             return []
@@ -248,8 +280,10 @@ class Place(metaclass=AdapterMeta):
         Raises:
             DbtRuntimeError: `dbt clean`, which asks nobody, would delete the tables.
         """
-        for one in self.config.clean_targets if root is not None else []:
-            folder = os.path.realpath(os.path.join(self.config.project_root, one))
+        if root is None:
+            return
+        for one in self._warehouse.config.clean_targets:
+            folder = os.path.realpath(os.path.join(self._warehouse.config.project_root, one))
             if lies_within(root, folder) or folder == root:
                 raise DbtRuntimeError(
                     f"The tables lie in {root}, within {folder}, which dbt clean deletes. Nothing "
@@ -264,7 +298,7 @@ class Place(metaclass=AdapterMeta):
         for schema, name, _ in folders_of_tables(root):
             there.setdefault(schema, []).append(f"{schema}.{name}")
         own = lease_table.partition(".")[0]
-        is_listed = {schema: bool(self._listed(schema, "table")) for schema in there}
+        is_listed = {schema: bool(self._warehouse.listed(schema, "table")) for schema in there}
         if lease_table not in there.get(own, []):
             known = is_listed.get(own, False) if own in there else any(is_listed.values())
             if known:
@@ -315,7 +349,7 @@ class Place(metaclass=AdapterMeta):
         """The newest lease that the mark beside the tables knows to have been taken."""
         mark = self.read_mark()
         # a mark that is older than the schemas in it is of whichever schema there was
-        return mark.get("generations", {}).get(self.lease_table, mark.get("generation", 0))
+        return mark.get("generations", {}).get(self._lease.table, mark.get("generation", 0))
 
     def write_mark(self, generation: int) -> None:
         """Write down beside the tables which lease was taken, each schema has its own. An older
@@ -324,7 +358,7 @@ class Place(metaclass=AdapterMeta):
         if self.local_root is None or not os.path.isdir(self.local_root):
             return
         path = os.path.join(self.local_root, MARK)
-        taken = self.read_mark().get("generations", {}) | {self.lease_table: generation}
+        taken = self.read_mark().get("generations", {}) | {self._lease.table: generation}
         try:
             with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
                 json.dump({"generations": taken}, file)
@@ -340,11 +374,11 @@ class Place(metaclass=AdapterMeta):
         Args:
             lease_table: schema.name.
         """
-        rows = self._session().sql(f"show tblproperties {lease_table}").collect()
+        rows = self._warehouse.session().sql(f"show tblproperties {lease_table}").collect()
         known = {row.key: row.value for row in rows}.get(ID_PROPERTY)
         if known is None:
             known = secrets.token_hex(8)
-            self._session().sql(
+            self._warehouse.session().sql(
                 f"alter table {lease_table} set tblproperties ('{ID_PROPERTY}' = {literal(known)})"
             )
         return known

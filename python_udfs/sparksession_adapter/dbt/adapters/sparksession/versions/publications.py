@@ -6,24 +6,27 @@ targets are the environment says, and what a target understands its module in py
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.keyed.keys import declared_key
-from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
-from dbt.adapters.sparksession.reading.changes import ROW_KIND
+from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
+from dbt.adapters.sparksession.project_code import project_module
+from dbt.adapters.sparksession.reading.changes import ROW_KIND, ChangeReads
 from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.sql import is_absent, literal, quoted
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
-from dbt.adapters.sparksession.versions.published import FEW_METADATA_FILES, Version
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.published import FEW_METADATA_FILES
+from dbt.adapters.sparksession.versions.store import Version, VersionStore
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
@@ -39,7 +42,6 @@ RECORD_COLUMNS = {
     "published_at": "timestamp",
     "run_id": "string",
 }
-STORES = "python_udfs.targets"  # the project's module that opens stores
 # columns that published rows have beside the model's own
 ROW_KEY, SIGN = "row_key", "sign"
 KEYS_OF_PUBLISH = {"target", "table", "key", "types", "mode"}
@@ -247,11 +249,50 @@ from (
 where {SIGN} = last_sign"""
 
 
-class Publications(metaclass=AdapterMeta):
+class Stores(Protocol):
+    """The project's module of stores."""
+
+    def targets(self) -> Mapping[str, str]:
+        """Name -> kind of the targets that the environment names.
+
+        Raises:
+            PublishError: it says something else.
+        """
+
+    def open_store(self, session: Any, target: str, warehouse: str) -> Store:
+        """A target, open.
+
+        Args:
+            session: the Spark session.
+            warehouse: the warehouse's id: a store drops what bears it, and nothing else.
+
+        Raises:
+            PublishError: it can't be reached, or refuses.
+        """
+
+
+class Publications:
     """The part of the adapter that publishes to stores."""
 
-    @available
-    def publish_to(self, target: str | None, number: Any, context: dict) -> list[str]:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        keyed: KeyedTables,
+        changes: ChangeReads,
+        store: VersionStore,
+        lease: HeldLease,
+        writer: OneWriter,
+        place: Place,
+    ) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+        self._changes = changes
+        self._store = store
+        self._lease = lease
+        self._writer = writer
+        self._place = place
+
+    def publish_to(self, target: str | None, number: Any, context: dict[str, Any]) -> list[str]:
         """Let stores hold a version; lines that tell what was done.
 
         Args:
@@ -270,8 +311,8 @@ class Publications(metaclass=AdapterMeta):
             )
         lines, problems = [], []
         # what one that was killed still writes must not come behind what this one writes
-        with self._writing() if self._lease is None else nullcontext():
-            version = self.known_version(number)
+        with self._writer.writing() if self._lease.lease is None else nullcontext():
+            version = self._store.known_version(number)
             for name in wanted:
                 try:
                     lines += self._publish_to(name, version, context)
@@ -284,14 +325,13 @@ class Publications(metaclass=AdapterMeta):
             raise PublishError("\n".join([*lines, *problems]))
         return lines
 
-    @available
-    def publish_after_build(self, context: dict) -> dict[str, Any]:
+    def publish_after_build(self, context: dict[str, Any]) -> dict[str, Any]:
         """The same at the end of a build, where the environment names targets.
 
         Returns:
             {"lines": what was done, "problem": what was not; None: nothing}.
         """
-        if not os.environ.get("PUBLISH_TARGETS") or self.version() is None:
+        if not os.environ.get("PUBLISH_TARGETS") or self._store.version() is None:
             return {"lines": [], "problem": None}
         try:
             return {"lines": self.publish_to(None, None, context), "problem": None}
@@ -299,14 +339,19 @@ class Publications(metaclass=AdapterMeta):
             return {"lines": [], "problem": redacted(_message(exc))}
 
     @property
-    def _stores(self) -> Any:
-        """The project's module of stores."""
-        root = self.config.project_root
-        if root not in sys.path:
-            sys.path.insert(0, root)
-        return importlib.import_module(STORES)
+    def _stores(self) -> Stores:
+        """The project's module of stores, which the profile names.
 
-    def _publish_to(self, target: str, version: Version, context: dict) -> list[str]:
+        Raises:
+            PublishError: the profile names none.
+        """
+        name = self._warehouse.credentials.stores
+        if not name:
+            raise PublishError("`stores` of the profile names no module that opens stores.")
+        stores: Any = project_module(self._warehouse.config.project_root, name, "stores")
+        return stores
+
+    def _publish_to(self, target: str, version: Version, context: dict[str, Any]) -> list[str]:
         nodes, exposures = context["graph"]["nodes"], context["graph"]["exposures"]
         declared = [publication_of(one, nodes) for one in exposures.values()]
         ours = [one for one in declared if one is not None and one.target == target]
@@ -316,12 +361,15 @@ class Publications(metaclass=AdapterMeta):
         twice = {one.table for one in ours if [other.table for other in ours].count(one.table) > 1}
         if twice:
             raise PublishError(f"several exposures publish to {', '.join(sorted(twice))}")
-        names = {one.table: self._relation_of_node(nodes[one.model]).render() for one in ours}
+        names = {
+            one.table: self._warehouse.relation_of_node(nodes[one.model]).render() for one in ours
+        }
         missing = sorted(name for name in names.values() if name not in version.texts)
         if missing:
             raise PublishError(f"version {version.version} doesn't hold {', '.join(missing)}")
-        warehouse = self.warehouse_id(self.lease_table)
-        store, taken = self._stores.open_store(self._session(), target, warehouse), []
+        warehouse = self._place.warehouse_id(self._lease.table)
+        store = self._stores.open_store(self._warehouse.session(), target, warehouse)
+        taken: list[Taken] = []
         try:
             held = store.held([one.table for one in ours])
             steps = [
@@ -335,7 +383,7 @@ class Publications(metaclass=AdapterMeta):
             parts = [part for step in steps for part in step]
             for batch in [parts] if store.together and parts else [[part] for part in parts]:
                 # a store may have no lock that keeps another run out while this one sleeps
-                self.confirm_lease()
+                self._lease.confirm()
                 taken += store.take(batch)
         finally:
             store.close()
@@ -349,7 +397,12 @@ class Publications(metaclass=AdapterMeta):
         return [f"Target {target} holds version {version.version}.", *told]
 
     def _parts(
-        self, publication: Publication, name: str, held: Held, version: Version, context: dict
+        self,
+        publication: Publication,
+        name: str,
+        held: Held,
+        version: Version,
+        context: dict[str, Any],
     ) -> Iterator[Part]:
         """What a table has to be told, one after the other: none where it holds the version."""
         before = self._version_of_mark(name, held.version, held.mark)
@@ -372,9 +425,9 @@ class Publications(metaclass=AdapterMeta):
         name: str,
         before: Version | None,
         version: Version,
-        context: dict,
+        context: dict[str, Any],
     ) -> Part:
-        session, text = self._session(), version.texts[name]
+        session, text = self._warehouse.session(), version.texts[name]
         node = context["graph"]["nodes"][publication.model]
         kinds = {one.name: one.dataType.simpleString() for one in session.sql(text).schema}
         taken = sorted(kinds.keys() & {ROW_KIND, SIGN, ROW_KEY})
@@ -413,28 +466,34 @@ class Publications(metaclass=AdapterMeta):
         declared otherwise by now, is compared as a whole.
         """
         table = stored_table_of(node)
-        history = self.history(table)
-        ends = [one.snapshots.get(table) for one in (before, after)]
-        texts = [one.texts[name] for one in (before, after)]
+        history = self._warehouse.history(table)
+        first, last = (one.snapshots.get(table) for one in (before, after))
+        old, new = (one.texts[name] for one in (before, after))
         reader = f"publish.{name}"
-        self.inputs.forget(reader)
-        inputs = self.inputs.of(reader)
+        self._warehouse.inputs.forget(reader)
+        inputs = self._warehouse.inputs.of(reader)
         inputs.asks_ranges = True
-        same = node["config"].get("materialized") != "view" and all(
-            end in history.snapshots and _plain(self._text_at(node, history, end)) == _plain(text)
-            for end, text in zip(ends, texts, strict=True)
-        )
-        if not same:
-            return f"(\n{self._compared(*(f'({one})' for one in texts), key)}\n)"
-        if node["config"].get("materialized") == FOLDED:
-            return f"(\n{self._folded_changes(inputs, node, history, *ends)}\n)"
-        return f"(\n{self._table_changes(inputs, table, history, *ends, key)}\n)"
+
+        def is_read_as(snapshot: int | None, text: str) -> bool:
+            return (
+                snapshot is not None
+                and snapshot in history.snapshots
+                and _plain(self._text_at(node, history, snapshot)) == _plain(text)
+            )
+
+        kind = node["config"].get("materialized")
+        same = kind != "view" and is_read_as(first, old) and is_read_as(last, new)
+        if not same or last is None:
+            return f"(\n{self._changes.compared(f'({old})', f'({new})', key)}\n)"
+        if kind == FOLDED:
+            return f"(\n{self._changes.folded_changes(inputs, node, history, first, last)}\n)"
+        return f"(\n{self._changes.table_changes(inputs, table, history, first, last, key)}\n)"
 
     def _text_at(self, node: Mapping[str, Any], history: Any, snapshot: int) -> str:
         """Query of a stored model's rows at a snapshot, as it is declared now."""
         reading = f"{stored_table_of(node)} version as of {snapshot}"
         if node["config"].get("materialized") == FOLDED:
-            reading = self._folded_sql(node, history.at(snapshot), reading)
+            reading = self._keyed.folded_sql(node, history.at(snapshot), reading)
         return f"select * from {reading}"
 
     def _version_of_mark(self, name: str, number: int, mark: str) -> Version | None:
@@ -443,7 +502,7 @@ class Publications(metaclass=AdapterMeta):
         if not mark:
             return None
         try:
-            version = self.known_version(int(number))
+            version = self._store.known_version(int(number))
         except DbtRuntimeError:
             return None
         fits = version.version == int(number) and version.marks.get(name) == mark
@@ -461,8 +520,8 @@ class Publications(metaclass=AdapterMeta):
         Args:
             names: table of the target -> relation.
         """
-        session = self._session()
-        table = f"{self.config.credentials.schema}.{RECORD_TABLE}"
+        session = self._warehouse.session()
+        table = f"{self._warehouse.credentials.schema}.{RECORD_TABLE}"
         try:
             rows = session.sql(
                 f"select table_name, max_by(version, published_at) as version from {table} "

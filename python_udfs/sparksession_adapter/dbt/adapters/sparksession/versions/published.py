@@ -7,29 +7,30 @@ import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC
 from typing import Any
 
-from dbt.adapters.base.meta import available
 from dbt.adapters.sparksession.iceberg.history import pinned_reads
+from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
     RUNS_SUFFIX,
-    stored_table,
     stored_table_of,
 )
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
-from dbt.adapters.sparksession.reading.inputs import INPUT_PROPERTY
+from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.sql import is_absent, literal, mark_of, quoted
-from dbt.adapters.sparksession.versions.lease import READ_ONLY, Holder, Lease, utc_now
+from dbt.adapters.sparksession.versions.comparison import Comparison
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
+from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, is_published
+from dbt.adapters.sparksession.versions.store import COLUMNS, Version, VersionStore, differing
 from dbt.adapters.sparksession.versions.texts import VIEW, VersionTexts
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.clients.agate_helper import table_from_rows
-from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
-VERSION_TABLE, LEASE_TABLE = "meta_version", "meta_lease"
-CANDIDATE_TABLE, CANDIDATE = "meta_candidate", "candidate"  # a build that was held back
 THREADS = 4  # that ask and write views at a run's end
 ALL_VIEWS_EVERY = 20  # versions
 NAMED = 5  # tables that a sentence names
@@ -38,75 +39,7 @@ FEW_METADATA_FILES = (
     "'write.metadata.previous-versions-max' = '20')"
 )
 NO_SNAPSHOT = "Cannot find snapshot"  # Iceberg, of one that has expired or was of a table before
-PUBLISHED_KINDS = ("model", "seed", "snapshot")
 FINE = ("success", "pass", "warn", "no-op")
-COLUMNS = {
-    "version": "bigint",
-    "published_at": "timestamp",
-    "run_id": "string",
-    "code_version": "string",
-    "made_by": "string",
-    "tag": "string",
-    "changed": "array<string>",
-    "behind": "array<string>",
-    "snapshots": "map<string, bigint>",
-    "inputs": "map<string, map<string, bigint>>",
-    "texts": "map<string, string>",
-    "marks": "map<string, string>",
-    "proofs": "map<string, string>",
-}
-
-
-@dataclass(frozen=True)
-class Version:
-    """One published version, a row of meta_version.
-
-    Attributes:
-        version: its number, from 1.
-        published_at: UTC.
-        run_id, code_version: the run, and the code that it ran.
-        made_by: `build`, or the operation that published it.
-        tag: a name that keeps it from being expired.
-        changed: relations that say something else than in the version before.
-        behind: relations that were made from an older snapshot of an input than the version's.
-        snapshots: stored table -> snapshot id.
-        inputs: stored table -> its inputs -> the snapshot that it was made from.
-        texts: relation (schema.name) -> query of its rows as they are in this version.
-        marks: relation -> a hash of that query.
-        proofs: data test -> a hash of all that it looked at when it passed.
-    """
-
-    version: int
-    published_at: datetime
-    run_id: str
-    code_version: str
-    made_by: str
-    tag: str | None = None
-    changed: list[str] = field(default_factory=list)
-    behind: list[str] = field(default_factory=list)
-    snapshots: dict[str, int] = field(default_factory=dict)
-    inputs: dict[str, dict[str, int]] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    marks: dict[str, str] = field(default_factory=dict)
-    proofs: dict[str, str] = field(default_factory=dict)
-
-
-def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Relations whose marks differ, or that only one side has.
-
-    >>> differing({"a": "1", "b": "1"}, {"b": "1", "c": "1"})
-    ['a', 'c']
-    """
-    return sorted(one for one in before.keys() | after.keys() if before.get(one) != after.get(one))
-
-
-def is_published(node: Mapping[str, Any]) -> bool:
-    """Whether a node of the graph has a place in versions: `meta: {published: false}` says no."""
-    return (
-        node["resource_type"] in PUBLISHED_KINDS
-        and node["config"].get("materialized") != "ephemeral"
-        and node["config"].get("meta", {}).get("published", True)
-    )
 
 
 def _has_table(node: Mapping[str, Any]) -> bool:
@@ -156,183 +89,36 @@ def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
     return "\nunion all\n".join(parts)
 
 
-class Versions(VersionTexts):
+class Versions:
     """What the adapter knows of versions and of the lease."""
 
-    _lease: Lease | None = None
-    _took_over: Holder | None = None
-    _newest: Version | None = None
-    _newest_is_known = False
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        batches: Microbatches,
+        store: VersionStore,
+        lease: HeldLease,
+        texts: VersionTexts,
+        comparison: Comparison,
+    ) -> None:
+        self._warehouse = warehouse
+        self._batches = batches
+        self._store = store
+        self._lease = lease
+        self._texts = texts
+        self._comparison = comparison
         self._proofs: dict[str, str] = {}
         self._proved: set[str] = set()
         self._texts_now: dict[str, tuple[str, dict[str, int]]] = {}
         self._unpinned: set[str] = set()  # nodes whose text reads something without a pin
-        self._versions_read: dict[str, Version] = {}
-        self._version_lock = threading.RLock()
-        self.Relation.text_as_of = self.text_as_of
 
-    # ---- the lease -----------------------------------------------------------------------
-
-    @property
-    def lease_table(self) -> str:
-        return f"{self.config.credentials.schema}.{LEASE_TABLE}"
-
-    @available
-    def take_lease(self, is_recovery: bool = False) -> str | None:
-        """Make this run the warehouse's one writer; a note where a dead run's lease was taken
-        over.
-
-        Args:
-            is_recovery: the catalog may be lost or older than the tables: it is to be mended.
-
-        Raises:
-            LeaseRefusedError: another run holds it.
-            ForeignTableError: the tables are another warehouse's.
-            DbtRuntimeError: catalog and tables don't belong together.
-        """
-        if not is_recovery:
-            self.check_place(self.lease_table)
-        for one in (self.lease_table, self._version_table):
-            self.let_write(one)
-        lease = Lease(self._session, self.lease_table, get_invocation_id())
-        try:
-            dead = lease.take() if is_recovery else lease.take(accept=self.generation_check())
-        except Exception as exc:
-            if READ_ONLY not in str(exc):
-                raise
-            credentials = self.config.credentials
-            raise DbtRuntimeError(
-                f"The catalog of the warehouse {credentials.path(credentials.warehouse)} can't be "
-                "written: it is read-only for this user. Nothing was done; make it writable and "
-                "run again."
-            ) from exc
-        self._lease, self._took_over = lease, dead
-        self.write_mark(lease.generation)
-        if dead is None:
-            return None
-        return f"took over the lease of a run that is gone: {dead}" + (
-            ""
-            if lease.saw_end
-            else ". It is out of this run's sight, and only its heartbeat has stopped: the files "
-            "that it had not committed stay until dbt run-operation remove_orphans"
-        )
-
-    @available
-    def give_back_lease(self, results: Sequence[Any] = ()) -> None:
-        """Let others write. What a dead run before, or nodes of this one that failed, had written
-        and not committed is deleted first.
-
-        Args:
-            results: dbt's results of the run's nodes.
-
-        Raises:
-            LeaseRefusedError: another run has taken the lease over. Nothing is deleted then.
-        """
-        if self._lease is None:
-            return
-        try:
-            if self._took_over is not None:
-                self.confirm_lease()
-                if self._lease.saw_end:
-                    self.tidy_after(self._took_over)
-            failed = [one.node for one in results if str(one.status) == "error"]
-            self.tidy_tables(
-                stored_table(one.schema, one.alias, one.config.get("materialized"))
-                for one in failed
-                if str(one.resource_type) in PUBLISHED_KINDS
-            )
-            self.check_lease()
-        finally:
-            lease, self._lease, self._took_over = self._lease, None, None
-            lease.give_back()
-
-    def check_lease(self) -> None:
-        """Before a node writes: whether the run that took the lease still has it."""
-        if self._lease is not None:
-            self._lease.check()
-
-    def confirm_lease(self) -> None:
-        """Before something is deleted or published: the same, and the table is asked."""
-        if self._lease is not None:
-            self._lease.confirm()
-
-    # ---- versions ------------------------------------------------------------------------
-
-    @property
-    def _version_table(self) -> str:
-        return f"{self.config.credentials.schema}.{VERSION_TABLE}"
-
-    @property
-    def _candidate_table(self) -> str:
-        return f"{self.config.credentials.schema}.{CANDIDATE_TABLE}"
-
-    def version(self, number: int | str | None = None) -> Version | None:
-        """One version; the newest one without a number or with `latest`, with `candidate` the
-        build that is held back; None: there is none.
-
-        Raises:
-            DbtRuntimeError: there is no version of that number or tag.
-        """
-        condition, table = "", self._version_table
-        if number == CANDIDATE:
-            table = self._candidate_table
-        elif number not in (None, "latest"):
-            condition = f" where cast(version as string) = {literal(str(number))}"
-            condition += f" or tag = {literal(str(number))}"
-        # collected as they are, not in the zone of this process
-        columns = ", ".join(COLUMNS).replace(
-            "published_at", "cast(published_at as timestamp_ntz) as published_at"
-        )
-        order = "order by version desc limit 1"
-        try:
-            rows = (
-                self._session().sql(f"select {columns} from {table}{condition} {order}").collect()
-            )
-        except Exception as exc:
-            if not is_absent(exc):
-                raise
-            rows = []
-        if not rows and condition:
-            raise DbtRuntimeError(
-                f"There is no version {number!r}. dbt run-operation list_versions shows those "
-                "that there are."
-            )
-        return Version(**rows[0].asDict(recursive=True)) if rows else None
-
-    def known_version(self, number: int | str | None = None) -> Version:
-        """The same; there has to be one.
-
-        Raises:
-            DbtRuntimeError: there is none.
-        """
-        version = self.version(number)
-        if version is not None:
-            return version
-        if number == CANDIDATE:
-            raise DbtRuntimeError(
-                "No build is held back. dbt build --vars 'hold_back: true' makes a candidate."
-            )
-        raise DbtRuntimeError("No version has been published yet: dbt build does it.")
-
-    @property
-    def newest_version(self) -> Version | None:
-        """The newest version when this run first asked."""
-        with self._version_lock:
-            if not self._newest_is_known:
-                self._newest, self._newest_is_known = self.version(), True
-        return self._newest
-
-    @available
-    def test_proof(self, model: dict, sql: str, context: dict) -> str | None:
+    def test_proof(self, model: Mapping[str, Any], sql: str, context: dict[str, Any]) -> str | None:
         """A hash of all that a data test looks at; None where that can't be told.
 
         Args:
             sql: the test's own query.
         """
-        if self._lease is None:
+        if self._lease.lease is None:
             return None
         nodes = context["graph"]["nodes"]
         parents = [nodes.get(one) for one in model["depends_on"]["nodes"]]
@@ -352,62 +138,48 @@ class Versions(VersionTexts):
         self._proofs[model["unique_id"]] = proof
         return proof
 
-    def _text_now(self, node: Mapping[str, Any], context: dict) -> str:
+    def _text_now(self, node: Mapping[str, Any], context: dict[str, Any]) -> str:
         """The same as _text_of, found once as long as the run doesn't write what it reads."""
-        known = self._texts_now.get(node["unique_id"])
-        if known is not None:
-            text, pins = known
-            if all(self.inputs.pinned(table) == pin for table, pin in pins.items()):
+        before = self._texts_now.get(node["unique_id"])
+        if before is not None:
+            text, pins = before
+            if all(self._warehouse.inputs.pinned(table) == pin for table, pin in pins.items()):
                 return text
         reader = f"text.{threading.get_ident()}"
-        self.inputs.forget(reader)
-        text = self._text_of(node, reader, context)
-        reads = self.inputs.of(reader).reads.values()
+        self._warehouse.inputs.forget(reader)
+        text = self._texts.text_of(node, reader, context)
+        reads = self._warehouse.inputs.of(reader).reads.values()
         known = {one.table for one in reads}
         for one in context["graph"]["nodes"].values():
             if one["config"].get("materialized") in ("view", FOLDED):
                 known.add(f"{one['schema']}.{one['alias']}")
-        if not self.inputs.of(reader).relations <= known:
+        if not self._warehouse.inputs.of(reader).relations <= known:
             self._unpinned.add(node["unique_id"])
         self._texts_now[node["unique_id"]] = text, {one.table: one.pinned for one in reads}
         return text
 
-    @available
-    def is_proved(self, model: dict, proof: str | None) -> bool:
+    def is_proved(self, model: Mapping[str, Any], proof: str | None) -> bool:
         """Whether the newest version says that the test passed on exactly this."""
-        newest = self.newest_version if proof else None
+        newest = self._store.newest_version if proof else None
         if newest is None or newest.proofs.get(model["unique_id"]) != proof:
             return False
         self._proved.add(model["unique_id"])
         return True
 
-    @available
     def passed_test(self) -> Any:
         """The answer of a data test that found nothing, as dbt takes it."""
         return table_from_rows([(0, False, False)], ["failures", "should_warn", "should_error"])
 
-    @available
     def proved_tests(self) -> int:
         """How many data tests of this run the newest version had proved."""
         return len(self._proved)
 
-    def text_as_of(self, number: str, name: str) -> str | None:
-        """Query of a relation's rows in a version; None: versions don't hold that relation."""
-        return self._version_read(number).texts.get(name)
-
-    def snapshot_as_of(self, number: str, table: str) -> int | None:
-        """A stored table's snapshot in a version; None: versions don't hold that table."""
-        return self._version_read(number).snapshots.get(table)
-
-    def _version_read(self, number: str) -> Version:
-        with self._version_lock:
-            if number not in self._versions_read:
-                self._versions_read[number] = self.known_version(number)
-            return self._versions_read[number]
-
-    @available
     def publish(
-        self, results: list, context: dict, hold_back: bool = False, allow_behind: bool = False
+        self,
+        results: list[Any],
+        context: dict[str, Any],
+        hold_back: bool = False,
+        allow_behind: bool = False,
     ) -> dict[str, Any]:
         """Publish what a run has built as the next version, where it may be.
 
@@ -426,17 +198,17 @@ class Versions(VersionTexts):
         failed = [one.node.name for one in results if str(one.status) not in FINE]
         if failed:
             return self._unpublished(f"{', '.join(failed[:3])} failed or did not run")
-        lacking = [one.node.name for one in results if self.gaps_of(one.node)]
+        lacking = [one.node.name for one in results if self._batches.gaps_of(one.node)]
         if lacking:
             has = "has" if len(lacking) == 1 else "have"
             return self._unpublished(f"{', '.join(lacking[:3])} {has} gaps")
-        schema = self.config.credentials.published_schema
-        if self.newest_version is None and self._listed(schema, "view"):
+        schema = self._warehouse.credentials.published_schema
+        if self._store.newest_version is None and self._warehouse.listed(schema, "view"):
             return self._unpublished(
                 f"the views in {schema} are of another schema's versions. Give this target a "
                 f"published_schema of its own; or drop {schema}, if it is of nothing any more"
             )
-        if hold_back and self.newest_version is None:
+        if hold_back and self._store.newest_version is None:
             return self._unpublished("there is no version yet that a candidate could differ from")
         nodes = context["graph"]["nodes"]
         built = [
@@ -444,23 +216,23 @@ class Versions(VersionTexts):
             for one in results
             if one.node.unique_id in nodes and is_published(nodes[one.node.unique_id])
         ]
-        before = self.newest_version or Version(0, utc_now(), "", "", "")
+        before = self._store.newest_version or Version(0, utc_now(), "", "", "")
         published = [one for one in nodes.values() if is_published(one)]
-        known = {self._relation_of_node(one).render() for one in published}
+        known = {self._warehouse.relation_of_node(one).render() for one in published}
         texts = {name: text for name, text in before.texts.items() if name in known}
         snapshots, inputs = dict(before.snapshots), dict(before.inputs)
         tables = {stored_table_of(one) for one in built if _has_table(one)}
         with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(self._input_history, tables))
+            list(pool.map(self._warehouse.input_history, tables))
         for node in built:
             text = self._text_now(node, context)
             if node["config"].get("materialized") != VIEW:
-                texts[self._relation_of_node(node).render()] = text
+                texts[self._warehouse.relation_of_node(node).render()] = text
             table = stored_table_of(node)
-            head = self.inputs.pinned(table) if _has_table(node) else None
+            head = self._warehouse.inputs.pinned(table) if _has_table(node) else None
             if head is not None:
                 snapshots[table] = head
-                read = self.inputs.of(node["unique_id"]).reads.values()
+                read = self._warehouse.inputs.of(node["unique_id"]).reads.values()
                 inputs[table] = {one.table: one.pinned for one in read}
         problem = self._unpublished_input(built, snapshots, inputs, nodes)
         problem = problem or self._write_view_texts(
@@ -477,8 +249,8 @@ class Versions(VersionTexts):
         older = self._left_behind(snapshots, inputs, nodes)
         late = sorted(older)
         if not changed and late == before.behind:
-            if self._took_over is not None and before.version:
-                self._write_views(before, before.marks.keys())
+            if self._lease.took_over is not None and before.version:
+                self.write_views(before, before.marks.keys())
             return self._outcome(behind=late)
         if late and not allow_behind:
             return self._unpublished(self._behind_problem(older, published))
@@ -501,10 +273,10 @@ class Versions(VersionTexts):
             kept | proofs,
         )
         if hold_back:
-            self._append(version, self._candidate_table)
-            compared = self.compare_candidate(before, version, context)
+            self._append(version, self._store.candidate_table)
+            compared = self._comparison.compare_candidate(before, version, context)
             return self._outcome(changed=changed, compared=compared)
-        self._publish(version, before)
+        self.publish_version(version, before)
         return self._outcome(version.version, changed=changed, behind=late)
 
     def _write_view_texts(
@@ -513,7 +285,7 @@ class Versions(VersionTexts):
         built: Sequence[str],
         before: Version,
         snapshots: Mapping[str, int],
-        context: dict,
+        context: dict[str, Any],
     ) -> str | None:
         """Write the queries of the views over a version's snapshots into `texts`: of those that
         the run built, and of those that read what it built. What keeps one from it, if anything.
@@ -524,18 +296,18 @@ class Versions(VersionTexts):
         """
         nodes = context["graph"]["nodes"]
         for node in nodes.values():
-            name = self._relation_of_node(node).render() if is_published(node) else None
+            name = self._warehouse.relation_of_node(node).render() if is_published(node) else None
             is_built = node["unique_id"] in built
             if name is None or node["config"].get("materialized") != VIEW:
                 continue
             if not is_built and name not in before.texts:
                 continue
-            below = self._tables_below(node, nodes)
+            below = self._texts.tables_below(node, nodes)
             moved = {one for one in below if snapshots.get(one) != before.snapshots.get(one)}
             if not is_built and not moved:
                 continue
             over = None if is_built else before.snapshots
-            text = self._views_text(node, context, snapshots, over, before.texts.get(name))
+            text = self._texts.views_text(node, context, snapshots, over, before.texts.get(name))
             if text is None:
                 return (
                     f"{node['name']} isn't written any more as in version {before.version}, and "
@@ -551,28 +323,28 @@ class Versions(VersionTexts):
     def _outcome(version: int | None = None, **told: Any) -> dict[str, Any]:
         return {"version": version, "why": None, "changed": [], "behind": [], "compared": []} | told
 
-    def _publish(self, version: Version, before: Version) -> None:
+    def publish_version(self, version: Version, before: Version) -> None:
         """Make a version the newest one, in one commit; then let its views know it alone."""
-        self.confirm_lease()
+        self._lease.confirm()
         changed = [one for one in version.changed if one in version.texts]
-        self._write_views(version, changed, before)
-        self.confirm_lease()  # views take a while, in which this run may have slept
-        self._append(version, self._version_table)
-        self._newest = version
+        self.write_views(version, changed, before)
+        self._lease.confirm()  # views take a while, in which this run may have slept
+        self._append(version, self._store.version_table)
+        self._store.set_newest(version)
         # the run before may have stopped right here; and a view that never changes would look at
         # ever more versions
-        if self._took_over is not None or version.version % ALL_VIEWS_EVERY == 0:
+        if self._lease.took_over is not None or version.version % ALL_VIEWS_EVERY == 0:
             changed = list(version.texts)
-        self._write_views(version, changed)
+        self.write_views(version, changed)
         for gone in before.texts.keys() - version.texts.keys():
-            self.confirm_lease()
-            self._session().sql(f"drop view if exists {self._published(gone)}")
+            self._lease.confirm()
+            self._warehouse.session().sql(f"drop view if exists {self._published(gone)}")
 
     def _append(self, version: Version, table: str) -> None:
         """Write a version's row; of the candidates one is held."""
         from pyspark.sql import functions
 
-        session = self._session()
+        session = self._warehouse.session()
         schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
         session.sql(
             f"create table if not exists {table} ({schema}) using iceberg {FEW_METADATA_FILES}"
@@ -581,7 +353,7 @@ class Versions(VersionTexts):
         row = replace(version, published_at=version.published_at.replace(tzinfo=UTC))
         values = tuple(getattr(row, name) for name in COLUMNS)
         writer = session.createDataFrame([values], schema).coalesce(1).writeTo(table)
-        if table == self._candidate_table:
+        if table == self._store.candidate_table:
             writer.overwrite(functions.lit(True))
         else:
             writer.append()
@@ -589,9 +361,9 @@ class Versions(VersionTexts):
     def _published(self, name: str) -> str:
         """The view of a relation in the newest version."""
         identifier = quoted(name.rpartition(".")[2].strip("`"))
-        return f"{self.config.credentials.published_schema}.{identifier}"
+        return f"{self._warehouse.credentials.published_schema}.{identifier}"
 
-    def _write_views(
+    def write_views(
         self, version: Version, names: Iterable[str], before: Version | None = None
     ) -> None:
         """Write the views of relations; with `before` they know that version as well.
@@ -600,10 +372,10 @@ class Versions(VersionTexts):
         a table was dropped by hand: it stays as it is until the new one is published, and fails in
         between.
         """
-        session, names = self._session(), list(names)
+        session, names = self._warehouse.session(), list(names)
         if not names:
             return
-        schema = self.config.credentials.published_schema
+        schema = self._warehouse.credentials.published_schema
         session.sql(f"create namespace if not exists {schema}")
 
         def write(name: str) -> None:
@@ -613,10 +385,10 @@ class Versions(VersionTexts):
                 schema_then = None if old is None else self._schema_of(old)
                 if schema_then is None or schema_then != session.sql(texts_of[name]).schema:
                     return
-                texts = {before.marks[name]: old} | texts
+                texts = {before.marks[name]: before.texts[name]} | texts
             session.sql(
                 f"create or replace view {self._published(name)} as "
-                f"{guarded(name, self._version_table, texts, since)}"
+                f"{guarded(name, self._store.version_table, texts, since)}"
             )
 
         texts_of = version.texts
@@ -627,7 +399,7 @@ class Versions(VersionTexts):
     def _schema_of(self, text: str) -> Any:
         """The schema of a version's query; None where what it reads is gone."""
         try:
-            return self._session().sql(text).schema
+            return self._warehouse.session().sql(text).schema
         except Exception as exc:
             if is_absent(exc) or NO_SNAPSHOT in str(exc):
                 return None
@@ -642,9 +414,12 @@ class Versions(VersionTexts):
     ) -> str | None:
         """A built table or view that reads what this version doesn't hold, and what to do."""
         for node in built:
-            read = inputs.get(stored_table_of(node), {})
+            read: Mapping[str, int | None] = inputs.get(stored_table_of(node), {})
             if node["config"].get("materialized") == VIEW:
-                read = {one: self.inputs.pinned(one) for one in self._tables_below(node, nodes)}
+                read = {
+                    one: self._warehouse.inputs.pinned(one)
+                    for one in self._texts.tables_below(node, nodes)
+                }
             problem = self._not_held(node, read.items(), snapshots, nodes)
             if problem:
                 return problem
@@ -686,8 +461,8 @@ class Versions(VersionTexts):
                 continue
             found.add((table, snapshot))
             if table in unpublished:
-                history = self._input_history(table).at(snapshot)
-                for one in self._tables_below(unpublished[table], nodes):
+                history = self._warehouse.input_history(table).at(snapshot)
+                for one in self._texts.tables_below(unpublished[table], nodes):
                     recorded = history.recorded(INPUT_PROPERTY + one, table)
                     if recorded is not None:
                         waiting.append((one, int(recorded)))
@@ -708,11 +483,11 @@ class Versions(VersionTexts):
                     found.setdefault(table, set()).add(one)
         return found
 
-    def _has_same_rows(self, table: str, first: int | None, last: int) -> bool:
+    def _has_same_rows(self, table: str, first: int | None, last: int | None) -> bool:
         """Whether a table's commits between two snapshots changed none of its rows."""
         if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded anew
             return False
-        commits = self._input_history(table).between(first, last)
+        commits = self._warehouse.input_history(table).between(first, last)
         return commits is not None and not any(one.changes_rows for one in commits)
 
     @staticmethod
@@ -742,7 +517,7 @@ class Versions(VersionTexts):
         known = hashlib.sha256()
         for unique_id in sorted(nodes):
             known.update(f"{unique_id}={nodes[unique_id]['checksum']['checksum']}\n".encode())
-        manifest: Any = self.get_macro_resolver()
+        manifest: Any = self._warehouse.manifest()
         for unique_id in sorted(manifest.macros):
             known.update(f"{unique_id}={manifest.macros[unique_id].macro_sql}\n".encode())
-        return f"{getattr(self.config, 'version', None) or '0'}+{known.hexdigest()[:12]}"
+        return f"{getattr(self._warehouse.config, 'version', None) or '0'}+{known.hexdigest()[:12]}"

@@ -14,19 +14,25 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
+from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import FOLDED
-from dbt.adapters.sparksession.reading.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.sql import is_absent
-from dbt.adapters.sparksession.versions.copies import java_identifier, java_namespace
+from dbt.adapters.sparksession.versions.copies import Copies, java_identifier, java_namespace
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import Lease
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import (
     METADATA,
     UNFINISHED,
+    Place,
     folders_of_tables,
     local_path,
 )
+from dbt.adapters.sparksession.versions.published import Versions
+from dbt.adapters.sparksession.versions.store import VersionStore
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
 
@@ -116,23 +122,40 @@ def newest_of(files: Iterable[MetadataFile], named: Iterable[int] = ()) -> Metad
     )
 
 
-class Recovery(metaclass=AdapterMeta):
+class Recovery:
     """The operation register_tables."""
 
-    @available
-    def register_tables(self, context: dict) -> list[str]:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        store: VersionStore,
+        lease: HeldLease,
+        writer: OneWriter,
+        place: Place,
+        versions: Versions,
+        copies: Copies,
+    ) -> None:
+        self._warehouse = warehouse
+        self._store = store
+        self._lease = lease
+        self._writer = writer
+        self._place = place
+        self._versions = versions
+        self._copies = copies
+
+    def register_tables(self, context: dict[str, Any]) -> list[str]:
         """Bring tables that the catalog doesn't know back from their newest metadata files, and
         the project's views; a line for each table, and for each that is not certain.
 
         Where the catalog is older than the tables, those that it knows are brought up as well.
         """
-        root = self.check_is_a_folder("register_tables")
+        root = self._copies.check_is_a_folder("register_tables")
         if os.path.exists(os.path.join(root, UNFINISHED)):
             raise DbtRuntimeError(
                 f"{root} is a copy of a warehouse that was not finished. Delete the folder and "
                 "copy again."
             )
-        published = self.config.credentials.published_schema
+        published = self._warehouse.credentials.published_schema
         files: dict[str, list[MetadataFile]] = {}
         for schema, name, folder in folders_of_tables(root):
             if schema == published:  # made of meta_version
@@ -147,24 +170,24 @@ class Recovery(metaclass=AdapterMeta):
         for name, found in files.items():
             newest = newest_of(found)
             if newest is not None:
-                self.check_location(f"Table {name}", newest.location)
+                self._place.check_location(f"Table {name}", newest.location)
         if not files:
             return [f"{root} holds no tables."]
-        marked = self.marked_generation()  # before the lease, see generation_check
-        holder = Lease(self._session, self.lease_table, "").holder()
+        marked = self._place.marked_generation()  # before the lease, see generation_check
+        holder = Lease(self._warehouse.session, self._lease.table, "").holder()
         is_behind = holder is None or marked > holder.generation
         lines: list[str] = []
         if is_behind:
-            lines += self._register(self.lease_table, files, {}, True)
-        with self._writing(is_recovery=True):
-            lines += self._register(self._version_table, files, {}, is_behind)
+            lines += self._register(self._lease.table, files, {}, True)
+        with self._writer.writing(is_recovery=True):
+            lines += self._register(self._store.version_table, files, {}, is_behind)
             named = self._named(files)
-            for table in sorted(files.keys() - {self.lease_table, self._version_table}):
+            for table in sorted(files.keys() - {self._lease.table, self._store.version_table}):
                 lines += self._register(table, files, named, is_behind)
             lines += self._register_views(files, context)
-            newest_version = self.version()
+            newest_version = self._store.version()
             if newest_version is not None:
-                self._write_views(newest_version, newest_version.texts)
+                self._versions.write_views(newest_version, newest_version.texts)
                 lines.append(f"The newest version is {newest_version.version}.")
         return lines
 
@@ -176,7 +199,11 @@ class Recovery(metaclass=AdapterMeta):
             for table, ids in (newest.reads if newest is not None else {}).items():
                 named.setdefault(table, set()).update(ids)
         try:
-            rows = self._session().sql(f"select snapshots from {self._version_table}").collect()
+            rows = (
+                self._warehouse.session()
+                .sql(f"select snapshots from {self._store.version_table}")
+                .collect()
+            )
         except Exception as exc:
             if not is_absent(exc):
                 raise
@@ -199,7 +226,7 @@ class Recovery(metaclass=AdapterMeta):
             is_behind: whether the catalog is known to be older than the tables, so that what it
                 says of a table may be too.
         """
-        session, catalog = self._session(), self.iceberg_catalog()
+        session, catalog = self._warehouse.session(), self._copies.iceberg_catalog()
         found, heads = files.get(table, []), named.get(table, set())
         newest = newest_of(found, heads)
         if newest is None or newest.is_view:
@@ -236,7 +263,7 @@ class Recovery(metaclass=AdapterMeta):
                 f"{table}: {missing} files of its newest commit are missing, reading them fails. "
                 "Restore them from a copy."
             )
-        elif not is_certain and table not in (self.lease_table, self._version_table):
+        elif not is_certain and table not in (self._lease.table, self._store.version_table):
             lines.append(
                 f"{table}: no version and no other table has read its newest commit, so it isn't "
                 "certain that the commit was finished. All of its files are there, and it counts."
@@ -246,18 +273,20 @@ class Recovery(metaclass=AdapterMeta):
     def _missing_files(self, table: str) -> int:
         """How many files of a table's newest commit aren't there; 1 where no list of them is."""
         try:
-            rows = self._session().sql(f"select file_path from {table}.files").collect()
+            rows = self._warehouse.session().sql(f"select file_path from {table}.files").collect()
         except Exception:
             return 1
         return sum(not os.path.exists(local_path(row.file_path) or "") for row in rows)
 
-    def _register_views(self, files: Mapping[str, list[MetadataFile]], context: dict) -> list[str]:
-        session, catalog = self._session(), self.iceberg_catalog()
+    def _register_views(
+        self, files: Mapping[str, list[MetadataFile]], context: dict[str, Any]
+    ) -> list[str]:
+        session, catalog = self._warehouse.session(), self._copies.iceberg_catalog()
         lines = []
         for node in context["graph"]["nodes"].values():
             if node["config"].get("materialized") not in ("view", FOLDED):
                 continue
-            name = self._relation_of_node(node).render().replace("`", "")
+            name = self._warehouse.relation_of_node(node).render().replace("`", "")
             newest = newest_of(files.get(name, []))
             identifier = java_identifier(session, name)
             if newest is None or not newest.is_view or catalog.viewExists(identifier):

@@ -6,17 +6,21 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.iceberg.history import TABLE_PROPERTY, History, pinned_reads
-from dbt.adapters.sparksession.keyed.tables import COMPACTED_PROPERTY
-from dbt.adapters.sparksession.reading.inputs import (
+from dbt.adapters.sparksession.inputs import (
     ASKED_PROPERTY,
     INPUT_PROPERTY,
     REQUEST_PROPERTY,
 )
+from dbt.adapters.sparksession.keyed.tables import COMPACTED_PROPERTY
 from dbt.adapters.sparksession.sql import literal
 from dbt.adapters.sparksession.versions.arguments import a_name, days_back, whole_number
 from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.rollback import Rollback
+from dbt.adapters.sparksession.versions.store import VersionStore
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
 # what Iceberg and Spark say of a commit by themselves has no dot, or begins so
@@ -64,44 +68,56 @@ def expired_snapshots(history: History, named: set[int], read: set[int]) -> list
     return sorted(history.snapshots.keys() - kept)
 
 
-class Retention(metaclass=AdapterMeta):
+class Retention:
     """The operations that keep and expire versions."""
 
-    @available
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        store: VersionStore,
+        writer: OneWriter,
+        place: Place,
+        rollback: Rollback,
+    ) -> None:
+        self._warehouse = warehouse
+        self._store = store
+        self._writer = writer
+        self._place = place
+        self._rollback = rollback
+
     def keep_version(self, number: Any, tag: str | None) -> list[str]:
         """Give a version a tag, which keeps it from being expired; none takes the tag away."""
         tag = a_name("tag", tag)
         if tag is not None and re.fullmatch(r"\d+|latest", tag):
             raise DbtRuntimeError(f"A tag must not look like a version's number, got {tag!r}.")
-        with self._writing():
-            version = self.known_version(number)
-            self._session().sql(
-                f"update {self._version_table} set tag = {literal(tag)} "
+        with self._writer.writing():
+            version = self._store.known_version(number)
+            self._warehouse.session().sql(
+                f"update {self._store.version_table} set tag = {literal(tag)} "
                 f"where version = {version.version}"
             )
         said = f"is kept as {tag}" if tag is not None else "has no tag any more"
         return [f"Version {version.version} {said}."]
 
-    @available
-    def expire_versions(self, keep: int, days: float, context: dict) -> list[str]:
+    def expire_versions(self, keep: int, days: float, context: dict[str, Any]) -> list[str]:
         """Forget versions, and let go of the rows that they alone held.
 
         Args:
             keep: how many of the newest stay.
             days: how old those that stay may be; what has a tag stays.
         """
-        session = self._session()
+        session = self._warehouse.session()
         keep, days = whole_number("keep", keep), days_back("days", days)
-        with self._writing():
-            newest = self.known_version()
-            self.check_delete(self._version_table)
+        with self._writer.writing():
+            newest = self._store.known_version()
+            self._place.check_delete(self._store.version_table)
             oldest = utc_now() - timedelta(days=days)
             session.sql(
-                f"delete from {self._version_table} where tag is null and version <= "
+                f"delete from {self._store.version_table} where tag is null and version <= "
                 f"{newest.version - max(keep, 1)} and published_at < timestamp '{oldest}'"
             )
             kept = session.sql(
-                f"select snapshots, inputs, texts from {self._version_table}"
+                f"select snapshots, inputs, texts from {self._store.version_table}"
             ).collect()
             named: dict[str, set[int]] = {}
             for version in kept:
@@ -109,8 +125,10 @@ class Retention(metaclass=AdapterMeta):
                 reads = set().union(*map(pinned_reads, version.texts.values()))
                 for table, snapshot in {*version.snapshots.items(), *reads}:
                     named.setdefault(table, set()).add(snapshot)
-            going_back = self._read_after_going_back(kept, context)
-            histories = {table: self.history(table) for table in self._tables()}
+            going_back = self._rollback.read_after_going_back(kept, context)
+            histories = {
+                table: self._warehouse.history(table) for table in self._warehouse.tables()
+            }
             gone = 0
             for table, history in histories.items():
                 read = {
@@ -121,9 +139,9 @@ class Retention(metaclass=AdapterMeta):
                 read |= going_back.get(table, set())
                 expired = expired_snapshots(history, named.get(table, set()), read)
                 if expired:
-                    self.check_delete(table)
+                    self._place.check_delete(table)
                     session.sql(
-                        f"call {self.config.credentials.catalog}.system.expire_snapshots("
+                        f"call {self._warehouse.credentials.catalog}.system.expire_snapshots("
                         f"table => {literal(table)}, older_than => timestamp '1970-01-02', "
                         f"snapshot_ids => array({', '.join(f'{one}L' for one in expired)}))"
                     ).collect()

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta, available
 from dbt.adapters.sparksession.iceberg.history import History
-from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, stored_table_of
+from dbt.adapters.sparksession.keyed.tables import FOLDED, RUNS_SUFFIX, KeyedTables, stored_table_of
+from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
-from dbt.adapters.sparksession.versions.published import Version, differing, is_published
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
+from dbt.adapters.sparksession.versions.published import Versions, is_published
+from dbt.adapters.sparksession.versions.store import Version, VersionStore, differing
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
@@ -24,20 +28,37 @@ def is_put_back(node: Mapping[str, Any]) -> bool:
     return node["config"].get("meta", {}).get("put_back", True)
 
 
-class Rollback(metaclass=AdapterMeta):
+class Rollback:
     """The operation that goes back, and what it shares with others."""
 
-    @available
-    def roll_back(self, number: Any, context: dict) -> list[str]:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        keyed: KeyedTables,
+        reads: TableReads,
+        store: VersionStore,
+        lease: HeldLease,
+        writer: OneWriter,
+        versions: Versions,
+    ) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+        self._reads = reads
+        self._store = store
+        self._lease = lease
+        self._writer = writer
+        self._versions = versions
+
+    def roll_back(self, number: Any, context: dict[str, Any]) -> list[str]:
         """Publish a version again, and put the tables back to it.
 
         Readers of the newest version see it in one commit. Then the tables follow one by one: a
         run that comes later goes on from there, and reads again what came after. The log itself
         stays as it is; see is_put_back.
         """
-        with self._writing():
-            newest, wanted = self.known_version(), self.known_version(number)
-            histories = {table: self.history(table) for table in wanted.snapshots}
+        with self._writer.writing():
+            newest, wanted = self._store.known_version(), self._store.known_version(number)
+            histories = {table: self._warehouse.history(table) for table in wanted.snapshots}
             lost = [
                 table
                 for table, snapshot in wanted.snapshots.items()
@@ -49,7 +70,7 @@ class Rollback(metaclass=AdapterMeta):
                     "expired."
                 )
             changed = differing(newest.marks, wanted.marks)
-            self._publish(
+            self._versions.publish_version(
                 replace(
                     wanted,
                     version=newest.version + 1,
@@ -62,16 +83,16 @@ class Rollback(metaclass=AdapterMeta):
                 newest,
             )
             lines = [f"Published version {wanted.version} anew, as version {newest.version + 1}."]
-            lines += self._put_back(wanted, histories, context)
+            lines += self.put_back(wanted, histories, context)
             lines += self._readers_of_expired(wanted, context)
         return lines
 
-    def _readers_of_expired(self, version: Version, context: dict) -> list[str]:
+    def _readers_of_expired(self, version: Version, context: dict[str, Any]) -> list[str]:
         """Lines that name the tables of a version that can't read on from where they had read: an
         input that is not put back was replaced since, or its commits have expired."""
         lines = []
-        for table, snapshots in self._read_after_going_back([version], context).items():
-            history = self.history(table)
+        for table, snapshots in self.read_after_going_back([version], context).items():
+            history = self._warehouse.history(table)
             if all(history.between(one, history.head) is not None for one in snapshots):
                 continue
             readers = sorted(
@@ -87,11 +108,11 @@ class Rollback(metaclass=AdapterMeta):
             )
         return lines
 
-    def _put_back(
-        self, version: Version, histories: Mapping[str, History], context: dict
+    def put_back(
+        self, version: Version, histories: Mapping[str, History], context: dict[str, Any]
     ) -> list[str]:
         """Put the tables back to a version, with the views over them; a line for each table."""
-        session, lines = self._session(), []
+        session, lines = self._warehouse.session(), []
         nodes = [one for one in context["graph"]["nodes"].values() if is_published(one)]
         folded = {
             stored_table_of(one): one
@@ -105,7 +126,7 @@ class Rollback(metaclass=AdapterMeta):
             if table in kept:
                 lines.append(f"{table} stays as it is: what came in is kept, and read again.")
                 continue
-            self.confirm_lease()
+            self._lease.confirm()
             now = session.sql(f"select * from {table}").schema
             then = session.sql(f"select * from {table} version as of {snapshot}").schema
             if now != then:
@@ -117,30 +138,32 @@ class Rollback(metaclass=AdapterMeta):
                 continue
             if table in folded:  # its view may know of a single run only
                 node = folded[table]
-                fold = self._stored_fold(node, histories[table])
-                self._write_live_view(node, fold.folded(table, 2))
+                fold = self._keyed.stored_fold(node, histories[table])
+                self.write_live_view(node, fold.folded(table, 2))
             session.sql(
-                f"call {self.config.credentials.catalog}.system.set_current_snapshot("
+                f"call {self._warehouse.credentials.catalog}.system.set_current_snapshot("
                 f"{literal(table)}, {snapshot})"
             ).collect()
             lines.append(f"{table} is at snapshot {snapshot} again.")
         for node in nodes:
-            if self._relation_of_node(node).render() not in version.texts:
+            if self._warehouse.relation_of_node(node).render() not in version.texts:
                 continue  # nobody has built it, or not yet then
             if node["config"].get("materialized") == FOLDED:
-                self.inputs.forget(node["unique_id"])
-                self._write_live_view(node, self.stored_sql(node))
+                self._warehouse.inputs.forget(node["unique_id"])
+                self.write_live_view(node, self._keyed.stored_sql(node))
             elif node["config"].get("materialized") == "view":
                 # over the tables as they are
-                sql = self._rendered(node, context, self._relation_of_node)
-                self._write_live_view(node, sql)
+                sql = self._reads.rendered(node, context, self._warehouse.relation_of_node)
+                self.write_live_view(node, sql)
         return lines
 
-    def _write_live_view(self, node: Mapping[str, Any], sql: str) -> None:
-        name = self._relation_of_node(node).render()
-        self._session().sql(f"create or replace view {name} as {sql}")
+    def write_live_view(self, node: Mapping[str, Any], sql: str) -> None:
+        name = self._warehouse.relation_of_node(node).render()
+        self._warehouse.session().sql(f"create or replace view {name} as {sql}")
 
-    def _read_after_going_back(self, versions: Iterable[Any], context: dict) -> dict[str, set[int]]:
+    def read_after_going_back(
+        self, versions: Iterable[Any], context: dict[str, Any]
+    ) -> dict[str, set[int]]:
         """Table -> snapshots that runs read on from once a version has been gone back to, of
         tables that are not put back with it.
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.sparksession.iceberg.history import SNAPSHOT_READ, History
 from dbt.adapters.sparksession.keyed.tables import stored_table_of
+from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.versions.store import VersionStore
+from dbt.adapters.sparksession.warehouse import Warehouse
 
 VIEW = "view"
 
 
-class VersionTexts(metaclass=AdapterMeta):
+class VersionTexts:
     """The part of the adapter that writes the queries of versions.
 
     A table's query names its snapshot. A view's is its own SQL over the version's tables: it has
@@ -22,15 +23,16 @@ class VersionTexts(metaclass=AdapterMeta):
     the view was built in that run or not.
     """
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._written_for = threading.local()
+    def __init__(self, warehouse: Warehouse, reads: TableReads, store: VersionStore) -> None:
+        self._warehouse = warehouse
+        self._reads = reads
+        self._store = store
 
-    def _text_of(
+    def text_of(
         self,
         node: Mapping[str, Any],
         reader: str,
-        context: dict,
+        context: dict[str, Any],
         snapshots: Callable[[str], int | None] | None = None,
     ) -> str:
         """Query of a node's rows over pinned tables; it needs nothing else.
@@ -39,32 +41,16 @@ class VersionTexts(metaclass=AdapterMeta):
             reader: whose inputs the tables are noted among.
             snapshots: stored table -> its snapshot; None, or where it gives none: the run's pin.
         """
-        inputs = self.inputs.of(reader)
+        inputs = self._warehouse.inputs.of(reader)
         if inputs.own is None:
             inputs.own = History(None, {})
         model = {"unique_id": reader, "name": reader, "config": {}}
-        relation = self._relation_of_node(node)
-        with self._writing_for(snapshots):
-            read = self._read(model, relation, "all", context, as_of=snapshots)
+        relation = self._warehouse.relation_of_node(node)
+        with self._store.writing_for(snapshots):
+            read = self._reads.read(model, relation, "all", context, as_of=snapshots)
         return f"select * from {read.render()}"
 
-    @contextmanager
-    def _writing_for(self, snapshots: Callable[[str], int | None] | None) -> Iterator[None]:
-        """Within it the thread's macros ask for the commits of these snapshots."""
-        before = getattr(self._written_for, "snapshots", None)
-        self._written_for.snapshots = snapshots
-        try:
-            yield
-        finally:
-            self._written_for.snapshots = before
-
-    def _version_snapshot(self, table: str) -> int | None:
-        """A stored table's snapshot in the version whose query this thread writes; None: it writes
-        none, or that has no such table."""
-        snapshots = getattr(self._written_for, "snapshots", None)
-        return snapshots(table) if snapshots is not None else None
-
-    def _tables_below(self, node: Mapping[str, Any], nodes: Mapping[str, Any]) -> set[str]:
+    def tables_below(self, node: Mapping[str, Any], nodes: Mapping[str, Any]) -> set[str]:
         """Stored tables of the project that a view's query reads, through other views too."""
         found, waiting, seen = set(), [node], set()
         while waiting:
@@ -79,10 +65,10 @@ class VersionTexts(metaclass=AdapterMeta):
                     found.add(stored_table_of(parent))
         return found
 
-    def _views_text(
+    def views_text(
         self,
         view: Mapping[str, Any],
-        context: dict,
+        context: dict[str, Any],
         snapshots: Mapping[str, int],
         before: Mapping[str, int] | None,
         known: str | None,
@@ -98,8 +84,8 @@ class VersionTexts(metaclass=AdapterMeta):
 
         def written(over: Mapping[str, int]) -> str:
             reader = f"text.{threading.get_ident()}"
-            self.inputs.forget(reader)
-            return self._text_of(view, reader, context, over.get)
+            self._warehouse.inputs.forget(reader)
+            return self.text_of(view, reader, context, over.get)
 
         if before is not None and known is not None:
             # a source is read as of this run, which is no other SQL

@@ -6,7 +6,8 @@
 #}
 {% macro _is_left_as_it_is(existing_relation) %}
     {%- set is_microbatch = config.get('incremental_strategy') == 'microbatch' -%}
-    {%- if not adapter.is_empty_run() or (existing_relation is none and not is_microbatch) -%}
+    {%- set is_made = existing_relation is none and not is_microbatch -%}
+    {%- if is_made or not adapter.cut_runs.is_empty_run() -%}
         {%- do return(false) -%}
     {%- endif -%}
     {%- do store_raw_result(
@@ -23,10 +24,10 @@
     input, so that the next run is the table's first.
 #}
 {% macro _first_rows(select_sql) %}
-    {%- if not adapter.is_empty_run() -%}
+    {%- if not adapter.cut_runs.is_empty_run() -%}
         {%- do return(select_sql) -%}
     {%- endif -%}
-    {%- do adapter.read_nothing(model) -%}
+    {%- do adapter.cut_runs.read_nothing(model) -%}
     {%- do return('select * from (\n' ~ select_sql ~ '\n) where false') -%}
 {% endmacro %}
 

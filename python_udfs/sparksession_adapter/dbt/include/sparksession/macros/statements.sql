@@ -175,7 +175,7 @@
 
 {# dbt's line for the node: rows added and removed, from the commits themselves. #}
 {% macro _store_commit_report(relation, changed=true) %}
-    {% set report = adapter.commit_report(model, relation, changed) %}
+    {% set report = adapter.commits.commit_report(model, relation, changed) %}
     {% do store_raw_result(
         'main',
         message=report.message,

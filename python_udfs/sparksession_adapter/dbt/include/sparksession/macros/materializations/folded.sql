@@ -6,7 +6,7 @@
 {% materialization folded, adapter='sparksession', supported_languages=['sql', 'python'] %}
 
     {# validate #}
-    {%- do adapter.declared_fold(model) -%}
+    {%- do adapter.keyed.declared_fold(model) -%}
     {%- set on_schema_change = incremental_validate_on_schema_change(
         config.get('on_schema_change'), default='ignore'
     ) -%}
@@ -21,7 +21,9 @@
     {%- set state_relation = make_temp_relation(target_relation, '__dbt_state') -%}
     {%- set stored_relation = load_relation(runs_relation) -%}
     {%- set make_anew = (
-        stored_relation is none or should_full_refresh() or adapter.is_unread(model)
+        stored_relation is none
+        or should_full_refresh()
+        or adapter.cut_runs.is_unread(model)
     ) -%}
     {%- set grant_config = config.get('grants') -%}
 
@@ -33,29 +35,31 @@
     {{ run_hooks(pre_hooks) }}
 
     {# what its rows were made by #}
-    {%- set redefined = adapter.changed_definition(model, make_anew) -%}
+    {%- set redefined = adapter.definitions.changed_definition(model, make_anew) -%}
     {%- set make_anew = make_anew or redefined == 'rebuild' -%}
 
     {# build; dbt lets a materialization itself alone run Python #}
     {%- set select_sql = compiled_code -%}
     {%- if model['language'] == 'python' -%}
         {%- if redefined == 'rebuild' -%}
-            {%- do adapter.read_anew(model) -%}
+            {%- do adapter.keyed.read_anew(model) -%}
         {%- endif -%}
-        {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
-        {%- do adapter.note_context(model, context) -%}
+        {%- set select_sql = (
+            'select * from ' ~ adapter.quote(adapter.result_view(model))
+        ) -%}
+        {%- do adapter.reading.note_context(model, context) -%}
         {%- call statement('main', language='python') -%}
             {{- compiled_code -}}
         {%- endcall -%}
     {%- elif redefined == 'rebuild' -%}
-        {%- set select_sql = adapter.rendered_as_first(model, context) -%}
+        {%- set select_sql = adapter.changes.rendered_as_first(model, context) -%}
     {%- endif -%}
     {#- a Python model that has nothing to add left no rows that a commit could be made of -#}
     {%- set is_unchanged = (
         not make_anew
         and (redefined != 'accept' or model['language'] == 'python')
-        and adapter.nothing_new(model, graph)
-        and not adapter.is_declared_otherwise(model)
+        and adapter.reading.nothing_new(model, graph)
+        and not adapter.keyed.is_declared_otherwise(model)
     ) -%}
     {%- set replace_all = false -%}
     {%- if is_unchanged -%}
@@ -64,16 +68,16 @@
         {%- endcall -%}
         {% do _store_commit_report(runs_relation, changed=false) %}
     {%- else -%}
-        {%- set replace_all = not make_anew and adapter.reads_whole(model) -%}
+        {%- set replace_all = not make_anew and adapter.reading.reads_whole(model) -%}
         {%- if replace_all -%}
             {# an input was rewritten: what came of its old rows can't be told from the new ones #}
             {%- if model['language'] == 'python' -%}
-                {%- do adapter.read_anew(model) -%}
+                {%- do adapter.keyed.read_anew(model) -%}
                 {%- call statement('main', language='python') -%}
                     {{- compiled_code -}}
                 {%- endcall -%}
             {%- else -%}
-                {%- set select_sql = adapter.rendered_anew(model, context) -%}
+                {%- set select_sql = adapter.keyed.rendered_anew(model, context) -%}
             {%- endif -%}
         {%- endif -%}
         {%- set batch = _staged_batch(
@@ -83,7 +87,7 @@
         {%- if not make_anew -%}
             {%- set changed = _changed_columns(runs_relation, columns) -%}
             {% do alter_relation_add_remove_columns(runs_relation, changed.new, []) %}
-            {%- if changed.gone or (not replace_all and adapter.run_count(model) == 1) -%}
+            {%- if changed.gone or (not replace_all and adapter.keyed.run_count(model) == 1) -%}
                 {# what readers see must not name columns that go, and reads a single run as it is:
                    not so once there is a second #}
                 {% do _fold_runs(
@@ -96,9 +100,11 @@
                 {%- set columns = _columns_of_runs(runs_relation) -%}
             {%- endif -%}
         {%- endif -%}
-        {%- set level = adapter.announce_run(model, batch.fold, make_anew or replace_all) -%}
-        {%- if adapter.is_empty_run() -%}
-            {%- do adapter.read_nothing(model) -%}
+        {%- set level = (
+            adapter.keyed.announce_run(model, batch.fold, make_anew or replace_all)
+        ) -%}
+        {%- if adapter.cut_runs.is_empty_run() -%}
+            {%- do adapter.cut_runs.read_nothing(model) -%}
         {%- endif -%}
         {%- call statement('main') -%}
             {%- if make_anew -%}
@@ -128,11 +134,17 @@
             on_schema_change,
         ) -%}
     {%- endif -%}
-    {%- set merged = not adapter.is_empty_run() and _merge_runs(runs_relation) -%}
+    {%- set merged = (
+        not adapter.cut_runs.is_empty_run() and _merge_runs(runs_relation)
+    ) -%}
     {%- set written = merged or rebuilt or not is_unchanged -%}
-    {%- set folded_sql = adapter.stored_sql(model) -%}
+    {%- set folded_sql = adapter.keyed.stored_sql(model) -%}
     {%- set describes = config.persist_relation_docs() or config.persist_column_docs() -%}
-    {%- if written or describes or adapter.reads_otherwise(existing_relation, folded_sql) -%}
+    {%- if (
+        written
+        or describes
+        or adapter.keyed.reads_otherwise(existing_relation, folded_sql)
+    ) -%}
         {% do _fold_runs(target_relation, existing_relation, folded_sql) %}
     {%- endif -%}
 
@@ -159,15 +171,17 @@
 {% macro _staged_batch(
     select_sql, staging_relation, state_relation, make_anew, on_schema_change
 ) %}
-    {%- do adapter.record_inputs(model) -%}
+    {%- do adapter.reading.record_inputs(model) -%}
     {%- call statement('create_staging_relation') -%}
         {{ create_temporary_view(staging_relation, select_sql) }}
     {%- endcall -%}
-    {%- set batch = adapter.fold_batch(model, staging_relation, make_anew, on_schema_change) -%}
+    {%- set batch = (
+        adapter.keyed.fold_batch(model, staging_relation, make_anew, on_schema_change)
+    ) -%}
     {%- call statement('create_state_relation') -%}
         {{ create_temporary_view(state_relation, batch.state_rows) }}
     {%- endcall -%}
-    {%- do adapter.check_reading(batch.fold, state_relation) -%}
+    {%- do adapter.keyed.check_reading(batch.fold, state_relation) -%}
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(batch.fold.folded(state_relation.render(), 2)) -%}
     {%- endif -%}
@@ -199,15 +213,17 @@
     all of them. Whether there was anything to merge.
 #}
 {% macro _merge_runs(runs_relation) %}
-    {%- set merge = adapter.announce_compaction(model, var('merge_runs', false)) -%}
+    {%- set merge = (
+        adapter.keyed.announce_compaction(model, var('merge_runs', false))
+    ) -%}
     {%- if merge is none -%}
         {%- do return(false) -%}
     {%- endif -%}
-    {% do adapter.group_reads() %}
+    {% do adapter.keyed.group_reads() %}
     {%- call statement('merge_runs') -%}
-        {{ adapter.merge_statement(merge, runs_relation) }}
+        {{ adapter.keyed.merge_statement(merge, runs_relation) }}
     {%- endcall -%}
-    {% do adapter.has_committed(model) %}
+    {% do adapter.keyed.has_committed(model) %}
     {% do return(true) %}
 {% endmacro %}
 
@@ -227,13 +243,13 @@
     state_relation,
     on_schema_change
 ) %}
-    {%- set range = adapter.range_to_rebuild(model, var('rebuild', none)) -%}
+    {%- set range = adapter.keyed.range_to_rebuild(model, var('rebuild', none)) -%}
     {%- if range is none -%}
         {%- do return(false) -%}
     {%- endif -%}
     {%- set told_or_stored -%}
         with zipper__log as (
-            {{ adapter.rendered_anew(model, context) }}
+            {{ adapter.keyed.rendered_anew(model, context) }}
         )
 
         select * from zipper__log
@@ -254,15 +270,15 @@
     ) -%}
     {# there are two runs from now on, if not before #}
     {% do _fold_runs(target_relation, existing_relation, batch.fold.folded(runs_relation.render(), 2)) %}
-    {%- set level = adapter.announce_rebuilt(model, batch.fold) -%}
+    {%- set level = adapter.keyed.announce_rebuilt(model, batch.fold) -%}
     {%- call statement('rebuild_range') -%}
         insert into {{ runs_relation }}
         {{ batch.fold.written(
             state_relation.render(), level, _columns_of_runs(runs_relation)
         ) }}
     {%- endcall -%}
-    {% do adapter.has_committed(model) %}
-    {% do adapter.announce_rebuilt(model, batch.fold, level) %}
+    {% do adapter.keyed.has_committed(model) %}
+    {% do adapter.keyed.announce_rebuilt(model, batch.fold, level) %}
     {%- call statement('drop_range') -%}
         delete from {{ runs_relation }}
         where
@@ -274,7 +290,7 @@
                 )
             )
     {%- endcall -%}
-    {% do adapter.has_committed(model) %}
+    {% do adapter.keyed.has_committed(model) %}
     {%- do return(true) -%}
 {% endmacro %}
 
@@ -299,6 +315,6 @@
         and relation.type == 'table'
         and kind in ('incremental', 'folded')
         and not should_full_refresh()
-        and not adapter.is_unread(model)
+        and not adapter.cut_runs.is_unread(model)
     ) -%}
 {% endmacro %}

@@ -24,8 +24,8 @@
     {%- set make_anew = (
         existing_relation is none
         or existing_relation.type == 'view'
-        or (full_refresh and not adapter.goes_on_with_batches(model))
-        or adapter.is_unread(model)
+        or (full_refresh and not adapter.batches.goes_on_with_batches(model))
+        or adapter.cut_runs.is_unread(model)
     ) -%}
     {%- set grant_config = config.get('grants') -%}
 
@@ -37,11 +37,11 @@
     {{ run_hooks(pre_hooks) }}
 
     {%- if model['language'] == 'sql' -%}
-        {%- do adapter.check_added_rows(model, strategy_name) -%}
+        {%- do adapter.default_reads.check_added_rows(model, strategy_name) -%}
     {%- endif -%}
 
     {# what its rows were made by #}
-    {%- set redefined = adapter.changed_definition(model, make_anew) -%}
+    {%- set redefined = adapter.definitions.changed_definition(model, make_anew) -%}
     {%- if redefined == 'rebuild' and strategy_name == 'microbatch' -%}
         {#- this batch alone would be left of the table -#}
         {%- do exceptions.raise_compiler_error(
@@ -54,25 +54,27 @@
     {# build #}
     {%- if model['language'] == 'python' -%}
         {%- if redefined == 'rebuild' -%}
-            {%- do adapter.read_anew(model) -%}
+            {%- do adapter.keyed.read_anew(model) -%}
         {%- endif -%}
-        {%- do adapter.note_context(model, context) -%}
+        {%- do adapter.reading.note_context(model, context) -%}
         {%- call statement('main', language='python') -%}
             {{- compiled_code -}}
         {%- endcall -%}
-        {%- do adapter.record_inputs(model) -%}
-        {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
-        {%- if redefined == 'accept' and adapter.nothing_new(model, graph) -%}
+        {%- do adapter.reading.record_inputs(model) -%}
+        {%- set select_sql = (
+            'select * from ' ~ adapter.quote(adapter.result_view(model))
+        ) -%}
+        {%- if redefined == 'accept' and adapter.reading.nothing_new(model, graph) -%}
             {#- it left no rows, and a commit has to say what was accepted -#}
             {%- set select_sql = 'select * from ' ~ target_relation ~ ' limit 0' -%}
         {%- endif -%}
     {%- elif redefined == 'rebuild' -%}
-        {%- set select_sql = adapter.rendered_as_first(model, context) -%}
+        {%- set select_sql = adapter.changes.rendered_as_first(model, context) -%}
     {%- else -%}
         {%- set select_sql = compiled_code -%}
     {%- endif -%}
 
-    {%- do adapter.record_batch(model, make_anew) -%}
+    {%- do adapter.batches.record_batch(model, make_anew) -%}
     {%- if make_anew -%}
         {% do _drop_if_other_kind(existing_relation, 'table') %}
         {%- call statement('main') -%}
@@ -81,7 +83,7 @@
             ) }}
         {%- endcall -%}
         {% do _store_commit_report(target_relation) %}
-    {%- elif redefined != 'accept' and adapter.nothing_new(model, graph) -%}
+    {%- elif redefined != 'accept' and adapter.reading.nothing_new(model, graph) -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
             -- no input has changed since the last commit
         {%- endcall -%}
@@ -89,15 +91,17 @@
     {%- else -%}
         {#- changes that the model was told are told again, or the new rows of an input are all of
             them: what it made of them has to go, and is made again of all inputs -#}
-        {%- if adapter.replaces_all_rows(model, strategy_name) -%}
+        {%- if adapter.changes.replaces_all_rows(model, strategy_name) -%}
             {%- set strategy_macro = _replace_all_rows -%}
             {%- if model['language'] == 'python' -%}
-                {%- do adapter.read_anew(model) -%}
+                {%- do adapter.keyed.read_anew(model) -%}
                 {%- call statement('main', language='python') -%}
                     {{- compiled_code -}}
                 {%- endcall -%}
             {%- else -%}
-                {%- set select_sql = adapter.rendered_as_first(model, context) -%}
+                {%- set select_sql = (
+                    adapter.changes.rendered_as_first(model, context)
+                ) -%}
             {%- endif -%}
         {%- endif -%}
         {%- call statement('create_staging_relation') -%}
@@ -183,7 +187,7 @@
 
 {# Adds the rows, unless the Python model asked by dbt.merge_rows(..) for more. #}
 {% macro _insert_or_merge_rows(arg_dict) %}
-    {%- set merged = adapter.merged_rows(model) -%}
+    {%- set merged = adapter.reading.merged_rows(model) -%}
     {%- if merged -%}
         {{- _merge_rows(
             dict(
@@ -204,7 +208,7 @@
 #}
 {% macro _replace_batch(arg_dict) %}
     insert into {{ arg_dict['target_relation'] }}
-    replace where {{ adapter.batch_condition(model, arg_dict['target_columns']) }}
+    replace where {{ adapter.batches.batch_condition(model, arg_dict['target_columns']) }}
     {{ sorted_by_config(staged_rows(arg_dict)) }}
 {% endmacro %}
 
@@ -220,7 +224,9 @@
     {%- call statement('create_batch_relation') -%}
         {{ create_temporary_view(view, select_sql) }}
     {%- endcall -%}
-    {%- set condition = adapter.batch_condition(model, adapter.get_columns_in_relation(view)) -%}
+    {%- set condition = (
+        adapter.batches.batch_condition(model, adapter.get_columns_in_relation(view))
+    ) -%}
     {%- set rows_of_batch -%}
         select * from {{ view }}
         where if({{ condition }}, true, raise_error(

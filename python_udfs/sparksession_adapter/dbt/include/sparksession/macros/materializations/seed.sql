@@ -21,14 +21,14 @@
     {{ run_hooks(pre_hooks) }}
 
     {# build: the cells go in as data, never as SQL; the table is replaced in one commit #}
-    {%- set is_loaded = adapter.seed_is_loaded(model, target_relation) -%}
+    {%- set is_loaded = adapter.seeds.seed_is_loaded(model, target_relation) -%}
     {%- if is_loaded and existing_relation is not none and not should_full_refresh() -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
             -- the file is what the table was loaded from
         {%- endcall -%}
         {% do _store_commit_report(target_relation, changed=false) %}
     {%- else -%}
-        {%- do adapter.stage_seed(staging_relation.identifier, agate_table) -%}
+        {%- do adapter.seeds.stage_seed(staging_relation.identifier, agate_table) -%}
         {%- set column_types = config.get('column_types') or {} -%}
         {%- set select_sql -%}
             select

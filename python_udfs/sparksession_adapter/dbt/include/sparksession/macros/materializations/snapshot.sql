@@ -13,13 +13,17 @@
     {%- if _is_left_as_it_is(existing_relation) -%}
         {{ return({'relations': [existing_relation]}) }}
     {%- endif -%}
-    {%- set make_anew = existing_relation is none or adapter.is_unread(model) -%}
+    {%- set make_anew = (
+        existing_relation is none or adapter.cut_runs.is_unread(model)
+    ) -%}
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
 
     {# build #}
-    {%- set is_taken = adapter.snapshot_is_taken(model, target_relation, context) -%}
+    {%- set is_taken = (
+        adapter.seeds.snapshot_is_taken(model, target_relation, context)
+    ) -%}
     {%- if not is_taken -%}
         {%- set strategy = strategy_dispatch(config.get('strategy'))(
             model, 'snapshotted_data', 'source_data', model['config'], not make_anew

@@ -15,14 +15,16 @@
     {{ run_hooks(pre_hooks) }}
 
     {# build; it may be incremental later, and its rows are of this definition then #}
-    {%- do adapter.changed_definition(model, true) -%}
+    {%- do adapter.definitions.changed_definition(model, true) -%}
     {%- if model['language'] == 'python' -%}
-        {%- do adapter.note_context(model, context) -%}
+        {%- do adapter.reading.note_context(model, context) -%}
         {%- call statement('main', language='python') -%}
             {{- compiled_code -}}
         {%- endcall -%}
-        {%- do adapter.record_inputs(model) -%}
-        {%- set select_sql = 'select * from ' ~ adapter.quote(adapter.result_view(model)) -%}
+        {%- do adapter.reading.record_inputs(model) -%}
+        {%- set select_sql = (
+            'select * from ' ~ adapter.quote(adapter.result_view(model))
+        ) -%}
     {%- else -%}
         {%- set select_sql = compiled_code -%}
     {%- endif -%}

@@ -7,11 +7,15 @@
 
     {%- set proof = none -%}
     {%- if flags.WHICH == 'build' and not should_store_failures() and model.resource_type == 'test' -%}
-        {%- set proof = adapter.test_proof(model, sql, context) -%}
+        {%- set proof = adapter.versions.test_proof(model, sql, context) -%}
     {%- endif -%}
-    {%- if not var('test_again', false) and adapter.is_proved(model, proof) -%}
+    {%- if not var('test_again', false) and adapter.versions.is_proved(model, proof) -%}
         {%- do store_raw_result(
-            'main', message='OK', code='', rows_affected=0, agate_table=adapter.passed_test()
+            'main',
+            message='OK',
+            code='',
+            rows_affected=0,
+            agate_table=adapter.versions.passed_test(),
         ) -%}
         {{ return({'relations': []}) }}
     {%- endif -%}

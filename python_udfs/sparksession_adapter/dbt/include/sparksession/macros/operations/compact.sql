@@ -6,7 +6,7 @@
         dbt run-operation compact --args '{select: dwd_trade__order_wide, merge_runs: true}'
 #}
 {% macro compact(select=none, merge_runs=false) %}
-    {% for line in adapter.compact(select, merge_runs, context) %}
+    {% for line in adapter.compaction.compact(select, merge_runs, context) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

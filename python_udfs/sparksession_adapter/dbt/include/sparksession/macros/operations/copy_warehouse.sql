@@ -5,7 +5,7 @@
         dbt run-operation copy_warehouse --args '{to: /backup/monday}'
 #}
 {% macro copy_warehouse(to) %}
-    {% for line in adapter.copy_warehouse(to) %}
+    {% for line in adapter.copies.copy_warehouse(to) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

@@ -4,7 +4,7 @@
         dbt run-operation diff_versions --args '{first: 3, last: 4, select: ods_binlog}'
 #}
 {% macro diff_versions(first, last, select=none, rows=5) %}
-    {% for line in adapter.diff_versions(first, last, select, rows, context) %}
+    {% for line in adapter.differences.diff_versions(first, last, select, rows, context) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

@@ -4,7 +4,7 @@
         dbt run-operation drop_candidate
 #}
 {% macro drop_candidate() %}
-    {% for line in adapter.drop_candidate(context) %}
+    {% for line in adapter.candidates.drop_candidate(context) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

@@ -5,7 +5,7 @@
         dbt run-operation expire_versions --args '{keep: 10, days: 7}'
 #}
 {% macro expire_versions(keep=none, days=none) %}
-    {% for line in adapter.expire_versions(
+    {% for line in adapter.retention.expire_versions(
         var('versions_kept', 10) if keep is none else keep,
         var('versions_days', 7) if days is none else days,
         context

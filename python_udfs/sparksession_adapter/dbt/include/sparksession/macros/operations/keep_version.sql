@@ -4,7 +4,7 @@
         dbt run-operation keep_version --args '{version: 3, tag: payout_2026_03}'
 #}
 {% macro keep_version(version, tag=none) %}
-    {% for line in adapter.keep_version(version, tag) %}
+    {% for line in adapter.retention.keep_version(version, tag) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

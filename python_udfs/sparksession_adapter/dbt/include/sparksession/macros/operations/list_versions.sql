@@ -4,7 +4,7 @@
         dbt run-operation list_versions --args '{limit: 5}'
 #}
 {% macro list_versions(limit=20) %}
-    {% for line in adapter.list_versions(limit) %}
+    {% for line in adapter.maintenance.list_versions(limit) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

@@ -4,7 +4,7 @@
         dbt run-operation publish_candidate
 #}
 {% macro publish_candidate() %}
-    {% for line in adapter.publish_candidate() %}
+    {% for line in adapter.candidates.publish_candidate() %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

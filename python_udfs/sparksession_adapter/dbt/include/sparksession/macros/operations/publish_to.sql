@@ -5,7 +5,7 @@
         dbt run-operation publish_to --args '{target: serving, version: 3}'
 #}
 {% macro publish_to(target=none, version=none) %}
-    {% for line in adapter.publish_to(target, version, context) %}
+    {% for line in adapter.publications.publish_to(target, version, context) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

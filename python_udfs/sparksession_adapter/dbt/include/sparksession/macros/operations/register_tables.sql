@@ -5,7 +5,7 @@
         dbt run-operation register_tables
 #}
 {% macro register_tables() %}
-    {% for line in adapter.register_tables(context) %}
+    {% for line in adapter.recovery.register_tables(context) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

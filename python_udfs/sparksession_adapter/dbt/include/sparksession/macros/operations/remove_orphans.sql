@@ -4,7 +4,7 @@
         dbt run-operation remove_orphans
 #}
 {% macro remove_orphans() %}
-    {% for line in adapter.remove_orphans() %}
+    {% for line in adapter.maintenance.remove_orphans() %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

@@ -4,7 +4,7 @@
         dbt run-operation roll_back --args '{version: 3}'
 #}
 {% macro roll_back(version) %}
-    {% for line in adapter.roll_back(version, context) %}
+    {% for line in adapter.rollback.roll_back(version, context) %}
         {% do print(line) %}
     {% endfor %}
 {% endmacro %}

@@ -7,5 +7,5 @@
     {%- if not execute or relation.is_cte -%}
         {%- do return(relation) -%}
     {%- endif -%}
-    {%- do return(adapter.as_read_by(model, relation, reader, context)) -%}
+    {%- do return(adapter.reading.as_read_by(model, relation, reader, context)) -%}
 {%- endmacro %}

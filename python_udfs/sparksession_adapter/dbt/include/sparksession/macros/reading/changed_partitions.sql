@@ -9,11 +9,13 @@
 #}
 {% macro changed_partitions(relation, by) -%}
     {%- if not execute or relation.is_cte -%}
-        {%- do adapter.check_news_of_cte(model, relation, 'changed_partitions') if execute -%}
+        {%- do adapter.default_reads.check_news_of_cte(
+            model, relation, 'changed_partitions'
+        ) if execute -%}
         {%- do return(relation) -%}
     {%- endif -%}
     {%- do return(
-        adapter.changed_partitions(
+        adapter.partitions.changed_partitions(
             model,
             relation,
             by,

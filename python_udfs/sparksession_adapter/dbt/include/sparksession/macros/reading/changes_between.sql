@@ -8,6 +8,6 @@
         {%- do return(relation) -%}
     {%- endif -%}
     {%- do return(
-        adapter.changes_between(model, relation, first, last, by, context)
+        adapter.changes.changes_between(model, relation, first, last, by, context)
     ) -%}
 {%- endmacro %}

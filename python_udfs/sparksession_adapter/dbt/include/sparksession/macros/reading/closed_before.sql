@@ -7,6 +7,6 @@
     {%- if level.is_cte -%}
         {%- do return("date '9999-12-31'") -%}
     {%- endif -%}
-    {%- set closed = adapter.closed_before(level) if execute -%}
+    {%- set closed = adapter.partitions.closed_before(level) if execute -%}
     {%- do return("date '" ~ closed ~ "'" if closed else 'cast(null as date)') -%}
 {%- endmacro %}

@@ -7,11 +7,13 @@
 #}
 {% macro closed_periods(relation, by, period, into) -%}
     {%- if not execute or relation.is_cte -%}
-        {%- do adapter.check_news_of_cte(model, relation, 'closed_periods') if execute -%}
+        {%- do adapter.default_reads.check_news_of_cte(
+            model, relation, 'closed_periods'
+        ) if execute -%}
         {%- do return(relation) -%}
     {%- endif -%}
     {%- do return(
-        adapter.closed_periods(
+        adapter.partitions.closed_periods(
             model,
             relation,
             by,

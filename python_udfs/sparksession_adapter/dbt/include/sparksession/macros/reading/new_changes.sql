@@ -16,10 +16,12 @@
 #}
 {% macro new_changes(relation, by=none) -%}
     {%- if not execute or relation.is_cte -%}
-        {%- do adapter.check_news_of_cte(model, relation, 'new_changes') if execute -%}
+        {%- do adapter.default_reads.check_news_of_cte(
+            model, relation, 'new_changes'
+        ) if execute -%}
         {%- do return(relation) -%}
     {%- endif -%}
     {%- do return(
-        adapter.new_changes(model, relation, by, is_incremental(), context)
+        adapter.changes.new_changes(model, relation, by, is_incremental(), context)
     ) -%}
 {%- endmacro %}

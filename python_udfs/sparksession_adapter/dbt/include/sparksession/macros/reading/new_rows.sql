@@ -5,8 +5,12 @@
 #}
 {% macro new_rows(relation) -%}
     {%- if not execute or relation.is_cte -%}
-        {%- do adapter.check_news_of_cte(model, relation, 'new_rows') if execute -%}
+        {%- do adapter.default_reads.check_news_of_cte(
+            model, relation, 'new_rows'
+        ) if execute -%}
         {%- do return(relation) -%}
     {%- endif -%}
-    {%- do return(adapter.new_rows(model, relation, is_incremental(), context)) -%}
+    {%- do return(adapter.reading.new_rows(
+        model, relation, is_incremental(), context)
+    ) -%}
 {%- endmacro %}

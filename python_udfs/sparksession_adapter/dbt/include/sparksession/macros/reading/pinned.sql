@@ -7,5 +7,5 @@
     {%- if not execute or relation.is_cte -%}
         {%- do return(relation) -%}
     {%- endif -%}
-    {%- do return(adapter.pinned(model, relation, context)) -%}
+    {%- do return(adapter.reading.pinned(model, relation, context)) -%}
 {%- endmacro %}

@@ -10,5 +10,5 @@
     {%- if not execute or model is not defined -%}
         {%- do return(relation) -%}
     {%- endif -%}
-    {%- do return(adapter.read_by_default(model, relation, context)) -%}
+    {%- do return(adapter.default_reads.read_by_default(model, relation, context)) -%}
 {%- endmacro %}

@@ -7,24 +7,27 @@
     {% if not execute or flags.WHICH not in writing_commands() %}
         {% do return('') %}
     {% endif %}
-    {% if adapter.is_empty_run() %}
-        {% for line in adapter.told_of_empty_run(results) %}
+    {% if adapter.cut_runs.is_empty_run() %}
+        {% for line in adapter.cut_runs.told_of_empty_run(results) %}
             {% do print(line) %}
         {% endfor %}
     {% elif not problem and flags.WHICH == 'build' and var('publish_versions', true) %}
         {% do _tell_version(
-            adapter.publish(
+            adapter.versions.publish(
                 results, context, var('hold_back', false), var('allow_behind', false)
             )
         ) %}
-        {% set stores = adapter.publish_after_build(context) %}
+        {% set stores = adapter.publications.publish_after_build(context) %}
         {% for line in stores.lines %}
             {% do print(line) %}
         {% endfor %}
         {% set problem = stores.problem %}
     {% endif %}
-    {% do adapter.give_back_lease(results) %}
-    {% for line in adapter.told_of_unread(results) + adapter.told_of_gaps(results) %}
+    {% do adapter.writer.give_back_lease(results) %}
+    {% for line in (
+        adapter.cut_runs.told_of_unread(results)
+        + adapter.batches.told_of_gaps(results)
+    ) %}
         {% do exceptions.warn(line) %}
     {% endfor %}
     {% if problem %}
@@ -34,7 +37,7 @@
 {% endmacro %}
 
 {% macro _tell_version(published) %}
-    {% set proved = adapter.proved_tests() %}
+    {% set proved = adapter.versions.proved_tests() %}
     {% if proved %}
         {% do print(
             '%d data tests had passed on these very rows and were not run again '

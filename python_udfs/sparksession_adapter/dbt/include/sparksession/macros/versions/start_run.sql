@@ -13,14 +13,14 @@
             ~ 'dbt compile; dbt run-operation roll_back goes back to a version.'
         ) %}
     {% endif %}
-    {% do adapter.check_declarations() %}
-    {% for line in adapter.mixed_times() %}
+    {% do adapter.declarations.check_declarations() %}
+    {% for line in adapter.declarations.mixed_times() %}
         {% do exceptions.warn(line) %}
     {% endfor %}
-    {% for line in adapter.check_flags(selected_resources) %}
+    {% for line in adapter.cut_runs.check_flags(selected_resources) %}
         {% do log(line, info=true) %}
     {% endfor %}
-    {% set unlisted = adapter.unlisted_tables() %}
+    {% set unlisted = adapter.declarations.unlisted_tables() %}
     {% if unlisted %}
         {% do exceptions.warn(
             unlisted | join(', ') ~ ': not named in the macro typed_models, so that '
@@ -37,7 +37,7 @@
             ~ 'dbt run-operation drop_candidate. dbt build with the var hold_back adds to it.'
         ) %}
     {% endif %}
-    {% set note = adapter.take_lease() %}
+    {% set note = adapter.writer.take_lease() %}
     {% if note %}
         {% do log(note, info=true) %}
     {% endif %}

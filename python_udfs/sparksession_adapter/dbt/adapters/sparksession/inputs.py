@@ -47,7 +47,8 @@ class Read:
         """Whether the input has the rows that it had then; a compaction changes none."""
         if self.recorded == self.pinned:
             return True
-        return bool(self.commits) and all(one.operation == "replace" for one in self.commits)
+        commits = self.commits or []
+        return bool(commits) and all(one.operation == "replace" for one in commits)
 
     @property
     def changes_nothing(self) -> bool:
@@ -117,7 +118,7 @@ class ModelInputs:
     relations: set[str] = field(default_factory=set)
     unpinned: set[str] = field(default_factory=set)
     context: Any = None
-    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
+    ranges: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
     counts: list[dict[str, Any]] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
@@ -126,7 +127,7 @@ class ModelInputs:
     batch_rows: int | None = None
     windows: dict[str, str] | None = None
 
-    def may_read_range(self, table: str, first: int, last: int) -> bool:
+    def may_read_range(self, table: str, first: int | None, last: int | None) -> bool:
         """Whether the model's query may read the rows appended to a table between two snapshots.
 
         Spark 4.1 gives all reads of one table in a query the options of the first one, so that a
@@ -226,7 +227,7 @@ def sql_mark(sql: str) -> str:
     False
     """
 
-    def kept(found: re.Match) -> str:
+    def kept(found: re.Match[str]) -> str:
         if found["quoted"] is None:
             return " "
         # single spaces stay as they are, so that marks of most SQL are those of earlier versions

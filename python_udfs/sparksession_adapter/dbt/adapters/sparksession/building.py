@@ -1,0 +1,123 @@
+"""What is done around each node that dbt builds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY
+from dbt.adapters.sparksession.inputs import INPUT_PROPERTY, PROPERTY_SETTING
+from dbt.adapters.sparksession.interrupts import Interrupts
+from dbt.adapters.sparksession.keyed.tables import RUNS_SUFFIX, KeyedTables, stored_table
+from dbt.adapters.sparksession.progress import Progress
+from dbt.adapters.sparksession.reading.microbatch import Microbatches
+from dbt.adapters.sparksession.reading.named_reads import NamedReads
+from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.session import let_go, own_session
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.invocation import get_invocation_id
+
+
+class NodeBuilds:
+    """Begins and ends the builds of nodes."""
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        keyed: KeyedTables,
+        named_reads: NamedReads,
+        batches: Microbatches,
+        reads: TableReads,
+        lease: HeldLease,
+        place: Place,
+        interrupts: Interrupts,
+    ) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+        self._named_reads = named_reads
+        self._batches = batches
+        self._reads = reads
+        self._lease = lease
+        self._place = place
+        self._interrupts = interrupts
+
+    def begin(self, node_config: Any) -> Any:
+        """Before a node's materialization: its commits say run, code and inputs.
+
+        Returns:
+            What `end` takes; None: nothing is done for the node.
+        """
+        node = node_config.model
+        unique_id = getattr(node, "unique_id", None)
+        if unique_id is None or self._warehouse.credentials.offline:
+            return None
+        self._lease.check()
+        own = own_session(self._warehouse.credentials)
+        inputs = self._warehouse.inputs.of(unique_id)
+        if node.resource_type == "test":  # it writes nothing and leaves nothing behind
+            return None, Progress(own.session, node.name), inputs, unique_id
+        self._take_reads_of_ephemeral(node)
+        self._named_reads.check_named_reads(node)
+        self._batches.note_retried_batches(node)
+        table = stored_table(node.schema, node.alias, node_config.get("materialized"))
+        if node_config.get("materialized") != "view":
+            self._place.let_write(table)
+        own.reset(but=inputs.kept)
+        conf = own.session.conf
+        checksum = getattr(getattr(node, "checksum", None), "checksum", "")
+        version = getattr(self._warehouse.config, "version", None) or "0"
+        properties = {
+            "dbt.run": get_invocation_id(),
+            MODEL_PROPERTY: unique_id,
+            TABLE_PROPERTY: table,
+            "dbt.code": f"{version}+{checksum[:12]}",
+        }
+        for read in inputs.reads.values():
+            properties[INPUT_PROPERTY + read.table] = str(read.pinned)
+        for key, value in (properties | inputs.properties).items():
+            conf.set(PROPERTY_SETTING + key, value)
+        # where other tables are read too, it would put each of their partitions into one task
+        if inputs.reads and all(table.endswith(RUNS_SUFFIX) for table in inputs.reads):
+            self._keyed.group_reads()
+        self._interrupts.begin_building(unique_id, table)
+        return table, Progress(own.session, node.name), inputs, unique_id
+
+    def end(self, context: Any) -> None:
+        """After it.
+
+        Args:
+            context: what `begin` gave.
+        """
+        if context is None:
+            return
+        table, progress, inputs, unique_id = context
+        progress.stop()
+        if table is None:
+            return
+        self._interrupts.end_building(unique_id)
+        self._warehouse.inputs.built(table)
+        for rows in inputs.kept.values():
+            let_go(rows)
+        inputs.kept.clear()
+        inputs.context = None
+        own_session(self._warehouse.credentials).reset()
+
+    def _take_reads_of_ephemeral(self, node: Any) -> None:
+        """Let the node's commit record what the ephemeral models in its SQL read."""
+        nodes = self._warehouse.manifest().nodes
+        waiting, seen = [node], set()
+        while waiting:
+            for unique_id in waiting.pop().depends_on_nodes:
+                parent = nodes.get(unique_id)
+                if unique_id in seen or parent is None:
+                    continue
+                if parent.config.get("materialized") == "ephemeral":
+                    seen.add(unique_id)
+                    waiting.append(parent)
+        model = {"unique_id": node.unique_id, "schema": node.schema, "alias": node.alias}
+        model["config"] = {"materialized": node.config.get("materialized")}
+        for unique_id in seen:
+            for table in list(self._warehouse.inputs.of(unique_id).reads):
+                if table not in self._warehouse.inputs.of(node.unique_id).reads:
+                    self._reads.read_table(model, self._warehouse.relation_of(table), "all")

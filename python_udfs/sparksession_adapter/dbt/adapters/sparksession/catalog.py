@@ -1,0 +1,58 @@
+"""What `dbt docs` shows of tables and views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dbt.adapters.sparksession.warehouse import Warehouse
+
+
+class Catalog:
+    """Rows of dbt's catalog."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def columns(self, relation: Any) -> Iterator[dict[str, Any]]:
+        """Rows of dbt's catalog, one for each column of a relation."""
+        stats = self._stats(relation)
+        for column in self._warehouse.get_columns_in_relation(relation):
+            yield {
+                "table_database": None,
+                "table_schema": relation.schema,
+                "table_name": relation.identifier,
+                "table_type": str(relation.type),
+                "table_comment": None,
+                "table_owner": None,
+                "column_name": column.column,
+                "column_index": column.column_index,
+                "column_type": column.dtype,
+                "column_comment": None,
+            } | stats
+
+    def _stats(self, relation: Any) -> dict[str, Any]:
+        """dbt docs' figures: of a table from its snapshot's counters, of a view its columns."""
+        if relation.type == "view":
+            figures: dict[str, tuple[str, Any]] = {
+                "columns": ("Columns", len(self._warehouse.get_columns_in_relation(relation)))
+            }
+        else:
+            history = self._warehouse.history(relation.name_only.render())
+            head = history.newest
+            figures = {"snapshots": ("Snapshots", len(history.snapshots))}
+            if head is not None:
+                figures |= {
+                    "rows": ("Rows", head.count("total-records")),
+                    "bytes": ("Bytes", head.count("total-files-size")),
+                    "files": ("Data files", head.count("total-data-files")),
+                }
+        entries: dict[str, Any] = {}
+        for key, (label, value) in figures.items():
+            entries |= {
+                f"stats:{key}:label": label,
+                f"stats:{key}:value": value,
+                f"stats:{key}:description": "",
+                f"stats:{key}:include": True,
+            }
+        return entries

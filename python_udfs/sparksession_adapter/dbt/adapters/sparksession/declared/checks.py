@@ -1,0 +1,157 @@
+"""What models declare, looked at before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dbt.adapters.sparksession.declared.business_time import (
+    DAY_COLUMN,
+    takes_all_columns,
+    utc_hours,
+)
+from dbt.adapters.sparksession.keyed.tables import (
+    FOLDED,
+    KeyedTables,
+)
+from dbt.adapters.sparksession.project_code import project_function
+from dbt.adapters.sparksession.reading.microbatch import (
+    called_macros,
+    is_microbatch,
+    microbatch_problem,
+)
+from dbt.adapters.sparksession.reading.news import (
+    unrecorded_reads,
+)
+from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import CompilationError
+
+LIST = "typed_models"
+
+
+class Declarations:
+    """Looks at what models declare in YAML and in their configs."""
+
+    def __init__(self, warehouse: Warehouse, keyed: KeyedTables) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+
+    def tested_model(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A context's `model`; of a unit test the model that it tests, with columns and config."""
+        tested = model.get("tested_node_unique_id")
+        if tested is None:
+            return model
+        manifest: Any = self._warehouse.manifest()
+        return manifest.nodes[tested].to_dict()
+
+    def check_declarations(self, manifest: Any = None) -> None:
+        """Look at all that models declare and that can be judged by itself: `meta.source`, folds
+        and zippers.
+
+        Args:
+            manifest: None: the one that this run goes by.
+
+        Raises:
+            CompilationError: what is wrong with them, of each model all that is.
+        """
+        manifest = manifest or self._warehouse.manifest()
+        models = sorted(
+            (node for node in manifest.nodes.values() if node.resource_type == "model"),
+            key=lambda node: node.name,
+        )
+        problems: list[str] = []
+        of_project = self._project_problems(manifest)
+        for model in models:
+            try:
+                if model.unique_id in of_project:
+                    raise CompilationError("\n".join(of_project[model.unique_id]))
+                if model.config.materialized == FOLDED:
+                    self._keyed.declared_fold({"name": model.name, "config": model.config})
+                if is_microbatch(model.config):
+                    called = called_macros(model, manifest.macros)
+                    names = {manifest.macros[one].name for one in called}
+                    problem = microbatch_problem(model.name, model.config, names)
+                    if problem:
+                        raise CompilationError(problem)
+            except (ValueError, CompilationError) as exc:
+                place = model.patch_path if "source" in model.config.meta else None
+                file = (place or model.original_file_path).rpartition("://")[2]
+                problems.append(f"{file}: {getattr(exc, 'msg', str(exc))}")
+        problems += filter(None, (unrecorded_reads(one, manifest.macros) for one in models))
+        problems += of_project.get("", [])
+        if problems:
+            raise CompilationError("\n".join(problems))
+
+    def mixed_times(self) -> list[str]:
+        """A sentence for each model that mixes hours of UTC with days of the business zone, see
+        utc_hours; `meta: {utc_times: true}` in its config says that it means to."""
+        nodes: Any = self._warehouse.manifest().nodes
+        lines = []
+        for node in sorted(nodes.values(), key=lambda one: one.name):
+            if node.resource_type != "model" or node.config.meta.get("utc_times"):
+                continue
+            shows_all = node.language == "python" or takes_all_columns(node.raw_code)
+            inputs = [nodes[one] for one in node.depends_on.nodes if one in nodes]
+            has_days = any(map(DAY_COLUMN.search, (name for one in inputs for name in one.columns)))
+            calls = list(utc_hours(node.raw_code, shows_all and has_days))
+            if calls:
+                lines.append(
+                    f"{node.name}: {', '.join(calls)} goes by UTC, while its days are those of the "
+                    "business zone. Give it {{ business_time('create_time') }} in the place of "
+                    "create_time, or say meta: {utc_times: true} in its config."
+                )
+        return lines
+
+    def _project_problems(self, manifest: Any) -> dict[str, list[str]]:
+        """What the project's own checks say, which the profile names: unique id of a model ->
+        its problems; "" -> those of several models together.
+
+        A check is only imported where a model has the name in its `meta` that it is for.
+        """
+        problems: dict[str, list[str]] = {}
+        for name, function in self._warehouse.credentials.declaration_checks.items():
+            models = [
+                node
+                for node in manifest.nodes.values()
+                if node.resource_type == "model" and name in node.config.meta
+            ]
+            if not models:
+                continue
+            root = self._warehouse.config.project_root
+            check = project_function(root, function, "declaration_checks")
+            for unique_id, problem in check(models, manifest):
+                problems.setdefault(unique_id or "", []).append(problem)
+        return problems
+
+    def meta_of(self, table: str) -> dict[str, Any]:
+        """Config `meta` of the model of a table (schema.name); {} where no model makes it."""
+        manifest: Any = self._warehouse.manifest()
+        for node in manifest.nodes.values():
+            if node.resource_type == "model" and f"{node.schema}.{node.alias}" == table:
+                return node.config.meta
+        return {}
+
+    def source_of(self, model_name: str) -> dict[str, Any]:
+        """`meta.source` of the project's model of that name, nothing of a model without it. The
+        graph of a unit test's context knows no model."""
+        manifest: Any = self._warehouse.manifest()
+        for node in manifest.nodes.values():
+            if node.name == model_name and node.resource_type == "model":
+                return node.config.meta.get("source", {})
+        return {}
+
+    def unlisted_tables(self) -> list[str]:
+        """Names of the models with a `meta.source` that a model which goes by the list leaves out;
+        [] in a project without the list."""
+        manifest = self._warehouse.manifest()
+        nodes = [one for one in manifest.nodes.values() if one.resource_type == "model"]
+        lists = {key for key, one in manifest.macros.items() if one.name == LIST}
+        going_by_it = [one for one in nodes if lists & set(one.depends_on.macros)]
+        if not going_by_it:
+            return []
+        listed = set.intersection(*(set(one.depends_on.nodes) for one in going_by_it))
+        return sorted(
+            one.name
+            for one in nodes
+            if one.config.meta.get("source") and one.unique_id not in listed
+        )

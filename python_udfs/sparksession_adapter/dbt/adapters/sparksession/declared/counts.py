@@ -1,0 +1,54 @@
+"""Which counts the rows of a model are of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from dbt.adapters.sparksession.inputs import (
+    COUNTED_PROPERTY,
+    sql_mark,
+)
+from dbt.adapters.sparksession.keyed.tables import (
+    stored_table_of,
+)
+from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import CompilationError
+
+
+class CountModels:
+    """Lets commits say what their rows count."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def announce_count(
+        self, model: Mapping[str, Any], count: dict[str, Any], incremental: bool
+    ) -> None:
+        """Let the model's next commit say what its rows count.
+
+        Args:
+            count: what they depend on, of the count's declaration.
+
+        Raises:
+            CompilationError: what is stored was counted otherwise.
+        """
+        if self._warehouse.credentials.offline:
+            return
+        inputs = self._warehouse.inputs.of(model["unique_id"])
+        count = count | {"sql": sql_mark(model["raw_code"])}
+        if incremental:
+            table = stored_table_of(model)
+            stored = (inputs.own or self._warehouse.history(table)).recorded(
+                COUNTED_PROPERTY, table
+            )
+            if stored is not None and count not in json.loads(stored):
+                raise CompilationError(
+                    f"{model['name']}: what is stored was counted otherwise, by another "
+                    f"declaration or another SQL of the model: it was {stored}, is "
+                    f"{json.dumps(count)}. Run it with --full-refresh."
+                )
+        if count not in inputs.counts:
+            inputs.counts.append(count)
+        inputs.properties[COUNTED_PROPERTY] = json.dumps(inputs.counts)

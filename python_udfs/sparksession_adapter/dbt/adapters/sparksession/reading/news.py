@@ -1,0 +1,85 @@
+"""Which models may ask for what is new since their last commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dbt.adapters.sparksession.reading.definitions import used_macros
+from dbt_common.exceptions import CompilationError
+
+# resource types whose SQL makes rows that are stored
+STORED = ("model", "snapshot")
+LIVE_KINDS = ("view", "materialized_view")
+# macros that read what came since the model's last commit
+READS_OF_NEWS = {"new_rows", "new_changes", "changed_partitions", "closed_periods"}
+REPLACING, OVERWRITING = "replace_partitions", "insert_overwrite"
+
+
+def unrecorded_reads(node: Any, macros: Mapping[str, Any]) -> str | None:
+    """Error text for a view or an ephemeral model that asks for what is new, else None.
+
+    Such a model has no commits that could record what it has read: each run would read all rows.
+    A view may call a macro that asks for it in stored models alone.
+
+    Args:
+        node: a model of the manifest.
+        macros: id -> macro of the manifest.
+    """
+    kind, called = node.config.get("materialized"), node.depends_on.macros
+    if kind == "ephemeral":
+        used = used_macros(called, macros)
+    elif kind in LIVE_KINDS:
+        used = [macros[one] for one in called if one in macros]
+    else:
+        return None
+    asked = sorted({one.name for one in used} & READS_OF_NEWS)
+    if not asked:
+        return None
+    return _unrecorded(f"{node.name} ({node.original_file_path})", kind, asked[0])
+
+
+def _unrecorded(name: str, kind: str, macro: str) -> str:
+    named = "ephemeral" if kind == "ephemeral" else f"a {kind.replace('_', ' ')}"
+    return (
+        f"{name} is {named}, so no commit records what it has read and {macro} would read all rows "
+        f"in each run. Call {macro} in the model that is stored, or store this one."
+    )
+
+
+def is_live(model: Mapping[str, Any]) -> bool:
+    """Whether a context's `model` is a view, whose rows are read anew by each reader."""
+    kind = (model.get("config") or {}).get("materialized")
+    return model.get("resource_type") == "model" and kind in LIVE_KINDS
+
+
+def check_news_of(model: Mapping[str, Any], macro: str) -> None:
+    """Refuse a view that asks for what is new.
+
+    Raises:
+        CompilationError: it has no commits that could record what it has read.
+    """
+    if is_live(model):
+        raise CompilationError(_unrecorded(model["name"], model["config"]["materialized"], macro))
+
+
+def strategy_of(model: Mapping[str, Any]) -> str | None:
+    """Strategy of an incremental model, None of any other."""
+    config = model.get("config") or {}
+    if config.get("materialized") != "incremental":
+        return None
+    return config.get("incremental_strategy") or "append"
+
+
+def check_news_strategy(model: Mapping[str, Any], macro: str) -> None:
+    """Refuse a model that reads what is new and overwrites whole partitions with it.
+
+    Raises:
+        CompilationError: of each partition only the newest rows would be left.
+    """
+    if strategy_of(model) == OVERWRITING:
+        raise CompilationError(
+            f"{macro}: strategy '{OVERWRITING}' of {model['name']} would overwrite a partition's "
+            f"rows with its new ones alone; read it through changed_partitions(..) under "
+            f"strategy '{REPLACING}', or add the rows by strategy 'append_new_rows'"
+        )

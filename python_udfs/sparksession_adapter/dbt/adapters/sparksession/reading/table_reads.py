@@ -1,0 +1,372 @@
+"""What a model reads of tables and views: pinned, or what is new since its last commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.iceberg.history import (
+    TABLE_PROPERTY,
+    History,
+)
+from dbt.adapters.sparksession.inputs import (
+    INPUT_PROPERTY,
+    PROPERTY_SETTING,
+    Read,
+)
+from dbt.adapters.sparksession.keyed.tables import (
+    FOLDED,
+    KeyedTables,
+    stored_table_of,
+)
+from dbt.adapters.sparksession.reading.commits import appended
+from dbt.adapters.sparksession.reading.definitions import Definitions
+from dbt.adapters.sparksession.reading.microbatch import (
+    is_microbatch,
+)
+from dbt.adapters.sparksession.reading.news import (
+    check_news_of,
+    check_news_strategy,
+    is_live,
+)
+from dbt.adapters.sparksession.reading.view_marks import Readings, as_named
+from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.clients.jinja import get_template, render_template
+from dbt_common.exceptions import CompilationError
+
+logger = AdapterLogger("Spark")
+
+# materializations that are read by their own SQL over what they stand on. Of an ephemeral model a
+# table may be left from a time when it was stored
+WITHOUT_TABLE = {"view": "a view", "ephemeral": "an ephemeral model"}
+
+
+def _last_read(own: History, table: str, stored: str | None) -> str | None:
+    """The snapshot of `table` that a model's rows are made of, by its commits.
+
+    None where it has read the table of that name in another schema since, as with --defer it may:
+    its rows are made of that one now.
+
+    Args:
+        own: the model's commits.
+        stored: schema.name of the table that holds its rows.
+    """
+    name = table.rpartition(".")[2]
+    for commit in own.ancestry(own.head):
+        if commit.summary.get(TABLE_PROPERTY, stored) != stored:
+            continue
+        if INPUT_PROPERTY + table in commit.summary:
+            return commit.summary[INPUT_PROPERTY + table]
+        if any(
+            key.startswith(INPUT_PROPERTY) and key.rpartition(".")[2] == name
+            for key in commit.summary
+        ):
+            return None
+    return None
+
+
+class _ConfigOf:
+    """`config` in the SQL of a view that is rendered for another node: what it sets is known."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._config = config
+
+    def __call__(self, *_: Any, **__: Any) -> str:
+        return ""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._config.get(name, default)
+
+
+class TableReads:
+    """Reads relations over the snapshots that the run has pinned."""
+
+    def __init__(self, warehouse: Warehouse, keyed: KeyedTables, definitions: Definitions) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+        self._definitions = definitions
+
+    def pinned(self, model: Mapping[str, Any], relation: Any, context: dict[str, Any]) -> Any:
+        """`relation` as of the snapshot that this run pinned it to. In the SQL of a view, which
+        reads what is there when it is read, the relation itself; as its reader reads it, where the
+        view's SQL is rendered for one."""
+        if relation.reading is not None or is_live(model):
+            return relation
+        return self.read(model, relation, "all", context)
+
+    def new_rows(
+        self, model: Mapping[str, Any], relation: Any, incremental: bool, context: dict[str, Any]
+    ) -> Any:
+        """The rows that `relation` got since the model's last commit.
+
+        All rows where the model is built anew, reads the relation for the first time, or the
+        relation was rewritten since: a reader has to bear a row that it has already.
+        """
+        check_news_of(model, "new_rows")
+        self._warehouse.inputs.of(model["unique_id"]).asks_news = True
+        check_news_strategy(model, "new_rows")
+        # "first" reads all, but refuses at once what the next run would refuse
+        anew = self._warehouse.inputs.of(model["unique_id"]).anew or not incremental
+        return self.read(model, relation, "first" if anew else "new", context)
+
+    def reads_whole(self, model: Mapping[str, Any]) -> bool:
+        """Whether an incremental run of the model asked for new rows, and reads all rows of an
+        input instead: it was rewritten since the model's last commit. Ask after new_rows(..)."""
+        return self._warehouse.inputs.of(model["unique_id"]).reads_whole
+
+    def merged_rows(self, model: Mapping[str, Any]) -> dict[str, Any] | None:
+        """How a Python model's rows take the place of others: {by, within, gone_when}; None: they
+        don't."""
+        inputs = self._warehouse.inputs.of(model["unique_id"])
+        if not inputs.merged_by:
+            return None
+        return {
+            "by": list(inputs.merged_by),
+            "within": list(inputs.merged_within),
+            "gone_when": inputs.merged_gone,
+        }
+
+    def note_context(self, model: Mapping[str, Any], context: dict[str, Any]) -> None:
+        """Keep the context that a Python model's views are rendered in, until it has read them."""
+        self._warehouse.inputs.of(model["unique_id"]).context = context
+
+    def record_inputs(self, model: Mapping[str, Any]) -> None:
+        """Let the commit name inputs that were pinned after the materialization began."""
+        conf = self._warehouse.session().conf
+        for read in self._warehouse.inputs.of(model["unique_id"]).reads.values():
+            conf.set(f"{PROPERTY_SETTING}{INPUT_PROPERTY}{read.table}", str(read.pinned))
+
+    def nothing_new(self, model: Mapping[str, Any], graph: dict[str, Any]) -> bool:
+        """Whether an incremental run of the model has nothing to add and need not commit.
+
+        A SQL model runs that reads a relation without asking for it by a macro, or the clock.
+        """
+        inputs = self._warehouse.inputs.of(model["unique_id"])
+        if is_microbatch(model["config"]):  # dbt says which batches there are to make
+            return False
+        if model["language"] == "python":
+            return inputs.nothing_new
+        names = set()
+        for unique_id in model["depends_on"]["nodes"]:
+            node = graph["nodes"].get(unique_id) or graph["sources"].get(unique_id)
+            if node is not None:
+                names.add(self._warehouse.relation_of_node(node).render())
+        is_same = inputs.unchanged and names <= inputs.relations
+        return is_same and not self._definitions.goes_by_clock(model)
+
+    def as_read_by(
+        self, model: Mapping[str, Any], relation: Any, reader: Any, context: dict[str, Any]
+    ) -> Any:
+        """`relation` as `reader` read it for what the model reads of `reader`, or the run does.
+
+        Tables that its commits don't name are read as of the run's pinned snapshot.
+        """
+        if self._warehouse.credentials.offline:
+            return relation
+        table = reader.name_only.render()
+        history = self._warehouse.history(table)
+        if history.head is not None:
+            own = self._warehouse.inputs.of(model["unique_id"]).reads.get(table)
+            head = (
+                own.pinned if own is not None else self._warehouse.inputs.pin(table, history.head)
+            )
+            history = history.at(head)
+
+        def recorded(read: str) -> int | None:
+            return int(history.recorded(INPUT_PROPERTY + read, table) or 0) or None
+
+        return self.read(model, relation, "all", context, as_of=recorded)
+
+    def read_pinned(self, model: Mapping[str, Any], table: str) -> Any:
+        """DataFrame of `table` (schema.name) as of the run's pinned snapshot; of a view its own
+        query over pinned tables."""
+        relation = self._warehouse.relation_of(table)
+        context = self._warehouse.inputs.of(model["unique_id"]).context
+        reading = self.read(model, relation, "all", context)
+        return self._warehouse.session().sql(f"select * from {reading.render()}")
+
+    def read_new_rows(self, model: Mapping[str, Any], table: str, incremental: bool) -> Any:
+        """DataFrame of what `table` got since the model's last commit; all of it when not
+        incremental."""
+        check_news_strategy(model, "new_rows")
+        relation = self._warehouse.relation_of(table)
+        known = self._warehouse.get_relation(None, relation.schema, relation.identifier)
+        if known is not None and known.type == "view":
+            raise CompilationError(
+                f"new_rows: {table} is a view, and a Python model reads the new rows of tables "
+                "only. Take them of the table below the view."
+            )
+        reading = self.read_table(model, relation, "new" if incremental else "all")
+        return self._warehouse.session().sql(f"select * from {reading}")
+
+    def read(
+        self,
+        model: Mapping[str, Any],
+        relation: Any,
+        mode: str,
+        context: dict[str, Any],
+        as_of: Callable[[str], int | None] | None = None,
+        explicit: bool = True,
+    ) -> Any:
+        """`relation` with the SQL text that reads it over the run's pinned snapshots.
+
+        Args:
+            mode: `all` rows, the `new` ones, or `first`: all, of what could give new ones.
+            context: of the model; its graph, and what views are rendered in.
+            as_of: stored table -> the snapshot of it that is read; where it gives none, the
+                run's pinned one.
+            explicit: whether the model asked for this read by a macro. Where it did so of all its
+                inputs, it need not run while they are as they were.
+        """
+        if self._warehouse.credentials.offline:
+            return relation
+        relation = relation.replace(read_by_default=None)
+        if explicit:
+            inputs = self._warehouse.inputs.of(model["unique_id"])
+            inputs.relations.add(f"{relation.schema}.{relation.identifier}")
+        node = self._warehouse.node_of(relation, context["graph"])
+        if node is not None and node["config"]["materialized"] == FOLDED:
+            if mode != "all":
+                raise CompilationError(
+                    f"new_rows: {relation} is folded, its new rows change others. "
+                    "Take new_changes(..), or pinned(..) for all rows."
+                )
+            return relation.replace(reading=self._read_folded(model, node, relation, as_of))
+        kind = node["config"]["materialized"] if node is not None else None
+        if node is not None and kind in WITHOUT_TABLE:
+            if mode != "all" and not node["config"].get("meta", {}).get("row_wise"):
+                raise CompilationError(
+                    f"new_rows: {relation} is {WITHOUT_TABLE[kind]} whose rows don't each come "
+                    "from one row of its input. Take pinned(..) or changed_partitions(..), or, if "
+                    "they do, say `meta: {row_wise: true}` in its config."
+                )
+            sql = self._render_view(model, node, mode, context, as_of)
+            return relation.replace(reading=f"(\n{sql}\n)")
+        return relation.replace(reading=self.read_table(model, relation, mode, as_of))
+
+    def read_table(
+        self, model: Mapping[str, Any], relation: Any, mode: str, as_of: Any = None
+    ) -> str:
+        table = relation.name_only.render()
+        inputs = self._warehouse.inputs.of(model["unique_id"])
+        history = self._warehouse.input_history(table)
+        if history.head is None:  # no commit, or no table of Iceberg's
+            inputs.unpinned.add(table)
+            return table
+        pinned = as_of(table) if as_of is not None else None
+        if pinned is None:
+            pinned = self._warehouse.inputs.pin(table, history.head)
+        if inputs.own is None:
+            inputs.stored = stored_table_of(model)
+            inputs.own = self._warehouse.history(inputs.stored)
+        recorded = _last_read(inputs.own, table, inputs.stored)
+        read = Read(table, int(recorded) if recorded else None, pinned)
+        inputs.reads[table] = read
+        inputs.by_partition.note(table, mode)
+        read.commits = history.between(read.recorded, pinned)
+        if mode == "new":
+            if read.commits is not None and all(commit.adds_only for commit in read.commits):
+                read.rows = sum(
+                    commit.count("added-records")
+                    for commit in read.commits
+                    if commit.operation == "append"
+                )
+                if read.recorded == pinned:
+                    return f"(select * from {table} version as of {pinned} limit 0)"
+                if not inputs.may_read_range(table, read.recorded, pinned):
+                    raise CompilationError(
+                        f"new_rows: {model['name']} reads other changes of {table} as well, and "
+                        "Spark would read the new rows as if they were these; read the changes "
+                        "behind the new rows, or in a model of their own."
+                    )
+                return appended(table, recorded, pinned)
+            inputs.reads_whole = True
+            if inputs.own.head is not None:
+                inputs.rewrites += 1
+                logger.info(f"{table} was rewritten or renamed since {recorded}: reading all of it")
+        if pinned in history.snapshots:
+            read.rows = history.snapshots[pinned].count("total-records")
+        return f"{table} version as of {pinned}"
+
+    def _read_folded(
+        self, model: Mapping[str, Any], node: Mapping[str, Any], relation: Any, as_of: Any = None
+    ) -> str:
+        """SQL text, for a `from`, of a folded model's rows over its pinned runs."""
+        table = stored_table_of(node)
+        runs = self._warehouse.relation_of(table)
+        reading = self.read_table(model, runs, "all", as_of)
+        history = self._warehouse.input_history(table)
+        read = self._warehouse.inputs.of(model["unique_id"]).reads.get(table)
+        if read is None:  # there are no runs yet: Spark will say so
+            return relation.render()
+        return self._keyed.folded_sql(node, history.at(read.pinned), reading)
+
+    def _render_view(
+        self,
+        model: Mapping[str, Any],
+        node: Mapping[str, Any],
+        mode: str,
+        context: dict[str, Any],
+        as_of: Any = None,
+    ) -> str:
+        """A view's own SQL over pinned inputs: a view has no snapshots, its inputs have. Nor has
+        an ephemeral model.
+
+        Its seeds are looked up, whole, also for new rows. A seed that changed may change any row.
+        """
+
+        if mode != "all" and any(one.endswith(".pinned") for one in node["depends_on"]["macros"]):
+            raise CompilationError(
+                f"new_rows: {node['name']} says that it is row-wise, and reads a relation by "
+                "pinned(..), so that nobody can tell which of that one's rows are new; name the "
+                "relation alone, or join what is looked up in the model that reads the new rows."
+            )
+        nodes = context["graph"]["nodes"]
+        parents = [nodes[one] for one in node["depends_on"]["nodes"] if one in nodes]
+        seeds = [one for one in parents if one["resource_type"] == "seed"]
+        for seed in seeds:
+            self.read(model, self._warehouse.relation_of_node(seed), "all", context, as_of)
+        inputs = self._warehouse.inputs.of(model["unique_id"])
+        reads = [
+            inputs.reads.get(self._warehouse.relation_of_node(seed).render()) for seed in seeds
+        ]
+        if mode == "new" and any(one is not None and one.recorded != one.pinned for one in reads):
+            logger.info(f"{node['name']}: a seed changed since the last commit: reading all rows")
+            inputs.reads_whole, mode = True, "all"
+            inputs.rewrites += any(one is not None and one.recorded is not None for one in reads)
+
+        def read(parent: Mapping[str, Any]) -> Any:
+            how = "all" if parent in seeds else mode
+            return self.read(model, self._warehouse.relation_of_node(parent), how, context, as_of)
+
+        return self.rendered(node, context, read)
+
+    def rendered(
+        self,
+        node: Mapping[str, Any],
+        context: dict[str, Any],
+        read: Callable[[dict[str, Any]], Any],
+    ) -> str:
+        """A node's own SQL, with what `read` gives for each node that it refers to."""
+        readings = Readings()
+
+        def resolve(kind: str, name: str) -> Any:
+            known = context["graph"]["nodes" if kind == "ref" else "sources"]
+            for unique_id in node["depends_on"]["nodes"]:
+                parent = known.get(unique_id)
+                if parent is not None and parent["name"] == name:
+                    return as_named(
+                        self._warehouse.relation_of_node(parent), read(parent), readings
+                    )
+            raise CompilationError(f"{node['name']}: {kind} to unknown {name!r}")
+
+        own = dict(context)
+        own |= {
+            "ref": lambda *names, **_: resolve("ref", names[-1]),
+            "source": lambda *names: resolve("source", names[-1]),
+            "config": _ConfigOf(node["config"]),
+            "model": node,
+        }
+        own["context"] = own
+        return readings.resolved(render_template(get_template(node["raw_code"], own), own)).strip()

@@ -1,0 +1,100 @@
+"""Seeds and snapshots: whether their tables are as they are declared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from dbt.adapters.sparksession.iceberg.history import (
+    SNAPSHOT_READ,
+)
+from dbt.adapters.sparksession.keyed.tables import (
+    FOLDED,
+)
+from dbt.adapters.sparksession.reading.definitions import goes_by_clock
+from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.reading.view_marks import without_marks
+from dbt.adapters.sparksession.warehouse import Warehouse
+
+DECLARED_PROPERTY = "dbt.declared"  # hash of what a seed or snapshot was declared as
+
+
+def _cell_text(cell: Any) -> str | None:
+    if cell is None:
+        return None
+    # `1e3` reads as Decimal("1E+3"), which Spark casts to no whole number
+    return f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
+
+
+class Seeds:
+    """Loads seeds, and says which seeds and snapshots need no run."""
+
+    def __init__(self, warehouse: Warehouse, reads: TableReads) -> None:
+        self._warehouse = warehouse
+        self._reads = reads
+
+    def _is_declared_so(
+        self, node: Mapping[str, Any], relation: Any, queries: Sequence[str] = ()
+    ) -> bool:
+        """Whether the newest commit of a node's table was made by the same declaration, file and
+        queries; the node's next commit will tell its own."""
+        told = [node[key] for key in ("checksum", "config", "description", "columns", "raw_code")]
+        told += queries
+        text = json.dumps(told, sort_keys=True, default=str)
+        declared = hashlib.sha256(text.encode()).hexdigest()
+        self._warehouse.set_snapshot_property(DECLARED_PROPERTY, declared)
+        own = self._warehouse.history(relation.name_only.render())
+        self._warehouse.inputs.of(node["unique_id"]).own = own
+        newest = own.newest
+        return newest is not None and newest.summary.get(DECLARED_PROPERTY) == declared
+
+    def snapshot_is_taken(
+        self, model: Mapping[str, Any], relation: Any, context: dict[str, Any]
+    ) -> bool:
+        """Whether the snapshot's table has been compared with all inputs as they are now.
+
+        Of inputs that are neither Iceberg tables nor views of the project nobody knows: no. Nor of
+        queries that go by the clock.
+        """
+        inputs = self._warehouse.inputs.of(model["unique_id"])
+        graph = context["graph"]
+        # vars may stand in them; which snapshots they name is looked at below
+        queries = [SNAPSHOT_READ.sub(" ", without_marks(model["compiled_code"]))]
+        for unique_id in model["depends_on"]["nodes"]:
+            parent = graph["nodes"].get(unique_id) or graph["sources"][unique_id]
+            reading = self._reads.read(
+                model, self._warehouse.relation_of_node(parent), "all", context
+            ).render()
+            queries.append(SNAPSHOT_READ.sub(" ", reading))
+        same = self._is_declared_so(model, relation, queries)
+        same = same and not any(map(goes_by_clock, queries))
+        known = set(inputs.reads)
+        for node in graph["nodes"].values():
+            if node["config"].get("materialized") in ("view", FOLDED):
+                known.add(f"{node['schema']}.{node['alias']}")
+        self._reads.record_inputs(model)
+        if not (same and inputs.relations <= known and self._reads.nothing_new(model, graph)):
+            return False
+        for read in inputs.reads.values():
+            read.rows = 0
+        return True
+
+    def seed_is_loaded(self, model: Mapping[str, Any], relation: Any) -> bool:
+        """Whether the newest commit of the seed's table loaded the seed as it is now.
+
+        dbt doesn't look into files above 1 MB: those are loaded again.
+        """
+        return self._is_declared_so(model, relation) and model["checksum"]["name"] != "path"
+
+    def stage_seed(self, view: str, table: Any) -> None:
+        """Make a temporary view of a seed's cells as text; empty cells are null.
+
+        No cell becomes SQL, so any text comes through as it is.
+        """
+        names = list(table.column_names)
+        rows = [[_cell_text(cell) for cell in row.values()] for row in table.rows]
+        schema = ", ".join(f"`{name.replace('`', '``')}` string" for name in names)
+        self._warehouse.session().createDataFrame(rows, schema).createOrReplaceTempView(view)

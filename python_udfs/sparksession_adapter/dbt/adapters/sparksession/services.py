@@ -1,0 +1,93 @@
+"""The adapter's services, each with the others that it asks."""
+
+from __future__ import annotations
+
+from dbt.adapters.sparksession.building import NodeBuilds
+from dbt.adapters.sparksession.declared.checks import Declarations
+from dbt.adapters.sparksession.declared.counts import CountModels
+from dbt.adapters.sparksession.declared.joins import JoinModels
+from dbt.adapters.sparksession.declared.key_filters import KeyFilters
+from dbt.adapters.sparksession.declared.streams import StreamModels
+from dbt.adapters.sparksession.declared.windows import WindowModels
+from dbt.adapters.sparksession.flags import CutRuns
+from dbt.adapters.sparksession.inputs import Inputs
+from dbt.adapters.sparksession.interrupts import Interrupts
+from dbt.adapters.sparksession.keyed.tables import KeyedTables
+from dbt.adapters.sparksession.reading.changes import ChangeReads
+from dbt.adapters.sparksession.reading.commits import Commits
+from dbt.adapters.sparksession.reading.default_reads import DefaultReads
+from dbt.adapters.sparksession.reading.definitions import Definitions
+from dbt.adapters.sparksession.reading.microbatch import Microbatches
+from dbt.adapters.sparksession.reading.named_reads import NamedReads
+from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
+from dbt.adapters.sparksession.reading.ranges import ColumnRanges
+from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.seeds import Seeds
+from dbt.adapters.sparksession.versions.candidate import Candidates
+from dbt.adapters.sparksession.versions.compaction import Compaction
+from dbt.adapters.sparksession.versions.comparison import Comparison
+from dbt.adapters.sparksession.versions.copies import Copies
+from dbt.adapters.sparksession.versions.diff import Differences
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
+from dbt.adapters.sparksession.versions.maintenance import Maintenance
+from dbt.adapters.sparksession.versions.one_writer import OneWriter
+from dbt.adapters.sparksession.versions.orphans import Orphans
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.publications import Publications
+from dbt.adapters.sparksession.versions.published import Versions
+from dbt.adapters.sparksession.versions.recovery import Recovery
+from dbt.adapters.sparksession.versions.retention import Retention
+from dbt.adapters.sparksession.versions.rollback import Rollback
+from dbt.adapters.sparksession.versions.store import VersionStore
+from dbt.adapters.sparksession.versions.texts import VersionTexts
+from dbt.adapters.sparksession.warehouse import Relations, Warehouse
+
+
+class Services:
+    """All services of one command. Each is made of those above it: none of them goes round."""
+
+    def __init__(self, relations: Relations) -> None:
+        warehouse = self.warehouse = Warehouse(relations, Inputs())
+        self.store = store = VersionStore(warehouse)
+
+        self.keyed = keyed = KeyedTables(warehouse)
+        self.ranges = ranges = ColumnRanges(warehouse)
+        self.batches = batches = Microbatches(warehouse)
+        self.definitions = definitions = Definitions(warehouse)
+        self.commits = commits = Commits(warehouse, batches, store)
+        self.reading = reads = TableReads(warehouse, keyed, definitions)
+        self.default_reads = DefaultReads(warehouse, reads)
+        self.named_reads = named_reads = NamedReads(warehouse)
+        self.changes = changes = ChangeReads(warehouse, keyed, ranges, reads)
+        self.partitions = PartitionReads(warehouse, definitions, changes, reads, commits)
+
+        self.joins = JoinModels(warehouse, keyed)
+        self.windows = WindowModels(warehouse, changes, ranges)
+        self.streams = StreamModels(warehouse)
+        self.key_filters = KeyFilters(warehouse, keyed)
+        self.counts = CountModels(warehouse)
+        self.declarations = Declarations(warehouse, keyed)
+        self.seeds = Seeds(warehouse, reads)
+        self.cut_runs = CutRuns(warehouse)
+
+        lease = HeldLease(warehouse)
+        place = Place(warehouse, lease)
+        orphans = Orphans(warehouse, lease, place)
+        self.writer = writer = OneWriter(warehouse, store, lease, place, orphans)
+        texts = VersionTexts(warehouse, reads, store)
+        self.differences = differences = Differences(warehouse, store)
+        comparison = Comparison(warehouse, differences)
+        self.versions = versions = Versions(warehouse, batches, store, lease, texts, comparison)
+        self.rollback = rollback = Rollback(warehouse, keyed, reads, store, lease, writer, versions)
+        self.candidates = Candidates(warehouse, store, writer, place, versions, rollback)
+        self.retention = Retention(warehouse, store, writer, place, rollback)
+        self.compaction = Compaction(warehouse, keyed, store, writer, place, versions, rollback)
+        self.maintenance = Maintenance(warehouse, store, writer, place, orphans)
+        self.copies = copies = Copies(warehouse, lease, writer, place)
+        self.recovery = Recovery(warehouse, store, lease, writer, place, versions, copies)
+        self.publications = Publications(warehouse, keyed, changes, store, lease, writer, place)
+
+        self.interrupts = interrupts = Interrupts(warehouse, writer, orphans)
+        self.building = NodeBuilds(
+            warehouse, keyed, named_reads, batches, reads, lease, place, interrupts
+        )

@@ -1,0 +1,39 @@
+"""The lease that this run holds, if it does."""
+
+from __future__ import annotations
+
+from dbt.adapters.sparksession.versions.lease import (
+    Holder,
+    Lease,
+)
+from dbt.adapters.sparksession.warehouse import Warehouse
+
+LEASE_TABLE = "meta_lease"
+
+
+class HeldLease:
+    """What a run knows of its lease.
+
+    Attributes:
+        lease: None: this run doesn't hold it.
+        took_over: the holder before, where that one was dead.
+    """
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self.lease: Lease | None = None
+        self.took_over: Holder | None = None
+
+    @property
+    def table(self) -> str:
+        return f"{self._warehouse.credentials.schema}.{LEASE_TABLE}"
+
+    def check(self) -> None:
+        """Before a node writes: whether the run that took the lease still has it."""
+        if self.lease is not None:
+            self.lease.check()
+
+    def confirm(self) -> None:
+        """Before something is deleted or published: the same, and the table is asked."""
+        if self.lease is not None:
+            self.lease.confirm()

@@ -1,0 +1,17 @@
+"""Which nodes of a project have a place in versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+PUBLISHED_KINDS = ("model", "seed", "snapshot")
+
+
+def is_published(node: Mapping[str, Any]) -> bool:
+    """Whether a node of the graph has a place in versions: `meta: {published: false}` says no."""
+    return (
+        node["resource_type"] in PUBLISHED_KINDS
+        and node["config"].get("materialized") != "ephemeral"
+        and node["config"].get("meta", {}).get("published", True)
+    )

@@ -1,0 +1,128 @@
+"""One writer at a time: a command takes the warehouse's lease, and gives it back at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.keyed.tables import stored_table
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
+from dbt.adapters.sparksession.versions.lease import (
+    READ_ONLY,
+    Lease,
+    LeaseRefusedError,
+)
+from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS
+from dbt.adapters.sparksession.versions.orphans import Orphans
+from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.store import VersionStore
+from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
+
+logger = AdapterLogger("Spark")
+
+
+class OneWriter:
+    """Makes this process the warehouse's one writer."""
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        store: VersionStore,
+        lease: HeldLease,
+        place: Place,
+        orphans: Orphans,
+    ) -> None:
+        self._warehouse = warehouse
+        self._store = store
+        self._lease = lease
+        self._place = place
+        self._orphans = orphans
+
+    def take_lease(self, is_recovery: bool = False) -> str | None:
+        """Make this run the warehouse's one writer; a note where a dead run's lease was taken
+        over.
+
+        Args:
+            is_recovery: the catalog may be lost or older than the tables: it is to be mended.
+
+        Raises:
+            LeaseRefusedError: another run holds it.
+            ForeignTableError: the tables are another warehouse's.
+            DbtRuntimeError: catalog and tables don't belong together.
+        """
+        if not is_recovery:
+            self._place.check_place(self._lease.table)
+        for one in (self._lease.table, self._store.version_table):
+            self._place.let_write(one)
+        lease = Lease(self._warehouse.session, self._lease.table, get_invocation_id())
+        try:
+            dead = (
+                lease.take() if is_recovery else lease.take(accept=self._place.generation_check())
+            )
+        except Exception as exc:
+            if READ_ONLY not in str(exc):
+                raise
+            credentials = self._warehouse.credentials
+            raise DbtRuntimeError(
+                f"The catalog of the warehouse {credentials.path(credentials.warehouse)} can't be "
+                "written: it is read-only for this user. Nothing was done; make it writable and "
+                "run again."
+            ) from exc
+        self._lease.lease, self._lease.took_over = lease, dead
+        self._place.write_mark(lease.generation)
+        if dead is None:
+            return None
+        return f"took over the lease of a run that is gone: {dead}" + (
+            ""
+            if lease.saw_end
+            else ". It is out of this run's sight, and only its heartbeat has stopped: the files "
+            "that it had not committed stay until dbt run-operation remove_orphans"
+        )
+
+    def give_back_lease(self, results: Sequence[Any] = ()) -> None:
+        """Let others write. What a dead run before, or nodes of this one that failed, had written
+        and not committed is deleted first.
+
+        Args:
+            results: dbt's results of the run's nodes.
+
+        Raises:
+            LeaseRefusedError: another run has taken the lease over. Nothing is deleted then.
+        """
+        if self._lease.lease is None:
+            return
+        try:
+            if self._lease.took_over is not None:
+                self._lease.confirm()
+                if self._lease.lease.saw_end:
+                    self._orphans.tidy_after(self._lease.took_over)
+            failed = [one.node for one in results if str(one.status) == "error"]
+            self._orphans.tidy_tables(
+                stored_table(one.schema, one.alias, one.config.get("materialized"))
+                for one in failed
+                if str(one.resource_type) in PUBLISHED_KINDS
+            )
+            self._lease.check()
+        finally:
+            lease, self._lease.lease, self._lease.took_over = self._lease.lease, None, None
+            lease.give_back()
+
+    @contextmanager
+    def writing(self, is_recovery: bool = False) -> Iterator[None]:
+        """Within it this process is the warehouse's one writer, and all tables are its own."""
+        note = self.take_lease(is_recovery)
+        if note:
+            logger.info(note)
+        try:
+            for table in [] if is_recovery else self._warehouse.tables():
+                self._place.let_write(table)
+            yield
+        except BaseException:
+            with suppress(LeaseRefusedError):  # what went wrong first is what counts
+                self.give_back_lease()
+            raise
+        self.give_back_lease()

@@ -1,0 +1,80 @@
+"""`make lint` refuses a wrong type in the adapter."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.dbt_project import REPO
+
+ADAPTER = "python_udfs/sparksession_adapter"
+ROOMS = f"{ADAPTER}/dbt/adapters/sparksession"
+# what is wrong -> file, what is added to it, and what the refusal says
+WRONG = {
+    "a service is asked for what it doesn't have": (
+        f"{ROOMS}/versions/held_lease.py",
+        "def late(lease: HeldLease) -> None:\n    lease.publish()",
+        'HeldLease" has no attribute "publish"',
+    ),
+    "a service is given another one": (
+        f"{ROOMS}/reading/commits.py",
+        "def late(warehouse: Warehouse) -> Commits:\n    return Commits(warehouse, warehouse, 1)",
+        'Argument 2 to "Commits" has incompatible type "Warehouse"',
+    ),
+    "what may be missing is used": (
+        f"{ROOMS}/iceberg/history.py",
+        "def late(history: History) -> int:\n    return history.newest.id",
+        '"None" has no attribute "id"',
+    ),
+    "a function says no types": (
+        f"{ROOMS}/sql.py",
+        "def late(value):\n    return value",
+        "Function is missing a type annotation",
+    ),
+}
+
+
+def types_of(root: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mypy", "--no-color-output"]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The adapter, in a folder of its own; all tests share what mypy keeps of it."""
+    root = tmp_path_factory.mktemp("types")
+    for path in (REPO / ADAPTER).rglob("*.py"):
+        target = root / path.relative_to(REPO)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    shutil.copy(REPO / "pyproject.toml", root)
+    return root
+
+
+def test_the_adapter_keeps_its_types(copy: Path) -> None:
+    done = types_of(copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no issues found" in done.stdout
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_type_is_refused(copy: Path, wrong: str) -> None:
+    file, added, named = WRONG[wrong]
+    text = (copy / file).read_text(encoding="utf-8")
+    (copy / file).write_text(f"{text}\n\n{added}\n", encoding="utf-8")
+    try:
+        done = types_of(copy)
+    finally:
+        (copy / file).write_text(text, encoding="utf-8")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert named in " ".join(done.stdout.split())
+
+
+def test_make_lint_looks_at_the_types() -> None:
+    makefile = (REPO / "Makefile").read_text(encoding="utf-8")
+    recipe = makefile.partition("\nlint:")[2].partition("\n\n")[0]
+    assert "mypy" in recipe
