@@ -117,7 +117,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
         "test_maxwell_images.py test_maxwell_envelope.py",
     ),
     ("*/exact_numbers.py", "test_exact_numbers.py"),
-    ("*/types.py", "test_types.py"),
+    ("*/types.py", "tables/test_types.py"),
     (
         "*/ddl.py",
         "test_table_state.py test_hostile_statements.py",
