@@ -103,3 +103,20 @@ def utc_hours(sql: str, has_days: bool = False) -> Iterator[str]:
     for cast in CAST.finditer(text):
         if is_of_utc(cast[1]) and not DAY_NAME.search(cast[1]):
             yield " ".join(cast[0].split())
+
+
+HOURS = re.compile(r"hour\b|(?:extract|date_part)\s*+\(\s*+['\"]?hour\b", re.IGNORECASE)
+
+
+def utc_hours_of_macro(sql: str) -> Iterator[str]:
+    """The calls in a macro that take hours of UTC of a column. A column that the macro is given
+    is left out: whoever calls it may have shifted it.
+
+    >>> list(utc_hours_of_macro("{% macro h() %}hour(create_time){% endmacro %}"))
+    ['hour(create_time)']
+    >>> list(utc_hours_of_macro("{% macro h(time) %}hour({{ time }}){% endmacro %}"))
+    []
+    """
+    for call in utc_hours(sql, has_days=True):
+        if HOURS.match(call) and "{{" not in call:
+            yield call

@@ -9,6 +9,7 @@ from dbt.adapters.sparksession.declared.business_time import (
     DAY_COLUMN,
     takes_all_columns,
     utc_hours,
+    utc_hours_of_macro,
 )
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -83,17 +84,32 @@ class Declarations:
             raise CompilationError("\n".join(problems))
 
     def mixed_times(self) -> list[str]:
-        """A sentence for each model that mixes hours of UTC with days of the business zone, see
-        utc_hours; `meta: {utc_times: true}` in its config says that it means to."""
-        nodes: Any = self._warehouse.manifest().nodes
-        lines = []
-        for node in sorted(nodes.values(), key=lambda one: one.name):
+        """A sentence for each model that mixes hours of UTC with days of the business zone, in
+        its own SQL or in a macro of its project that it calls, see utc_hours;
+        `meta: {utc_times: true}` in its config says that it means to."""
+        manifest: Any = self._warehouse.manifest()
+        nodes, lines = manifest.nodes, []
+        hours_of: dict[str, list[str]] = {}  # unique id of a macro -> its calls
+        for node in sorted(nodes.values(), key=lambda model: model.name):
             if node.resource_type != "model" or node.config.meta.get("utc_times"):
                 continue
             shows_all = node.language == "python" or takes_all_columns(node.raw_code)
-            inputs = [nodes[one] for one in node.depends_on.nodes if one in nodes]
-            has_days = any(map(DAY_COLUMN.search, (name for one in inputs for name in one.columns)))
-            calls = list(utc_hours(node.raw_code, shows_all and has_days))
+            inputs = [nodes[key] for key in node.depends_on.nodes if key in nodes]
+            names = (name for model in inputs for name in model.columns)
+            has_days = shows_all and any(map(DAY_COLUMN.search, names))
+            calls = list(utc_hours(node.raw_code, has_days))
+            called = [
+                macro
+                for key in sorted(called_macros(node, manifest.macros))
+                if (macro := manifest.macros[key]).package_name == node.package_name
+            ]
+            texts = [node.raw_code, *(macro.macro_sql for macro in called)]
+            if has_days or any(map(DAY_COLUMN.search, texts)):
+                for macro in called:
+                    key = macro.unique_id
+                    if key not in hours_of:
+                        hours_of[key] = list(utc_hours_of_macro(macro.macro_sql))
+                    calls += [f"{call} in the macro {macro.name}" for call in hours_of[key]]
             if calls:
                 lines.append(
                     f"{node.name}: {', '.join(calls)} goes by UTC, while its days are those of the "
