@@ -263,3 +263,18 @@ def test_a_run_warns_of_days_of_utc_beside_business_days_unless_they_are_meant(
     meant = hours.replace("'view'", "'view', meta={'utc_times': true}")
     project.write({"models/hours.sql": meant})
     assert "goes by UTC" not in project.run("run").log
+    in_macro = (
+        "{{ config(materialized='view') }} "
+        "select *, t as u, {{ hour_of() }} as h from {{ ref('cut') }}"
+    )
+    project.write(
+        {
+            "models/hours.sql": in_macro,
+            "macros/hour_of.sql": "{% macro hour_of() %}{{ inner_hour('t') }}{% endmacro %}",
+            "macros/inner_hour.sql": (
+                "{% macro inner_hour(given) %}hour(t) + hour({{ given }}){% endmacro %}"
+            ),
+        }
+    )
+    log = project.run("run").log
+    assert "hours: hour(t) in the macro inner_hour goes by UTC" in log
