@@ -22,7 +22,7 @@
         {%- for name in cut.sums -%}
             {%- do declared.sums.update({name: cut.measures[name]}) -%}
         {%- endfor -%}
-        {%- do adapter.counts.announce_count(model, declared, is_incremental()) -%}
+        {%- do adapter.counts.record_count(model, declared, is_incremental()) -%}
     {%- endif -%}
     select
         {{ ([into] + grain + cut.sums | list) | join(',\n        ') }}

@@ -57,12 +57,12 @@
         {%- set join = adapter.joins.declared_join(model, declared, context) -%}
         {#- in a unit test, whose inputs are CTEs, there is no model that it adds to -#}
         {%- set adds = not join.left.relation.is_cte and is_incremental() -%}
-        {%- set number = adapter.joins.announce_join(model, join, adds) -%}
+        {%- set number = adapter.joins.record_join(model, join, adds) -%}
         {%- set left = _state_of(join.left) -%}
         {%- set right = _state_of(join.right) -%}
         {%- set new_left = new_changes(join.left.relation, by=join.left.key) -%}
         {%- set new_right = new_changes(join.right.relation, by=join.right.key) -%}
-        {%- if adapter.joins.joins_anew(model, adds) -%}
+        {%- if adapter.joins.joins_all_rows(model, adds) -%}
             {%- do _warn_of_skew(join, left, right) -%}
             {{- _pairs(join, left, right, number) -}}
         {%- elif adapter.ranges.writes(flags) and adapter.joins.nothing_changed(model)

@@ -15,7 +15,7 @@
 {% macro metric_rows(metric, from_cte) -%}
     {%- set plan = _metric_plan(metric, from_cte) -%}
     {%- if execute -%}
-        {%- do adapter.counts.announce_count(
+        {%- do adapter.counts.record_count(
             model, {'metric': metric}, is_incremental()
         ) -%}
     {%- endif -%}

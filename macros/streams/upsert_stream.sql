@@ -41,7 +41,7 @@
     {%- if execute -%}
         {%- set stream = adapter.streams.declared_stream(model, given, graph) -%}
         {%- set adds = not given.rows.is_cte and is_incremental() -%}
-        {%- set number = adapter.streams.announce_changes(model) -%}
+        {%- set number = adapter.streams.record_change_number(model) -%}
         {%- set all_rows = pinned(given.rows) -%}
         {%- set changes = new_changes(given.rows, by=stream.key | list) -%}
         {%- if stream.sequence -%}
@@ -57,9 +57,9 @@
 
 {# Of each key what it was before its changes and what it is after them, where these differ. #}
 {% macro _net_changes_of_keys(stream, changes, number) -%}
-    {%- set image = 'struct(' ~ stream.told | join(', ') ~ ')' -%}
+    {%- set image = 'struct(' ~ stream.all_columns | join(', ') ~ ')' -%}
     select
-        {%- for name in stream.told %}
+        {%- for name in stream.all_columns %}
         {{ name if name in stream.key else 'new_row.' ~ name ~ ' as ' ~ name }},
         {%- endfor %}
         case
@@ -86,14 +86,14 @@
 {# All rows as they are, compared with the stream's last row of each key. #}
 {% macro _changes_since_last(stream, all_rows) -%}
     (
-        select {{ stream.told | join(', ') }}, '+I' as row_kind
+        select {{ stream.all_columns | join(', ') }}, '+I' as row_kind
         from {{ all_rows }}
         union all
         select last_row.*
         from (
             select
                 max_by(
-                    struct({{ stream.told | join(', ') }}, '-U' as row_kind), change_number
+                    struct({{ stream.all_columns | join(', ') }}, '-U' as row_kind), change_number
                 ) as last_row,
                 max_by(row_kind, change_number) as last_kind
             from {{ this }}
@@ -121,11 +121,11 @@
             from (
                 select
                     max_by(
-                        struct({{ stream.told | join(', ') }}, row_kind),
+                        struct({{ stream.all_columns | join(', ') }}, row_kind),
                         struct(
                             {{ place }} as place,
                             row_kind in ('+I', '+U') as is_kept,
-                            struct({{ stream.told | join(', ') }}, row_kind) as image
+                            struct({{ stream.all_columns | join(', ') }}, row_kind) as image
                         )
                     ) as last_change
                 from {{ changes }} as changes
@@ -146,7 +146,7 @@
         ) -%}
     {%- endif -%}
     select
-        {%- for name in stream.told %}
+        {%- for name in stream.all_columns %}
         {% if name in stream.values and stream.keeps_removed -%}
             if(latest.row_kind in ('+I', '+U'), latest.{{ name }}, null) as {{ name }},
         {%- else -%}

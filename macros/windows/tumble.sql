@@ -68,10 +68,10 @@
             {{- _window_rows(window, pinned(rows)) -}}
         {%- else -%}
             {%- set adds = is_incremental() -%}
-            {%- do adapter.windows.announce_window(model, window, rows, adds) -%}
+            {%- do adapter.windows.record_window(model, window, rows, adds) -%}
             {%- set all_rows = pinned(rows) -%}
             {%- set changes = new_changes(rows) -%}
-            {%- if adapter.joins.joins_anew(model, adds) -%}
+            {%- if adapter.joins.joins_all_rows(model, adds) -%}
                 {{- _window_rows(window, all_rows) -}}
             {%- elif window.form == 'session' -%}
                 {{- _touched_sessions(window, all_rows, changes) -}}

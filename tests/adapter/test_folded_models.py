@@ -217,7 +217,7 @@ def test_the_view_never_reads_two_runs_as_if_they_were_one(
     events.more(40)
 
     with monkeypatch.context() as patched:
-        patched.setattr(KeyedTables, "announce_compaction", stop)
+        patched.setattr(KeyedTables, "record_compaction", stop)
         project.run("run", "-s", "latest", expect_ok=False)
     assert run_count(project, "latest") == 2
     assert "group by" in view_text(project, "latest")
@@ -320,7 +320,7 @@ def test_changed_columns_are_taken_as_on_schema_change_says(
     project.run("run")
     project.query(write.format("(2, 3, '+U', 'c2') as t(id, position, kind, c)"))
     with monkeypatch.context() as patched:
-        patched.setattr(KeyedTables, "announce_run", stop)
+        patched.setattr(KeyedTables, "record_run", stop)
         # a view of a single run is written again anyway
         patched.setattr(KeyedTables, "run_count", lambda *_: 2)
         project.run("run", "-s", "shape_sync", expect_ok=False)

@@ -28,7 +28,7 @@ WRONG = {
     "what may be missing is used": (
         f"{ROOMS}/iceberg/history.py",
         "def late(history: History) -> int:\n    return history.newest.id",
-        '"None" has no attribute "id"',
+        'of "Snapshot | None" has no attribute "id"',
     ),
     "a function says no types": (
         f"{ROOMS}/sql.py",

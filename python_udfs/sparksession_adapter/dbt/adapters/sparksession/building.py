@@ -12,7 +12,7 @@ from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.table_reads import TableReads
-from dbt.adapters.sparksession.session import let_go, own_session
+from dbt.adapters.sparksession.session import own_session, unpersist
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -46,7 +46,7 @@ class NodeBuilds:
         """Before a node's materialization: its commits say run, code and inputs.
 
         Returns:
-            What `end` takes; None: nothing is done for the node.
+            What `end` takes, or None if nothing is done for the node.
         """
         node = node_config.model
         unique_id = getattr(node, "unique_id", None)
@@ -62,7 +62,7 @@ class NodeBuilds:
         self._batches.note_retried_batches(node)
         table = stored_table(node.schema, node.alias, node_config.get("materialized"))
         if node_config.get("materialized") != "view":
-            self._place.let_write(table)
+            self._place.prepare_write(table)
         own.reset(but=inputs.kept)
         conf = own.session.conf
         checksum = getattr(getattr(node, "checksum", None), "checksum", "")
@@ -98,7 +98,7 @@ class NodeBuilds:
         self._interrupts.end_building(unique_id)
         self._warehouse.inputs.built(table)
         for rows in inputs.kept.values():
-            let_go(rows)
+            unpersist(rows)
         inputs.kept.clear()
         inputs.context = None
         own_session(self._warehouse.credentials).reset()

@@ -42,7 +42,7 @@ def is_unread(history: History) -> bool:
 
 
 class CutRuns:
-    """What the adapter knows of --empty, --sample and --event-time-start/-end."""
+    """The flags --empty, --sample and --event-time-start/-end."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse

@@ -64,7 +64,8 @@ class ModelInputs:
 
     Attributes:
         reads: table -> Read.
-        predicate: SQL condition of the partitions to replace; None: all of them, `false`: none.
+        predicate: SQL condition of the partitions to replace; None for all,
+            `false` for none of them.
         read_predicate: the same in terms of the inputs' columns, where those differ.
         replaces: whether the model asked for changed partitions at all.
         by_partition: which of its inputs it reads by their changed partitions.
@@ -72,9 +73,9 @@ class ModelInputs:
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
         rewrites: how often new rows were asked for of an input that the model has read, and all
             its rows are read instead.
-        retold: whether changes were asked for, and such that the model was told are told again.
-        bears_retold: whether its query leaves out by itself what it was told before.
-        anew: whether it reads as if it were built for the first time.
+        replayed: whether changes were asked for, and such that the model was told are told again.
+        tolerates_replay: whether its query leaves out by itself what it was told before.
+        rebuilds: whether it reads as if it were built for the first time.
         nothing_new: a Python model said that there is nothing to add.
         merged_by: columns by which a Python model's rows take the place of those that are there;
             none: they are added.
@@ -82,19 +83,19 @@ class ModelInputs:
         merged_gone: SQL condition on the model's rows that only take away; none: no row does.
         own: the model's own commits as they were when it was compiled.
         stored: schema.name of the table that holds its rows.
-        latest: its own commits as they are now; None: to be asked for.
+        latest: its own commits as they are now; None until they are asked for.
         relations: names (schema.name) of the tables and views that it asks a macro to read.
         unpinned: names of what it reads that has no snapshots: a view of another project, a table
             of another format or without a commit. Whether that has changed can't be known.
         context: of a Python model, the one that its views are rendered in.
         ranges: table -> the range of snapshots whose appended rows its query reads.
-        counts: the counts that its rows are of, see announce_count.
+        counts: the counts that its rows are of, see record_count.
         properties: what its next commit says beside run, code and inputs.
         kept: temporary view -> the rows that are kept for it until the model is built.
         kept_counts: the same views -> how many rows these are.
         asks_ranges: whether its query shall name the ranges of what it touches.
-        batch_rows: about how many rows its run has; None: as many as it reads.
-        windows: the windows that it writes anew, see touch_windows; None: it noted none.
+        batch_rows: about how many rows its run has; None for as many as it reads.
+        windows: the windows that it writes anew, see touch_windows; None if it noted none.
     """
 
     reads: dict[str, Read] = field(default_factory=dict)
@@ -105,9 +106,9 @@ class ModelInputs:
     asks_news: bool = False
     reads_whole: bool = False
     rewrites: int = 0
-    retold: bool = False
-    bears_retold: bool = False
-    anew: bool = False
+    replayed: bool = False
+    tolerates_replay: bool = False
+    rebuilds: bool = False
     nothing_new: bool = False
     merged_by: Sequence[str] = ()
     merged_within: Sequence[str] = ()

@@ -83,7 +83,7 @@ class SessionJobHelper(PythonJobHelper):
             dbt.meta_of = self._meta_of
             dbt.project_var = self._project_var
             dbt.run_id, dbt.project_root = get_invocation_id(), root
-            if inputs.anew:
+            if inputs.rebuilds:
                 dbt.is_incremental = False
             self._incremental = dbt.is_incremental
             frame = scope["model"](dbt, spark)
@@ -165,8 +165,8 @@ class SessionJobHelper(PythonJobHelper):
         """The traceback from the model's own file on, without Spark's inner frames; the message
         alone of what the project's code or the adapter says to the author of a model."""
         frames = traceback.extract_tb(exc.__traceback__)
-        said = isinstance(exc, SAID) and str(frames[-1].line).startswith("raise ")
-        if isinstance(exc, DbtBaseException) or (said and frames[-1].filename != path):
+        is_for_the_author = isinstance(exc, SAID) and str(frames[-1].line).startswith("raise ")
+        if isinstance(exc, DbtBaseException) or (is_for_the_author and frames[-1].filename != path):
             return getattr(exc, "msg", None) or str(exc)
         start = next((i for i, one in enumerate(frames) if one.filename == path), len(frames))
         own = [

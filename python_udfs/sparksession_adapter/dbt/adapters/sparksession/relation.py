@@ -15,10 +15,10 @@ class SparkSessionRelation(SparkRelation):
     """A relation; with `reading`, the SQL text that stands for it in a `from`.
 
     Attributes:
-        reading: e.g. "dw.orders version as of 42"; None: the relation's own name.
+        reading: e.g. "dw.orders version as of 42"; None for the relation's own name.
         as_of: number or tag of the version that is read, by the var as_of_version.
         read_by_default: function that gives the SQL text where nothing asks for another reading,
-            see DefaultReads; called once the text is wanted. None: there is none.
+            see DefaultReads; called once the text is wanted; or None.
     """
 
     is_iceberg: bool | None = True

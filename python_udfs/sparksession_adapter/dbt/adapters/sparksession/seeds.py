@@ -41,9 +41,11 @@ class Seeds:
     ) -> bool:
         """Whether the newest commit of a node's table was made by the same declaration, file and
         queries; the node's next commit will tell its own."""
-        told = [node[key] for key in ("checksum", "config", "description", "columns", "raw_code")]
-        told += queries
-        text = json.dumps(told, sort_keys=True, default=str)
+        declaration = [
+            node[key] for key in ("checksum", "config", "description", "columns", "raw_code")
+        ]
+        declaration += queries
+        text = json.dumps(declaration, sort_keys=True, default=str)
         declared = hashlib.sha256(text.encode()).hexdigest()
         self._warehouse.set_snapshot_property(DECLARED_PROPERTY, declared)
         own = self._warehouse.history(relation.name_only.render())

@@ -184,7 +184,7 @@ def is_remote(session: Any) -> bool:
     return not hasattr(session, "_jsparkSession")
 
 
-def let_go(rows: Any) -> None:
+def unpersist(rows: Any) -> None:
     """Free what a local checkpoint of a frame holds; a remote server does so by itself when the
     frame is gone."""
     if not is_remote(rows.sparkSession):

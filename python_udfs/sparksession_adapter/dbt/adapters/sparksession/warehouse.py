@@ -99,7 +99,7 @@ class Warehouse:
 
     @staticmethod
     def node_of(relation: Any, graph: dict[str, Any]) -> dict[str, Any] | None:
-        """The node of the graph that is built as `relation`; None: the project builds no such."""
+        """The node of the graph that is built as `relation`, or None if the project builds none."""
         for node in graph["nodes"].values():
             if node.get("alias") == relation.identifier and node.get("schema") == relation.schema:
                 return node

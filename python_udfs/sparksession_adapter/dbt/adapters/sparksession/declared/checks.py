@@ -50,7 +50,7 @@ class Declarations:
         and zippers.
 
         Args:
-            manifest: None: the one that this run goes by.
+            manifest: dbt's; None for the one of this run.
 
         Raises:
             CompilationError: what is wrong with them, of each model all that is.

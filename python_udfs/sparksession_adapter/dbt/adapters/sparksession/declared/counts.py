@@ -23,7 +23,7 @@ class CountModels:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def announce_count(
+    def record_count(
         self, model: Mapping[str, Any], count: dict[str, Any], incremental: bool
     ) -> None:
         """Let the model's next commit say what its rows count.

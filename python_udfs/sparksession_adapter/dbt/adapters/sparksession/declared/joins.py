@@ -196,9 +196,9 @@ class Join:
         """
         own = dict(self.definition)
         columns, was = own.pop("columns"), dict(stored)
-        told = was.pop("columns", {})
+        origins = was.pop("columns", {})
         return own != was or any(
-            columns.get(name, origin) != origin for name, origin in told.items()
+            columns.get(name, origin) != origin for name, origin in origins.items()
         )
 
     @property
@@ -451,7 +451,7 @@ def _config_problems(join: Join, model: Mapping[str, Any]) -> list[str]:
 
 
 class JoinModels:
-    """The part of the adapter that the join macros ask."""
+    """Answers what the join macros ask."""
 
     def __init__(self, warehouse: Warehouse, keyed: KeyedTables) -> None:
         self._warehouse = warehouse
@@ -478,7 +478,7 @@ class JoinModels:
             raise CompilationError(str(exc)) from exc
 
     def _unreadable(self, relation: Any, graph: dict[str, Any]) -> str | None:
-        """Why nobody can tell what changed in a relation; None: it can be told."""
+        """Error text for a relation whose changes can't be found, else None."""
         name = relation.name_only.render()
         if relation.is_cte:
             return f"{name} is ephemeral, so nobody can tell what changed in it; join a table"
@@ -496,7 +496,7 @@ class JoinModels:
             "tell what changed in it; join a table or a folded model"
         )
 
-    def announce_join(self, model: Mapping[str, Any], join: Join, incremental: bool) -> int:
+    def record_join(self, model: Mapping[str, Any], join: Join, incremental: bool) -> int:
         """The number of the model's next commit, which is above those of all its others.
 
         Lets the commit carry it, and what the join is. Offline it is 1.
@@ -521,10 +521,10 @@ class JoinModels:
         properties[DEFINITION_PROPERTY] = definition
         return number
 
-    def joins_anew(self, model: Mapping[str, Any], incremental: bool) -> bool:
+    def joins_all_rows(self, model: Mapping[str, Any], incremental: bool) -> bool:
         """Whether all pairs are to be made. Ask after new_changes(..)."""
         inputs = self._warehouse.inputs.of(model["unique_id"])
-        return inputs.anew or inputs.reads_whole or not incremental
+        return inputs.rebuilds or inputs.reads_whole or not incremental
 
     def nothing_changed(self, model: Mapping[str, Any]) -> bool:
         """Whether no input has other rows than when the model last read it. Ask after
@@ -572,7 +572,7 @@ class JoinModels:
         return changed_keys(before, after, join.columns, join.key, pick="max(image)")
 
     def expect_rows(self, model: Mapping[str, Any], count: int | None) -> None:
-        """Let the model's run be of the size class of so many rows; None: of what it reads."""
+        """Let the model's run be of the size class of so many rows; None for what it reads."""
         self._warehouse.inputs.of(model["unique_id"]).batch_rows = count
 
     def skewed_keys(self, sql: str) -> list[str]:

@@ -115,7 +115,7 @@ class Shape:
 
 
 class KeyFilters:
-    """The part of the adapter that knows filters of keys."""
+    """Bloom filters of the keys that tables hold."""
 
     def __init__(self, warehouse: Warehouse, keyed: KeyedTables) -> None:
         self._warehouse = warehouse

@@ -45,14 +45,14 @@ class Stream:
     key_types: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def told(self) -> list[str]:
+    def all_columns(self) -> list[str]:
         """All columns that its rows have of the relation's."""
         return list(dict.fromkeys([*self.key, *self.columns, *self.sequence]))
 
     @property
     def values(self) -> list[str]:
         """Those of them that a tombstone doesn't have."""
-        return [one for one in self.told if one not in (*self.key, *self.sequence)]
+        return [one for one in self.all_columns if one not in (*self.key, *self.sequence)]
 
     @property
     def near_keys(self) -> list[dict[str, Any]]:
@@ -83,10 +83,10 @@ def read_stream(
         problems.append(f"rows must be ref(..) or source(..), got {rows!r}")
     named: dict[str, tuple[str, ...]] = {}
     for name, is_needed in (("key", True), ("columns", True), ("sequence", False)):
-        told = given[name]
-        names = () if told is None and not is_needed else names_in(told)
+        value = given[name]
+        names = () if value is None and not is_needed else names_in(value)
         if names is None or (is_needed and not names):
-            problems.append(f"{name} must name columns, got {told!r}")
+            problems.append(f"{name} must name columns, got {value!r}")
         named[name] = names or ()
     for one in {*named["key"], *named["columns"], *named["sequence"]} & set(OWN_NAMES):
         problems.append(f"{one}: columns of this name are the stream's own")
@@ -134,7 +134,7 @@ def read_stream(
 
 
 class StreamModels:
-    """The part of the adapter that the stream macros ask."""
+    """Answers what the stream macros ask."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -154,16 +154,16 @@ class StreamModels:
         except StreamError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def announce_changes(self, model: Mapping[str, Any]) -> int:
+    def record_change_number(self, model: Mapping[str, Any]) -> int:
         """The number of the model's next commit, above those of all its others; the commit
         carries it. Offline it is 1."""
         if self._warehouse.credentials.offline or model["resource_type"] != "model":
             return 1
         history = self._warehouse.history(f"{model['schema']}.{model['alias']}")
-        told = (one.summary.get(NUMBER_PROPERTY) for one in history.snapshots.values())
-        number = 1 + max(map(int, filter(None, told)), default=0)
+        numbers = (one.summary.get(NUMBER_PROPERTY) for one in history.snapshots.values())
+        number = 1 + max(map(int, filter(None, numbers)), default=0)
         inputs = self._warehouse.inputs.of(model["unique_id"])
         inputs.properties[NUMBER_PROPERTY] = str(number)
         # what is told again is compared with what the stream has said, which has to stay
-        inputs.bears_retold = True
+        inputs.tolerates_replay = True
         return number

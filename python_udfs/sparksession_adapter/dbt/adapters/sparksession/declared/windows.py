@@ -91,7 +91,7 @@ class Length:
 
     @property
     def grid_problem(self) -> str | None:
-        """Why no day, or no year, is made of windows of this length; None: it is."""
+        """Error text for windows that no day, or no year, is made of, else None."""
         if self.months:
             return None if 12 % self.months == 0 else "months must be 1, 2, 3, 4, 6 or 12"
         if self.seconds <= HOUR:
@@ -187,7 +187,7 @@ class Window:
     @property
     def definition(self) -> str:
         """What its stored rows depend on, as JSON."""
-        told = {
+        definition = {
             "form": self.form,
             "time": self.time,
             "key": self.key,
@@ -198,11 +198,11 @@ class Window:
             "where": self.where,
             "invalid": [condition for condition, _ in self.invalid],
         }
-        return json.dumps(told, separators=(",", ":"))
+        return json.dumps(definition, separators=(",", ":"))
 
 
 def zone_problem(zone: Any) -> str | None:
-    """Why a zone is none; None: it is one."""
+    """Error text for an invalid time zone, else None."""
     text = str(zone)
     if OFFSET.fullmatch(text):
         return None
@@ -353,7 +353,7 @@ def spans_condition(low_column: str, high_column: str, spans: Sequence[tuple[str
 
 
 class WindowModels:
-    """The part of the adapter that the window macros ask."""
+    """Answers what the window macros ask."""
 
     def __init__(self, warehouse: Warehouse, changes: ChangeReads, ranges: ColumnRanges) -> None:
         self._warehouse = warehouse
@@ -415,7 +415,7 @@ class WindowModels:
             )
         return problems
 
-    def announce_window(
+    def record_window(
         self, model: Mapping[str, Any], window: Window, rows: Any, incremental: bool
     ) -> None:
         """Let the model's next commit say what its windows are.

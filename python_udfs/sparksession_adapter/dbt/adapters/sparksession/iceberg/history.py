@@ -81,11 +81,11 @@ class History:
     snapshots: dict[int, Snapshot]
 
     @classmethod
-    def of_metadata(cls, told: Mapping[str, Any]) -> History:
+    def of_metadata(cls, metadata: Mapping[str, Any]) -> History:
         """A history as Iceberg's metadata file has it, see iceberg.metadata."""
-        head = told.get("refs", {}).get("main", {}).get("snapshot-id")
+        head = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
         snapshots = {}
-        for one in told.get("snapshots", []):
+        for one in metadata.get("snapshots", []):
             summary = dict(one["summary"])
             operation, number = summary.pop("operation"), one["snapshot-id"]
             parent = one.get("parent-snapshot-id")
@@ -106,7 +106,7 @@ class History:
 
     @property
     def newest(self) -> Snapshot | None:
-        """The newest commit; None: there is none."""
+        """The newest commit, or None if there is none."""
         return None if self.head is None else self.snapshots.get(self.head)
 
     def between(self, first: int | None, last: int | None) -> list[Snapshot] | None:

@@ -58,18 +58,19 @@ def metadata(session: Any, table: Any) -> dict[str, Any]:
     return json.loads(parser.toJson(table.operations().current()))
 
 
-def dated(told: dict[str, Any], now: int) -> dict[str, Any]:
+def dated(table_metadata: dict[str, Any], now: int) -> dict[str, Any]:
     """A table's metadata with nothing in it that is later than `now` (milliseconds).
 
     >>> dated({"last-updated-ms": 9, "snapshots": [{"snapshot-id": 8, "timestamp-ms": 7}]}, 5)
     {'last-updated-ms': 5, 'snapshots': [{'snapshot-id': 8, 'timestamp-ms': 5}]}
     """
     lists = ("snapshots", "snapshot-log", "metadata-log")
-    found = told | {"last-updated-ms": min(told["last-updated-ms"], now)}
+    found = table_metadata | {"last-updated-ms": min(table_metadata["last-updated-ms"], now)}
     for name in lists:
-        if name in told:
+        if name in table_metadata:
             found[name] = [
-                one | {"timestamp-ms": min(one["timestamp-ms"], now)} for one in told[name]
+                one | {"timestamp-ms": min(one["timestamp-ms"], now)}
+                for one in table_metadata[name]
             ]
     return found
 

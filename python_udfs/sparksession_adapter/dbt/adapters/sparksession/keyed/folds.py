@@ -403,7 +403,7 @@ class Fold(FoldSql):
         was, now = json.loads(old), json.loads(new)
         if "groups" not in was:
             return ["it was a zipper, is a fold"]
-        told = [
+        found = [
             f"{name} was {json.dumps(was.get(name))}, is {json.dumps(now[name])}"
             for name in ("unique_key", "partition_by")
             if was.get(name) != now[name]
@@ -411,11 +411,11 @@ class Fold(FoldSql):
         for part, what in (("groups", "group"), ("columns", "column")):
             for name in was[part].keys() & now[part].keys():
                 if was[part][name] != now[part][name]:
-                    told.append(
+                    found.append(
                         f"{what} {name} was {json.dumps(was[part][name])}, "
                         f"is {json.dumps(now[part][name])}"
                     )
-        return sorted(told)
+        return sorted(found)
 
 
 def _group(

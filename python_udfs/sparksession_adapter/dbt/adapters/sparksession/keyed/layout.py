@@ -139,16 +139,16 @@ class RunLayout:
 
     def refusal(self, counts: Iterable[int]) -> str | None:
         """The error text for a batch with these `refused_counts`, else None."""
-        told = [
+        nulls = [
             f"{name} in {count}"
             for name, count in zip(self.never_null, counts, strict=True)
             if count
         ]
-        if not told:
+        if not nulls:
             return None
         return (
             f"{self.model}: rows have null where the key and the order of changes need a value: "
-            f"{', '.join(told)}. Nothing was written. Leave such rows out of the model, or give "
+            f"{', '.join(nulls)}. Nothing was written. Leave such rows out of the model, or give "
             "them a value."
         )
 

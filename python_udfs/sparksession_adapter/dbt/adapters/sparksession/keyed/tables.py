@@ -86,7 +86,7 @@ class Batch:
 
 
 class KeyedTables:
-    """What the adapter knows of folded tables."""
+    """Keyed tables: models that are stored as runs of changes and folded when they are read."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -189,7 +189,7 @@ class KeyedTables:
             )
         return Batch(fold, rows)
 
-    def announce_run(self, model: Mapping[str, Any], fold: Fold | Zipper, anew: bool) -> int:
+    def record_run(self, model: Mapping[str, Any], fold: Fold | Zipper, anew: bool) -> int:
         """Let the next commit say what it adds; the run's level.
 
         Args:
@@ -201,10 +201,10 @@ class KeyedTables:
         if rows is None:
             rows = sum(read.rows or 0 for read in inputs.reads.values())
         level = fold.level_of(rows)
-        self._announce(model, fold, level, [] if anew else runs_in(history))
+        self._record(model, fold, level, [] if anew else runs_in(history))
         return level
 
-    def _announce(
+    def _record(
         self, model: Mapping[str, Any], fold: Fold | Zipper, level: int, other_runs: list[list[int]]
     ) -> None:
         columns = [[name, kind] for name, kind in fold.types.items()]
@@ -250,29 +250,29 @@ class KeyedTables:
             "sequence": ", ".join(map(quoted, zipper.sequence)),
         }
 
-    def announce_rebuilt(
+    def record_rebuilt_run(
         self, model: Mapping[str, Any], fold: Zipper, level: int | None = None
     ) -> int:
         """The level of a run that takes the place of others' changes: below all of theirs, until
         it is merged with them. The next commit says it.
 
         Args:
-            level: what it was said to be before; None: to be found.
+            level: the level that was found before; None to find it.
         """
         runs = runs_in(self.runs_history(model))
         if level is None:
             level = min([0, *(one for one, _ in runs)]) - 1
-        self._announce(model, fold, level, runs)
+        self._record(model, fold, level, runs)
         return level
 
     def run_count(self, model: Mapping[str, Any]) -> int:
         """How many runs the model's table holds."""
         return len(runs_in(self.runs_history(model)))
 
-    def announce_compaction(
+    def record_compaction(
         self, model: Mapping[str, Any], everything: bool
     ) -> dict[str, Any] | None:
-        """What has to be merged: {fold, level: it and those below it, into, whole}; None: nothing.
+        """What has to be merged: {fold, level: it and those below it, into, whole}, or None.
 
         Lets the next commit say so.
 
@@ -289,12 +289,12 @@ class KeyedTables:
             return None
         others = [one for one in runs if one[0] > level]
         into = fold.level_of(sum(rows for one, rows in runs if one <= level))
-        self._announce(model, fold, into, others)
+        self._record(model, fold, into, others)
         self._warehouse.set_snapshot_property(COMPACTED_PROPERTY, "true")
         return {"fold": fold, "level": level, "into": into, "whole": not others}
 
     def merge_statement(self, merge: Mapping[str, Any], runs: Any) -> str:
-        """SQL that makes one run of those that announce_compaction names.
+        """SQL that makes one run of those that record_compaction names.
 
         Args:
             runs: the table of runs.
@@ -314,9 +314,9 @@ class KeyedTables:
         for key, value in GROUPED_READS.items():
             self._warehouse.session().conf.set(key, value)
 
-    def rendered_anew(self, model: Mapping[str, Any], context: dict[str, Any]) -> str:
+    def rendered_for_rebuild(self, model: Mapping[str, Any], context: dict[str, Any]) -> str:
         """The model's SQL once more, as it reads when all runs are made anew."""
-        self.read_anew(model)
+        self.rebuild(model)
         # here, as dbt's compiler imports adapters itself
         from dbt.compilation import inject_ctes_into_sql
         from dbt.contracts.graph.nodes import InjectedCTE
@@ -331,9 +331,9 @@ class KeyedTables:
             context["sql"] = compiled
         return sql if not ctes else inject_ctes_into_sql(sql, ctes)
 
-    def read_anew(self, model: Mapping[str, Any]) -> None:
+    def rebuild(self, model: Mapping[str, Any]) -> None:
         """Let the model read its inputs as when all runs are made anew."""
-        self._warehouse.inputs.of(model["unique_id"]).anew = True
+        self._warehouse.inputs.of(model["unique_id"]).rebuilds = True
 
     def stored_sql(self, model: Mapping[str, Any]) -> str:
         """Query of the rows that readers of the model see, over its table of runs as it is."""

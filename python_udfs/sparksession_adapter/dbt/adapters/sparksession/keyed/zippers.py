@@ -76,10 +76,10 @@ class Zipper(RunLayout):
         time: column that dates a change, never null. A change whose time lies before that of an
             earlier one in sequence counts from that one's: the log's order is right, its clock
             may step back.
-        tracked: columns whose change begins a version; None: all that are none of the others. A
+        tracked: columns whose change begins a version; None for all that are none of the others. A
             version has the last values of the columns that aren't tracked.
-        row_kind: column of +I, -U, +U and -D; None: all rows are upserts. A -U has the sequence of
-            its +U, under its own key or the one that the row moved to.
+        row_kind: column of +I, -U, +U and -D; None if all rows are upserts. A -U has the sequence
+            of its +U, under its own key or the one that the row moved to.
         unpaired_retraction: what a -U does whose sequence no +U has: ENDS, it ends the version at
             its own time; IGNORED, no -U does anything; None: a batch that has one is refused, for
             its +U may be filtered out, or come with a sequence of its own.

@@ -200,7 +200,7 @@ def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
 
 
 class ChangeReads:
-    """The part of the adapter that reads changes."""
+    """Reads what changed between two versions of a table."""
 
     def __init__(
         self, warehouse: Warehouse, keyed: KeyedTables, ranges: ColumnRanges, reads: TableReads
@@ -262,7 +262,7 @@ class ChangeReads:
         if kind == "view" or ROW_KIND in self.columns_at(relation.name_only.render()):
             rewrites = inputs.rewrites
             rows = self._reads.new_rows(model, relation, incremental, context)
-            inputs.retold = inputs.retold or inputs.rewrites > rewrites
+            inputs.replayed = inputs.replayed or inputs.rewrites > rewrites
             return self._as_changes(rows)
         inputs.relations.add(f"{relation.schema}.{relation.identifier}")
         stored = self._stored_relation(relation, node)
@@ -272,7 +272,7 @@ class ChangeReads:
         if read is None:  # a table without a commit, or none at all: Spark will say
             return relation
         history = self._warehouse.input_history(read.table)
-        first = None if inputs.anew or not incremental else read.recorded
+        first = None if inputs.rebuilds or not incremental else read.recorded
         if first is not None and (
             first not in history.snapshots
             or (
@@ -281,16 +281,16 @@ class ChangeReads:
                 and self._keyed.declared_otherwise(node, history, first, read.pinned)
             )
         ):
-            inputs.reads_whole, inputs.retold, first = True, True, None
+            inputs.reads_whole, inputs.replayed, first = True, True, None
         elif (
             first is None
             and incremental
-            and not inputs.anew
+            and not inputs.rebuilds
             and inputs.own is not None
             and inputs.own.head is not None
         ):
             # what it holds may come of this input under another name
-            inputs.reads_whole, inputs.retold = True, True
+            inputs.reads_whole, inputs.replayed = True, True
         inputs.asks_ranges = writes
         return self._changes(inputs, relation, node, history, first, read.pinned, by)
 
@@ -306,9 +306,9 @@ class ChangeReads:
         """`relation`, to be read as the changes from one of its snapshots to another.
 
         Args:
-            first: None: from nothing, so all rows as +I.
-            last: None: to the newest.
-            by: columns of the key; None: those of its unique_key.
+            first: snapshot id; None for an empty table, so that all rows are +I.
+            last: snapshot id; None for the newest.
+            by: columns of the key; None for those of its unique_key.
 
         Raises:
             CompilationError: a snapshot that the table doesn't know.
@@ -337,14 +337,14 @@ class ChangeReads:
             return True
         # a typed table leaves out by itself what it holds, and takes a correction in its place
         is_typed = "source" in (model["config"].get("meta") or {})
-        if inputs.bears_retold or inputs.anew or is_typed:
+        if inputs.tolerates_replay or inputs.rebuilds or is_typed:
             return False
         if inputs.reads_whole and strategy not in REPLACING_STRATEGIES:
             # a model that no full refresh may make again keeps what may be nowhere else any more
             if model["config"].get("full_refresh") is not False:
                 return True
             self._check_first_reads(model, inputs)
-        return inputs.retold and strategy != "replace_windows"
+        return inputs.replayed and strategy != "replace_windows"
 
     def _check_first_reads(self, model: Mapping[str, Any], inputs: ModelInputs) -> None:
         """A model that keeps its rows reads for the first time what it may know under another
@@ -383,7 +383,7 @@ class ChangeReads:
         is_incremental = context["is_incremental"]
         context["is_incremental"] = lambda: False
         try:
-            return self._keyed.rendered_anew(model, context)
+            return self._keyed.rendered_for_rebuild(model, context)
         finally:
             context["is_incremental"] = is_incremental
 
@@ -408,10 +408,10 @@ class ChangeReads:
                 "and changes have both or are told both; give it a row_kind (+I, -U, +U, -D), or "
                 "another name for its sign."
             )
-        told = f"if({ROW_KIND} in ('-U', '-D'), -1, 1) as {SIGN}"
+        kind_and_sign = f"if({ROW_KIND} in ('-U', '-D'), -1, 1) as {SIGN}"
         if ROW_KIND not in columns:
-            told = f"'+I' as {ROW_KIND}, 1 as {SIGN}"
-        return rows.replace(reading=f"(\nselect *, {told} from {rows.render()}\n)")
+            kind_and_sign = f"'+I' as {ROW_KIND}, 1 as {SIGN}"
+        return rows.replace(reading=f"(\nselect *, {kind_and_sign} from {rows.render()}\n)")
 
     def _stored_relation(self, relation: Any, node: Mapping[str, Any] | None) -> Any:
         if node is None or node["config"]["materialized"] != FOLDED:

@@ -52,11 +52,11 @@ class VersionSnapshots(Protocol):
     """The snapshots that versions hold."""
 
     def written_snapshot(self, table: str) -> int | None:
-        """Of a stored table in the version whose query this thread writes; None: it writes none,
-        or that has no such table."""
+        """Of a stored table in the version whose query this thread writes, or None if it
+        writes none, or a version without that table."""
 
     def snapshot_as_of(self, number: str, table: str) -> int | None:
-        """Of a stored table in a version, by its number or tag; None: it holds no such table."""
+        """Of a stored table in a version, by its number or tag, or None if it has no such table."""
 
 
 class Commits:
@@ -75,7 +75,7 @@ class Commits:
         """What the model's run did, from the snapshots' own counters.
 
         Returns:
-            {"message", "rows_read" (None: not known), "rows_added", "rows_removed"}
+            {"message", "rows_read" (None if unknown), "rows_added", "rows_removed"}
         """
         if is_microbatch(model["config"]):
             return self._batches.batch_report(model)

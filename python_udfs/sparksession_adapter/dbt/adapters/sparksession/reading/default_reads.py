@@ -39,7 +39,7 @@ def reads_itself(node: Any, macros: Mapping[str, Any]) -> bool:
 
 
 class DefaultReads:
-    """The part of the adapter that bare references go through."""
+    """Reads what a bare ref or source names."""
 
     def __init__(self, warehouse: Warehouse, reads: TableReads) -> None:
         self._warehouse = warehouse

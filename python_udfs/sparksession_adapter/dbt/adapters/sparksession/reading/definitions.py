@@ -66,7 +66,7 @@ VAR = re.compile(
     r"""(?P<default>-?\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"|true|false)\s*\))?"""
 )
 # the macro that declares what a model counts: that may change in what no row depends on, so it is
-# compared by itself, see announce_count
+# compared by itself, see record_count
 DECLARES_COUNT = re.compile(
     r"\b(?:daily_cut|roll_up|metric_rows)\(\s*(?:(?:count|metric)\s*=\s*)?(?P<macro>\w+)\(\)"
 )
@@ -142,8 +142,8 @@ def code_mark(code: str) -> str:
 
 def meta_mark(metas: Iterable[Mapping[str, Any]]) -> str:
     """A short hash of what some models say of their rows in `meta`."""
-    told = [{key: one[key] for key in one.keys() - OTHER_META} for one in metas]
-    return mark_of(json.dumps(told, sort_keys=True, default=str))
+    metas = [{key: one[key] for key in one.keys() - OTHER_META} for one in metas]
+    return mark_of(json.dumps(metas, sort_keys=True, default=str))
 
 
 def _metas_of_columns(node: Mapping[str, Any], views: Sequence[Any]) -> list[dict[str, Any]]:
@@ -155,13 +155,16 @@ def _metas_of_columns(node: Mapping[str, Any], views: Sequence[Any]) -> list[dic
         *((one.to_dict()["columns"], one.config.get("meta") or {}) for one in views),
     ):
         of_columns = {
-            column: {**(said.get("meta") or {}), **((said.get("config") or {}).get("meta") or {})}
-            for column, said in columns.items()
+            column: {
+                **(column_config.get("meta") or {}),
+                **((column_config.get("config") or {}).get("meta") or {}),
+            }
+            for column, column_config in columns.items()
         }
-        told = {f"column {column}": meta for column, meta in of_columns.items() if meta}
-        told |= {key: value for key, value in config.items() if key not in OTHER_META}
-        if told:
-            found.append(told)
+        settings = {f"column {column}": meta for column, meta in of_columns.items() if meta}
+        settings |= {key: value for key, value in config.items() if key not in OTHER_META}
+        if settings:
+            found.append(settings)
     return sorted(found, key=str)
 
 
@@ -305,7 +308,7 @@ def texts_of(
 
 
 class Definitions:
-    """The part of the adapter that sees whether a model has changed its meaning."""
+    """Sees whether stored rows were made by the model as it is now."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse

@@ -42,7 +42,7 @@ def is_microbatch(config: Any) -> bool:
 
 
 def microbatch_problem(name: str, config: Any, macros: Iterable[str]) -> str | None:
-    """What keeps a microbatch model from being right, as one sentence; None: nothing.
+    """The error text for a microbatch model that can't be right, else None.
 
     Args:
         macros: names of the macros that the model calls, those that they call among them.
@@ -127,9 +127,9 @@ def gaps(begin: datetime, built: Times) -> Times:
     return found
 
 
-def _moment(told: Any) -> datetime:
+def _moment(value: Any) -> datetime:
     """A time as dbt or a commit has it, in UTC and without a zone."""
-    found = told if isinstance(told, datetime) else datetime.fromisoformat(str(told))
+    found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
 
 
@@ -143,7 +143,7 @@ def _midnight(moment: datetime) -> datetime:
 
 
 class Microbatches:
-    """What the adapter knows of batches."""
+    """The batches that microbatch models are built in."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -179,9 +179,11 @@ class Microbatches:
         self._warehouse.set_snapshot_property(BUILT_PROPERTY, json.dumps(texts))
 
     def _built(self, table: str) -> Times:
-        told = self._warehouse.history(table).recorded(BUILT_PROPERTY, table)
+        recorded = self._warehouse.history(table).recorded(BUILT_PROPERTY, table)
         return (
-            [] if told is None else [(_moment(one), _moment(two)) for one, two in json.loads(told)]
+            []
+            if recorded is None
+            else [(_moment(one), _moment(two)) for one, two in json.loads(recorded)]
         )
 
     def gaps_of(self, node: Any) -> Times:
@@ -241,7 +243,7 @@ class Microbatches:
         return f"{column} >= {limits[0]} and {column} < {limits[1]}"
 
     def rows_of_batches(self, unique_id: str) -> int | None:
-        """Rows that a model's batches have added in this run; None: it has none."""
+        """Rows that a model's batches have added in this run, or None if it has no batches."""
         known = self._batches.get(unique_id)
         return None if known is None else known[1]
 

@@ -113,7 +113,7 @@ def _text(value: ast.AST, this: str) -> str | None:
 
 
 class NamedReads:
-    """The part of the adapter that looks for relations which a model names by hand."""
+    """Looks for relations that a model names by hand."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse

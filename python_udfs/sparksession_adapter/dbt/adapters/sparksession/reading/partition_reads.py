@@ -63,7 +63,7 @@ def _call_text(call: tuple[str, ...]) -> str:
 
 
 class PartitionReads:
-    """The part of the adapter that reads inputs by their changed partitions."""
+    """Reads inputs by their changed partitions."""
 
     def __init__(
         self,

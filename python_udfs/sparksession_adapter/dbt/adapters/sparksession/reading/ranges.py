@@ -28,7 +28,7 @@ NUMBER = "decimal(38, 10)"  # holds the values of all these types as numbers
 DIGITS, SCALE = 28, 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# low and high; None: no bound
+# low and high, None where there is no bound
 Range = tuple[Decimal | None, Decimal | None]  # a side without a bound is None
 Bounds = tuple[Decimal, Decimal]
 
@@ -40,9 +40,10 @@ class Wanted:
     Attributes:
         column: SQL text of the column that the condition is about.
         kind: type of the bounds.
-        low, high: SQL expressions over the rows: the column lies between them. None: it has no
-            bound there; nor has it for a row where the expression is null.
-        known: column of the rows; a row where it is null has no partner. None: each may have one.
+        low, high: SQL expressions over the rows: the column lies between them. None where it
+            has no bound; nor has it for a row where the expression is null.
+        known: column of the rows; a row where it is null has no partner. None if each row
+            may have one.
         nulls: whether a column that is null may be a partner's too.
     """
 
@@ -212,7 +213,7 @@ def is_plain(kind: Any) -> bool:
 
 
 class ColumnRanges:
-    """The part of the adapter that keeps what a run touches, and asks for its ranges."""
+    """Keeps the rows that a run touches, and finds the ranges that they lie in."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse

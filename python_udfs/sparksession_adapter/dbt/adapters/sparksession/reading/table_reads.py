@@ -107,7 +107,7 @@ class TableReads:
         self._warehouse.inputs.of(model["unique_id"]).asks_news = True
         check_news_strategy(model, "new_rows")
         # "first" reads all, but refuses at once what the next run would refuse
-        anew = self._warehouse.inputs.of(model["unique_id"]).anew or not incremental
+        anew = self._warehouse.inputs.of(model["unique_id"]).rebuilds or not incremental
         return self.read(model, relation, "first" if anew else "new", context)
 
     def reads_whole(self, model: Mapping[str, Any]) -> bool:
@@ -116,8 +116,8 @@ class TableReads:
         return self._warehouse.inputs.of(model["unique_id"]).reads_whole
 
     def merged_rows(self, model: Mapping[str, Any]) -> dict[str, Any] | None:
-        """How a Python model's rows take the place of others: {by, within, gone_when}; None: they
-        don't."""
+        """How a Python model's rows take the place of others: {by, within, gone_when},
+        or None if they are added."""
         inputs = self._warehouse.inputs.of(model["unique_id"])
         if not inputs.merged_by:
             return None

@@ -49,7 +49,7 @@ class Readings:
     """Marks of views in SQL -> the queries that stand for them. Threads share it.
 
     Args:
-        kept: how many of the newest queries are kept; None: all.
+        kept: how many of the newest queries are kept; None for all.
     """
 
     _numbers = itertools.count(1)  # no two marks of a process are the same

@@ -48,7 +48,7 @@ class Compaction:
         """Make few files of many small ones, and publish the tables as they lie then.
 
         Args:
-            select: one table's name; None: all.
+            select: one table's name; None for all.
             merge_runs: whether all runs of a folded model become one before.
         """
         select = a_name("select", select)
@@ -94,7 +94,7 @@ class Compaction:
     def _merged(self, table: str, node: Mapping[str, Any]) -> str:
         """Make one run of all that a folded model has; what was done."""
         own, model = own_session(self._warehouse.credentials), node["unique_id"]
-        merge = self._keyed.announce_compaction(node, everything=True)
+        merge = self._keyed.record_compaction(node, everything=True)
         if merge is None:
             return ""
         count = self._keyed.run_count(node)
@@ -125,14 +125,14 @@ class Compaction:
         manifests = session.sql(f"select count(*) as n from {table}.manifests").collect()[0].n
         if manifests > SMALL_FILES:
             session.sql(f"call {system}.rewrite_manifests({literal(table)})").collect()
-        told = []
+        results = []
         if done.rewritten_data_files_count:
-            told.append(
+            results.append(
                 f"{done.rewritten_data_files_count} files became {done.added_data_files_count}"
             )
         if manifests > SMALL_FILES:
-            told.append(f"{manifests} manifests were rewritten")
-        return ", ".join(told)
+            results.append(f"{manifests} manifests were rewritten")
+        return ", ".join(results)
 
     def _publish_moved(
         self,

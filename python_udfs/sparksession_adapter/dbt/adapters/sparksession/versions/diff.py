@@ -63,7 +63,7 @@ class Differences:
         and some of them.
 
         Args:
-            select: one relation's name; None: all that differ.
+            select: one relation's name; None for all that differ.
             rows: how many rows of each are shown.
         """
         select, rows = a_name("select", select), whole_number("rows", rows)
@@ -108,8 +108,10 @@ class Differences:
         }
         if kept is not None:
             kept[name] = counts
-        told = ", ".join(f"{counts.get(one, 0):,} {one}" for one in ("added", "removed", "changed"))
-        lines = [f"  {name}: {told}"]
+        summary = ", ".join(
+            f"{counts.get(one, 0):,} {one}" for one in ("added", "removed", "changed")
+        )
+        lines = [f"  {name}: {summary}"]
         for kind, names in (("new", after), ("gone", before)):
             other = [one for one in names if one not in both]
             if other:

@@ -15,8 +15,8 @@ class HeldLease:
     """What a run knows of its lease.
 
     Attributes:
-        lease: None: this run doesn't hold it.
-        took_over: the holder before, where that one was dead.
+        lease: None while this run doesn't hold it.
+        took_over: the holder before this run, if that one was presumed dead.
     """
 
     def __init__(self, warehouse: Warehouse) -> None:

@@ -46,7 +46,7 @@ class Holder:
 
     Attributes:
         generation: number of the row's changes, so that a change can name what it changes.
-        run_id: the run; None: nobody holds it.
+        run_id: the run; None if nobody holds it.
         owner, host, pid: user name, host name, process id.
         process: process_mark of it: boot, pid namespace and start.
         engine_pid, engine_process: the same of the Java process that works for it, which may end a
@@ -255,8 +255,8 @@ class Lease:
     def _last_beat(self) -> datetime:
         """When the newest holder's heart beat last, UTC by its clock."""
         rows = self._session().sql(f"show tblproperties {self.table}").collect()
-        told = {row.key: row.value for row in rows}
-        return datetime.fromisoformat(told.get(HEARTBEAT, "0001-01-01"))
+        properties = {row.key: row.value for row in rows}
+        return datetime.fromisoformat(properties.get(HEARTBEAT, "0001-01-01"))
 
     def holder(self) -> Holder | None:
         """What the table says; None where there is no table."""
@@ -276,12 +276,12 @@ class Lease:
             table = loaded(session, session.conf.get("spark.sql.defaultCatalog"), self.table)
             if table is None:  # a remote session
                 newest = f"select snapshot_id from {self.table}.refs where name = 'main'"
-                commit, told = session.sql(newest).first()[0], None
+                commit, summary = session.sql(newest).first()[0], None
             else:
                 snapshot = table.currentSnapshot()
-                commit, told = snapshot.snapshotId(), snapshot.summary().get(SUMMARY)
-            if told is not None:
-                return commit, holder_of(json.loads(told))
+                commit, summary = snapshot.snapshotId(), snapshot.summary().get(SUMMARY)
+            if summary is not None:
+                return commit, holder_of(json.loads(summary))
             # somebody changed the row by other means
             columns = ", ".join(f"cast({name} as string) as {name}" for name in COLUMNS)
             (row,) = session.sql(
@@ -325,16 +325,16 @@ class Lease:
         state = self._state()
         if state is None or state[1].generation != wanted.generation - 1:
             return
-        told = json.dumps(asdict(wanted), default=str)
+        summary = json.dumps(asdict(wanted), default=str)
         row = self._session().sql(_query(wanted)).writeTo(self.table)
         row = row.option("isolation-level", "serializable")
         row = row.option("validate-from-snapshot-id", str(state[0]))
         try:
-            row.option(f"snapshot-property.{SUMMARY}", told).overwrite(F.lit(True))
+            row.option(f"snapshot-property.{SUMMARY}", summary).overwrite(F.lit(True))
         except Exception as exc:
-            said = str(exc)
-            another = any(word in said for word in ("conflict", "Commit", "ValidationException"))
-            if not another or READ_ONLY in said:
+            message = str(exc)
+            another = any(word in message for word in ("conflict", "Commit", "ValidationException"))
+            if not another or READ_ONLY in message:
                 raise
 
 
@@ -346,7 +346,7 @@ def _query(row: Holder) -> str:
     )
 
 
-def holder_of(told: dict[str, Any]) -> Holder:
+def holder_of(row: dict[str, Any]) -> Holder:
     """A row whose values may be texts."""
     value_of: dict[str, Callable[[Any], Any]] = {
         "bigint": int,
@@ -354,7 +354,7 @@ def holder_of(told: dict[str, Any]) -> Holder:
         "timestamp_ntz": datetime.fromisoformat,
     }
     values: dict[str, Any] = {
-        name: None if told[name] is None else value_of[kind](told[name])
+        name: None if row[name] is None else value_of[kind](row[name])
         for name, kind in COLUMNS.items()
     }
     return Holder(**values)

@@ -57,7 +57,7 @@ class OneWriter:
         if not is_recovery:
             self._place.check_place(self._lease.table)
         for one in (self._lease.table, self._store.version_table):
-            self._place.let_write(one)
+            self._place.prepare_write(one)
         lease = Lease(self._warehouse.session, self._lease.table, get_invocation_id())
         try:
             dead = (
@@ -119,7 +119,7 @@ class OneWriter:
             logger.info(note)
         try:
             for table in [] if is_recovery else self._warehouse.tables():
-                self._place.let_write(table)
+                self._place.prepare_write(table)
             yield
         except BaseException:
             with suppress(LeaseRefusedError):  # what went wrong first is what counts

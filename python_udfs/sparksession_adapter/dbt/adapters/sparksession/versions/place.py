@@ -87,7 +87,7 @@ def _entries(folder: str, folders: bool = True) -> Iterable[os.DirEntry[str]]:
 
 
 class Place:
-    """What the adapter knows of where its warehouse lies."""
+    """Where the warehouse lies: its tables are its own, and its catalog belongs to them."""
 
     def __init__(self, warehouse: Warehouse, lease: HeldLease) -> None:
         self._warehouse = warehouse
@@ -162,7 +162,7 @@ class Place:
         Args:
             table: schema.name.
             found: Iceberg's object of it.
-            snapshots: those of its snapshots to look at; None: the current one.
+            snapshots: those of its snapshots to look at; None for the current one.
 
         Raises:
             ForeignTableError: it, its metadata or a snapshot lies outside of this warehouse.
@@ -192,7 +192,7 @@ class Place:
                     "name, and drop it here."
                 )
 
-    def let_write(self, table: str) -> None:
+    def prepare_write(self, table: str) -> None:
         """Before a table is written: it lies in this warehouse, and a clock that was wrong doesn't
         keep it from being written.
 

@@ -104,7 +104,7 @@ class Part:
         publication: which.
         version, mark: what it holds then.
         rows: DataFrame of row_key (a hash of the key's values), the model's columns and sign: 1 a
-            row as it is now, -1 one that is gone. Each row_key once. None: nothing changed.
+            row as it is now, -1 one that is gone. Each row_key once. None if nothing changed.
         whole: the rows are all that there are; what else the table has is gone.
         kinds: the model's columns -> Spark's types.
     """
@@ -149,7 +149,7 @@ class Store(Protocol):
 
 
 def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Publication | None:
-    """What an exposure says of publishing; None: nothing.
+    """What an exposure says of publishing, or None if it says nothing.
 
     Raises:
         CompilationError: with all that is wrong with it.
@@ -192,7 +192,7 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
 
 
 def key_text(name: str, kind: str) -> str | None:
-    """SQL of a key column's value as a text that no other value has; None: its type has none.
+    """SQL of a key column's value as a text that no other value has, or None if its type has none.
 
     >>> key_text("id", "bigint")
     'cast(`id` as string)'
@@ -272,7 +272,7 @@ class Stores(Protocol):
 
 
 class Publications:
-    """The part of the adapter that publishes to stores."""
+    """Publishes versions to stores outside of the warehouse."""
 
     def __init__(
         self,
@@ -296,8 +296,8 @@ class Publications:
         """Let stores hold a version; lines that tell what was done.
 
         Args:
-            target: one store's name; None: all that the environment names.
-            number: the version's number or tag; None: the newest.
+            target: one store's name; None for all that the environment names.
+            number: the version's number or tag; None for the newest.
 
         Raises:
             PublishError: with a sentence for each target that doesn't hold it now.
@@ -317,9 +317,10 @@ class Publications:
                 try:
                     lines += self._publish_to(name, version, context)
                 except Exception as exc:  # the other targets are let hold it all the same
-                    said = redacted(" ".join(_message(exc).split())).rstrip(".")
+                    problem = redacted(" ".join(_message(exc).split())).rstrip(".")
                     problems.append(
-                        f"Target {name}: {said}; version {version.version} is not published there."
+                        f"Target {name}: {problem}; version {version.version} is not published "
+                        "there."
                     )
         if problems:
             raise PublishError("\n".join([*lines, *problems]))
@@ -329,7 +330,7 @@ class Publications:
         """The same at the end of a build, where the environment names targets.
 
         Returns:
-            {"lines": what was done, "problem": what was not; None: nothing}.
+            {"lines": what was done, "problem": what was not, or None}.
         """
         if not os.environ.get("PUBLISH_TARGETS") or self._store.version() is None:
             return {"lines": [], "problem": None}
@@ -388,13 +389,13 @@ class Publications:
         finally:
             store.close()
         self._record(target, version, names, taken)
-        told = [
+        lines = [
             f"  {one.part.publication.table}: {one.written:,} rows written, "
             f"{one.removed:,} removed{', compared as a whole' if one.part.whole else ''}"
             for one in taken
             if one.part.rows is not None
         ]
-        return [f"Target {target} holds version {version.version}.", *told]
+        return [f"Target {target} holds version {version.version}.", *lines]
 
     def _parts(
         self,

@@ -90,7 +90,7 @@ def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
 
 
 class Versions:
-    """What the adapter knows of versions and of the lease."""
+    """Publishes what a run has built, and proves data tests that need no second run."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Versions:
         return proof
 
     def _text_now(self, node: Mapping[str, Any], context: dict[str, Any]) -> str:
-        """The same as _text_of, found once as long as the run doesn't write what it reads."""
+        """The same as text_of, found once as long as the run doesn't write what it reads."""
         before = self._texts_now.get(node["unique_id"])
         if before is not None:
             text, pins = before
@@ -320,8 +320,14 @@ class Versions:
         return None
 
     @staticmethod
-    def _outcome(version: int | None = None, **told: Any) -> dict[str, Any]:
-        return {"version": version, "why": None, "changed": [], "behind": [], "compared": []} | told
+    def _outcome(version: int | None = None, **values: Any) -> dict[str, Any]:
+        return {
+            "version": version,
+            "why": None,
+            "changed": [],
+            "behind": [],
+            "compared": [],
+        } | values
 
     def publish_version(self, version: Version, before: Version) -> None:
         """Make a version the newest one, in one commit; then let its views know it alone."""

@@ -55,13 +55,13 @@ def expired_snapshots(history: History, named: set[int], read: set[int]) -> list
     needed = {history.head} | read
     spoken: set[str] = set()
     for commit in line:
-        said = {
+        own = {
             key
             for key in commit.summary.keys() - spoken - OF_ONE_COMMIT
             if "." in key and not key.startswith(ICEBERGS_OWN)
         }
-        if said:
-            spoken |= said
+        if own:
+            spoken |= own
             needed |= {commit.id, commit.parent}
     last = max((place for place, one in enumerate(line) if one.id in needed), default=-1)
     kept = named | {one.id for one in line[: last + 1]}
@@ -96,8 +96,8 @@ class Retention:
                 f"update {self._store.version_table} set tag = {literal(tag)} "
                 f"where version = {version.version}"
             )
-        said = f"is kept as {tag}" if tag is not None else "has no tag any more"
-        return [f"Version {version.version} {said}."]
+        outcome = f"is kept as {tag}" if tag is not None else "has no tag any more"
+        return [f"Version {version.version} {outcome}."]
 
     def expire_versions(self, keep: int, days: float, context: dict[str, Any]) -> list[str]:
         """Forget versions, and let go of the rows that they alone held.

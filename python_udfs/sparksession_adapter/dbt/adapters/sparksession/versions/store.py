@@ -95,7 +95,7 @@ class VersionStore:
 
     def version(self, number: int | str | None = None) -> Version | None:
         """One version; the newest one without a number or with `latest`, with `candidate` the
-        build that is held back; None: there is none.
+        build that is held back; or None if there is none.
 
         Raises:
             DbtRuntimeError: there is no version of that number or tag.
@@ -156,11 +156,11 @@ class VersionStore:
         self._newest = version
 
     def text_as_of(self, number: str, name: str) -> str | None:
-        """Query of a relation's rows in a version; None: versions don't hold that relation."""
+        """Query of a relation's rows in a version, or None if it has no such relation."""
         return self._version_read(number).texts.get(name)
 
     def snapshot_as_of(self, number: str, table: str) -> int | None:
-        """A stored table's snapshot in a version; None: versions don't hold that table."""
+        """A stored table's snapshot in a version, or None if it has no such table."""
         return self._version_read(number).snapshots.get(table)
 
     def _version_read(self, number: str) -> Version:

@@ -16,7 +16,7 @@ VIEW = "view"
 
 
 class VersionTexts:
-    """The part of the adapter that writes the queries of versions.
+    """Writes the queries of versions.
 
     A table's query names its snapshot. A view's is its own SQL over the version's tables: it has
     to be written again with each version that has another snapshot of what the view reads, whether

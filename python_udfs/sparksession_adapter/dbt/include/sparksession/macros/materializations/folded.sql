@@ -42,7 +42,7 @@
     {%- set select_sql = compiled_code -%}
     {%- if model['language'] == 'python' -%}
         {%- if redefined == 'rebuild' -%}
-            {%- do adapter.keyed.read_anew(model) -%}
+            {%- do adapter.keyed.rebuild(model) -%}
         {%- endif -%}
         {%- set select_sql = (
             'select * from ' ~ adapter.quote(adapter.result_view(model))
@@ -72,12 +72,12 @@
         {%- if replace_all -%}
             {# an input was rewritten: what came of its old rows can't be told from the new ones #}
             {%- if model['language'] == 'python' -%}
-                {%- do adapter.keyed.read_anew(model) -%}
+                {%- do adapter.keyed.rebuild(model) -%}
                 {%- call statement('main', language='python') -%}
                     {{- compiled_code -}}
                 {%- endcall -%}
             {%- else -%}
-                {%- set select_sql = adapter.keyed.rendered_anew(model, context) -%}
+                {%- set select_sql = adapter.keyed.rendered_for_rebuild(model, context) -%}
             {%- endif -%}
         {%- endif -%}
         {%- set batch = _staged_batch(
@@ -101,7 +101,7 @@
             {%- endif -%}
         {%- endif -%}
         {%- set level = (
-            adapter.keyed.announce_run(model, batch.fold, make_anew or replace_all)
+            adapter.keyed.record_run(model, batch.fold, make_anew or replace_all)
         ) -%}
         {%- if adapter.cut_runs.is_empty_run() -%}
             {%- do adapter.cut_runs.read_nothing(model) -%}
@@ -214,7 +214,7 @@
 #}
 {% macro _merge_runs(runs_relation) %}
     {%- set merge = (
-        adapter.keyed.announce_compaction(model, var('merge_runs', false))
+        adapter.keyed.record_compaction(model, var('merge_runs', false))
     ) -%}
     {%- if merge is none -%}
         {%- do return(false) -%}
@@ -249,7 +249,7 @@
     {%- endif -%}
     {%- set told_or_stored -%}
         with zipper__log as (
-            {{ adapter.keyed.rendered_anew(model, context) }}
+            {{ adapter.keyed.rendered_for_rebuild(model, context) }}
         )
 
         select * from zipper__log
@@ -270,7 +270,7 @@
     ) -%}
     {# there are two runs from now on, if not before #}
     {% do _fold_runs(target_relation, existing_relation, batch.fold.folded(runs_relation.render(), 2)) %}
-    {%- set level = adapter.keyed.announce_rebuilt(model, batch.fold) -%}
+    {%- set level = adapter.keyed.record_rebuilt_run(model, batch.fold) -%}
     {%- call statement('rebuild_range') -%}
         insert into {{ runs_relation }}
         {{ batch.fold.written(
@@ -278,7 +278,7 @@
         ) }}
     {%- endcall -%}
     {% do adapter.keyed.has_committed(model) %}
-    {% do adapter.keyed.announce_rebuilt(model, batch.fold, level) %}
+    {% do adapter.keyed.record_rebuilt_run(model, batch.fold, level) %}
     {%- call statement('drop_range') -%}
         delete from {{ runs_relation }}
         where

@@ -54,7 +54,7 @@
     {# build #}
     {%- if model['language'] == 'python' -%}
         {%- if redefined == 'rebuild' -%}
-            {%- do adapter.keyed.read_anew(model) -%}
+            {%- do adapter.keyed.rebuild(model) -%}
         {%- endif -%}
         {%- do adapter.reading.note_context(model, context) -%}
         {%- call statement('main', language='python') -%}
@@ -94,7 +94,7 @@
         {%- if adapter.changes.replaces_all_rows(model, strategy_name) -%}
             {%- set strategy_macro = _replace_all_rows -%}
             {%- if model['language'] == 'python' -%}
-                {%- do adapter.keyed.read_anew(model) -%}
+                {%- do adapter.keyed.rebuild(model) -%}
                 {%- call statement('main', language='python') -%}
                     {{- compiled_code -}}
                 {%- endcall -%}
