@@ -1,9 +1,8 @@
 """Kafka topics as a source of raw messages, in bounded reads.
 
-A run asks the broker once which offsets it has, reads of them what the table doesn't hold, and
-ends. Offsets are kept by the table itself, never by a consumer group. What a range was asked for
-is held to its end, though compaction and the markers of transactions leave offsets without a
-message.
+A run asks the broker once which offsets it has, reads those that the table doesn't hold, and ends.
+The table itself keeps the offsets, never a consumer group. A range that was read counts as held to
+its end, though compaction and the markers of transactions leave offsets without a message.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 
 
 def kafka_source(settings: dict[str, Any]) -> KafkaSource | None:
-    """The source that a model's meta `kafka` (servers, topics, accept_gap) names; None without
-    servers.
+    """The source in a model's meta `kafka` (servers, topics, accept_gap), or None without servers.
 
     The clients' options come from the environment alone: dbt writes a model's meta into its
     manifest, where a password must not stand.
@@ -70,25 +68,24 @@ def ranges_to_read(
     accept_gap: bool = False,
     begun: dict[str, int] | None = None,
 ) -> list[OffsetRange]:
-    """What the broker has and the table doesn't hold, by topic, partition and offset.
+    """The offsets that the broker has and the table doesn't hold, by topic and partition.
 
     Args:
         topics: as of `broker_topics`.
         held: offsets_key -> merged intervals of the offsets that the table holds.
         known_ids: topic -> topic_id as it was when the topic was last read.
-        accept_gap: messages that are gone from the broker, or a topic made anew, are no error.
-        begun: of `beginnings`, as it was then.
+        accept_gap: read on behind messages that the broker has lost, and in recreated topics.
+        begun: result of `beginnings` in the run before.
 
     Raises:
-        ValueError: messages behind the held ones, or the first ones of a new partition, are gone
-            from the broker, or a topic isn't the one that was read before. All such partitions in
-            one message.
+        ValueError: the broker has lost messages behind the held ones, or the first ones of a new
+            partition, or a topic was deleted and recreated. One message names all partitions.
     """
-    ranges, anew, gone = [], [], []
+    ranges, recreated, gone = [], [], []
     for topic, broker in sorted(topics.items()):
         known = known_ids.get(topic)
         if known and broker.topic_id and known != broker.topic_id and not accept_gap:
-            anew.append(f"{topic} (id {broker.topic_id}, was {known})")
+            recreated.append(f"{topic} (id {broker.topic_id}, was {known})")
             continue
         numbers = {int(key.rpartition("/")[2]) for key in held if key.rpartition("/")[0] == topic}
         old = numbers or any(key.rpartition("/")[0] == topic for key in begun or ())
@@ -99,7 +96,7 @@ def ranges_to_read(
             begin = (begun or {}).get(offsets_key(LIVE, topic, partition), 0 if old else earliest)
             following = intervals[-1][1] + 1 if intervals else begin
             if latest < following:
-                anew.append(
+                recreated.append(
                     f"{topic} partition {partition} (ends before offset {latest}, "
                     f"held to {following - 1})"
                 )
@@ -109,10 +106,10 @@ def ranges_to_read(
                 OffsetRange(topic, partition, first, last)
                 for first, last in _unheld(intervals, earliest, latest)
             ]
-    if anew:
+    if recreated:
         raise ValueError(
             "These Kafka topics are not the ones that were read before, they were made anew: "
-            f"{', '.join(anew)}. Their offsets would be taken for those of messages that the "
+            f"{', '.join(recreated)}. Their offsets would be taken for those of messages that the "
             "table holds: send the new messages by a topic of another name. Where a topic has "
             "another id but the same messages, run once with --vars 'kafka_accept_gap: true'."
         )
@@ -129,10 +126,10 @@ def ranges_to_read(
 def beginnings(
     topics: dict[str, BrokerTopic], begun: dict[str, int], accept_gap: bool = False
 ) -> dict[str, int]:
-    """offsets_key -> the offset that reading of a partition began at, of all partitions.
+    """offsets_key -> first offset that was ever read, of all partitions.
 
     Args:
-        begun: what this returned in the run before.
+        begun: result of the run before.
     """
     found = {
         offsets_key(LIVE, topic, partition): earliest
@@ -145,11 +142,13 @@ def beginnings(
 def first_gaps(
     topics: dict[str, BrokerTopic], held: dict[str, list[Interval]], begun: dict[str, int]
 ) -> str | None:
-    """What is to be said of topics that are read for the first time, and whose first messages have
-    gone by then; None where there are none.
+    """Warning for topics that are read for the first time and have lost their first messages.
 
     Args:
-        topics, held, begun: as of `ranges_to_read`.
+        topics, held, begun: as for `ranges_to_read`.
+
+    Returns:
+        None without such topics.
     """
     known = {key.rpartition("/")[0] for key in [*held, *begun]}
     gone = [
@@ -168,7 +167,7 @@ def first_gaps(
 
 
 def _unheld(intervals: list[Interval], first: int, end: int) -> Iterable[Interval]:
-    """The closed intervals of [first, end) that merged intervals leave out."""
+    """The closed intervals of [first, end) that are not in the merged intervals."""
     for begin, last in [*intervals, (end, end)]:
         if first < min(begin, end):
             yield first, min(begin, end) - 1
