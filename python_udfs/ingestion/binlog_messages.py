@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from python_udfs.ingestion.declared.topic_formats import topics_by_format
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import (
+    LIVE,
     LONG_LINE,
     files_to_read,
     list_files,
@@ -22,7 +23,6 @@ from python_udfs.ingestion.landing.files import (
 )
 from python_udfs.ingestion.landing.kafka import (
     beginnings,
-    broker_topics,
     first_gaps,
     kafka_source,
     ranges_to_read,
@@ -31,13 +31,14 @@ from python_udfs.ingestion.landing.kafka import (
 from python_udfs.ingestion.landing.offsets import merge, without
 from python_udfs.ingestion.landing.spark import held_offsets, read_messages
 from python_udfs.ingestion.log.reread import lines_to_read_again, messages_read_again
+from python_udfs.servers.kafka import broker_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from python_udfs.ingestion.landing.files import LandedFile
-    from python_udfs.ingestion.landing.kafka import OffsetRange
     from python_udfs.ingestion.landing.offsets import Interval
+    from python_udfs.servers.kafka import OffsetRange
 
 # offsets that the table held before the commit, and those that the commit read from Kafka
 HELD_PROPERTY = "landing.held"
@@ -86,7 +87,8 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
         topic_ids |= {name: one.topic_id for name, one in topics.items()}
         # the ranges are held to their end: some offsets of Kafka have no message, so no row
         for read in ranges:
-            held[read.key] = merge([*held.get(read.key, []), (read.first, read.last)])
+            key = offsets_key(LIVE, read.topic, read.partition)
+            held[key] = merge([*held.get(key, []), (read.first, read.last)])
     seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
     seen_until = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
     # these lines stay among the held ones: nothing comes of a file that is gone, or of a line that

@@ -1,4 +1,4 @@
-"""What the source database itself counts, and the place in its binlog that the answer is of."""
+"""Counts by the source database itself, with the binlog position at which they hold."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from python_udfs.servers.mysql import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# what a commit of the model says: the place in the binlog that its counts are of, and the last
-# place before it where the table changed, as far as that is known; each as file number:position
+# properties of the model's commits: binlog position of its counts, and of the last change of the
+# table before it, as far as known; each as file number:position
 POSITION_PROPERTY = "source.position"
 CHANGE_PROPERTY = "source.last_change"
 
@@ -110,7 +110,7 @@ def source_count(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFram
 
     Args:
         dbt: with config meta `source_count`, see CountedTable.
-        binlog: dbt.ref("ods_binlog"), which tells how far the log has come.
+        binlog: dbt.ref("ods_binlog"), which shows how far the log has come.
 
     Raises:
         ServerError: the server can't be reached, refuses, or is too busy.
@@ -205,7 +205,7 @@ def last_change(
 ) -> str:
     """The place of the last change of the table before `position`, as far as that is known.
 
-    A log has no message of its end: without changes it never says that it has come so far. So the
+    A log has no message of its end: without changes it isn't known to have come so far. So the
     events behind the newest known one are looked through. Where they can't be, or are too many,
     it is `position`: the log must have got beyond it then.
 

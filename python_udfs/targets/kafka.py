@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.versions.publications import SIGN, Held, Part, PublishError, Taken
 
-from python_udfs.ingestion.landing.kafka import (
+from python_udfs.servers.kafka import (
     TIMEOUT_MS,
     KafkaSource,
     OffsetRange,
     broker_topics,
-    read_topics,
+    read_ranges,
     reason_of,
 )
 from python_udfs.targets import is_tls_wanted, setting
@@ -288,9 +288,10 @@ class KafkaStore:
         if not ranges:
             return None
         source = KafkaSource(self._servers, topic, options=self._options)
-        messages = read_topics(self._session, source, ranges)
-        payload = F.max_by(F.struct("payload"), "message_offset")["payload"]
-        return messages.groupBy("message_key").agg(payload.alias("payload"))
+        messages = read_ranges(self._session, source, ranges)
+        payload = F.max_by(F.struct("value"), "offset")["value"]
+        by_key = messages.groupBy(F.col("key").alias("message_key"))
+        return by_key.agg(payload.alias("payload"))
 
     def _write(self, topic: str, rows: DataFrame) -> tuple[int, int]:
         """Send messages; how many told a row, and how many that one is gone."""

@@ -64,7 +64,7 @@ create table if not exists {VERSION_TABLE} (
 
 
 def mysql_type(kind: str) -> str | None:
-    """The type that holds all values of one of Spark's; None: MySQL has none.
+    """The type of MySQL that holds all values of a type of Spark, or None without one.
 
     >>> mysql_type("decimal(38,4)")
     'decimal(38,4)'

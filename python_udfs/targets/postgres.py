@@ -94,7 +94,7 @@ class Server(jdbc.Server):
 
 
 def postgres_type(kind: str) -> str | None:
-    """The type that holds all values of one of Spark's; None: PostgreSQL has none.
+    """The type of PostgreSQL that holds all values of a type of Spark, or None without one.
 
     >>> postgres_type("decimal(38,4)")
     'numeric(38,4)'
@@ -173,7 +173,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def index_by(key: Sequence[str], types: Mapping[str, str]) -> str | None:
-    """What an index by a key's columns has behind the table's name; None: there can't be one.
+    """Definition of an index by the columns of a key, or None where there can be none.
 
     A long text has no room in a btree. So texts without a short end are left out there; of a key
     that has nothing else the first one's hash is taken, which finds what equals it.

@@ -12,14 +12,14 @@ TESTS = Path(__file__).parents[1]
 ADAPTER = "*sparksession_adapter/*"
 NEAREST: tuple[tuple[str, str], ...] = (
     # macros
-    ("macros/chain/*", "e2e/test_chain.py e2e/test_sample.py"),
+    ("macros/*chain/*", "e2e/test_chain.py e2e/test_sample.py"),
     ("macros/changelog/*", "adapter/test_macro_sql.py e2e/test_sample.py e2e/test_accounting.py"),
     ("macros/cleaning/*", "adapter/test_cleaning.py e2e/test_sample.py"),
-    ("macros/counts/*", "e2e/test_sample.py e2e/test_levels.py"),
-    ("macros/customer/*", "adapter/test_dimensions.py e2e/test_random_histories.py"),
+    ("macros/business/counts/*", "e2e/test_sample.py e2e/test_levels.py"),
+    ("macros/business/customer/*", "adapter/test_dimensions.py e2e/test_random_histories.py"),
     ("macros/daily_cut/*", "adapter/test_closed_periods.py e2e/test_levels.py e2e/test_sample.py"),
     ("macros/deduplication/*", "adapter/test_key_filters.py"),
-    ("macros/details/*", "e2e/test_sample.py"),
+    ("macros/business/details/*", "e2e/test_sample.py"),
     ("macros/joins/*", "adapter/test_joins.py"),
     ("macros/metrics/*", "adapter/test_metrics.py e2e/test_traffic.py"),
     ("macros/quality/*", "project/test_run.py e2e/test_accounting.py e2e/test_bad_input.py"),
@@ -142,6 +142,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("python_udfs/targets/clickhouse.py", "targets/test_publish_clickhouse.py"),
     ("python_udfs/targets/mysql.py", "targets/test_publish_mysql.py"),
     ("python_udfs/targets/*", "targets/test_row_counts.py targets/test_publish_postgres.py"),
+    ("*/servers/kafka.py", "test_kafka_offsets.py test_kafka_source.py"),
     ("*/full_load.py", "source/test_full_load_messages.py"),
     ("python_udfs/*", "live/test_source_reconciliation.py targets/test_secrets.py"),
 )

@@ -110,7 +110,7 @@ EDITS: dict[str, Edit] = MISTAKES | {
         f"{DWS}order_count.sql", "by='cut_date') }}", "by='cut_date') }} where amount > 10"
     ),
     "another measure": replaced(
-        "macros/counts/user_status.sql",
+        "macros/business/counts/user_status.sql",
         "'order_count': {'aggregate': 'count'},",
         "'order_count': {'aggregate': 'count'}, 'most': {'aggregate': 'max', 'column': 'amount'},",
     ),

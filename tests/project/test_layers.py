@@ -49,6 +49,11 @@ WRONG = {
         "import python_udfs.targets",
         "ingestion.binlog_messages -> python_udfs.targets",
     ),
+    "a target imports ingestion": (
+        "python_udfs/targets/kafka.py",
+        "from python_udfs.ingestion.landing.files import LIVE",
+        "python_udfs.targets.kafka -> python_udfs.ingestion.landing.files",
+    ),
     "a module of ingestion stands in no room": (
         "python_udfs/ingestion/stray.py",
         '"""Belongs nowhere."""',

@@ -76,7 +76,7 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
     (f"{INGESTION}/tables/log_resets.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
     (f"{INGESTION}/formats/envelope.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],
     (f"{INGESTION}/typed/rows.py", "'`'"): ["`"],
-    (f"{INGESTION}/landing/kafka.py", "pattern"): [],  # KAFKA_TOPICS: the operator's own
+    ("python_udfs/servers/kafka.py", "pattern"): [],  # KAFKA_TOPICS: the operator's own
     ("python_udfs/targets/postgres.py", "pattern"): list(postgres.OTHER_NAMES),
     ("python_udfs/targets/postgres.py", "own"): list(postgres.FITTING),
     ("python_udfs/targets/postgres.py", "fitting"): list(postgres.FITTING.values()),

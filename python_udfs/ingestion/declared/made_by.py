@@ -121,6 +121,6 @@ def _text(value: Any) -> str:
 
 
 def _type(kind: SourceType) -> str:
-    """The declared type as far as a value depends on it."""
+    """The declared type, without what no value depends on."""
     declared = " ".join(kind.declared.lower().split())
     return "text" if declared.split("(")[0] in _PLAIN_TEXTS else declared

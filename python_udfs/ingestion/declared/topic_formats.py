@@ -16,12 +16,12 @@ FULL_LOADS = "full_load."  # begin of the topics of full loads, which have a for
 
 
 def format_of(topic: str, formats: Mapping[str, str]) -> str | None:
-    """The format of a topic: of the first pattern that fits; None where none does."""
+    """The format of a topic, by the first pattern that fits, or None."""
     return next((kind for one, kind in formats.items() if fnmatchcase(topic, one)), None)
 
 
 def problems_of(sources: Mapping[str, TableSource], formats: Mapping[str, str]) -> list[str]:
-    """What doesn't fit between the declared tables and the formats of the topics.
+    """Contradictions between the declared tables and the formats of the topics, one text each.
 
     Args:
         sources: model -> its declaration.
@@ -60,10 +60,7 @@ def problems_of(sources: Mapping[str, TableSource], formats: Mapping[str, str]) 
 
 
 def _other_format(topic: str, wanted: str, formats: Mapping[str, str]) -> str | None:
-    """The format of which all topics that fit a pattern are, where it isn't the wanted one.
-
-    None where some may be of the wanted one.
-    """
+    """The format of all topics that fit a pattern, or None if some may be of the wanted format."""
     for pattern, kind in formats.items():
         if kind == wanted and _overlap(topic, pattern):
             return None

@@ -1,7 +1,7 @@
 """Landed files in the layout of Kafka Connect's file sinks.
 
     <landing>/topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]
-    <landing>/batches/<batch>/topics/...    the same once more for a log that was sent again
+    <landing>/batches/<batch>/topics/...    the same layout, for a log that was sent again
 
 A file holds one message a line; the offset of a message is the file's first offset plus its line
 number from 0. So a file that is delivered again, whole or split otherwise, gives the same
@@ -45,8 +45,8 @@ class LandedFile:
     """One file of one topic's partition.
 
     Attributes:
-        topic, partition, first_offset: as the name says.
-        path: absolute, and of no link: LANDING itself may be one.
+        topic, partition, first_offset: from the name.
+        path: absolute, without links; only LANDING itself may be a link.
         size: bytes when it was listed.
         changed_ns: when it came into the folder or was last written, ns; a copy that keeps the
             time of its original still counts as changed now (st_ctime).
@@ -63,18 +63,18 @@ class LandedFile:
 
     @property
     def name(self) -> str:
-        """The file's name, behind its batch's where it isn't of the running log."""
+        """Name of the file, with its batch before it unless that is the running log."""
         name = os.path.basename(self.path)
         return name if self.batch == LIVE else f"{self.batch}:{name}"
 
     @property
     def key(self) -> str:
-        """What the offsets that a table holds are kept by."""
+        """Key of the offsets that a table holds."""
         return offsets_key(self.batch, self.topic, self.partition)
 
 
 def offsets_key(batch: str, topic: str, partition: int) -> str:
-    """topic/partition, behind the batch's name where it isn't the running log.
+    """topic/partition, with the batch before it unless that is the running log.
 
     >>> offsets_key("live", "maxwell", 0), offsets_key("again", "maxwell", 0)
     ('maxwell/0', 'again:maxwell/0')
@@ -203,9 +203,9 @@ def files_to_read(
 ) -> list[LandedFile]:
     """The files that may hold a message not held yet.
 
-    A file that came since the last listing is always one: it may go on where the names of its
-    neighbours don't tell. An older one is covered when its first offset is held and all up to
-    the next file's is.
+    A file that came since the last listing is always read: the names of its neighbours don't show
+    where it ends. An older file is covered if all offsets from its first one up to the next file
+    are held.
 
     Files that overlap are all read: `message_batches` takes each message from one of them.
 
@@ -213,10 +213,10 @@ def files_to_read(
         files: ordered as by `list_files`.
         held: offsets_key -> merged intervals of the offsets that the table holds.
         seen_sizes: LandedFile.name -> (size, changed_ns) when it was last read, or the size alone,
-            of those files whose end the next file's name doesn't tell: a partition's last file and
-            broken ones. A file that was written since is read again, also when it has its size
-            still: a copy may reserve its size first.
-        seen_until_ns: newest `changed_ns` of the last listing; None: no file is taken for new.
+            of those files whose end isn't known from the next file's name: a partition's last file
+            and broken ones. A file that was written since is read again, also with the same size:
+            a copy may reserve its size first.
+        seen_until_ns: newest `changed_ns` of the last listing, or None to take no file for new.
     """
     chosen = []
     for index, file in enumerate(files):
@@ -243,15 +243,15 @@ def _as_seen(file: LandedFile, seen: Seen | None) -> bool:
 def open_ended(
     files: list[LandedFile], held: dict[str, list[Interval]]
 ) -> dict[str, tuple[int, int]]:
-    """Name -> (size, changed_ns) of the files whose end only reading tells: see `files_to_read`."""
+    """Name -> (size, changed_ns) of files whose end is known by reading only, see files_to_read."""
     return {file.name: (file.size, file.changed_ns) for file in files_to_read(files, held, {})}
 
 
 def _plain(path: str, flags: int) -> int:
-    """Open a file that is no link by now, nor lies behind one, nor is a pipe that nobody writes to.
+    """Open a regular file without following links, nor waiting for a pipe that nobody writes to.
 
-    Folder by folder: a link that took a folder's place since the files were listed would bring
-    files of elsewhere among the messages.
+    Each folder of its path is opened in turn: since the files were listed, one may have been
+    replaced by a link to somewhere else.
     """
     *folders, name = path.split("/")
     passing = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -278,7 +278,7 @@ def longest_line(settings: Mapping[str, object]) -> int:
         settings: with `max_line_mb`, or without.
 
     Raises:
-        ValueError: it is none that can be.
+        ValueError: it isn't a number from 0 to 1024.
     """
     given = settings.get("max_line_mb", LONGEST_LINE >> 20)
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= 1024:

@@ -1,4 +1,4 @@
-"""Names that the log has for the columns of a table, beside those that are declared."""
+"""The names of a table's columns in the log, compared with the declared ones."""
 
 from __future__ import annotations
 

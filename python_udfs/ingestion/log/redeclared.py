@@ -1,8 +1,8 @@
 """A table's changes after its project declared other beginnings of the log, see log_resets.
 
-What was refused as a change of a log that nobody declared is read again, and its refused row
-leaves the table. What was taken has its place by the old declaration, and rows downstream go by
-that: where the new one gives it another place, the table has to be made from the log once more.
+Changes that were refused since nobody had declared their log are read again; their refused rows
+leave the table. Changes that the table holds have positions by the old declaration, and rows
+downstream depend on them: if the new one gives them another position, the table has to be rebuilt.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def check_held(
     binlog: DataFrame, known: DataFrame, source: TableSource, declared: list[Any]
 ) -> None:
-    """See that what the table holds keeps its place.
+    """Check that the changes that the table holds keep their positions.
 
-    It reads the coordinates of the table's messages, once for a declaration.
+    This reads the coordinates of the table's messages, once for each declaration.
 
     Args:
         binlog: all messages that the model may read.

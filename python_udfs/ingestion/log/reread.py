@@ -1,7 +1,7 @@
-"""Messages that ods_binlog refused, read again where they are read otherwise now.
+"""Messages that ods_binlog refused, read again once the code or settings that read them changed.
 
-What the table keeps of a message is read again. Of too long a line it keeps the begin alone, so
-that its file is read again.
+They are read from the table. It keeps only the beginning of a line that was too long; such a line
+is read from its file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ READ_BY_PROPERTY = "landing.read_by"  # topic_formats, and a hash of the code th
 def lines_to_read_again(dbt: Any, session: SparkSession, longest: int) -> dict[Place, list[int]]:
     """Batch, topic and partition -> offsets of lines that were too long, and may not be any more.
 
-    The table is asked only where the length that is taken differs from its last commit's.
+    The table is read only if the length differs from that of its last commit.
 
     Args:
         dbt: the model's handle.

@@ -7,17 +7,9 @@ from random import Random
 
 import pytest
 
-from python_udfs.ingestion.landing.kafka import (
-    BrokerTopic,
-    KafkaSource,
-    OffsetRange,
-    _fitting,
-    beginnings,
-    first_gaps,
-    kafka_source,
-    ranges_to_read,
-)
+from python_udfs.ingestion.landing.kafka import beginnings, first_gaps, kafka_source, ranges_to_read
 from python_udfs.ingestion.landing.offsets import merge
+from python_udfs.servers.kafka import BrokerTopic, KafkaSource, OffsetRange, _fitting
 
 SERVERS = "127.0.0.1:9092"
 
