@@ -268,7 +268,9 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
         known, new = known.join(leaving, "unique_key", "left_anti"), undeclared
     again = _messages_to_read_again(dbt, readable, source, known)
     if again is not None:
-        new = again if new is None else new.unionByName(again)
+        # a correction may have come just now
+        unread = again if new is None else again.join(new, COORDINATES, "left_anti")
+        new = unread if new is None else new.unionByName(unread)
     if new is None:
         return None
     new, readable = (placed(one, source.log_resets, module, LIVE) for one in (new, readable))
@@ -424,6 +426,9 @@ def _messages_to_read_again(
 ) -> DataFrame | None:
     """The messages that the model refused, where they are read otherwise than by its last commit.
 
+    With them those of other batches at their places, where a message is corrected as a whole: of
+    one that said the same in fewer rows the table has no row that tells of it.
+
     None where there is none, or the reading is the same.
     """
     from pyspark.sql import functions as F
@@ -436,10 +441,11 @@ def _messages_to_read_again(
     # what is of a log that nobody declared waits for its declaration
     undeclared = F.col("reject_reason").startswith(UNDECLARED)
     refused = known.where(F.col("reject_reason").isNotNull() & ~undeclared)
-    refused = refused.select(*COORDINATES).distinct().localCheckpoint()
+    place = COORDINATES[1:] if positions_are_places(source.format) else COORDINATES
+    refused = refused.select(*place).distinct().localCheckpoint()
     if refused.isEmpty():
         return None
-    return binlog.join(F.broadcast(refused), COORDINATES, "left_semi")
+    return binlog.join(F.broadcast(refused), place, "left_semi")
 
 
 def _with_settled(rows: DataFrame, known: DataFrame, gone: DataFrame | None) -> DataFrame | None:
