@@ -29,7 +29,7 @@ from python_udfs.ingestion.formats.envelope import (
     of_topics,
     row_changes,
 )
-from python_udfs.ingestion.formats.registry import FORMATS, has_whole_images
+from python_udfs.ingestion.formats.registry import FORMATS, has_whole_images, positions_are_places
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.log.doubt import UNDECLARED
 from python_udfs.ingestion.log.names import (
@@ -121,7 +121,9 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
         known, new = known.join(leaving, "unique_key", "left_anti"), undeclared
     again = _messages_to_read_again(dbt, readable, source, known)
     if again is not None:
-        new = again if new is None else new.unionByName(again)
+        # a correction may have come just now
+        unread = again if new is None else again.join(new, COORDINATES, "left_anti")
+        new = unread if new is None else new.unionByName(unread)
     if new is None:
         return None
     new, readable = (placed(one, source.log_resets, module, LIVE) for one in (new, readable))
@@ -274,6 +276,9 @@ def _messages_to_read_again(
 ) -> DataFrame | None:
     """The messages that the model refused, if the code that reads them has changed since.
 
+    Where a message is corrected as a whole, the messages of other batches at its place come too:
+    the table has no row of a correction that holds the same in fewer rows.
+
     None if it hasn't, or if the model refused none.
     """
     reading = reading_of(source)
@@ -284,10 +289,11 @@ def _messages_to_read_again(
     # changes of a log that nobody declared wait for its declaration
     undeclared = F.col("reject_reason").startswith(UNDECLARED)
     refused = known.where(F.col("reject_reason").isNotNull() & ~undeclared)
-    refused = refused.select(*COORDINATES).distinct().localCheckpoint()
+    place = COORDINATES[1:] if positions_are_places(source.format) else COORDINATES
+    refused = refused.select(*place).distinct().localCheckpoint()
     if refused.isEmpty():
         return None
-    return binlog.join(F.broadcast(refused), COORDINATES, "left_semi")
+    return binlog.join(F.broadcast(refused), place, "left_semi")
 
 
 def _with_settled(rows: DataFrame, known: DataFrame, gone: DataFrame | None) -> DataFrame | None:

@@ -172,6 +172,7 @@ def test_clone_is_refused(log: Log) -> None:
     shutil.copytree(log.project.target, state, dirs_exist_ok=True)
     outcome = log.project.run("clone", "--state", str(state), expect_ok=False)
     assert "dbt clone would make tables that no run has read anything for" in outcome.log
+    assert "dbt run-operation copy_warehouse" in outcome.log  # a folder that was copied is refused
     assert log.heads() == before
 
 

@@ -45,6 +45,11 @@ def expected(
     by_label: dict[Any, list[Decimal]] = {}
     for _, _, amount, label in joined:
         by_label.setdefault(label, []).append(amount)
+    years: Counter = Counter()
+    for row in oracle.retract_rows(changes):
+        image = row["image"]
+        amount = _money(image["amount"])
+        years[(*row["key"], image["user_id"], amount, image["biz_status"])] += row["sign"]
     daily, total = oracle.daily_counts(changes), oracle.counts_to_date(changes)
     return {
         "held": Counter(held),
@@ -59,6 +64,7 @@ def expected(
         ),
         "order_status": Counter(joined),
         "order_flow": Counter((key, amount, label) for key, _, amount, label in joined),
+        "order_year": Counter((*row, times) for row, times in years.items() if times),
         "label_count": Counter(
             (label, len(amounts), sum(amounts)) for label, amounts in by_label.items()
         ),
@@ -93,6 +99,10 @@ QUERIES = {
     "order_flow": (
         "select order_id, amount, label, sum(sign) as times from {schema}.order_flow "
         "group by order_id, amount, label having sum(sign) <> 0"
+    ),
+    "order_year": (
+        "select order_id, user_id, amount, biz_status, sum(sign) from {schema}.order_year "
+        "group by order_id, user_id, amount, biz_status having sum(sign) <> 0"
     ),
     "label_count": "select label, order_count, amount_sum from {schema}.label_count",
     "price_zip": "select product_id, price, valid_from, valid_to from {schema}.price_zip",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -51,10 +52,10 @@ def play(folder: Path, seed: int, steps: list[str], fresh: bool = False) -> tupl
             if fresh:
                 _compare_fresh(user)
         except Exception as exc:
-            done = " ".join(steps[:number])
+            done = shlex.quote(shlex.join(steps[:number]))
             told = "\n".join(user.said)
             raise WentWrong(
-                f"{exc}\n\nOPERATOR_SEED={seed} OPERATOR_STEPS='{done}'\n\n{told}"
+                f"{exc}\n\nOPERATOR_SEED={seed} OPERATOR_STEPS={done}\n\n{told}"
             ) from exc
         finally:
             show()

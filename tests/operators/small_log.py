@@ -28,7 +28,7 @@ MODELS = {
     f"models/ods/shop/{ORDERS}.py": (REPO / f"models/ods/shop/{ORDERS}.py").read_text("utf-8"),
     f"models/ods/shop/{PRICES}.py": (REPO / f"models/ods/shop/{PRICES}.py").read_text("utf-8"),
     "models/dwd/order_changelog.sql": f"""
-        {{{{ config(meta={{'row_wise': true}}) }}}}
+        {{{{ config(event_time='event_time', meta={{'row_wise': true}}) }}}}
         with typed as (
             select * from {{{{ ref('{ORDERS}') }}}} where reject_reason is null
         )
@@ -160,6 +160,22 @@ MODELS = {
             columns: [{name: status, data_tests: [unique, not_null]}]
     """,
 }
+# dbt reads a year at a time; all years again in each run, as what comes late is of any of them
+IN_BATCHES = {
+    "models/dwd/order_year.sql": """
+        {{ config(
+            materialized='incremental',
+            incremental_strategy='microbatch',
+            event_time='event_time',
+            batch_size='year',
+            begin='2018-01-01',
+            lookback=99,
+            partition_by='years(event_time)',
+        ) }}
+        select event_time, order_id, user_id, amount, biz_status, sign
+        from {{ ref('order_changelog') }}
+    """,
+}
 DECLARED = {
     ORDERS: {
         "order_id": "bigint unsigned",
@@ -173,14 +189,21 @@ DECLARED = {
 FIX = "fix"  # the batch that corrects the log
 
 
-def make_project(folder: Path, warehouse: Path, landing: Path) -> DbtProject:
-    """Write the project into a folder; it reads `landing` and builds into `warehouse`."""
+def make_project(
+    folder: Path, warehouse: Path, landing: Path, in_batches: bool = False
+) -> DbtProject:
+    """Write the project into a folder; it reads `landing` and builds into `warehouse`.
+
+    Args:
+        in_batches: whether it has a model that dbt cuts into batches, which take their time.
+    """
     folder.mkdir(parents=True)
     for name in ("macros", "profiles", "tests/dbt/generic"):
         shutil.copytree(REPO / name, folder / name)
+    shutil.copy(REPO / "jars.lock", folder)  # which the profile names
     (folder / "python_udfs").symlink_to(REPO / "python_udfs")
     project = DbtProject(folder, warehouse, profiles=folder / "profiles", landing=landing)
-    project.write(MODELS)
+    project.write(MODELS | (IN_BATCHES if in_batches else {}))
     typed = folder / "macros/quality/typed_models.sql"
     if typed.is_file():
         refs = ", ".join(f"ref('{name}')" for name in DECLARED)

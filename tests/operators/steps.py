@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 import shutil
 import subprocess
 import threading
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+import yaml
 from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
 from pyspark.sql import SparkSession
 
@@ -22,27 +24,6 @@ from tests.support.clocks import put_ahead
 from tests.support.killed_runs import kill, start
 
 BROKEN = "the test breaks this statement"
-# what isn't tried yet, and why
-LEFT_OUT: dict[str, str] = {
-    "--empty": "records an empty input as read",
-    "--sample": "records a part of the input as read",
-    "--event-time-start": "records a part of the input as read",
-    "clone": "makes views of tables over themselves",
-    "roll_back": "puts the log back as well",
-    "business_zone": "typed tables have no guard on vars",
-    "cut_time_max_ahead_hours": "typed tables have no guard on vars",
-    "batches=['fix', 'live']": "typed tables have no guard on the order of batches",
-    "shop_format": "typed tables have no guard on vars",
-    "shop_topics": "typed tables have no guard on vars",
-    "topic_formats": "a topic that was read under a wrong format is stuck",
-    "no cut column": "typed tables have no guard on their declaration",
-    "a table without a key": "typed tables have no guard on their declaration",
-    "another table": "typed tables have no guard on their declaration",
-    "another topic": "typed tables have no guard on their declaration",
-    "another format": "typed tables have no guard on their declaration",
-    "kill_a_run": "takes half a minute",
-}
-
 STEPS: dict[str, tuple[int, Callable[[User, Random], None]]] = {}
 
 
@@ -56,21 +37,27 @@ def step(weight: int) -> Callable:
 
 def some_steps(random: Random, count: int) -> list[str]:
     """Names and numbers of steps, as ["land:123", ..]."""
-    names = [name for name in STEPS if name not in LEFT_OUT]
+    names = list(STEPS)
     weights = [STEPS[name][0] for name in names]
     chosen = random.choices(names, weights, k=count - 2)
     return [f"{name}:{random.randrange(10**6)}" for name in ["land", "build", *chosen]]
 
 
 def take(user: User, one: str) -> None:
-    """Do a step, given as name:number."""
-    name, _, number = one.partition(":")
-    STEPS[name][1](user, Random(int(number)))
-
-
-def _tried(options: list[Any]) -> list[Any]:
-    """Those of some options whose text isn't left out."""
-    return [one for one in options if str(one) not in LEFT_OUT]
+    """Do a step, given as name:number, or one of its details by name, as edit=no cut column."""
+    if one.startswith("dbt="):
+        # --vars last: by it the project under test knows what it has parsed
+        command, _, vars = one.removeprefix("dbt=").partition(" --vars ")
+        command = command.replace("STATE", str(user.state))
+        user.dbt(*shlex.split(command), vars=yaml.safe_load(vars) if vars else None)
+    elif one.startswith("edit="):
+        edit(user, Random(0), one.removeprefix("edit="))
+    elif one.startswith("operate="):
+        name, _, args = one.removeprefix("operate=").partition(" ")
+        user.dbt("run-operation", name, "--args", args or "{}")
+    else:
+        name, _, number = one.partition(":")
+        STEPS[name][1](user, Random(int(number)))
 
 
 # ---- the log ------------------------------------------------------------------------------
@@ -148,7 +135,7 @@ def selection(user: User, random: Random) -> list[str]:
 
     def one() -> str:
         if random.random() < 0.2:
-            return random.choice(_tried(others))
+            return random.choice(others)
         return random.choice(forms).format(random.choice(names))
 
     args: list[str] = []
@@ -176,7 +163,10 @@ def flags(user: User, random: Random, command: str) -> list[str]:
             ["--sample", "3 days"],
             ["--sample", "{'start': '2018-03-01', 'end': '2018-04-01'}"],
         ]
-        options += [["--event-time-start", "2018-03-01", "--event-time-end", "2018-03-09"]]
+        options += [
+            ["--event-time-start", "2018-03-01", "--event-time-end", "2018-03-09"],
+            ["--event-time-start", "2026-01-01", "--event-time-end", "2026-04-01"],
+        ]
     if command in ("build", "test"):
         options += [["--store-failures"], ["--indirect-selection", "cautious"]]
         options += [["--indirect-selection", "empty"]]
@@ -185,7 +175,7 @@ def flags(user: User, random: Random, command: str) -> list[str]:
         options += [["--resource-type", "test"], ["--exclude-resource-type", "seed"]]
     chosen: list[str] = []
     for option in random.sample(options, random.choice((0, 0, 0, 1, 1, 2))):
-        if option[0] not in LEFT_OUT and option[0] not in chosen:
+        if option[0] not in chosen:
             chosen += option
     return chosen
 
@@ -205,11 +195,7 @@ def some_vars(random: Random, command: str) -> dict[str, Any]:
     ]  # fmt: skip
     if random.random() < 0.75:
         return {}
-    return random.choice([one for one in options if not _left_out_var(one)])
-
-
-def _left_out_var(one: dict[str, Any]) -> bool:
-    return any(name in LEFT_OUT or f"{name}={value}" in LEFT_OUT for name, value in one.items())
+    return random.choice(options)
 
 
 @step(10)
@@ -242,7 +228,7 @@ def seed_or_snapshot(user: User, random: Random) -> None:
     more = random.choice(
         ([], ["--full-refresh"] if command == "seed" else ["--empty"], ["--threads", "1"])
     )
-    user.dbt(command, *(more if not more or more[0] not in LEFT_OUT else []))
+    user.dbt(command, *more)
 
 
 @step(2)
@@ -266,10 +252,18 @@ def look(user: User, random: Random) -> None:
                 ["source", "freshness"],
                 ["docs", "generate", *random.choice(([], ["--no-compile"], ["--empty-catalog"]))],
                 ["debug"],
-                *([] if "clone" in LEFT_OUT else [["clone", "--state", str(user.state)]]),
+                ["clone", "--state", str(user.state)],
             )
         )
     )
+
+
+@step(5)
+def do_as_told(user: User, random: Random) -> None:
+    """What the last refusal asked for, though something else may have to be put right first."""
+    if user.refused_last is not None:
+        outcome, given = user.refused_last
+        user.do_what_it_says(outcome, random, given)
 
 
 @step(1)
@@ -287,10 +281,11 @@ def save_state(user: User, random: Random) -> None:
 
 
 @step(13)
-def edit(user: User, random: Random) -> None:
+def edit(user: User, random: Random, name: str | None = None) -> None:
     """An edit and a command with it; a mistake is taken back then, anything else stays for long."""
-    known = [one for one in EDITS if one not in LEFT_OUT and one not in MISTAKES]
-    name = random.choice(sorted(MISTAKES) if random.random() < 0.25 else known)
+    if name is None:
+        known = [one for one in EDITS if one not in MISTAKES]
+        name = random.choice(sorted(MISTAKES) if random.random() < 0.25 else known)
     files = EDITS[name](user, random)
     before = {file: user.edits.get(file, "") for file in files}
     for file, text in files.items():
@@ -382,25 +377,23 @@ def kill_a_run(user: User, random: Random) -> None:
 @step(8)
 def operate(user: User, random: Random) -> None:
     version = random.randint(1, 9)
-    operations = _tried(
-        [
-            ("compact", {}),
-            ("compact", {"merge_runs": True}),
-            ("compact", {"select": "order_newest", "merge_runs": True}),
-            ("expire_versions", {"keep": random.randint(1, 3), "days": 0}),
-            ("remove_orphans", {}),
-            ("roll_back", {"version": version}),
-            ("drop_candidate", {}),
-            ("publish_candidate", {}),
-            ("keep_version", {"version": version, "tag": "paid"}),
-            ("keep_version", {"version": version}),
-            ("list_versions", {}),
-            ("diff_versions", {"first": version, "last": version + 1}),
-            ("publish_to", {}),
-            ("no_such_operation", {}),
-        ]
-    )
-    name, args = random.choice([one for one in operations if one[0] not in LEFT_OUT])
+    operations: list[tuple[str, dict[str, Any]]] = [
+        ("compact", {}),
+        ("compact", {"merge_runs": True}),
+        ("compact", {"select": "order_newest", "merge_runs": True}),
+        ("expire_versions", {"keep": random.randint(1, 3), "days": 0}),
+        ("remove_orphans", {}),
+        ("roll_back", {"version": version}),
+        ("drop_candidate", {}),
+        ("publish_candidate", {}),
+        ("keep_version", {"version": version, "tag": "paid"}),
+        ("keep_version", {"version": version}),
+        ("list_versions", {}),
+        ("diff_versions", {"first": version, "last": version + 1}),
+        ("publish_to", {}),
+        ("no_such_operation", {}),
+    ]
+    name, args = random.choice(operations)
     if name in ("expire_versions", "remove_orphans"):
         user.backups.clear()  # what they need may be gone
     user.dbt("run-operation", name, "--args", str(args))
@@ -415,9 +408,8 @@ def drop_by_hand(user: User, random: Random) -> None:
     views = {row["viewName"] for row in user.project.query("show views in dw")}
     tables = {row["tableName"] for row in user.project.query("show tables in dw")} - views
     name = random.choice(sorted(tables | views))
-    if f"drop {name}" not in LEFT_OUT:
-        user.project.query(f"drop {'view' if name in views else 'table'} dw.{name}")
-        user.said.append(f"dw.{name} is dropped")
+    user.project.query(f"drop {'view' if name in views else 'table'} dw.{name}")
+    user.said.append(f"dw.{name} is dropped")
 
 
 @step(1)
@@ -449,6 +441,29 @@ def restore(user: User, random: Random) -> None:
         folder = random.choice(user.backups)
         user.restore(folder)
         user.said.append(f"{folder.name} is restored")
+
+
+@step(1)
+def lose_catalog(user: User, random: Random) -> None:
+    """The catalog is lost, or an old one stands beside newer tables."""
+    if not (user.project.warehouse / "catalog.db").is_file():
+        return
+    if user.backups and random.random() < 0.5:
+        folder = random.choice(user.backups)
+        user.restore_catalog(folder)
+        user.said.append(f"the catalog alone is {folder.name}'s")
+    else:
+        user.lose_catalog()
+        user.said.append("the catalog is lost")
+
+
+@step(1)
+def go_on_in_a_copy(user: User, random: Random) -> None:
+    folder = user.folder / f"copy_{random.randrange(10**6)}"
+    copied = user.dbt("run-operation", "copy_warehouse", "--args", f"{{to: '{folder}/warehouse'}}")
+    if copied.ok:
+        user.go_to(folder / "warehouse")
+        user.said.append(f"{folder.name} is gone on in")
 
 
 @step(2)

@@ -229,6 +229,32 @@ def test_a_refused_message_is_read_again_when_its_reading_changes(
     assert len(model.rows) == 6
 
 
+@pytest.mark.parametrize("comes", ["at once", "later", "as it is read again"])
+def test_a_message_that_is_read_again_brings_back_no_row_that_its_correction_lacks(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, comes: str
+) -> None:
+    """Also where the rest of the correction says the same, so that no row of it is held."""
+    live = canal([(1, "a"), (2, "b"), (3, "c")]).replace('"id": "2"', '"id": "two"')
+    batches = {"live": {0: live}, "fix": {0: canal([(1, "a")])}}
+    model = Model(spark, "canal", ["id"])
+    model.batches = list(batches)
+    if comes == "at once":
+        model.take_all(batches)
+    else:
+        model.take(batches["live"])
+    if comes == "later":
+        model.take(batches["fix"], "fix")
+    if comes != "as it is read again":
+        assert states(model) == {1: "a"}
+
+    monkeypatch.setattr(ods, "reading_of", lambda _: "another")
+    if comes == "as it is read again":
+        model.take(batches["fix"], "fix")
+    model.take({1: canal([(4, "d")])})
+
+    assert states(model) == {1: "a", 4: "d"}
+
+
 def renamed(payload: str) -> str:
     """A message of the table after CHANGE id Id, CHANGE state STATE."""
     return payload.replace('"id":', '"Id":').replace('"state":', '"STATE":')

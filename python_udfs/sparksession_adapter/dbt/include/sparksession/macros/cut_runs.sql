@@ -35,8 +35,8 @@
 {% materialization clone, adapter='sparksession' %}
     {%- do exceptions.raise_compiler_error(
         'dbt clone would make tables that no run has read anything for, so that their next run would '
-        ~ 'add all rows again: nothing was done. Copy the warehouse folder, or read another one by '
-        ~ '--defer.'
+        ~ 'add all rows again: nothing was done. Make a copy by dbt run-operation copy_warehouse, or '
+        ~ 'read another schema by --defer.'
     ) -%}
     {{ return({'relations': []}) }}
 {% endmaterialization %}
