@@ -124,6 +124,8 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
         # a correction may have come just now
         unread = again if new is None else again.join(new, COORDINATES, "left_anti")
         new = unread if new is None else new.unionByName(unread)
+    elif new is not None and known is not None and positions_are_places(source.format):
+        new = _with_corrections(new, readable, batches)
     if new is None:
         return None
     new, readable = (placed(one, source.log_resets, module, LIVE) for one in (new, readable))
@@ -294,6 +296,21 @@ def _messages_to_read_again(
     if refused.isEmpty():
         return None
     return binlog.join(F.broadcast(refused), place, "left_semi")
+
+
+def _with_corrections(new: DataFrame, binlog: DataFrame, batches: list[str]) -> DataFrame:
+    """New messages, with the earlier read messages that correct them.
+
+    Where a message is corrected as a whole, a correction that holds the same as an earlier batch
+    in fewer rows has no row in the table.
+    """
+    between = batches[1:-1]
+    if not between:
+        return new
+    place = COORDINATES[1:]
+    places = new.where(F.col("batch_id").isin(between)).select(*place).distinct()
+    there = row_changes(binlog).join(F.broadcast(places), place, "left_semi")
+    return new.unionByName(there.join(new, COORDINATES, "left_anti"))
 
 
 def _with_settled(rows: DataFrame, known: DataFrame, gone: DataFrame | None) -> DataFrame | None:

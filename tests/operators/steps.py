@@ -391,6 +391,7 @@ def operate(user: User, random: Random) -> None:
         ("list_versions", {}),
         ("diff_versions", {"first": version, "last": version + 1}),
         ("publish_to", {}),
+        ("register_tables", {}),
         ("no_such_operation", {}),
     ]
     name, args = random.choice(operations)

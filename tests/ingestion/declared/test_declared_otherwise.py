@@ -255,6 +255,21 @@ def test_a_message_that_is_read_again_brings_back_no_row_that_its_correction_lac
     assert states(model) == {1: "a", 4: "d"}
 
 
+def test_a_batch_between_two_that_comes_last_brings_no_row_that_the_newest_lacks(
+    spark: SparkSession,
+) -> None:
+    """The newest batch says the same as the log in fewer rows, so that no row of it is held."""
+    model = Model(spark, "canal", ["id"])
+    model.batches = ["live", "between", "newest"]
+    model.take({0: canal([(1, "a"), (2, "b")]), 1: canal([(4, "d")])})
+    model.take({0: canal([(1, "a")])}, "newest")
+    assert states(model) == {1: "a", 4: "d"}
+
+    model.take({0: canal([(1, "x"), (2, "y"), (3, "z")]), 1: canal([(4, "e")])}, "between")
+
+    assert states(model) == {1: "a", 4: "e"}
+
+
 def renamed(payload: str) -> str:
     """A message of the table after CHANGE id Id, CHANGE state STATE."""
     return payload.replace('"id":', '"Id":').replace('"state":', '"STATE":')
