@@ -7,6 +7,7 @@ it a page with a mistake. Nothing here starts Spark.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from python_udfs.deserialize.table_source import OPTIONAL, REQUIRED, table_sourc
 from python_udfs.log_resets import KEYS as RESET_KEYS
 from python_udfs.log_resets import log_resets
 from python_udfs.publish import KINDS
-from tests.support.dbt_project import REPO
+from tests.support.dbt_project import REPO, DbtProject
 
 DOCS = REPO / "docs"
 README = REPO / "README.md"
@@ -134,6 +135,21 @@ def dead_links(page: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_and_anchors_are_there(page: Path) -> None:
     assert dead_links(page, text_of(page)) == []
+
+
+FOLDERS = "benchmarks|docs|landing|macros|models|profiles|python_udfs|seeds|snapshots|tests|tools"
+
+
+def missing_files(text: str) -> list[str]:
+    """Paths of the project that a page names and that aren't there; a page may add some."""
+    own = set(re.findall(r"Write this to `([^`]+)`", text))
+    named = set(re.findall(rf"`((?:{FOLDERS})/[\w./-]*)(?:::\w+)?`", prose(text)))
+    return sorted(name for name in named - own if not (REPO / name).exists())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    assert missing_files(text_of(page)) == []
 
 
 # ---- make, operations, selectors ------------------------------------------------------------
@@ -298,6 +314,34 @@ def unknown_macros(text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_macros_that_a_page_calls_are_there(page: Path) -> None:
     assert unknown_macros(text_of(page)) == []
+
+
+def inside(text: str, start: int) -> str:
+    """What stands between the parenthesis at `start` - 1 and its own end, without inner ones."""
+    depth, found = 1, []
+    for character in text[start:]:
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(character, 0)
+        if depth == 0:
+            break
+        if depth == 1:
+            found.append(character)
+    return "".join(found)
+
+
+def unknown_arguments(text: str) -> list[str]:
+    """Named arguments of macros that a page gives, and that the macros don't take."""
+    wrong = []
+    for match in re.finditer(r"(?<![\w.'\"])([a-z_]+)\(", text):
+        given = re.findall(r"(?:^|[,\s])(\w+)=(?!=)", inside(text, match.end()))
+        known = macros().get(match[1])
+        if known and match[1] not in ("ref", "source"):
+            wrong += [f"{match[1]}({name}=..)" for name in given if name not in known]
+    return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_arguments_that_a_page_gives_to_macros_are_taken(page: Path) -> None:
+    assert unknown_arguments(text_of(page)) == []
 
 
 def macro_rows(text: str) -> dict[str, tuple[str, ...]]:
@@ -490,6 +534,31 @@ def test_every_term_is_used_on_the_page_that_explains_it() -> None:
     assert unexplained == []
 
 
+# ---- tutorials ------------------------------------------------------------------------------
+
+
+def test_the_count_of_the_tutorial_compiles(tmp_path: Path) -> None:
+    """tests/e2e/test_sources.py builds the table of the other tutorial."""
+    root = tmp_path / "project"
+    left_out = (".*", "tests", "target", "logs", "warehouse", "benchmarks", "docs", "__pycache__")
+    shutil.copytree(REPO, root, ignore=shutil.ignore_patterns(*left_out))
+    text = text_of(DOCS / "tutorial" / "your-first-count.md")
+    files = re.findall(r"Write this to `([^`]+)`", text)
+    assert len(files) == len(blocks(text, "sql")) == 3
+    for file, body in zip(files, blocks(text, "sql"), strict=True):
+        assert not (root / file).exists()
+        (root / file).write_text(body, encoding="utf-8")
+    named = [Path(file).stem for file in files if file.startswith("models/")]
+    assert f"run -s {' '.join(named)}\n" in text
+
+    project = DbtProject(root, tmp_path / "warehouse")
+    done = project.run("compile", "--target", "ci", "--select", *named)
+
+    compiled = {one.node.name: one.node.compiled_code for one in done.raw.results}
+    assert sorted(compiled) == sorted(named)
+    assert all("order_count" in sql and "product_type" in sql for sql in compiled.values())
+
+
 # ---- each check finds a mistake -------------------------------------------------------------
 
 SOURCE = """```yaml
@@ -516,6 +585,8 @@ meta:
             "```yaml\nvars:\n  batches: []\n```",
         ),
         (unknown_macros, "{{ new_row(ref('x')) }}", "{{ new_rows(ref('x')) }}"),
+        (unknown_arguments, "tumble(rows=ref('x'), length='1 hour')", "tumble(rows=ref('x'))"),
+        (missing_files, "`macros/count/user_status.sql`", "`macros/counts/user_status.sql`"),
         (unknown_models, "`dws_trade__user_states_td`", "`dws_trade__user_status_td`"),
         (wrong_yaml, "```yaml\na: [1\n```", "```yaml\na: [1]\n```"),
         (wrong_yaml, SOURCE.replace("KIND", "money"), SOURCE.replace("KIND", "int")),
