@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 from dbt.adapters.sparksession.keyed import folds, zippers
-from dbt.adapters.sparksession.reading.definitions import COMMAND_VARS
+from dbt.adapters.sparksession.reading.definitions import COMMAND_VARS, OTHER_META
+from dbt.adapters.sparksession.versions.publications import KEYS_OF_PUBLISH
 
 from python_udfs.deserialize.envelope import FORMATS
 from python_udfs.deserialize.table_source import OPTIONAL, REQUIRED, table_source
@@ -372,11 +373,21 @@ def test_the_page_of_macros_lists_each_with_its_arguments() -> None:
         ("source-declaration", {*REQUIRED, *OPTIONAL, *RESET_KEYS}),
         ("keyed-tables", set(folds.SETTINGS)),
         ("zippers", set(zippers.SETTINGS)),
-        ("publication-targets", set(KINDS)),
+        ("publication-targets", {*KINDS, *KEYS_OF_PUBLISH}),
     ],
 )
 def test_every_setting_of_a_declaration_stands_on_its_page(page: str, settings: set[str]) -> None:
     assert settings - set(first_cells(reference(page))) == set()
+
+
+def test_every_strategy_and_meta_config_stands_on_its_page() -> None:
+    page = reference("reading")
+    strategies = [
+        match[1] for name in macros() if (match := re.fullmatch(r"get_incremental_(\w+)_sql", name))
+    ]
+    assert len(strategies) > 2
+    assert [name for name in strategies if name not in first_cells(page)] == []
+    assert [name for name in OTHER_META if f"`meta: {{{name}: " not in page] == []
 
 
 def test_every_function_of_a_fold_stands_on_its_page() -> None:
