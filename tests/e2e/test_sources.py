@@ -81,12 +81,12 @@ def test_messages_that_somebody_deleted_do_not_come_back_from_the_files(tmp_path
 
 
 @pytest.fixture
-def readme_table(tmp_path: Path) -> DbtProject:
-    """The project with the table that the README adds, as it stands there."""
+def tutorial_table(tmp_path: Path) -> DbtProject:
+    """The project with the table of the tutorial, as it stands there."""
     root = tmp_path / "project"
     shutil.copytree(REPO, root, ignore=NOT_COPIED)
-    text = (REPO / "README.md").read_text(encoding="utf-8")
-    text = text[text.index("## Add a table") :]
+    page = REPO / "docs" / "tutorial" / "your-first-table.md"
+    text = page.read_text(encoding="utf-8")
     declaration = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
     model = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert declaration and model
@@ -97,11 +97,11 @@ def readme_table(tmp_path: Path) -> DbtProject:
     return DbtProject(root, tmp_path / "warehouse", landing=SAMPLE.parents[2])
 
 
-def test_a_table_is_added_as_the_readme_says(readme_table: DbtProject) -> None:
-    ran = readme_table.run("run", "-s", "ods_binlog", "ods_shop__pp_new")
+def test_a_table_is_added_as_the_tutorial_says(tutorial_table: DbtProject) -> None:
+    ran = tutorial_table.run("run", "-s", "ods_binlog", "ods_shop__pp_new")
 
     assert "ods_shop__pp_new: not named in the macro typed_models" in ran.log
-    rows = readme_table.query(
+    rows = tutorial_table.query(
         "select op_type, count(*) as n, count(reject_reason) as refused "
         "from dw.ods_shop__pp_new group by op_type order by op_type"
     )
@@ -111,11 +111,11 @@ def test_a_table_is_added_as_the_readme_says(readme_table: DbtProject) -> None:
         ("insert", 200, 0),
     ]
     renamed = "select count(*) from dw.ods_shop__pp_new where metadata_op_type = 'rename'"
-    assert readme_table.column(renamed) == [200]
+    assert tutorial_table.column(renamed) == [200]
 
 
-def test_all_mistakes_in_declarations_are_told_at_once(readme_table: DbtProject) -> None:
-    path = readme_table.root / "models" / "ods" / "shop" / "_shop__models.yml"
+def test_all_mistakes_in_declarations_are_told_at_once(tutorial_table: DbtProject) -> None:
+    path = tutorial_table.root / "models" / "ods" / "shop" / "_shop__models.yml"
     text = path.read_text(encoding="utf-8")
     head, tail = text[: text.index("ods_shop__pp_new")], text[text.index("ods_shop__pp_new") :]
     tail = tail.replace("price: decimal(12,4)", "price: money").replace(
@@ -130,13 +130,13 @@ def test_all_mistakes_in_declarations_are_told_at_once(readme_table: DbtProject)
     third = "        batches: null\n" + block + others[0]
     head = block.join([first + second + third, *others[1:]])
     path.write_text(head + tail, encoding="utf-8")
-    folded = readme_table.root / "models" / "dwd" / "trade" / "dwd_trade__coupon_wide.sql"
+    folded = tutorial_table.root / "models" / "dwd" / "trade" / "dwd_trade__coupon_wide.sql"
     right = folded.read_text(encoding="utf-8")
     folded.write_text(right.replace("'sequence'", "'sequense'"), encoding="utf-8")
 
-    parsed = readme_table.run("parse", "--write-json", expect_ok=False)
+    parsed = tutorial_table.run("parse", "--write-json", expect_ok=False)
     # dbt asks no plugin here, so that it is the run that tells
-    run = readme_table.run("run", "--no-write-json", "-s", "ods_binlog", expect_ok=False)
+    run = tutorial_table.run("run", "--no-write-json", "-s", "ods_binlog", expect_ok=False)
 
     for told in (str(parsed.exception), run.log):
         assert "column `price`: 'money' is no MySQL type" in told
@@ -151,4 +151,4 @@ def test_all_mistakes_in_declarations_are_told_at_once(readme_table: DbtProject)
 
     path.write_text(text, encoding="utf-8")
     folded.write_text(right, encoding="utf-8")
-    readme_table.run("parse", "--write-json")
+    tutorial_table.run("parse", "--write-json")

@@ -1,6 +1,7 @@
 """A build every few minutes on growing data: what lies around doesn't grow with their number.
 
-CYCLES sets how many builds; every tenth is followed by the maintenance that the README asks for.
+CYCLES sets how many builds; every tenth is followed by the maintenance that
+docs/how-to/operate-versions.md asks for.
 """
 
 from __future__ import annotations
