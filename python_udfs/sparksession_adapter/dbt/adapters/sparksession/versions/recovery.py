@@ -122,6 +122,21 @@ def newest_of(files: Iterable[MetadataFile], named: Iterable[int] = ()) -> Metad
     )
 
 
+def _listed(catalog: Any, identifier: Any) -> tuple[bool, Any]:
+    """Whether a catalog lists a table, and the metadata that it names; None where there is none.
+
+    An old catalog may name a file that later commits have deleted.
+    """
+    try:
+        if not catalog.tableExists(identifier):
+            return False, None
+        return True, catalog.loadTable(identifier).operations().current()
+    except Exception as exc:
+        if "NotFoundException" not in str(exc):
+            raise
+        return True, None
+
+
 class Recovery:
     """The operation register_tables."""
 
@@ -232,8 +247,8 @@ class Recovery:
         if newest is None or newest.is_view:
             return []
         identifier = java_identifier(session, table)
-        if catalog.tableExists(identifier):
-            current = catalog.loadTable(identifier).operations().current()
+        is_listed, current = _listed(catalog, identifier)
+        if current is not None:
             name = os.path.basename(current.metadataFileLocation())
             if not is_behind or name == newest.name:
                 return []
@@ -244,9 +259,10 @@ class Recovery:
             catalog.createNamespace(schema)
         lines, by_name = [], {one.name: one for one in found}
         while True:
-            if catalog.tableExists(identifier):
+            if is_listed:
                 catalog.dropTable(identifier, False)  # its files stay
             catalog.registerTable(identifier, newest.path)
+            is_listed = True
             missing = self._missing_files(table)
             before = by_name.get(newest.previous[-1]) if newest.previous else None
             is_certain = newest.head is None or newest.head in heads
