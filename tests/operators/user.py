@@ -29,7 +29,7 @@ FULL_REFRESH = re.compile(r"--full-refresh")
 MISSING_BATCHES = re.compile(
     r"run it with -s (\w+) --event-time-start (\S+) --event-time-end (\S+?)\.(?:\s|$)"
 )
-# the command that a refusal names for a table that has to be made anew, in either order
+# the command that a refusal names for a table that has to be rebuilt, in either order
 BUILD_ANEW = re.compile(
     r"dbt (?:run|build) (?:-s ([\w+ ]+?) --full-refresh|--full-refresh -s ([\w+]+))"
 )
@@ -55,7 +55,7 @@ class User:
         lines: batch -> lines that have landed.
         refused: lines that have landed and are no messages.
         said: what each step did.
-        to_build: what operations have said is to be made anew.
+        to_build: what operations asked to rebuild.
         refused_last: the last command, where it was refused, with the vars of it alone.
     """
 

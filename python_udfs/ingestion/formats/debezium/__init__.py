@@ -12,7 +12,7 @@ What they mean, as seen from a real producer (3.5, on MariaDB) and documented fo
   create: so the parts of a key change differ, the delete first.
 - PostgreSQL: each change has an lsn, but the rows of one COPY share theirs, and the rows of a
   snapshot share one position in every database (old versions on MySQL write them as op c). These
-  are told apart by a hash of their images as `row_number`; a create's is above any other's. Rows
+  are distinguished by a hash of their images as `row_number`; a create's is above any other's. Rows
   that are equal in every column, so of a table without key, count once there. `sequence` doesn't
   tell them apart: it depends on where the connector started. An lsn orders the changes of one
   row, for its lock is held until the commit, but not those of different rows.
@@ -54,7 +54,7 @@ OPTIONS = {
     "bigint.unsigned.handling.mode": ("long", "precise"),
     "binary.handling.mode": ("bytes", "base64", "base64-url-safe", "hex"),
 }
-# where a message tells which server made its change, see log_resets
+# where a message names the server that made its change, see log_resets
 SERVER_PATHS = {
     "server_id": ("$.source.server_id", "$.payload.source.server_id"),
     "server_uuid": ("$.source.gtid", "$.payload.source.gtid"),

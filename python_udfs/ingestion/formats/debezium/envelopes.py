@@ -105,12 +105,12 @@ def _ddl_op() -> Column:
 
     drops = F.exists("_head.tableChanges", lambda change: change["type"] == "DROP")
     made_up = F.coalesce(F.col("_head.source.snapshot"), F.lit("false")) != MADE_BY_LOG
-    told = F.coalesce(table_op(F.col("_head.ddl")), F.when(drops, "drop"), F.lit("ddl"))
-    return F.when(made_up, F.lit("ddl")).otherwise(told)
+    kind = F.coalesce(table_op(F.col("_head.ddl")), F.when(drops, "drop"), F.lit("ddl"))
+    return F.when(made_up, F.lit("ddl")).otherwise(kind)
 
 
 def _event_time() -> Column:
-    """The source's time of the change, or where it tells none, Debezium's."""
+    """The source's time of the change; Debezium's time where the source has none."""
     from pyspark.sql import functions as F
 
     micros, millis = F.col("_head.source.ts_us"), F.col("_head.source.ts_ms")
@@ -126,7 +126,7 @@ def _event_time() -> Column:
 
 
 def _row_number() -> Column:
-    """What tells changes of one position apart and orders them; see the module's head."""
+    """Column that distinguishes and orders the changes of one position; see the module's head."""
     from pyspark.sql import functions as F
 
     origin = F.col("_head.source")

@@ -19,7 +19,7 @@ real server: it goes by the documentation, and by resume tokens that stand there
 What identifies and orders a change:
 - `clusterTime` (Debezium: source.ts_ms and ord): binlog_position is its seconds times 2**31, plus
   its ordinal. The changes of a transaction share it, as may changes of several shards.
-- `row_number` tells those apart. The resume token is a hex KeyString: time, version, token type,
+- `row_number` distinguishes those. The resume token is a hex KeyString: time, version, token type,
   place in the transaction, collection, key. The place times 2**32 orders the transaction; 32 bits
   of the token's MD5 are added, for events of other shards have the same place (two of them at
   one time and place are taken for one change once in four billion such pairs).
@@ -29,7 +29,7 @@ What identifies and orders a change:
 - The same change by both producers has two row numbers: take a collection from one of them.
 - `xid` is txnNumber, which is a number within one client session only.
 
-What a change tells of its document; the typed row says no more, in the columns of EXTRA:
+What a change holds of its document; the typed row holds no more, in the columns of EXTRA:
 - An insert or replacement has the whole document. A delete has the key alone, and what it deleted
   where the collection keeps pre-images.
 - An update has what it set and removed. A document that was looked up (`updateLookup`) is read
@@ -42,22 +42,22 @@ What a change tells of its document; the typed row says no more, in the columns 
   newest row that knows it. The other fields are those of the newest document_rest, changed by
   each document_patch behind it.
 - An update may set a part of a column: an element of an array, a field of a nested document,
-  which is told by a key like tags.0. The column's value isn't known then, unless by a post-image;
+  which a key like tags.0 shows. The column's value isn't known then, unless by a post-image;
   such a change is refused. Declare the parts (see below), or let the column stay in
   `document_rest`.
-- A row of a snapshot stands before all changes, the newest snapshot last: what a change tells is
-  newer, and what none tells is as it was when the row was read.
+- A row of a snapshot stands before all changes, the newest snapshot last: what a change holds is
+  newer, and what no change holds is as it was when the row was read.
 - A `drop`, or a `rename` away, deletes each document that the collection had: whole where its
-  newest row tells all columns, else by its key. Before a `dropDatabase` each collection has its
+  newest row holds all columns, else by its key. Before a `dropDatabase` each collection has its
   own `drop`. A `rename` onto the collection does the same, and is refused: the documents that came
-  with it aren't known. `invalidate` ends a stream, it carries nothing. Debezium tells of none of
+  with it aren't known. `invalidate` ends a stream, it carries nothing. Debezium sends none of
   these.
 - A cut column that an update doesn't tell doesn't date it: the time of the change does.
 
 Columns are the document's fields by name; a name with dots (an alias: {city: address.city}) goes
 into nested documents, not into arrays. `_id` is the key: a column of that name, or with that
 alias. A document is taken to hold a column by one of its names at a time. Fields whose own names
-hold dots can't be told from nested ones in updates.
+hold dots can't be distinguished from nested ones in updates.
 
 Values: ObjectIds, UUIDs and numbers are texts in a text column; true and false are 1 and 0 in a
 number's. A MongoDB date is an instant: declare it `timestamp` (`date` where it is midnight UTC;
@@ -74,7 +74,7 @@ __all__ = ["EXACT_NAMES", "EXTRA", "OPTIONS", "WHOLE_IMAGES", "envelope", "image
 
 
 # what the document of an update is: looked up (may be later), or the post-image, where there is
-# one (else the update is told by its fields), or always
+# one (else the update names its fields), or always
 OPTIONS = {"full_document": ("lookup", "whenAvailable", "required")}
 WHOLE_IMAGES = False  # an update may tell only what it changed
 EXACT_NAMES = True  # collections may differ in upper and lower case alone

@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.sql_texts import COMMENT
 
 INPUT_PROPERTY = "dbt.input."
-ASKED_PROPERTY = "asked.partitions"  # partitions that a run was told to write anew
+ASKED_PROPERTY = "asked.partitions"  # partitions that a run was asked to rewrite
 REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
 COUNTED_PROPERTY = "count.declared"  # the counts that a model's rows are of
@@ -73,8 +73,8 @@ class ModelInputs:
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
         rewrites: how often new rows were asked for of an input that the model has read, and all
             its rows are read instead.
-        replayed: whether changes were asked for, and such that the model was told are told again.
-        tolerates_replay: whether its query leaves out by itself what it was told before.
+        replayed: whether changes are read again that the model has read before.
+        tolerates_replay: whether its query leaves out by itself what it has read before.
         rebuilds: whether it reads as if it were built for the first time.
         nothing_new: a Python model said that there is nothing to add.
         merged_by: columns by which a Python model's rows take the place of those that are there;
