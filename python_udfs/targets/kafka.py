@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.versions.publications import SIGN, Held, Part, PublishError, Taken
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 VERSION_TOPIC = "published_version"
+# Spark keeps a producer for each set of settings. One that knows a topic from before the topic was
+# deleted and created again waits for partitions that aren't there any more. So each publication has
+# its own set: Kafka ignores this setting.
+PRODUCERS_OF = "binlog.warehouse.publication"
 UPSERT, APPEND = "upsert", "append"
 # how a topic of each mode is made
 CONFIGS = {
@@ -124,6 +129,7 @@ class KafkaStore:
         self._session, self._servers, self._options = session, servers, options
         self._warehouse = warehouse
         self._partitions = partitions  # of new topics; 0: as many as the brokers say
+        self._publication = uuid4().hex
         self._records: dict[str, dict[str, Any]] = {}
         self._admin: Any = None
         if not callable(getattr(self._kafka.clients.admin.Admin, "create", None)):
@@ -299,6 +305,7 @@ class KafkaStore:
 
         settings = {f"kafka.{name}": value for name, value in self._options.items()}
         settings |= {"kafka.bootstrap.servers": self._servers, "topic": topic, "kafka.acks": "all"}
+        settings[f"kafka.{PRODUCERS_OF}"] = self._publication
         # Kafka's sink tells no counts
         kept = rows.persist()
         try:
