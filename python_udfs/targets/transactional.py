@@ -397,7 +397,7 @@ class TransactionalStore(ABC):
     def _differences(
         self, table: str, types: Mapping[str, str], found: Mapping[str, str]
     ) -> list[str]:
-        """How a table differs from the one that it should be; see `differences`."""
+        """How a table differs from what was published; see `differences`."""
 
     @abstractmethod
     def _written(self, part: Part, types: Mapping[str, str]) -> list[Column]:

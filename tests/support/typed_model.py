@@ -47,7 +47,7 @@ class Model:
         self.run_id = "run"
         self.messages: dict[str, dict[int, str]] = {}  # batch -> offset -> text
         self.vars: dict[str, Any] = {}
-        self.batches: list[str] | None = None  # to be read; None: all
+        self.batches: list[str] | None = None  # to be read, or None for all
         self.schema: Any = None
         self.replaces = False
 

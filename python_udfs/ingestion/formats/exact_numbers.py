@@ -9,7 +9,7 @@ read, and only they are read again, from a payload in which each such number sta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -153,23 +153,27 @@ def exact_decimal(text: Column, decimal: str) -> Column:
     return F.when(~is_rounded(text, decimal), text.try_cast(decimal))
 
 
-def rounded_texts(kinds: Mapping[str, SourceType], part: str, texts: Column) -> list[Column]:
-    """Texts naming the decimals that have more places than they are read with; null elsewhere.
+def rounded_decimals(kinds: Mapping[str, SourceType], parts: Sequence[str]) -> Column:
+    """Text naming the decimals with more places than they are read with; null without such.
 
     Args:
         kinds: name in the log -> type, of those to look at.
-        texts: struct of marked texts.
+        parts: images in the column `_exact`, each a struct of marked texts; `_exact` is null where
+            nothing was marked.
     """
     from pyspark.sql import functions as F
 
-    found = []
-    for name, kind in kinds.items():
-        text = without_marks(texts[name])
-        reason = F.concat(
-            F.lit(f"{part}.{name} = "), F.substring(text, 1, 80), F.lit(f" is no {kind.declared}")
-        )
-        found.append(F.when(is_rounded(text, kind.parsed), reason))
-    return found
+    if not kinds:
+        return F.lit(None).cast("string")
+    exact, reasons = F.col("_exact"), []
+    for part in parts:
+        for name, kind in kinds.items():
+            text = without_marks(exact[part][name])
+            ending = F.lit(f" is no {kind.declared}")
+            reason = F.concat(F.lit(f"{part}.{name} = "), F.substring(text, 1, 80), ending)
+            reasons.append(F.when(is_rounded(text, kind.parsed), reason))
+    listed = F.concat_ws("; ", *reasons)
+    return F.when(exact.isNotNull() & (listed != ""), listed)
 
 
 def is_no_double(document: Column) -> Column:

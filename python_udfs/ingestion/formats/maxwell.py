@@ -31,7 +31,7 @@ from python_udfs.ingestion.formats.exact_numbers import (
     may_be_printed_anew,
     may_be_rounded,
     narrow_decimals,
-    rounded_texts,
+    rounded_decimals,
     with_marked_numbers,
     without_marks,
 )
@@ -291,7 +291,13 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             F.lit("an update without `old`: the server's binlog_row_image must be FULL"),
         )
         .when(F.col("_exact").isNotNull() & is_ambiguous(F.col("payload")), F.lit(AMBIGUOUS))
-        .otherwise(F.coalesce(_rounded(source), half_character(source), F.when(unsure, absent)))
+        .otherwise(
+            F.coalesce(
+                rounded_decimals(narrow_decimals(source.names_in_log()), ("data", "old")),
+                half_character(source),
+                F.when(unsure, absent),
+            )
+        )
     )
     return frame.withColumn("image_reason", reason).drop("_parsed", "_exact", "_old_keys")
 
@@ -313,20 +319,6 @@ def _exact_texts(source: TableSource) -> Column:
     needed = may_be_printed_anew(texts, payload) | may_be_rounded(decimals.values(), payload)
     schema = f"struct<data struct<{row}>, old struct<{row}>>"
     return F.when(needed, F.from_json(with_marked_numbers(payload), schema))
-
-
-def _rounded(source: TableSource) -> Column:
-    """Text naming the decimals with more places than they are read with; null without such."""
-    from pyspark.sql import functions as F
-
-    decimals = narrow_decimals(source.names_in_log())
-    if not decimals:
-        return F.lit(None).cast("string")
-    found = []
-    for part in ("data", "old"):
-        found += rounded_texts(decimals, part, F.col("_exact")[part])
-    listed = F.concat_ws("; ", *found)
-    return F.when(F.col("_exact").isNotNull() & (listed != ""), listed)
 
 
 def _raw(part: str) -> Column:

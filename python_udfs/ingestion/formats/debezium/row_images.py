@@ -12,7 +12,7 @@ from python_udfs.ingestion.formats.exact_numbers import (
     may_be_printed_anew,
     may_be_rounded,
     narrow_decimals,
-    rounded_texts,
+    rounded_decimals,
     with_marked_numbers,
     without_marks,
 )
@@ -99,7 +99,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         .when(had & _key_only(source), F.lit("`before` holds nothing but the key"))
         .otherwise(
             F.coalesce(
-                _rounded(source),
+                rounded_decimals(_read_as_decimals(source), ("after", "before")),
                 half_character(source),
                 F.when(~is_delete, absent_columns(source, F.map_keys("_after_texts"))),
                 F.when(had, absent_columns(source, F.map_keys("_before_texts"), "before")),
@@ -138,20 +138,6 @@ def _exact_texts(source: TableSource) -> Column:
     images = [F.coalesce(read["payload"][part], read[part]) for part in ("before", "after")]
     needed = may_be_printed_anew(texts, payload) | may_be_rounded(decimals.values(), payload)
     return F.when(needed, F.struct(images[0].alias("before"), images[1].alias("after")))
-
-
-def _rounded(source: TableSource) -> Column:
-    """Text naming the decimals with more places than they are read with; null without such."""
-    from pyspark.sql import functions as F
-
-    decimals = _read_as_decimals(source)
-    if not decimals:
-        return F.lit(None).cast("string")
-    found = []
-    for part in ("after", "before"):
-        found += rounded_texts(decimals, part, F.col("_exact")[part])
-    listed = F.concat_ws("; ", *found)
-    return F.when(F.col("_exact").isNotNull() & (listed != ""), listed)
 
 
 def _key_only(source: TableSource) -> Column:

@@ -35,6 +35,7 @@ DAY_NAME = re.compile(r"\b\w*(?:day|date|month|year)s?\b", re.IGNORECASE)
 IN_JINJA = re.compile(r"\{\{(?:[^}]++|\}(?!\}))*+(?:\}\}|\Z)")
 STAR = re.compile(r"\*\s*,|,\s*(?:\w+\.)?\*")
 TEXT = re.compile(r"'[^']*+'")
+HOURS = re.compile(r"hour\b|(?:extract|date_part)\s*+\(\s*+['\"]?hour\b", re.IGNORECASE)
 
 
 def _end_of_call(sql: str, start: int) -> int:
@@ -103,9 +104,6 @@ def utc_hours(sql: str, has_days: bool = False) -> Iterator[str]:
     for cast in CAST.finditer(text):
         if is_of_utc(cast[1]) and not DAY_NAME.search(cast[1]):
             yield " ".join(cast[0].split())
-
-
-HOURS = re.compile(r"hour\b|(?:extract|date_part)\s*+\(\s*+['\"]?hour\b", re.IGNORECASE)
 
 
 def utc_hours_of_macro(sql: str) -> Iterator[str]:

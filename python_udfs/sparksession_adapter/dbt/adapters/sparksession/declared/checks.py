@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from dbt.adapters.sparksession.declared.business_time import (
@@ -89,7 +90,11 @@ class Declarations:
         `meta: {utc_times: true}` in its config says that it means to."""
         manifest: Any = self._warehouse.manifest()
         nodes, lines = manifest.nodes, []
-        hours_of: dict[str, list[str]] = {}  # unique id of a macro -> its calls
+
+        @cache
+        def calls_in(name: str, sql: str) -> list[str]:
+            return [f"{call} in the macro {name}" for call in utc_hours_of_macro(sql)]
+
         for node in sorted(nodes.values(), key=lambda model: model.name):
             if node.resource_type != "model" or node.config.meta.get("utc_times"):
                 continue
@@ -103,13 +108,10 @@ class Declarations:
                 for key in sorted(called_macros(node, manifest.macros))
                 if (macro := manifest.macros[key]).package_name == node.package_name
             ]
-            texts = [node.raw_code, *(macro.macro_sql for macro in called)]
-            if has_days or any(map(DAY_COLUMN.search, texts)):
-                for macro in called:
-                    key = macro.unique_id
-                    if key not in hours_of:
-                        hours_of[key] = list(utc_hours_of_macro(macro.macro_sql))
-                    calls += [f"{call} in the macro {macro.name}" for call in hours_of[key]]
+            in_macros = [call for macro in called for call in calls_in(macro.name, macro.macro_sql)]
+            if in_macros:  # hardly ever: only then are the macros searched for days
+                texts = [node.raw_code, *(macro.macro_sql for macro in called)]
+                calls += in_macros if has_days or any(map(DAY_COLUMN.search, texts)) else []
             if calls:
                 lines.append(
                     f"{node.name}: {', '.join(calls)} goes by UTC, while its days are those of the "

@@ -180,7 +180,7 @@ class VersionStore:
             self._written_for.snapshots = before
 
     def written_snapshot(self, table: str) -> int | None:
-        """A stored table's snapshot in the version whose query this thread writes; None: it writes
-        none, or that has no such table."""
+        """A stored table's snapshot in the version whose query this thread writes. None if it
+        writes no version, or if the version has no such table."""
         snapshots = getattr(self._written_for, "snapshots", None)
         return snapshots(table) if snapshots is not None else None
