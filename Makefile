@@ -11,10 +11,11 @@ ifdef WAREHOUSE
 export WAREHOUSE
 endif
 
-.PHONY: help setup run test test-fast lint docs full-load reconcile compensate soak live bench lock clean drop-warehouse
+.PHONY: help setup run follow test test-fast lint docs full-load reconcile compensate soak live bench lock clean drop-warehouse
 
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
+	@echo "make follow  keep the warehouse fresh: build what lands, publish it, and go on"
 	@echo "make test    run every test"
 	@echo "make test-fast   the tests that start neither Spark nor another process"
 	@echo "make lint    ruff, sqlfluff, which module imports which, and the types of the adapter"
@@ -35,6 +36,10 @@ setup: .venv/.ready
 
 run: setup
 	@$(BIN)/python -m tools.run
+
+# options of tools/follow.py: make follow OPTIONS="--pause 10"
+follow: setup
+	@exec $(BIN)/python -m tools.follow $(OPTIONS)
 
 test: setup
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder

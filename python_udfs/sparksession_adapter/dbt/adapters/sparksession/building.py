@@ -6,7 +6,7 @@ from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY
 from dbt.adapters.sparksession.inputs import INPUT_PROPERTY, PROPERTY_SETTING
-from dbt.adapters.sparksession.interrupts import Interrupts
+from dbt.adapters.sparksession.interrupts import Interrupts, check_may_begin
 from dbt.adapters.sparksession.keyed.tables import RUNS_SUFFIX, KeyedTables, stored_table
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
@@ -52,6 +52,7 @@ class NodeBuilds:
         unique_id = getattr(node, "unique_id", None)
         if unique_id is None or self._warehouse.credentials.offline:
             return None
+        check_may_begin()
         self._lease.check()
         own = own_session(self._warehouse.credentials)
         inputs = self._warehouse.inputs.of(unique_id)

@@ -1,4 +1,5 @@
-"""What happens when a run is stopped by Ctrl-C: its statements end, and others may write."""
+"""What happens when a run is stopped: by Ctrl-C its statements end, and others may write; a program
+that runs dbt in its process may let the nodes end that are being built."""
 
 from __future__ import annotations
 
@@ -22,6 +23,28 @@ WAIT_SECONDS = 60.0  # for nodes that are being built, after their statements we
 CANCEL_EVERY_SECONDS = 0.2
 GIVE_BACK_SECONDS = 20.0
 logger = AdapterLogger("Spark")
+_no_more = threading.Event()
+
+
+def begin_no_more() -> None:
+    """Let no further node begin in this process: those that are being built end, the run fails,
+    gives the lease back and publishes nothing. Any thread may ask for it."""
+    _no_more.set()
+
+
+def begin_again() -> None:
+    """Let nodes begin again."""
+    _no_more.clear()
+
+
+def check_may_begin() -> None:
+    """Refuse a node that would begin.
+
+    Raises:
+        DbtRuntimeError: the run was asked to stop.
+    """
+    if _no_more.is_set():
+        raise DbtRuntimeError("The run was asked to stop before this node began.")
 
 
 def _being_interrupted() -> bool:

@@ -1,0 +1,217 @@
+"""`make follow`: news is published, failures are said and tried again, changed files are taken."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, time
+from pathlib import Path
+
+import pytest
+from dbt.adapters.sparksession import interrupts
+
+from tests.support.dbt_project import DbtProject
+from tests.support.small_warehouse import PROJECT
+from tools.following import loop
+from tools.following.builds import Builds
+from tools.following.health import check
+from tools.following.loop import CodeChangedError, Follower, Settings, options_of
+
+LOG = """
+    import os
+
+
+    def model(dbt, session):
+        dbt.config(materialized="incremental")
+        folder = dbt.meta["landing"] + "/topics/ids/partition=0"
+        seen = set(dbt.snapshot_property("seen", "").split())
+        names = sorted(set(os.listdir(folder)) - seen)
+        if not names and dbt.is_incremental:
+            return None
+        dbt.set_snapshot_property("seen", " ".join(sorted(seen | set(names))))
+        rows = []
+        for name in names:
+            for line in open(folder + "/" + name):
+                if line.startswith("bad"):
+                    raise ValueError("a bad line has landed")
+                rows.append(("ids", int(line)))
+        columns = "topic string, id bigint"
+        return session.createDataFrame(rows, columns).selectExpr(
+            "*", "timestamp_seconds(id) as event_time", "cast(null as string) as reject_reason"
+        )
+"""
+FILES = {
+    "dbt_project.yml": PROJECT,
+    "models/_models.yml": """
+        version: 2
+        models:
+          - name: ods_log
+            config: {meta: {landing: LANDING}}
+            columns: [{name: id, data_tests: [not_null]}]
+    """,
+    "models/ods_log.py": LOG,
+    "models/ids.sql": """
+        {{ config(materialized='incremental') }}
+        select id from {{ new_rows(ref('ods_log')) }}
+    """,
+    "models/total.sql": "select count(*) as n, sum(id) as total from {{ ref('ids') }}",
+}
+
+
+class Followed:
+    """A small warehouse that is followed in the tests' own process."""
+
+    def __init__(self, project: DbtProject, folder: Path) -> None:
+        self.project, self.lines = project, []
+        self.landing = folder / "landing"
+        (self.landing / "topics" / "ids" / "partition=0").mkdir(parents=True)
+        project.write(FILES | {"models/_models.yml": self.declared()})
+        self.settings = Settings(project.root, project.profiles, folder / "follow")
+        self.time, self.clock = datetime(2026, 3, 1, 12, 0, tzinfo=UTC), 0.0
+        self.follower: Follower = None  # type: ignore[assignment]
+
+    def declared(self) -> str:
+        return FILES["models/_models.yml"].replace("LANDING", str(self.landing))
+
+    def land(self, first: int, *lines: object) -> None:
+        folder = self.landing / "topics" / "ids" / "partition=0"
+        text = "".join(f"{one}\n" for one in lines)
+        (folder / f"ids+0+{first:010d}.jsonl").write_text(text)
+
+    @contextmanager
+    def following(self, **changes: object) -> Iterator[Follower]:
+        """Within it the warehouse is followed, step by step."""
+        settings = replace(self.settings, **changes)
+        builds = Builds([*options_of(settings), "--threads", "1"], settings.select)
+        with self.project._environment():
+            self.follower = Follower(
+                settings, builds, self.lines.append, lambda: self.time, lambda: self.clock
+            )
+            try:
+                yield self.follower
+            finally:
+                interrupts.begin_again()
+                self.follower._files.close()
+
+    def total(self) -> list[dict[str, int]]:
+        return self.project.query("select n, total from published.total")
+
+
+@pytest.fixture
+def followed(make_project: Callable[..., DbtProject], tmp_path: Path) -> Followed:
+    return Followed(make_project({}), tmp_path)
+
+
+def test_what_lands_is_published_and_an_idle_look_runs_no_dbt(followed: Followed) -> None:
+    followed.land(0, 1, 2)
+    with followed.following() as follower:
+        assert follower.step()
+        assert followed.total() == [{"n": 2, "total": 3}]
+        assert "version 1: 2 changes in " in followed.lines[-1]
+
+        follower._builds.build = None  # a build would fail
+        assert not follower.step()
+        assert not follower.step()
+        del follower._builds.build
+
+        followed.land(2, 10)
+        assert follower.step()
+        assert followed.total() == [{"n": 3, "total": 13}]
+        assert "version 2: 1 changes in " in followed.lines[-1]
+        # the time of the newest change is 10 s after 1970
+        lag = (follower.health.published_at - datetime.fromtimestamp(10, UTC)).total_seconds()
+        assert follower.health.lag == {"ids": lag}
+        assert f"newest change {lag:,.1f} s before" in followed.lines[-1]
+        assert (follower.health.cycles, follower.health.changes) == (2, 3)
+        assert not follower.step()
+
+
+def test_a_failed_build_is_said_waited_for_and_tried_again(followed: Followed) -> None:
+    followed.land(0, 1)
+    with followed.following(port=0) as follower:
+        follower.step()
+        followed.land(1, "bad")
+        assert follower.step()
+        assert "failed, again in 5 s: ods_log" in followed.lines[-1]
+        assert "a bad line has landed" in followed.lines[-1]
+        assert check(followed.settings.folder) is None
+        assert "1 builds failed" in check(followed.settings.folder, failures_allowed=0)
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"http://127.0.0.1:{follower.port}/health")
+
+        followed.land(1, 5)
+        assert not follower.step(), "its time has not come"
+        followed.clock += loop.BACK_OFF_SECONDS[0]
+        assert follower.step()
+        assert followed.total() == [{"n": 2, "total": 6}]
+        answer = urllib.request.urlopen(f"http://127.0.0.1:{follower.port}/metrics").read().decode()
+        assert "\nbinlog_warehouse_cycles_failed_total 1\n" in answer
+        assert "\nbinlog_warehouse_cycles_failed_in_a_row 0\n" in answer
+        assert '\nbinlog_warehouse_newest_change_timestamp_seconds{topic="ids"} 5\n' in answer
+        said = json.loads((followed.settings.folder / "health.json").read_text())
+        assert (said["version"], said["failed_in_a_row"], said["changes"]) == (2, 0, 2)
+
+
+def test_changed_files_of_the_project_are_taken_at_the_next_look(followed: Followed) -> None:
+    followed.land(0, 1, 2)
+    with followed.following() as follower:
+        follower.step()
+        followed.project.write({"models/total.sql": "select 7 as n, 8 as total"})
+        assert follower.step()
+        assert followed.total() == [{"n": 7, "total": 8}]
+
+        followed.project.write({"models/total.sql": "select {{ no_such_macro() }} as n"})
+        assert follower.step()
+        assert "no_such_macro" in followed.lines[-1]
+        assert not follower.step()
+        # mended: it need not wait
+        followed.project.write({"models/total.sql": FILES["models/total.sql"]})
+        assert follower.step()
+        assert followed.total() == [{"n": 2, "total": 3}]
+
+        followed.project.write({"python_udfs/any.py": "answer = 42\n"})
+        with pytest.raises(CodeChangedError):
+            follower.step()
+
+
+def test_a_stop_lets_no_further_node_begin_and_gives_the_lease_back(followed: Followed) -> None:
+    followed.land(0, 1)
+    with followed.following() as follower:
+        follower.step()
+        followed.land(1, 2)
+        build = follower._builds.build
+
+        def stop_and_build() -> object:
+            follower.stop()
+            return build()
+
+        follower._builds.build = stop_and_build
+        follower.run()
+        assert "version 1 stands" in followed.lines[-1]
+    assert check(followed.settings.folder) is not None
+    assert followed.total() == [{"n": 1, "total": 1}]
+    assert followed.project.query("select run_id from dw.meta_lease") == [{"run_id": None}]
+    with followed.following() as follower:
+        follower.step()
+    assert followed.total() == [{"n": 2, "total": 3}]
+
+
+def test_maintenance_runs_once_a_day_in_its_window(followed: Followed) -> None:
+    followed.land(0, 1)
+    with followed.following(window=(time(3), time(4))) as follower:
+        follower.step()
+        asked = []
+        follower._builds.operation = asked.append
+        follower.step()
+        assert asked == []
+        followed.time = datetime(2026, 3, 1, 3, 30, tzinfo=UTC)
+        follower.step()
+        follower.step()
+        assert asked == ["compact", "expire_versions"]
+        followed.time = datetime(2026, 3, 2, 3, 0, tzinfo=UTC)
+        follower.step()  # another day is news
+        follower.step()
+        assert asked == 2 * ["compact", "expire_versions"]

@@ -1,0 +1,196 @@
+"""dbt's commands in this process, each with what dbt has parsed before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from dbt.adapters.factory import get_adapter_by_type
+from dbt.cli.main import dbtRunner
+from dbt.contracts.graph.manifest import Manifest
+
+ADAPTER = "sparksession"
+FINE = ("success", "pass", "warn", "no-op", "skipped")
+WARNINGS = ("JinjaLogWarning", "AdapterEventWarning")
+MESSAGE_LENGTH = 300
+# one line a cycle is all that is said: what dbt says stands in its log file
+SILENT = ("--log-level", "none", "--log-level-file", "info", "--no-print", "--no-use-colors")
+
+
+class BuildError(Exception):
+    """dbt could not do what it was asked for; the message says what, in one line."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """What one build did.
+
+    Attributes:
+        problem: why it failed, in one line; None where it did not.
+        warnings: what dbt warned of, each once.
+        added: name of a model of the ODS layer -> rows that the build added.
+        nodes: how many nodes ran.
+    """
+
+    problem: str | None = None
+    warnings: tuple[str, ...] = ()
+    added: Mapping[str, int] = field(default_factory=dict)
+    nodes: int = 0
+
+
+@dataclass(frozen=True)
+class Published:
+    """The newest version.
+
+    Attributes:
+        version: its number.
+        published_at: UTC.
+        behind: relations that it made from older rows of an input.
+    """
+
+    version: int
+    published_at: datetime
+    behind: tuple[str, ...] = ()
+
+
+class Builds:
+    """Runs dbt in this process.
+
+    Args:
+        options: options that each command gets, e.g. --project-dir.
+        select: dbt's --select of the builds; none: the project's default selector.
+
+    Attributes:
+        manifest: what dbt has parsed; None before `parse`.
+    """
+
+    def __init__(self, options: Sequence[str] = (), select: Sequence[str] = ()) -> None:
+        self._options, self._select = tuple(options), tuple(select)
+        self.manifest: Manifest | None = None
+
+    def parse(self) -> None:
+        """Let dbt parse the project; what did not change it takes from its own file.
+
+        Raises:
+            BuildError: the project can't be parsed.
+        """
+        self.manifest = None
+        done = dbtRunner().invoke([*SILENT, "parse", *self._options])
+        if not done.success or not isinstance(done.result, Manifest):
+            raise BuildError(one_line(done.exception or "dbt parse failed"))
+        self.manifest = done.result
+
+    def build(self) -> Build:
+        """`dbt build` without unit tests, with what was parsed."""
+        warnings: dict[str, None] = {}
+
+        def note(event: Any) -> None:
+            if event.info.level == "warn" and event.info.name in WARNINGS:
+                warnings[one_line(event.info.msg)] = None
+
+        selected = ["--select", *self._select] if self._select else []
+        command = ["build", "--exclude-resource-type", "unit_test", *selected]
+        done = self._invoke(command, callbacks=[note])
+        results = list(getattr(done.result, "results", None) or [])
+        failed = [one for one in results if str(one.status) not in FINE]
+        problem = None
+        if not done.success or failed:
+            problem = _problem(done.exception, failed)
+        for one in results:
+            if str(one.status) == "warn":
+                warnings[one_line(f"test {one.node.name}: {one.message}")] = None
+        added = {
+            one.node.name: int((one.adapter_response or {}).get("rows_affected") or 0)
+            for one in results
+            if one.node.resource_type == "model" and str(one.status) == "success"
+        }
+        return Build(problem, tuple(warnings), added, len(results))
+
+    def operation(self, name: str) -> None:
+        """`dbt run-operation`.
+
+        Raises:
+            BuildError: it failed.
+        """
+        done = self._invoke(["run-operation", name])
+        if not done.success:
+            failed = list(getattr(done.result, "results", None) or [])
+            raise BuildError(_problem(done.exception, failed))
+
+    def _invoke(self, command: Sequence[str], callbacks: Any = None) -> Any:
+        self._forget_compiled()
+        runner = dbtRunner(manifest=self.manifest, callbacks=callbacks)
+        return runner.invoke([*SILENT, "--no-write-json", *command, *self._options])
+
+    def _forget_compiled(self) -> None:
+        """Let the nodes be as they were parsed: dbt doesn't compile a node a second time."""
+        for node in self.manifest.nodes.values() if self.manifest else ():
+            if getattr(node, "compiled", False) and node.resource_type != "seed":
+                node.compiled, node.compiled_code = False, None
+                node.extra_ctes_injected, node.extra_ctes = False, []
+
+    # ---- what the last command's adapter knows ---------------------------------------------
+
+    @property
+    def adapter(self) -> Any:
+        """The adapter of the last command; it stays until the next one."""
+        return get_adapter_by_type(ADAPTER)
+
+    def logs(self) -> list[Any]:
+        """The models of the log, which read what has landed: those with `landing` in their meta."""
+        nodes = self.manifest.nodes.values() if self.manifest else ()
+        return [one for one in nodes if "landing" in (one.config.meta or {})]
+
+    def project_var(self, name: str, default: Any = None) -> Any:
+        """A var of the project."""
+        config = self.adapter.config
+        return {**config.vars.to_dict(), **config.cli_vars}.get(name, default)
+
+    def published(self) -> Published | None:
+        """The newest version; None where there is none."""
+        with self.adapter.connection_named("follow"):
+            newest = self.adapter.services.store.newest_version
+        if newest is None:
+            return None
+        return Published(newest.version, newest.published_at, tuple(newest.behind))
+
+    def newest_changes(self, log: Any) -> dict[str, tuple[datetime, int]]:
+        """Topic -> time of its newest change (UTC), and how many of its messages were refused,
+        among the rows that the last build added to the log."""
+        services = self.adapter.services
+        relation = services.warehouse.relation_of(f"{log.schema}.{log.alias}")
+        with self.adapter.connection_named("follow"):
+            rows = (
+                services.warehouse.session()
+                .sql(
+                    "select topic, cast(max(event_time) as timestamp_ntz) as newest, "
+                    "count(reject_reason) as refused "
+                    f"from {services.commits.rows_of_last_append(relation)} group by topic"
+                )
+                .collect()
+            )
+        return {row.topic: (row.newest, row.refused) for row in rows}
+
+
+def _problem(exception: BaseException | None, failed: Sequence[Any]) -> str:
+    """Why a command failed, in one line: the first node that did, and how many others."""
+    if not failed:
+        return one_line(exception or "dbt failed, see logs/dbt.log")
+    named = [one for one in failed if str(one.status) == "error"] or list(failed)
+    first, others = named[0], len(failed) - 1
+    name = getattr(getattr(first, "node", None), "name", "")
+    more = f" (and {others} more)" if others else ""
+    return one_line(f"{name}{more}: {first.message or first.status}")
+
+
+def one_line(text: object) -> str:
+    """A text on one line, cut where it is long.
+
+    >>> one_line("Database Error\\n  no such table")
+    'Database Error no such table'
+    """
+    flat = re.sub(r"\s+", " ", str(text)).strip()
+    return flat if len(flat) <= MESSAGE_LENGTH else flat[: MESSAGE_LENGTH - 2] + ".."

@@ -1,0 +1,371 @@
+"""The loop of `make follow`: look, build what is new, say it, wait."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import time as time_of_day
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from dbt.adapters.sparksession import interrupts
+
+from tools.following.builds import Build, BuildError, Builds, one_line
+from tools.following.health import Health, HealthFiles, memory_of
+from tools.following.news import (
+    Look,
+    Messages,
+    Stamp,
+    business_day,
+    code_files,
+    messages_of,
+    project_files,
+)
+
+LOOK_SECONDS = 1.0
+BACK_OFF_SECONDS = (5.0, 300.0)  # after the first failed build; at most
+MAINTENANCE = ("compact", "expire_versions")  # operations, in their order
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the warehouse is followed.
+
+    Attributes:
+        root: the project's folder.
+        profiles: folder of profiles.yml.
+        folder: of the health files.
+        select: dbt's --select of the builds; none: the project's default selector.
+        pause: least seconds between the beginnings of two builds.
+        window: times of the business day between which maintenance may run; None: never.
+        port: of 127.0.0.1 that answers for health; None: none.
+        cycles: builds after which it ends by itself; None: it goes on.
+    """
+
+    root: Path
+    profiles: Path
+    folder: Path
+    select: tuple[str, ...] = ()
+    pause: float = 0.0
+    window: tuple[time_of_day, time_of_day] | None = None
+    port: int | None = None
+    cycles: int | None = None
+
+
+class CodeChangedError(Exception):
+    """Python code that the process has imported was changed: it has to start again."""
+
+
+def window_of(text: str) -> tuple[time_of_day, time_of_day] | None:
+    """The window of maintenance that a text names; an empty one names none.
+
+    >>> window_of("03:00-05:30")
+    (datetime.time(3, 0), datetime.time(5, 30))
+
+    Raises:
+        ValueError: it is no window.
+    """
+    if not text.strip():
+        return None
+    try:
+        begin, end = (time_of_day.fromisoformat(one.strip()) for one in text.split("-"))
+    except ValueError:
+        raise ValueError(
+            f"the window of maintenance must be two times of the day, got {text!r}. "
+            "Example: 03:00-05:00"
+        ) from None
+    return begin, end
+
+
+def is_within(window: tuple[time_of_day, time_of_day], now: time_of_day) -> bool:
+    """Whether a time lies in a window, which may go over midnight.
+
+    >>> is_within((time_of_day(23), time_of_day(1)), time_of_day(0, 30))
+    True
+    """
+    begin, end = window
+    return begin <= now < end if begin <= end else now >= begin or now < end
+
+
+def back_off(failed: int) -> float:
+    """Seconds to wait after so many failed builds in a row.
+
+    >>> [back_off(one) for one in (1, 2, 3, 20)]
+    [5.0, 10.0, 20.0, 300.0]
+    """
+    first, most = BACK_OFF_SECONDS
+    return min(most, first * 2 ** min(failed - 1, 20))
+
+
+def zone_named(name: str) -> Any:
+    """The zone of a name or an offset, as the var business_zone gives it.
+
+    >>> zone_named("+08:00").utcoffset(None)
+    datetime.timedelta(seconds=28800)
+    """
+    if name[:1] in "+-":
+        hours, _, minutes = name[1:].partition(":")
+        ahead = timedelta(hours=int(hours), minutes=int(minutes or 0))
+        return timezone(ahead if name[0] == "+" else -ahead)
+    return ZoneInfo(name)
+
+
+class Follower:
+    """Keeps a warehouse fresh.
+
+    Args:
+        settings: how.
+        builds: dbt in this process.
+        say: takes each line that is said.
+        now: the present moment.
+        clock: seconds that pass.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        builds: Builds,
+        say: Callable[[str], Any] = print,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._builds, self._say, self._now = settings, builds, say, now
+        self._clock = clock
+        self._stop = threading.Event()
+        self.health = Health()
+        self._files = HealthFiles(settings.folder, self.health, settings.port)
+        self._code = code_files(settings.root)
+        self._parsed: Mapping[str, Stamp] | None = None
+        self._built: Look | None = None  # what the last good build could see when it began
+        self._failed: Mapping[str, Stamp] | None = None  # project files of the build that failed
+        self._try_at = 0.0
+        self._began = 0.0
+        self._maintained: date | None = None
+        self._warned: tuple[str, ...] = ()
+        self._zone: Any = UTC
+
+    @property
+    def port(self) -> int | None:
+        """The port that answers for health."""
+        return self._files.port
+
+    @property
+    def is_building(self) -> bool:
+        """Whether a command of dbt runs."""
+        return self.health.state in ("building", "maintaining")
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """End after the nodes that are being built; any thread may ask for it."""
+        self._stop.set()
+        interrupts.begin_no_more()
+
+    def run(self) -> int:
+        """Follow until it is stopped; the exit code.
+
+        Raises:
+            CodeChangedError: the process has to start again.
+        """
+        try:
+            while not self._stop.is_set():
+                self.step()
+                if (
+                    self._settings.cycles is not None
+                    and self.health.cycles >= self._settings.cycles
+                ):
+                    break
+                self._stop.wait(LOOK_SECONDS)
+            stands = "no version is published"
+            if self.health.version is not None:
+                stands = f"version {self.health.version} stands"
+            self._tell(f"stopped: {stands}")
+            return 0
+        finally:
+            self._enter("stopped")
+            self._files.close()
+
+    def step(self) -> bool:
+        """Look once, and build where there is news; whether a build was tried.
+
+        Raises:
+            CodeChangedError: the process has to start again.
+        """
+        files = project_files(self._settings.root, self._settings.profiles)
+        if code_files(self._settings.root) != self._code:
+            self._tell("Python code has changed: starting again")
+            raise CodeChangedError
+        if self._failed is not None:
+            if files == self._failed and self._clock() < self._try_at:
+                return False
+            self._failed = None  # its time has come, or somebody has mended the project
+        elif self._clock() - self._began < self._settings.pause and self._built is not None:
+            return False
+        try:
+            self._parse(files)
+            look = self._look(files)
+        except (BuildError, OSError, ValueError, ConnectionError, RuntimeError) as exc:
+            self._began = self._clock()
+            self._fail(one_line(exc), files)
+            return True
+        if look == self._built:
+            self._maintain()
+            return False
+        self._cycle(look)
+        return True
+
+    # ---- looking -------------------------------------------------------------------------
+
+    def _parse(self, files: Mapping[str, Stamp]) -> None:
+        if files == self._parsed:
+            return
+        self._parsed = None
+        self._builds.parse()
+        self._parsed = files
+
+    def _look(self, files: Mapping[str, Stamp]) -> Look:
+        """What there is now."""
+        credentials = self._builds.adapter.config.credentials
+        messages = Messages({}, {})
+        for log in self._builds.logs():
+            found = messages_of(log.config.meta, self._settings.root, credentials)
+            messages = Messages(
+                {**messages.files, **found.files}, {**messages.offsets, **found.offsets}
+            )
+        return Look(messages, files, business_day(self._zone, self._now()))
+
+    # ---- building ------------------------------------------------------------------------
+
+    def _cycle(self, look: Look) -> None:
+        """Build, and say what came of it."""
+        self._enter("building")
+        self._began = self._clock()
+        before = self.health.version
+        build = self._builds.build()
+        self.health.seconds = self._clock() - self._began
+        if self._stop.is_set() and build.problem is not None:
+            self._tell("stopping: the build was ended, what it had finished stays")
+            return
+        self._warn(build)
+        if build.problem is not None:
+            self._fail(build.problem, look.project)
+            return
+        self.health.cycles += 1
+        self.health.in_a_row, self.health.problem = 0, None
+        lag = None
+        try:
+            lag = self._take_note(build)
+        except Exception as exc:  # the version stands, whatever can't be said of it
+            self._tell(f"what the build did can't be told: {one_line(exc)}")
+        self._built = look
+        self._enter("idle")
+        self._tell_cycle(build, before, lag)
+
+    def _take_note(self, build: Build) -> float | None:
+        """Let the health say what a build did; seconds from the newest change that it brought to
+        its publication, where there is such a change."""
+        health, zone = self.health, self._builds.project_var("business_zone", "UTC")
+        self._zone = zone_named(str(zone))
+        published = self._builds.published()
+        if published is not None:
+            health.version = published.version
+            health.published_at = published.published_at.replace(tzinfo=UTC)
+            health.behind = published.behind
+        newest_lag = None
+        for log in self._builds.logs():
+            added = build.added.get(log.name, 0)
+            health.changes += added
+            if not added:
+                continue
+            for topic, (newest, refused) in self._builds.newest_changes(log).items():
+                health.refused += refused
+                if newest is None:
+                    continue
+                at = newest.replace(tzinfo=UTC)
+                health.newest[topic] = max(at, health.newest.get(topic, at))
+                if health.published_at is not None:
+                    lag = health.lag[topic] = (health.published_at - at).total_seconds()
+                    newest_lag = lag if newest_lag is None else min(lag, newest_lag)
+        health.memory = memory_of(self._processes())
+        return newest_lag
+
+    def _processes(self) -> list[int]:
+        """Ids of this process and of its Java."""
+        session = self._builds.adapter.services.warehouse.session()
+        jvm = getattr(session, "_jvm", None)
+        own = [os.getpid()]
+        return own if jvm is None else [*own, jvm.java.lang.ProcessHandle.current().pid()]
+
+    def _tell_cycle(self, build: Build, before: int | None, lag: float | None) -> None:
+        health = self.health
+        changes = sum(build.added.get(log.name, 0) for log in self._builds.logs())
+        version = "no version"
+        if health.version is not None:
+            version = f"version {health.version}{' stands' if health.version == before else ''}"
+        newest = f", newest change {lag:,.1f} s before" if lag is not None else ""
+        self._tell(f"{version}: {changes:,} changes in {health.seconds:.1f} s{newest}")
+
+    def _fail(self, problem: str, files: Mapping[str, Stamp]) -> None:
+        health = self.health
+        health.cycles += 1
+        health.failed += 1
+        health.in_a_row += 1
+        health.problem = problem
+        wait = back_off(health.in_a_row)
+        self._failed, self._try_at = files, self._clock() + wait
+        self._enter("waiting")
+        self._tell(f"failed, again in {wait:.0f} s: {problem}")
+
+    def _warn(self, build: Build) -> None:
+        """Say warnings that the build before did not have."""
+        for one in build.warnings:
+            if one not in self._warned:
+                self._tell(f"warning: {one}")
+        self._warned = build.warnings
+
+    # ---- maintenance ---------------------------------------------------------------------
+
+    def _maintain(self) -> None:
+        """Once a day, in the window, while nothing is new."""
+        if self.health.state != "idle":
+            self._enter("idle")
+        window, now = self._settings.window, self._now().astimezone(self._zone)
+        if window is None or not is_within(window, now.time()):
+            return
+        if self._maintained == now.date() or self.health.version is None:
+            return
+        self._maintained = now.date()
+        self._enter("maintaining")
+        began = self._clock()
+        try:
+            for name in MAINTENANCE:
+                if self._stop.is_set():
+                    return
+                self._builds.operation(name)
+        except BuildError as exc:
+            self._tell(f"maintenance failed, again tomorrow: {exc}")
+        else:
+            self._tell(f"maintenance: {', '.join(MAINTENANCE)} in {self._clock() - began:.1f} s")
+        finally:
+            self._enter("idle")
+
+    # ---- saying --------------------------------------------------------------------------
+
+    def _enter(self, state: str) -> None:
+        self.health.state, self.health.since = state, datetime.now(UTC)
+        self._files.write()
+
+    def _tell(self, text: str) -> None:
+        self._say(f"{self._now():%Y-%m-%d %H:%M:%SZ} {text}")
+
+
+def options_of(settings: Settings) -> Sequence[str]:
+    """Options that each command of dbt gets."""
+    return ["--project-dir", str(settings.root), "--profiles-dir", str(settings.profiles)]

@@ -1,0 +1,106 @@
+"""What there is to be built: looked up without dbt, so that an idle warehouse costs next to
+nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.sparksession.session import own_session
+
+from python_udfs.ingestion.landing.files import list_files
+from python_udfs.ingestion.landing.kafka import kafka_source
+from python_udfs.servers.kafka import broker_topics
+
+# folders of a project that dbt parses, and its files beside them
+PARSED = ("models", "macros", "tests", "seeds", "snapshots", "analyses", "functions")
+PARSED_FILES = ("dbt_project.yml", "selectors.yml", "packages.yml", "dependencies.yml")
+PROFILE = "profiles.yml"
+CODE = ("python_udfs", "tools")  # Python code that a process has imported and keeps
+Stamp = tuple[int, int]  # ns of the last change, bytes
+
+
+@dataclass(frozen=True)
+class Messages:
+    """What has landed, as far as it can be seen from outside.
+
+    Attributes:
+        files: absolute path -> its stamp.
+        offsets: topic -> (its id, partition -> first offset behind its messages).
+    """
+
+    files: Mapping[str, Stamp]
+    offsets: Mapping[str, tuple[str, Mapping[int, int]]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a build depends on, at one moment. Two looks that are equal have no news between them.
+
+    Attributes:
+        messages: what has landed.
+        project: path -> stamp of each file that dbt parses.
+        day: the business day.
+    """
+
+    messages: Messages
+    project: Mapping[str, Stamp]
+    day: date
+
+
+def messages_of(log: Mapping[str, Any], root: Path, credentials: Any) -> Messages:
+    """What has landed for a model of the log.
+
+    Args:
+        log: the model's meta, with `landing` (a folder, relative to the project) and `kafka`.
+        root: the project's folder.
+        credentials: of the profile, for the session that asks a broker.
+
+    Raises:
+        OSError, ValueError, ConnectionError, RuntimeError: the folder or the broker can't be read.
+    """
+    landing, kafka = log.get("landing"), kafka_source(log.get("kafka") or {})
+    found = list_files(str(root / Path(landing).expanduser())) if landing or not kafka else []
+    offsets = {}
+    if kafka:
+        for name, topic in broker_topics(own_session(credentials).session, kafka).items():
+            ends = {partition: end for partition, (_, end) in topic.offsets.items()}
+            offsets[name] = topic.topic_id, ends
+    return Messages({one.path: (one.changed_ns, one.size) for one in found}, offsets)
+
+
+def project_files(root: Path, profiles: Path) -> dict[str, Stamp]:
+    """The files that dbt parses -> their stamps."""
+    named = [root / one for one in PARSED_FILES] + [profiles / PROFILE]
+    return _stamps(root, PARSED, named)
+
+
+def code_files(root: Path) -> dict[str, Stamp]:
+    """The files of Python code that the process has imported -> their stamps."""
+    found = _stamps(root, CODE, [])
+    return {path: stamp for path, stamp in found.items() if path.endswith((".py", ".sql", ".yml"))}
+
+
+def _stamps(root: Path, folders: Sequence[str], files: Iterable[Path]) -> dict[str, Stamp]:
+    paths = [str(one) for one in files]
+    for folder in folders:
+        for below, inside, names in os.walk(root / folder):
+            inside[:] = [one for one in inside if one != "__pycache__" and one[0] != "."]
+            paths += [os.path.join(below, one) for one in names if one[0] != "."]
+    found = {}
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:  # an editor put another in its place
+            continue
+        found[path] = status.st_mtime_ns, status.st_size
+    return found
+
+
+def business_day(zone: Any, now: datetime) -> date:
+    """The business day of a moment."""
+    return now.astimezone(zone).date()
