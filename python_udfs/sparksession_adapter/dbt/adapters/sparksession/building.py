@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY, PROPERTY_SETTING
+from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.interrupts import Interrupts
 from dbt.adapters.sparksession.keyed.tables import RUNS_SUFFIX, KeyedTables, stored_table
 from dbt.adapters.sparksession.progress import Progress
@@ -17,6 +17,9 @@ from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.invocation import get_invocation_id
+
+# materializations that record the node's inputs by themselves, behind the hooks before it
+RECORDING = ("table", "incremental", "folded", "snapshot")
 
 
 class NodeBuilds:
@@ -43,7 +46,7 @@ class NodeBuilds:
         self._interrupts = interrupts
 
     def begin(self, node_config: Any) -> Any:
-        """Before a node's materialization: its commits say run, code and inputs.
+        """Before a node's materialization: its commits say run and code.
 
         Returns:
             What `end` takes, or None if nothing is done for the node.
@@ -73,9 +76,9 @@ class NodeBuilds:
             "dbt.code": f"{version}+{checksum[:12]}",
         }
         plan = self._warehouse.inputs.plan(unique_id)
-        for read in plan.reads.values():
-            properties[INPUT_PROPERTY + read.table] = str(read.pinned)
-        for key, value in (properties | {**plan.properties}).items():
+        if node_config.get("materialized") not in RECORDING:
+            properties |= plan.commit_properties
+        for key, value in properties.items():
             conf.set(PROPERTY_SETTING + key, value)
         # where other tables are read too, it would put each of their partitions into one task
         if plan.reads and all(table.endswith(RUNS_SUFFIX) for table in plan.reads):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dbt.adapters.sparksession.iceberg.history import History, Snapshot
+from dbt.adapters.sparksession.iceberg.history import TABLE_PROPERTY, History, Snapshot
 from dbt.adapters.sparksession.iceberg.partitions import PartitionReading
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.sql_texts import COMMENT
 
-INPUT_PROPERTY = "dbt.input."
+INPUT_PROPERTY = "dbt.input."  # and an input's schema.name: the snapshot that was read of it
+UUID_PROPERTY = "dbt.input_uuid."  # the same: the uuid of that table
 ASKED_PROPERTY = "asked.partitions"  # partitions that a run was asked to rewrite
 REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
@@ -29,6 +30,7 @@ class Read:
 
     Attributes:
         table: schema.name of the input.
+        uuid: the table's own; None where a remote session doesn't give it.
         recorded: snapshot that the model's last commit read; None when it never did.
         pinned: snapshot that this run reads.
         rows: rows read, where the snapshots' counters tell; else None.
@@ -41,6 +43,13 @@ class Read:
     pinned: int
     rows: int | None = None
     commits: Sequence[Snapshot] | None = None
+    uuid: str | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What a commit says of the read."""
+        found = {INPUT_PROPERTY + self.table: str(self.pinned)}
+        return found | ({UUID_PROPERTY + self.table: self.uuid} if self.uuid else {})
 
     @property
     def same_rows(self) -> bool:
@@ -69,6 +78,54 @@ class OwnCommits:
 
     table: str | None
     history: History
+
+    @property
+    def newest_reads(self) -> Mapping[str, tuple[int, str | None]]:
+        """schema.name of each input that the model's rows are made of -> snapshot, table's uuid.
+
+        The newest commit that names inputs names all of them: what an older one read has given way
+        to these, as where a source named another table for a while, or a run read another schema
+        by --defer.
+        """
+        for commit in self.history.ancestry(self.history.head):
+            names = [key for key in commit.summary if key.startswith(INPUT_PROPERTY)]
+            if names and commit.summary.get(TABLE_PROPERTY, self.table) == self.table:
+                tables = (key.removeprefix(INPUT_PROPERTY) for key in names)
+                return {
+                    table: (
+                        int(commit.summary[INPUT_PROPERTY + table]),
+                        commit.summary.get(UUID_PROPERTY + table),
+                    )
+                    for table in tables
+                }
+        return {}
+
+    def last_read(self, table: str, uuid: str | None) -> int | None:
+        """The snapshot of an input that the model's rows are made of; None if they aren't made of
+        it.
+
+        Args:
+            table: schema.name of the input.
+            uuid: the table's own, None where it isn't known.
+        """
+        for name, (snapshot, recorded) in self.newest_reads.items():
+            if is_same_table(name, recorded, table, uuid):
+                return snapshot
+        return None
+
+    def reads_no_more(self, reads: Iterable[Read]) -> list[str]:
+        """Inputs that the model's rows are made of and that aren't among these reads."""
+        now = [(read.table, read.uuid) for read in reads]
+        return [
+            name
+            for name, (_, uuid) in self.newest_reads.items()
+            if not any(is_same_table(name, uuid, *one) for one in now)
+        ]
+
+
+def is_same_table(name: str, uuid: str | None, other_name: str, other_uuid: str | None) -> bool:
+    """Whether two names mean one table: by their uuids; by the names where one has none."""
+    return name == other_name if None in (uuid, other_uuid) else uuid == other_uuid
 
 
 @dataclass(frozen=True)
@@ -195,6 +252,14 @@ class ReadPlan:
             and ASKED_PROPERTY not in self.properties
             and all(read.same_rows for read in self.reads.values())
         )
+
+    @property
+    def commit_properties(self) -> dict[str, str]:
+        """What the commit of the model's rows says beside run and code."""
+        found = dict(self.properties)
+        for read in self.reads.values():
+            found |= read.properties
+        return found
 
     def with_news(self, **changes: Any) -> ReadPlan:
         """The plan with other values of `news`."""

@@ -11,7 +11,7 @@ from dbt.adapters.sparksession.iceberg.partitions import (
     partition_predicate,
     partition_values,
 )
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY, ReadPlan
+from dbt.adapters.sparksession.inputs import ReadPlan
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import (
     COMPACTED_PROPERTY,
@@ -356,16 +356,11 @@ class ChangeReads:
         Raises:
             CompilationError: all its rows would be added again.
         """
-        own = plan.own.history.newest if plan.own is not None else None
-        if own is None or not own.count("total-records"):
+        newest = plan.own.history.newest if plan.own is not None else None
+        if plan.own is None or newest is None or not newest.count("total-records"):
             return
-        read_before = {
-            key.removeprefix(INPUT_PROPERTY)
-            for key in own.summary
-            if key.startswith(INPUT_PROPERTY)
-        }
         # where every input that it has read is still read, the others are tables that are new
-        if read_before <= plan.reads.keys():
+        if not plan.own.reads_no_more(plan.reads.values()):
             return
         names = self._warehouse.config.cli_vars.get(ACCEPT_VAR) or []
         if model["name"] in ([names] if isinstance(names, str) else names):

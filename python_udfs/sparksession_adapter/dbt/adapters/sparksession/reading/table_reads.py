@@ -6,12 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.iceberg.history import (
-    TABLE_PROPERTY,
-)
 from dbt.adapters.sparksession.inputs import (
     INPUT_PROPERTY,
-    PROPERTY_SETTING,
     MergedRows,
     OwnCommits,
     Read,
@@ -41,29 +37,6 @@ logger = AdapterLogger("Spark")
 # materializations that are read by their own SQL over what they stand on. Of an ephemeral model a
 # table may be left from a time when it was stored
 WITHOUT_TABLE = {"view": "a view", "ephemeral": "an ephemeral model"}
-
-
-def _last_read(own: OwnCommits, table: str) -> str | None:
-    """The snapshot of `table` that a model's rows are made of, by its commits.
-
-    None where it has read the table of that name in another schema since, as with --defer it may:
-    its rows are made of that one now.
-
-    Args:
-        own: the model's.
-    """
-    name = table.rpartition(".")[2]
-    for commit in own.history.ancestry(own.history.head):
-        if commit.summary.get(TABLE_PROPERTY, own.table) != own.table:
-            continue
-        if INPUT_PROPERTY + table in commit.summary:
-            return commit.summary[INPUT_PROPERTY + table]
-        if any(
-            key.startswith(INPUT_PROPERTY) and key.rpartition(".")[2] == name
-            for key in commit.summary
-        ):
-            return None
-    return None
 
 
 class _ConfigOf:
@@ -124,10 +97,11 @@ class TableReads:
         self._warehouse.inputs.building(model["unique_id"]).context = context
 
     def record_inputs(self, model: Mapping[str, Any]) -> None:
-        """Let the commit name inputs that were pinned after the materialization began."""
-        conf = self._warehouse.session().conf
-        for read in self._warehouse.inputs.plan(model["unique_id"]).reads.values():
-            conf.set(f"{PROPERTY_SETTING}{INPUT_PROPERTY}{read.table}", str(read.pinned))
+        """Let the next commits name what the model's plan has by now. To be called behind the hooks
+        that run before the model: what these commit isn't made of its inputs."""
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        for key, value in plan.commit_properties.items():
+            self._warehouse.set_snapshot_property(key, value)
 
     def nothing_new(self, model: Mapping[str, Any], graph: dict[str, Any]) -> bool:
         """Whether an incremental run of the model has nothing to add and need not commit.
@@ -254,8 +228,7 @@ class TableReads:
             stored = stored_table_of(model)
             own = OwnCommits(stored, self._warehouse.history(stored))
             inputs.note(model_id, own=own)
-        text = _last_read(own, table)
-        recorded = int(text) if text else None
+        recorded = own.last_read(table, history.uuid)
         commits = history.between(recorded, pinned)
         only_added = commits is not None and all(commit.adds_only for commit in commits)
         if mode == "new" and only_added:
@@ -264,7 +237,9 @@ class TableReads:
                 for commit in commits or ()
                 if commit.operation == "append"
             )
-            inputs.note_read(model_id, Read(table, recorded, pinned, rows, commits), mode)
+            inputs.note_read(
+                model_id, Read(table, recorded, pinned, rows, commits, history.uuid), mode
+            )
             if recorded == pinned:
                 return f"(select * from {table} version as of {pinned} limit 0)"
             if not inputs.may_read_range(model_id, table, recorded, pinned):
@@ -277,7 +252,9 @@ class TableReads:
         total = None
         if pinned in history.snapshots:
             total = history.snapshots[pinned].count("total-records")
-        inputs.note_read(model_id, Read(table, recorded, pinned, total, commits), mode)
+        inputs.note_read(
+            model_id, Read(table, recorded, pinned, total, commits, history.uuid), mode
+        )
         if mode == "new":
             is_rewrite = own.history.head is not None
             self._note_whole_read(model_id, is_rewrite)
