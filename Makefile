@@ -17,7 +17,7 @@ help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
 	@echo "make test    run every test"
 	@echo "make test-fast   the tests that start neither Spark nor another process"
-	@echo "make lint    ruff, sqlfluff, which module imports which, and the types of the adapter"
+	@echo "make lint    ruff, sqlfluff, which module imports which, and the types"
 	@echo "make docs    build the dbt docs"
 	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
 	@echo "make reconcile   count from scratch and compare, with the source database where MYSQL_URL is set"

@@ -48,9 +48,9 @@ def spark() -> Iterator[SparkSession]:
     _, settings = Profile.render_profile(raw[name], name, None, ProfileRenderer({}))
     settings = {key: value for key, value in settings.items() if key not in ("type", "threads")}
     credentials = SparkSessionCredentials.from_dict(settings)
+    credentials = replace(credentials, extra_jars=os.environ.get("MYSQL_JARS") or JARS)
     credentials.project_root = str(ROOT)
-    jars = os.environ.get("MYSQL_JARS") or JARS
-    session = application(replace(credentials, extra_jars=jars))
+    session = application(credentials)
     try:
         yield session
     finally:

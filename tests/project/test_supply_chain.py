@@ -62,7 +62,7 @@ def credentials(tmp_path: Path, lock: str | None, **jars: bytes) -> SparkSession
     made = SparkSessionCredentials(
         schema="dw", database=None, packages=["a:b:1"], jars_lock="jars.lock" if lock else ""
     )
-    made.project_root = str(tmp_path)  # type: ignore[attr-defined]
+    made.project_root = str(tmp_path)
     folder = tmp_path / ".jars" / "jars"
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in jars.items():
