@@ -27,7 +27,9 @@ def check_sources(models: Sequence[Any], manifest: Any) -> Iterator[tuple[str | 
     sources: dict[str, TableSource] = {}
     for model in sorted(models, key=lambda one: one.name):
         logs = [manifest.nodes[one] for one in model.depends_on.nodes if one in manifest.nodes]
-        of_log = next((one.config.meta for one in logs if "formats" in one.config.meta), {})
+        of_log: dict[str, Any] = next(
+            (one.config.meta for one in logs if "formats" in one.config.meta), {}
+        )
         try:
             source = table_source(model.name, model.config.meta["source"])
             problem = settings_problem(model.name, table_settings(model.config.meta, of_log))
