@@ -108,7 +108,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     sizes = open_ended(files, held)
     dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
     if again is None:
-        note_arrived(dbt, (one.topic for one in (*chosen, *ranges)))
+        note_arrived(dbt, [*(file.topic for file in chosen), *(read.topic for read in ranges)])
     newest = max((file.changed_ns for file in files), default=0)
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
     from_files = _by_format(chosen, dbt.meta["formats"])
@@ -125,6 +125,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
         *(
             with_envelope(read_topics(session, kafka, some), kind)
             for kind, some in from_kafka.items()
+            if kafka is not None
         ),
         *([] if again is None else [again]),
     ]

@@ -11,6 +11,7 @@ from typing import Any
 from dbt.adapters.factory import get_adapter_by_type
 from dbt.cli.main import dbtRunner
 from dbt.contracts.graph.manifest import Manifest
+from dbt.contracts.graph.nodes import SeedNode
 
 ADAPTER = "sparksession"
 FINE = ("success", "pass", "warn", "no-op", "skipped")
@@ -128,7 +129,7 @@ class Builds:
     def _forget_compiled(self) -> None:
         """Let the nodes be as they were parsed: dbt doesn't compile a node a second time."""
         for node in self.manifest.nodes.values() if self.manifest else ():
-            if getattr(node, "compiled", False) and node.resource_type != "seed":
+            if not isinstance(node, SeedNode) and node.compiled:
                 node.compiled, node.compiled_code = False, None
                 node.extra_ctes_injected, node.extra_ctes = False, []
 

@@ -63,7 +63,7 @@ def messages_of(log: Mapping[str, Any], root: Path, credentials: Any) -> Message
     Raises:
         OSError, ValueError, ConnectionError, RuntimeError: the folder or the broker can't be read.
     """
-    landing, kafka = log.get("landing"), kafka_source(log.get("kafka") or {})
+    landing, kafka = log.get("landing") or "", kafka_source(log.get("kafka") or {})
     found = list_files(str(root / Path(landing).expanduser())) if landing or not kafka else []
     offsets = {}
     if kafka:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -25,6 +24,7 @@ from dbt.adapters.sparksession.secrets import (
     secrets_of_url,
 )
 from dbt_common.exceptions import DbtRuntimeError
+from filelock import FileLock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,8 +62,7 @@ def _stderr_to(path: str | None) -> Iterator[None]:
 def _alone(folder: str) -> Iterator[None]:
     """Within it no other process is: two that resolve jars into one folder break each other's."""
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, ".lock"), "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with FileLock(os.path.join(folder, ".lock")):
         yield
 
 

@@ -11,7 +11,8 @@ from dbt.adapters.sparksession.iceberg.history import (
     Snapshot,
 )
 from dbt.adapters.sparksession.inputs import (
-    ModelInputs,
+    ReadPlan,
+    ReplacedPartitions,
 )
 from dbt.adapters.sparksession.keyed.tables import (
     stored_table_of,
@@ -79,18 +80,19 @@ class Commits:
         """
         if is_microbatch(model["config"]):
             return self._batches.batch_report(model)
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        known = [read.rows for read in inputs.reads.values() if read.rows is not None]
-        is_known = bool(known) and len(known) == len(inputs.reads)
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        known = [read.rows for read in plan.reads.values() if read.rows is not None]
+        is_known = bool(known) and len(known) == len(plan.reads)
         rows_read = sum(known) if is_known else None
         added = removed = 0
         if changed:
-            inputs.latest = self._warehouse.history(relation.name_only.render())
-            for snapshot in _commits_of_run(inputs.latest):
+            history = self._warehouse.history(relation.name_only.render())
+            self._warehouse.inputs.building(model["unique_id"]).own_history = history
+            for snapshot in _commits_of_run(history):
                 added += snapshot.count("added-records")
                 removed += snapshot.count("deleted-records")
-        if inputs.replaces and inputs.predicate is not None:
-            rows_read = self._partition_rows(inputs)
+        if plan.replaced is not None and plan.replaced.predicate is not None:
+            rows_read = self._partition_rows(plan, plan.replaced)
         message = f"+{added:,}" + (f" -{removed:,}" if removed else "") + " rows"
         if not added and not removed:
             message = "nothing new"
@@ -177,23 +179,23 @@ class Commits:
             )
         return self._warehouse.session().sql(f"select * from {rows}")
 
-    def _partition_rows(self, inputs: ModelInputs) -> int | None:
+    def _partition_rows(self, plan: ReadPlan, replaced: ReplacedPartitions) -> int | None:
         """Rows that were read: of inputs read by partitions those in the partitions replaced, from
         Iceberg's partition table. None where they are not known."""
-        below = {one for tables in inputs.by_partition.tables.values() for one in tables}
+        below = {one for tables in plan.by_partition.tables.values() for one in tables}
         total = 0
-        for read in inputs.reads.values():
+        for read in plan.reads.values():
             if read.table not in below:
                 if read.rows is None:
                     return None
                 total += read.rows
                 continue
-            if inputs.read_predicate == "false":
+            if replaced.read_predicate == "false":
                 continue
             try:
                 row = self._warehouse.session().sql(
                     "select sum(record_count) as total from (select partition.*, record_count "
-                    f"from {read.table}.partitions) where {inputs.read_predicate}"
+                    f"from {read.table}.partitions) where {replaced.read_predicate}"
                 )
                 total += row.collect()[0].total or 0
             except Exception:  # a partition column by another name: the count is only for show
