@@ -63,9 +63,13 @@ def columns_of(sql: str, schema: Mapping[tuple[str, str], list[str]]) -> dict[st
     Raises:
         QueryError: sqlglot can't parse or qualify the statement.
     """
-    nested: dict[str, dict[str, dict[str, str]]] = {}
-    for (database, table), names in schema.items():
-        nested.setdefault(database, {})[table] = dict.fromkeys(names, "string")
+    nested: dict[str, object] = {}
+    for database in {database for database, _ in schema}:
+        nested[database] = {
+            table: dict.fromkeys(names, "string")
+            for (of, table), names in schema.items()
+            if of == database
+        }
     try:
         tree = qualify(
             parse_one(sql, dialect=DIALECT),
@@ -79,7 +83,7 @@ def columns_of(sql: str, schema: Mapping[tuple[str, str], list[str]]) -> dict[st
     if scope is None:
         raise QueryError("The statement is no select.")
     found = _Columns()
-    return {name: found.of(scope, name) for name in scope.expression.named_selects}
+    return {name: found.of(scope, name) for name in _query(scope).named_selects}
 
 
 class _Columns:
@@ -97,27 +101,27 @@ class _Columns:
         return self.known[key]
 
     def _of(self, scope: Scope, name: str, field: str | None) -> Origin:
-        names = scope.expression.named_selects
+        names = _query(scope).named_selects
         if name not in names:
             return Origin(reasons=frozenset({UNKNOWN}))
         if scope.set_operation_scopes:
             origin = Origin()
             for part in scope.set_operation_scopes:
-                origin |= self.of(part, part.expression.named_selects[names.index(name)], field)
+                origin |= self.of(part, _query(part).named_selects[names.index(name)], field)
             return origin
-        value = scope.expression.selects[names.index(name)].unalias()
+        value = _query(scope).selects[names.index(name)].unalias()
         if isinstance(value, exp.Column):
             return self._column(scope, value, field)
         return self._expression(scope, value)
 
-    def _expression(self, scope: Scope, value: exp.Expression) -> Origin:
+    def _expression(self, scope: Scope, value: exp.Expr) -> Origin:
         """What all columns of an expression come to, those of its subqueries as well."""
         origin = Origin()
         for column in _columns_in(value):
             origin |= self._column(scope, column, _field_of(column))
         for part in scope.subquery_scopes:
             if any(node is part.expression for node in value.walk()):
-                for name in part.expression.named_selects:
+                for name in _query(part).named_selects:
                     origin |= self.of(part, name)
         if not origin.leaves and not origin.reasons:
             return Origin(reasons=frozenset({_reason(value)}))
@@ -138,6 +142,13 @@ class _Columns:
         return self.of(source, column.name, field)
 
 
+def _query(scope: Scope) -> exp.Query:
+    """The query of a scope that gives columns; those of an explode aren't asked for it."""
+    query = scope.expression
+    assert isinstance(query, exp.Query)
+    return query
+
+
 def _only_source(scope: Scope) -> exp.Table | Scope | None:
     """The source of a column without a table's name, where a scope has just one that is a table:
     of a table that the schema doesn't list sqlglot can't say which columns it has."""
@@ -146,7 +157,7 @@ def _only_source(scope: Scope) -> exp.Table | Scope | None:
     return sources[0] if len(sources) == 1 else tables[0] if len(tables) == 1 else None
 
 
-def _columns_in(value: exp.Expression) -> Iterator[exp.Column]:
+def _columns_in(value: exp.Expr) -> Iterator[exp.Column]:
     """The columns of an expression: not those of its subqueries, no parameters of functions."""
     for node in value.walk(prune=lambda node: isinstance(node, exp.Query)):
         if isinstance(node, exp.Column) and not _is_parameter(node):
@@ -160,7 +171,7 @@ def _is_parameter(column: exp.Column) -> bool:
     return (column.table or column.name) in _parameters(column)
 
 
-def _parameters(node: exp.Expression) -> set[str]:
+def _parameters(node: exp.Expr) -> set[str]:
     names = set()
     while (node := node.find_ancestor(exp.Lambda)) is not None:  # type: ignore[assignment]
         names |= {one.name for one in node.expressions}
@@ -176,7 +187,7 @@ NOW = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentDatetime)
 NUMBERING = (exp.RowNumber, exp.AggFunc)
 
 
-def _reason(value: exp.Expression) -> str:
+def _reason(value: exp.Expr) -> str:
     """Why an expression has no column."""
     if value.find(*NOW):
         return RUN

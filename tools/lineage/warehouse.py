@@ -204,7 +204,8 @@ class Lineage:
             return Roots(reasons=frozenset({UNKNOWN}))
         if table.kind in ("seed", "source", "log"):
             return Roots(columns=frozenset({(key.table, key.column)}))
-        columns, reasons = set(), set(column.reasons)
+        columns: set[tuple[str, str]] = set()
+        reasons = set(column.reasons)
         for one in column.inputs:
             passed = one.field
             if key.field and _is_whole_row(table, column):
@@ -400,7 +401,7 @@ class Lineage:
 
     def _name(self, parts: tuple[str, ...]) -> str | None:
         lower = tuple(part.lower() for part in parts)
-        known = self._relations.get(lower[-2:]) if len(parts) > 1 else None
+        known = self._relations.get((lower[-2], lower[-1])) if len(parts) > 1 else None
         name = ".".join(parts)
         return known or (name if name in self.tables else None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from dbt.adapters.sparksession.reading.microbatch import (
     Microbatches,
     is_microbatch,
 )
+from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.invocation import get_invocation_id
 
@@ -153,6 +155,36 @@ class Commits:
         if relation.reading is None and relation.as_of is not None:
             head = self._versions.snapshot_as_of(relation.as_of, table)
         return history.at(head or history.head).recorded(key)
+
+    def head(self, relation: Any) -> str | None:
+        """The id of a table's newest snapshot, None without any."""
+        newest = self._warehouse.history(relation.name_only.render()).head
+        return None if newest is None else str(newest)
+
+    def note_of(self, relation: Any, key: str) -> str:
+        """The text that `keep_note` left at a table, "" without any."""
+        table = relation.name_only.render()
+        if is_remote(self._warehouse.session()):
+            rows = self._warehouse.session().sql(f"show tblproperties {table}").collect()
+            kept = {row["key"]: row["value"] for row in rows}.get(key)
+        else:
+            kept = self._warehouse.loaded(table).properties().get(key)
+        try:
+            return base64.b64decode(kept or "", validate=True).decode("utf-8")
+        except ValueError:  # somebody else wrote it
+            return ""
+
+    def keep_note(self, relation: Any, key: str, text: str) -> None:
+        """Keep a text beside a table, as its property: no commit, no snapshot. It may hold data:
+        in base64 it can't become SQL.
+
+        Args:
+            key: the property's name, a literal of the caller.
+        """
+        kept = base64.b64encode(text.encode("utf-8")).decode("ascii")
+        self._warehouse.session().sql(
+            f"alter table {relation.name_only.render()} set tblproperties ('{key}' = '{kept}')"
+        )
 
     def recorded_property(self, model: Mapping[str, Any], key: str) -> str | None:
         """What the newest of the model's commits that speaks of `key` says."""
