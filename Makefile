@@ -39,7 +39,7 @@ run: setup
 
 # options of tools/follow.py: make follow OPTIONS="--pause 10"
 follow: setup
-	@exec $(BIN)/python -m tools.follow $(OPTIONS)
+	@exec $(BIN)/python -m tools follow $(OPTIONS)
 
 test: setup
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder

@@ -5,6 +5,7 @@ A command imports what it runs when it runs: dbt and Spark take seconds to load.
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -21,6 +22,35 @@ def run() -> None:
     from tools.run import main
 
     sys.exit(main())
+
+
+@cli.command()
+@click.option(
+    "--pause", type=float, default=0.0, envvar="FOLLOW_PAUSE", help="seconds between builds"
+)
+@click.option("--select", default="", envvar="FOLLOW_SELECT", help="dbt's --select of the builds")
+# an empty variable means never; click would take it for an absent one
+@click.option(
+    "--maintenance",
+    default=lambda: os.environ.get("FOLLOW_MAINTENANCE", "03:00-05:00"),
+    help="times of the business day for maintenance; empty: never",
+)
+@click.option("--port", type=int, envvar="FOLLOW_PORT", help="of 127.0.0.1: /health and /metrics")
+@click.option("--cycles", type=int, help="end after so many builds")
+@click.option("--check", type=click.Choice(["live", "ready"]), help="ask the process that follows")
+def follow(
+    pause: float, select: str, maintenance: str, port: int | None, cycles: int | None, check: str
+) -> None:
+    """Keep the warehouse fresh: build what lands, publish it, and go on."""
+    from tools.follow import main, main_of_check, settings_of
+    from tools.following.loop import window_of
+
+    try:
+        window = window_of(maintenance)
+    except ValueError as exc:
+        raise click.BadParameter(str(exc), param_hint="--maintenance") from None
+    settings = settings_of(pause=pause, select=select, window=window, port=port, cycles=cycles)
+    sys.exit(main_of_check(settings, check) if check else main(settings))
 
 
 @cli.command()

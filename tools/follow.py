@@ -11,13 +11,12 @@ a second one, or 30 s, cancels them.
                         empty: never
     FOLLOW_PORT         port of 127.0.0.1 with /health and /metrics; default: none
 
-Each has an option of the same name, `--pause` and so on. `--check live` and `--check ready` say
-whether another process that follows does it well.
+Each has an option of the same name, `--pause` and so on, of `python -m tools follow`. Its options
+`--check live` and `--check ready` ask whether another process that follows is well.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -27,7 +26,7 @@ from typing import Any
 
 from tools.following.builds import Builds
 from tools.following.health import check
-from tools.following.loop import CodeChangedError, Follower, Settings, options_of, window_of
+from tools.following.loop import CodeChangedError, Follower, Settings, Window, options_of
 
 STOP_SECONDS = 30.0  # that the nodes being built have to end in
 FAILURES_ALLOWED = 2  # one after another, of a process that is ready
@@ -35,35 +34,30 @@ FAILURES_ALLOWED = 2  # one after another, of a process that is ready
 JAVA = "-XX:ReservedCodeCacheSize=384m"
 
 
-def settings_of(arguments: list[str]) -> tuple[Settings, str | None]:
-    """The settings that a command line gives, and what is to be checked, if anything."""
-    parser = argparse.ArgumentParser(prog="make follow", description="Keep the warehouse fresh.")
-    parser.add_argument("--pause", type=float, default=float(os.environ.get("FOLLOW_PAUSE") or 0))
-    parser.add_argument("--select", default=os.environ.get("FOLLOW_SELECT", ""))
-    parser.add_argument(
-        "--maintenance", default=os.environ.get("FOLLOW_MAINTENANCE", "03:00-05:00")
-    )
-    parser.add_argument("--port", default=os.environ.get("FOLLOW_PORT", ""))
-    parser.add_argument("--cycles", type=int, help="end after so many builds")
-    parser.add_argument("--check", choices=("live", "ready"))
-    given = parser.parse_args(arguments)
-    try:
-        window, port = window_of(given.maintenance), int(given.port) if given.port else None
-    except ValueError as exc:
-        parser.error(str(exc))
+def settings_of(
+    *, pause: float, select: str, window: Window | None, port: int | None, cycles: int | None
+) -> Settings:
+    """The settings of the project in the current folder.
+
+    Args:
+        pause: least seconds between the beginnings of two builds.
+        select: dbt's --select, its words divided by spaces.
+        window: times of the business day for maintenance; None: never.
+        port: port of 127.0.0.1 with /health and /metrics; None: none is opened.
+        cycles: number of builds to end after; None: no end.
+    """
     root = Path.cwd()
     target = Path(os.environ.get("DBT_TARGET_PATH") or "target")
-    settings = Settings(
+    return Settings(
         root=root,
         profiles=Path(os.environ.get("DBT_PROFILES_DIR") or root / "profiles").absolute(),
         folder=(root / target / "follow").absolute(),
-        select=tuple(given.select.split()),
-        pause=given.pause,
+        select=tuple(select.split()),
+        pause=pause,
         window=window,
         port=port,
-        cycles=given.cycles,
+        cycles=cycles,
     )
-    return settings, given.check
 
 
 def stop_on_signals(follower: Follower) -> None:
@@ -84,7 +78,11 @@ def stop_on_signals(follower: Follower) -> None:
 
 
 def start_again(arguments: list[str]) -> None:
-    """Let this process begin anew, with the code as it is now; its Java ends."""
+    """Start this process again, with the code as it is now; its Java ends.
+
+    Args:
+        arguments: of `python -m tools`.
+    """
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -95,16 +93,11 @@ def start_again(arguments: list[str]) -> None:
             process.stdin.close()
             process.wait(60)
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "tools.follow", *arguments])
+    os.execv(sys.executable, [sys.executable, "-m", "tools", *arguments])
 
 
-def main() -> int:
-    arguments = sys.argv[1:]
-    settings, checked = settings_of(arguments)
-    if checked:
-        problem = check(settings.folder, FAILURES_ALLOWED if checked == "ready" else None)
-        print(problem or "all is well")
-        return 1 if problem else 0
+def main(settings: Settings) -> int:
+    """Follow until a signal or the last cycle; returns the exit code."""
     os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA)
     builds = Builds(options_of(settings), settings.select)
     follower = Follower(settings, builds, say=lambda text: print(text, flush=True))
@@ -112,9 +105,16 @@ def main() -> int:
     try:
         return follower.run()
     except CodeChangedError:
-        start_again(arguments)
+        start_again(sys.argv[1:])
     return 1
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def main_of_check(settings: Settings, kind: str) -> int:
+    """Print what is wrong with the process that follows in this folder; returns the exit code.
+
+    Args:
+        kind: live or ready.
+    """
+    problem = check(settings.folder, FAILURES_ALLOWED if kind == "ready" else None)
+    print(problem or "all is well")
+    return 1 if problem else 0

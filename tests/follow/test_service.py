@@ -18,7 +18,7 @@ from tests.support.warehouse import Warehouse, differing, sample_days, truth
 
 pytestmark = pytest.mark.soak
 SEED = int(os.environ.get("KILL_SEED", "5"))
-SELECTED = "+dws_trade__user_status_td"
+SELECTED = ("--select", "+dws_trade__user_status_td")
 DAYS = 4  # at whose ends the process is killed while it builds
 WAIT_SECONDS = 600
 
@@ -37,7 +37,7 @@ class Service:
         self.health.unlink(missing_ok=True)
         with self.log.open("ab") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tools.follow", "--select", SELECTED, "--maintenance", ""],
+                [sys.executable, "-m", "tools", "follow", "--maintenance", "", *SELECTED],
                 cwd=REPO,
                 env=env,
                 stdout=file,

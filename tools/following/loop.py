@@ -29,6 +29,8 @@ from tools.following.news import (
 
 LOOK_SECONDS = 1.0
 BACK_OFF_SECONDS = (5.0, 300.0)  # after the first failed build; at most
+# begin and end, of times of the business day; it may go over midnight
+Window = tuple[time_of_day, time_of_day]
 MAINTENANCE = ("compact", "expire_versions")  # operations, in their order
 
 
@@ -52,7 +54,7 @@ class Settings:
     folder: Path
     select: tuple[str, ...] = ()
     pause: float = 0.0
-    window: tuple[time_of_day, time_of_day] | None = None
+    window: Window | None = None
     port: int | None = None
     cycles: int | None = None
 
@@ -61,7 +63,7 @@ class CodeChangedError(Exception):
     """Python code that the process has imported was changed: it has to start again."""
 
 
-def window_of(text: str) -> tuple[time_of_day, time_of_day] | None:
+def window_of(text: str) -> Window | None:
     """The window of maintenance that a text names; an empty one names none.
 
     >>> window_of("03:00-05:30")
@@ -82,7 +84,7 @@ def window_of(text: str) -> tuple[time_of_day, time_of_day] | None:
     return begin, end
 
 
-def is_within(window: tuple[time_of_day, time_of_day], now: time_of_day) -> bool:
+def is_within(window: Window, now: time_of_day) -> bool:
     """Whether a time lies in a window, which may go over midnight.
 
     >>> is_within((time_of_day(23), time_of_day(1)), time_of_day(0, 30))

@@ -8,9 +8,8 @@ have to read in turn.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
-from fnmatch import translate
+from fnmatch import fnmatchcase
 from typing import Any
 
 # of a commit of ods_binlog: JSON list of topics; absent where they aren't known
@@ -37,6 +36,8 @@ def is_quiet(dbt: Any, binlog: Any, patterns: Iterable[str]) -> bool:
     commits = dbt.input_properties(binlog, ARRIVED_PROPERTY)
     if not commits or len(commits) >= COMMITS_UNNOTED:
         return False
-    regex = "|".join(translate(one) for one in patterns)
+    wanted = list(patterns)
     topics = {topic for commit in commits for topic in json.loads(commit)}
-    return bool(regex) and not any(re.match(regex, topic) for topic in topics)
+    return bool(wanted) and not any(
+        fnmatchcase(topic, pattern) for topic in topics for pattern in wanted
+    )
