@@ -133,7 +133,8 @@
         {% set name = row[0] %}
         {% do now[name]['open'].append([row[1], row[2] | int, row[3], row[4] | int]) %}
         {% if row[5] != row[2] %}
-            {% do of_run.update({name ~ ' ' ~ row[1]: [row[1], row[5] | int, row[6], row[7] | int]}) %}
+            {% set refused = [row[1], row[5] | int, row[6], row[7] | int] %}
+            {% do of_run.update({name ~ ' ' ~ row[1]: refused}) %}
         {% endif %}
     {% endfor %}
 {% endmacro %}
