@@ -209,7 +209,7 @@ def code_texts(*folders: str) -> str:
 
 
 ENVIRONMENT = re.compile(
-    r"""(?:env_var\(|environ(?:\.(?:get|setdefault|pop))?[\[(]|environment\()\s*f?["']([A-Z][A-Z_]+)["']"""
+    r"""(?:env_var\(|environ(?:\.(?:get|setdefault|pop))?[\[(]|environment\(|envvar=)\s*f?["']([A-Z][A-Z_]+)["']"""
 )
 
 
