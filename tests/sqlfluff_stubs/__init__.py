@@ -35,6 +35,7 @@ class _Graph:
 
 
 execute = False
+flags = _Anything()  # of the command
 adapter = _Anything()
 api = _Anything()
 exceptions = _Anything()
