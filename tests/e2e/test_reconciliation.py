@@ -85,11 +85,13 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     found.land()  # all has come: the latest rows are what the signs add up to
     for name in NOT_PLAYED:
         found.warehouse.query(
-            f"create table dw.ods_{name} (cut_date date) using iceberg partitioned by (cut_date) "
-            "tblproperties ('write.summary.partition-limit' = '100')"
+            f"create table dw.ods_{name} (cut_date date, reject_reason string) using iceberg "
+            "partitioned by (cut_date) tblproperties ('write.summary.partition-limit' = '100')"
         )
     for day in ("2026-03-05", AHEAD, "2026-03-06", "2026-03-01"):
-        found.warehouse.query(f"insert into dw.ods_{NOT_PLAYED[0]} values (date '{day}')")
+        found.warehouse.query(
+            f"insert into dw.ods_{NOT_PLAYED[0]} (cut_date) values (date '{day}')"
+        )
     found.warehouse.run("run", "--select", "meta_late_data", "meta_compensation")
     return found
 

@@ -388,9 +388,10 @@ class Inputs:
         return getattr(self._thread, "is_noting", False)
 
     def forget(self, model_id: str) -> None:
-        """Let a model's plan begin again."""
+        """Let a model's plan begin again, and ask its own commits again."""
         with self._lock:
             self._plans.pop(model_id, None)
+            self._buildings.pop(model_id, None)
 
     def building(self, model_id: str) -> Building:
         """What is held for a node until it is built."""
