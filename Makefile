@@ -17,7 +17,7 @@ help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
 	@echo "make test    run every test"
 	@echo "make test-fast   the tests that start neither Spark nor another process"
-	@echo "make lint    ruff, sqlfluff, which module imports which, and the types of the adapter"
+	@echo "make lint    ruff, sqlfluff, which module imports which, and the types"
 	@echo "make docs    build the dbt docs"
 	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
 	@echo "make reconcile   count from scratch and compare, with the source database where MYSQL_URL is set"
@@ -34,7 +34,7 @@ setup: .venv/.ready
 	@$(PYTHON) tools/setup.py
 
 run: setup
-	@$(BIN)/python -m tools.run
+	@$(BIN)/python -m tools run
 
 test: setup
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
@@ -45,21 +45,21 @@ test-fast: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m tools.layers
+	$(BIN)/python -m tools layers
 	$(BIN)/mypy
 	$(BIN)/sqlfluff lint models tests/dbt macros
 
 docs: setup
-	@$(BIN)/python -m tools.docs
+	@$(BIN)/python -m tools docs
 
 full-load: setup
-	@$(BIN)/python -m tools.full_load "$(TABLE)"
+	@$(BIN)/python -m tools full-load "$(TABLE)"
 
 reconcile: setup
-	@$(BIN)/python -m tools.reconcile
+	@$(BIN)/python -m tools reconcile
 
 compensate: setup
-	@$(BIN)/python -m tools.compensate $(FROM) $(TO)
+	@$(BIN)/python -m tools compensate $(FROM) $(TO)
 
 soak: setup
 	$(BIN)/python -m pytest -m soak
@@ -77,8 +77,8 @@ lock:
 		--no-emit-find-links --no-header --no-annotate --quiet requirements.in -o requirements.lock
 
 clean:
-	@$(BIN)/python -m tools.clean
+	@$(BIN)/python -m tools clean
 
 # YES=<the folder's name> answers the question
 drop-warehouse:
-	@$(BIN)/python -m tools.clean warehouse $(if $(YES),"$(YES)")
+	@$(BIN)/python -m tools drop-warehouse $(if $(YES),--yes "$(YES)")

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,57 +91,38 @@ def run_module(name: str, *arguments: object, python: object = sys.executable, *
 
 def memory_of(root: int) -> int:
     """Bytes of memory of a process and its descendants: the sum of their proportional sets, in
-    which a page that n processes share counts 1/n for each. 0 where there is no /proc.
+    which a page that n processes share counts 1/n for each. 0 where the system doesn't count them.
     """
-    total = 0
-    for pid in _descendants(root):
-        try:
-            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        except OSError:  # it has ended
-            continue
-        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
-    return total * 1024
+    return int(_total(root, lambda process: getattr(process.memory_full_info(), "pss", 0)))
 
 
 def resident_of(root: int) -> int:
     """The same with shared pages counted for each process: more, but cheap to ask for."""
-    pages = 0
-    for pid in _descendants(root):
-        try:
-            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        except OSError:
-            continue
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return int(_total(root, lambda process: process.memory_info().rss))
 
 
 def processor_seconds_of(root: int) -> float:
     """Seconds of processor time that a process and its descendants have taken so far: what else
     runs on the machine moves them less than the clock's."""
-    ticks = 0
-    for pid in _descendants(root):
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+
+    def seconds(process: psutil.Process) -> float:
+        times = process.cpu_times()
+        return times.user + times.system
+
+    return _total(root, seconds)
 
 
-def _descendants(root: int) -> Iterator[int]:
-    """Ids of a process and of all below it."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # the name, in brackets, may hold anything; state and parent stand behind it
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(stat.parent.name))
-    open_ends = [root]
-    while open_ends:
-        pid = open_ends.pop()
-        yield pid
-        open_ends += children.get(pid, [])
+def _total(root: int, measure: Callable[[psutil.Process], float]) -> float:
+    """Sum of a measure over a process and its descendants, without those that end meanwhile."""
+    tree = []
+    with suppress(psutil.Error):
+        first = psutil.Process(root)
+        tree = [first, *first.children(recursive=True)]
+    total = 0.0
+    for process in tree:
+        with suppress(psutil.Error):
+            total += measure(process)
+    return total
 
 
 def run_dbt(

@@ -1,1 +1,1 @@
-"""What `make` calls."""
+"""What `make` calls, behind one command line: `python -m tools`."""

@@ -16,7 +16,6 @@ import os
 import shutil
 import socket
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
@@ -177,19 +176,19 @@ def drop_warehouse(warehouse: Path, confirmed: str | None) -> list[str]:
     return [str(one) for one in parts]
 
 
-def main(arguments: list[str]) -> int:
-    warehouse = ROOT / os.path.expanduser(os.environ.get("WAREHOUSE") or "warehouse")
-    try:
-        if arguments[:1] == ["warehouse"]:
-            gone = drop_warehouse(warehouse, arguments[1] if len(arguments) > 1 else None)
-        else:
-            gone = clean(ROOT, warehouse)
-    except CleanError as exc:
-        print(exc, file=sys.stderr)
-        return 1
+def clean_project() -> None:
+    """`clean` of this project, with a line on what went."""
+    _report(clean(ROOT, _warehouse()))
+
+
+def drop_configured(confirmed: str | None) -> None:
+    """`drop_warehouse` of the folder WAREHOUSE, with a line on what went."""
+    _report(drop_warehouse(_warehouse(), confirmed))
+
+
+def _warehouse() -> Path:
+    return ROOT / os.path.expanduser(os.environ.get("WAREHOUSE") or "warehouse")
+
+
+def _report(gone: list[str]) -> None:
     print(f"Deleted: {', '.join(gone) or 'nothing, there was nothing'}.")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -16,7 +16,6 @@ if, and only if, its rows are there. When none is left the same command begins a
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -165,7 +164,12 @@ def _ask(dbt: Dbt, words: list[str], variables: dict[str, Any] | None = None) ->
     return done.result
 
 
-def main(arguments: list[str]) -> int:
+def main(first: str, last: str) -> int:
+    """`compensate` by dbt in this process; 1 where a day failed.
+
+    Raises:
+        CompensateError: see compensate.
+    """
     from dbt.cli.main import dbtRunner
 
     runner = dbtRunner()
@@ -173,15 +177,4 @@ def main(arguments: list[str]) -> int:
     def dbt(words: list[str], variables: dict[str, Any]) -> Any:
         return runner.invoke([*words, "--vars", json.dumps(variables)])
 
-    if len(arguments) not in (0, 2):
-        print("Usage: make compensate [FROM=2026-03-01 TO=2026-03-07]", file=sys.stderr)
-        return 2
-    try:
-        return 1 if compensate(dbt, *arguments) else 0
-    except CompensateError as exc:
-        print(exc, file=sys.stderr)
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    return 1 if compensate(dbt, first, last) else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from dbt.cli.main import dbtRunner
@@ -17,7 +16,3 @@ def main() -> int:
     print(f"\nThe docs are one page: {target / 'static_index.html'} (open it in a browser).")
     print("Or serve them: .venv/bin/dbt docs serve --profiles-dir profiles --host 127.0.0.1")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

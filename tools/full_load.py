@@ -20,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from python_udfs.servers.jdbc import ServerError
 from python_udfs.servers.mysql import is_lock_wanted, settings
 from python_udfs.source.full_load import load
 
@@ -48,18 +47,26 @@ def spark() -> Iterator[SparkSession]:
     _, settings = Profile.render_profile(raw[name], name, None, ProfileRenderer({}))
     settings = {key: value for key, value in settings.items() if key not in ("type", "threads")}
     credentials = SparkSessionCredentials.from_dict(settings)
+    credentials = replace(credentials, extra_jars=os.environ.get("MYSQL_JARS") or JARS)
     credentials.project_root = str(ROOT)
-    jars = os.environ.get("MYSQL_JARS") or JARS
-    session = application(replace(credentials, extra_jars=jars))
+    session = application(credentials)
     try:
         yield session
     finally:
         session.stop()
 
 
-def main(arguments: list[str]) -> int:
-    missing = [one for one in ("MYSQL_URL", "MYSQL_USER") if not os.environ.get(one)]
-    if len(arguments) != 1 or not arguments[0] or missing:
+def main(table: str) -> int:
+    """Land a table; the number that the process ends with.
+
+    Args:
+        table: database.table.
+
+    Raises:
+        ServerError: the server can't be reached or refuses.
+    """
+    missing = [name for name in ("MYSQL_URL", "MYSQL_USER") if not os.environ.get(name)]
+    if not table or missing:
         print(
             "Usage: MYSQL_URL=jdbc:mysql://host:port/ MYSQL_USER=.. MYSQL_PASSWORD=.. "
             f"make full-load TABLE=database.table{'; not set: ' if missing else ''}"
@@ -70,14 +77,6 @@ def main(arguments: list[str]) -> int:
     landing = ROOT / os.path.expanduser(os.environ.get("LANDING") or "landing")
     with spark() as session:
         count = int(os.environ.get("MYSQL_RANGES") or 2 * session.sparkContext.defaultParallelism)
-        try:
-            folder, rows = load(session, settings(), landing, arguments[0], count, is_lock_wanted())
-        except ServerError as exc:
-            print(exc, file=sys.stderr)
-            return 1
-    print(f"{rows:,} rows of {arguments[0]} landed in {folder}")
+        folder, rows = load(session, settings(), landing, table, count, is_lock_wanted())
+    print(f"{rows:,} rows of {table} landed in {folder}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

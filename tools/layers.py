@@ -39,7 +39,3 @@ def main() -> int:
     os.chdir(ROOT)
     sys.meta_path.insert(0, _AdapterAlone())
     return lint_imports(no_cache=True, no_logo=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,7 +15,6 @@ place, and then the two are compared.
 from __future__ import annotations
 
 import os
-import sys
 
 from dbt.cli.main import dbtRunner
 
@@ -58,7 +57,3 @@ def main() -> int:
     runner.invoke(["--quiet", "show", "--inline", VERDICTS, "--limit", "-1"])
     print(NEXT)
     return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

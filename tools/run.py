@@ -56,7 +56,3 @@ def main() -> int:
     )
     print(NEXT)
     return 0 if built.success and shown.success else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,8 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-PIP_INSTALL: list[str | Path] = [
-    *(VENV / "bin" / "python", "-m", "pip", "--disable-pip-version-check"),
+PIP_INSTALL = [
+    *(str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"),
     *("install", "--quiet", "--no-deps"),
 ]
 OLDEST_PYTHON = (3, 11)
@@ -35,14 +35,12 @@ def say(text: str) -> None:
     print(f"setup: {text}", flush=True)
 
 
-def call(*commands: list[str | Path]) -> None:
+def call(*commands: list[str]) -> None:
     """Run commands at the same time, and wait for all of them."""
-    running = [
-        (some, subprocess.Popen([str(part) for part in some], cwd=ROOT)) for some in commands
-    ]
-    failed = [some for some, process in running if process.wait()]
+    running = [(command, subprocess.Popen(command, cwd=ROOT)) for command in commands]
+    failed = [command for command, process in running if process.wait()]
     if failed:
-        sys.exit(f"setup: `{' '.join(map(str, failed[0][-3:]))}` failed, see above.")
+        sys.exit(f"setup: `{' '.join(failed[0][-3:])}` failed, see above.")
 
 
 def split_lock(folder: Path = VENV) -> dict[str, Path]:
@@ -61,7 +59,7 @@ def split_lock(folder: Path = VENV) -> dict[str, Path]:
     return files
 
 
-def install_commands(files: dict[str, Path]) -> list[list[list[str | Path]]]:
+def install_commands(files: dict[str, Path]) -> list[list[list[str]]]:
     """Commands that install what the lock files name, in steps; those of a step at the same time.
 
     All that runs is of a hash that the repository holds. The lock names every package, so there is
@@ -72,16 +70,16 @@ def install_commands(files: dict[str, Path]) -> list[list[list[str | Path]]]:
     built = [*hashed, "--only-binary", ":all:", "-r"]
     # the wheel that Spark is packed into has 450 MB that don't get smaller by packing
     unpacked = ["--use-pep517", "--config-settings", "--build-option=--compression=stored"]
-    spark = [*hashed, "--no-build-isolation", *unpacked, "-r", files["spark"]]
+    spark = [*hashed, "--no-build-isolation", *unpacked, "-r", str(files["spark"])]
     adapter = ["--no-build-isolation", "--editable", "python_udfs/sparksession_adapter"]
     return [
-        [[*built, files["builders"]]],
-        [spark, [*built, files["others"]]],
+        [[*built, str(files["builders"])]],
+        [spark, [*built, str(files["others"])]],
         [[*PIP_INSTALL, *adapter]],
     ]
 
 
-def java_command() -> list[str | Path]:
+def java_command() -> list[str]:
     """The command that installs a Java where there is none, of a hash as all else."""
     hashed = [*PIP_INSTALL, "--require-hashes", "--only-binary", ":all:"]
     return [*hashed, "-r", "requirements-java.lock"]
@@ -110,8 +108,8 @@ def main() -> None:
             f"setup: Python {wanted} or newer is needed, this is {sys.version.split()[0]}. "
             f"Install one and run `make PYTHON=python{wanted} run`."
         )
-    python = VENV / "bin" / "python"
-    if not python.exists():
+    python = str(VENV / "bin" / "python")
+    if not Path(python).exists():
         say("making .venv")
         venv.create(VENV, with_pip=True, symlinks=True)
     say("installing the locked packages (Spark is the big one, about 450 MB)")

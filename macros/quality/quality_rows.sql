@@ -1,6 +1,6 @@
 {#
     What a reconciliation came to, as a row of meta_quality. No row where the check hasn't run
-    since, or never.
+    since, or never; what is only compiled shows what it would read.
 
     of: the reconciliation's model, read through new_rows.
     count: the declaration of what it compares.
@@ -14,7 +14,10 @@
     {%- for name, measure in count.measures.items() if measure.aggregate == 'count' -%}
         {%- do counts.append(name) -%}
     {%- endfor -%}
-    {%- set has_run = not execute or of.is_cte or load_relation(of) is not none -%}
+    {%- set is_read = flags.WHICH not in ['compile', 'generate'] -%}
+    {%- set has_run = (
+        not execute or not is_read or of.is_cte or load_relation(of) is not none
+    ) -%}
     select
         '{{ check }}' as check_name,
     {%- if has_run %}

@@ -16,7 +16,11 @@
         {% do _print_models(built) %}
         {% do _tell_late_data(built) %}
         {% do _tell_tests(results) %}
-        {% do return(_judge_rejects(built)) %}
+        {% set problem = _judge_rejects(built) %}
+        {% if not adapter.cut_runs.is_empty_run() %}
+            {% do tell_earlier_refusals() %}
+        {% endif %}
+        {% do return(problem) %}
     {% endif %}
     {% do return(none) %}
 {% endmacro %}
@@ -99,25 +103,10 @@
 
 {# The reasons for which most messages of a run were refused, without what came. #}
 {% macro _tell_reasons(relation) %}
-    {# The value between ` = ` and ` is ` goes. It is found by its place: a pattern
-       would look for ` is ` again behind each ` = ` of the data. #}
-    {% set behind %}substring(reject_reason, instr(reject_reason, ' = ') + 3){% endset %}
     {% set asked %}
         select
             topic,
-            left(regexp_replace(
-                case
-                    when instr(reject_reason, ' = ') > 0 and instr({{ behind }}, ' is ') > 0
-                        then concat(
-                            substring_index(reject_reason, ' = ', 1),
-                            ' = .. is ',
-                            substring_index({{ behind }}, ' is ', -1)
-                        )
-                    else reject_reason
-                end,
-                '[\\p{Cntrl}]',
-                ' '
-            ), 160) as reason,
+            {{ _reason_in_short() }} as reason,
             count(*) as messages
         from {{ _refused_of_run(relation) }}
         group by topic, reason
@@ -128,6 +117,28 @@
         {% do print('%s of %s: %s' | format('{:,}'.format(row[2]), row[0], row[1])) %}
     {% endfor %}
 {% endmacro %}
+
+{# reject_reason without what came. The value between ` = ` and ` is ` goes. It is
+   found by its place: a pattern would look for ` is ` again behind each ` = ` of the
+   data. #}
+{% macro _reason_in_short() -%}
+    {%- set behind -%}
+        substring(reject_reason, instr(reject_reason, ' = ') + 3)
+    {%- endset -%}
+    left(regexp_replace(
+        case
+            when instr(reject_reason, ' = ') > 0 and instr({{ behind }}, ' is ') > 0
+                then concat(
+                    substring_index(reject_reason, ' = ', 1),
+                    ' = .. is ',
+                    substring_index({{ behind }}, ' is ', -1)
+                )
+            else reject_reason
+        end,
+        '[\\p{Cntrl}]',
+        ' '
+    ), 160)
+{%- endmacro %}
 
 {# Topics of which no message of this run could be read: their format may be another. #}
 {% macro _tell_unread_topics(relation) %}

@@ -1,5 +1,6 @@
 {#
-    The typed ODS models, which the meta models read. Add a new model here.
+    The typed ODS models, which the meta models read. dbt takes the names in ref literally, so each
+    model with meta.source is named here: dbt parse refuses a list that lacks any.
 #}
 {% macro typed_models() -%}
     {%- do return([

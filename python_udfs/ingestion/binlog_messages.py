@@ -122,6 +122,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
         *(
             with_envelope(read_topics(session, kafka, some), kind)
             for kind, some in from_kafka.items()
+            if kafka is not None
         ),
         *([] if again is None else [again]),
     ]

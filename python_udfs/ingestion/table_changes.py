@@ -186,10 +186,10 @@ def _table_rows(
         return rows, None
     # a checkpoint: the steps below read them several times, and would parse them as often
     rows = rows.localCheckpoint(eager=False)
-    if inputs.some_again:
+    if inputs.some_again and known is not None:
         gone = _with_settled(rows, known, gone)
     replaced = None
-    if gone is not None:
+    if gone is not None and known is not None:
         replaced = known.where(F.col("reject_reason").isNull())
         replaced = replaced.join(gone, "unique_key", "left_semi")
         known = known.join(gone, "unique_key", "left_anti")
@@ -345,11 +345,11 @@ def _merged(dbt: Any, rows: DataFrame, replaced: list[DataFrame]) -> DataFrame:
     rows = rows.localCheckpoint(eager=False)
     keys = reduce(lambda one, two: one.union(two), (one.select(*GONE) for one in replaced))
     # bounds that files of the table are pruned by
-    bounds = keys.agg(
+    (bounds,) = keys.agg(
         F.collect_set("binlog_file_number").alias("files"),
         F.min("binlog_position").alias("low"),
         F.max("binlog_position").alias("high"),
-    ).first()
+    ).collect()
     if bounds.low is None:
         return rows
     files = ", ".join(map(str, sorted(bounds.files)))
@@ -387,7 +387,8 @@ def _new_messages(
     kept = []
     for batch in dropped:
         of_batch = F.col("batch_id") == batch
-        if _counts(binlog.where(of_batch), source, scope) or not known.where(of_batch).isEmpty():
+        is_held = known is not None and not known.where(of_batch).isEmpty()
+        if is_held or _counts(binlog.where(of_batch), source, scope):
             kept.append(batch)
     if kept:
         raise ValueError(

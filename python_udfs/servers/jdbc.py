@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from dbt.adapters.sparksession.secrets import redacted
 
+from python_udfs.servers.java import jvm_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -35,7 +37,7 @@ class Server:
 
     def __init__(self, session: SparkSession, options: dict[str, str]) -> None:
         self._session = session
-        jvm = session._jvm
+        jvm = jvm_of(session)
         properties = jvm.java.util.Properties()
         for name, value in options.items():
             properties.setProperty(name, value)
@@ -87,7 +89,7 @@ class Server:
         from pyspark.sql import DataFrame
         from pyspark.sql.types import StringType, StructField, StructType
 
-        jvm = self._session._jvm
+        jvm = jvm_of(self._session)
         schema = StructType([StructField(name, StringType()) for name in names])
         java_schema = self._session._jsparkSession.parseDataType(schema.json())
         try:

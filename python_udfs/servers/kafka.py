@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.sparksession.secrets import redacted
 
+from python_udfs.servers.java import jvm_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -88,7 +90,7 @@ def broker_topics(session: SparkSession, source: KafkaSource) -> dict[str, Broke
             "Kafka is read by a Spark inside this process, and this session is a remote one. "
             "Unset SPARK_REMOTE, or land the messages as files and unset KAFKA_SERVERS."
         )
-    jvm = session._jvm
+    jvm = jvm_of(session)
     kafka = jvm.org.apache.kafka
     if not callable(getattr(kafka.clients.admin.Admin, "create", None)):
         raise RuntimeError(

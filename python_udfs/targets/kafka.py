@@ -29,6 +29,7 @@ from uuid import uuid4
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.versions.publications import SIGN, Held, Part, PublishError, Taken
 
+from python_udfs.servers.java import jvm_of
 from python_udfs.servers.kafka import (
     TIMEOUT_MS,
     KafkaSource,
@@ -142,7 +143,7 @@ class KafkaStore:
 
     def close(self) -> None:
         if self._admin is not None:
-            self._admin.close(self._session._jvm.java.time.Duration.ZERO)
+            self._admin.close(jvm_of(self._session).java.time.Duration.ZERO)
 
     def held(self, tables: Sequence[str]) -> dict[str, Held]:
         """Topic -> what it holds, of those that have been published to."""
@@ -160,12 +161,14 @@ class KafkaStore:
         known = {key: one for key, one in records.items() if key in self._topics}
         ids = self._topic_ids(known)
         self._records = {key: one for key, one in known.items() if self._is_of(one, key, ids[key])}
-        names = ("version", "mark", "begun_version", "begun_mark")
         return {
             topic: Held(
-                *(one.get(name) or Held.__dataclass_fields__[name].default for name in names)
+                record.get("version") or 0,
+                record.get("mark") or "",
+                record.get("begun_version") or 0,
+                record.get("begun_mark") or "",
             )
-            for topic, one in self._records.items()
+            for topic, record in self._records.items()
         }
 
     def _is_of(self, record: Mapping[str, Any], topic: str, topic_id: str) -> bool:
@@ -178,7 +181,7 @@ class KafkaStore:
 
     def _topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Topic -> the id that Kafka gave it when it was made."""
-        names = self._session._jvm.java.util.ArrayList()
+        names = jvm_of(self._session).java.util.ArrayList()
         for topic in topics:
             names.append(topic)
         with _Told(self):
@@ -335,7 +338,7 @@ class KafkaStore:
                 )
                 self._answer(producer.send(message))
             finally:
-                producer.close(self._session._jvm.java.time.Duration.ZERO)
+                producer.close(jvm_of(self._session).java.time.Duration.ZERO)
         self._records[topic] = record
 
     def _ends(self, topic: str) -> dict[str, int]:
@@ -349,7 +352,7 @@ class KafkaStore:
             raise PublishError(str(exc).split(". Check KAFKA_SERVERS")[0]) from None
 
     def _make(self, topic: str, config: Mapping[str, str], partitions: int) -> None:
-        optional, jvm = self._session._jvm.java.util.Optional, self._session._jvm
+        optional, jvm = jvm_of(self._session).java.util.Optional, jvm_of(self._session)
         count = optional.empty()
         if partitions:
             count = optional.of(jvm.java.lang.Integer.valueOf(partitions))
@@ -365,7 +368,7 @@ class KafkaStore:
         config = self._kafka.common.config
         kind = getattr(config, "ConfigResource$Type").TOPIC
         resource = config.ConfigResource(kind, topic)
-        asked = self._session._jvm.java.util.ArrayList()
+        asked = jvm_of(self._session).java.util.ArrayList()
         asked.append(resource)
         with _Told(self):
             found = self._answer(self._admin.describeConfigs(asked).all())[resource]
@@ -373,14 +376,14 @@ class KafkaStore:
 
     @property
     def _kafka(self) -> Any:
-        return self._session._jvm.org.apache.kafka
+        return jvm_of(self._session).org.apache.kafka
 
     def _answer(self, future: Any) -> Any:
-        seconds = self._session._jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        seconds = jvm_of(self._session).java.util.concurrent.TimeUnit.MILLISECONDS
         return future.get(TIMEOUT_MS, seconds)
 
     def _java(self, values: Mapping[str, str]) -> Any:
-        found = self._session._jvm.java.util.HashMap()
+        found = jvm_of(self._session).java.util.HashMap()
         for name, value in values.items():
             found[name] = value
         return found

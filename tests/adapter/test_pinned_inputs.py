@@ -318,3 +318,30 @@ def test_changed_partitions_by_a_column_that_is_none_is_refused(project):
     project.query("insert into src.log values (1, date '2026-03-01', '1')")
     message = run(project, "wrong_partition", expect_ok=False).results["wrong_partition"].message
     assert "`by` must be a partition column of src.log" in message
+
+
+def test_a_commit_of_a_models_own_hook_does_not_say_that_its_inputs_were_read(make_project):
+    kept = """
+        {{ config(
+            materialized='incremental',
+            on_definition_change='accept',
+            pre_hook="{% if is_incremental() %} delete from {{ this }} where id = 1 {% endif %}",
+        ) }}
+        select id, if(id = {{ var('fails_at', 0) }}, raise_error('stopped'), id) as v
+        from {{ new_rows(source('src', 'log')) }}
+    """
+    small = make_project(
+        {
+            "models/sources.yml": "sources: [{name: src, tables: [{name: log}]}]",
+            "models/kept.sql": kept,
+        }
+    )
+    small.query("create namespace if not exists src")
+    small.query("create table src.log (id int) using iceberg")
+    small.query("insert into src.log values (1), (2)")
+    small.run("run")
+    small.query("insert into src.log values (3)")
+    small.run("run", vars={"fails_at": 3}, expect_ok=False)
+    assert sorted(small.column("select id from dw.kept")) == [2]  # the hook's commit stands
+    small.run("run")
+    assert sorted(small.column("select id from dw.kept")) == [2, 3]

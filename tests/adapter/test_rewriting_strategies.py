@@ -141,3 +141,8 @@ def test_a_log_that_keeps_its_rows_adds_no_row_again_when_its_input_is_renamed(k
     accepted = renamed | {"accept_definition": ["measured"]}
     keeping.run("run", "-s", "measured", vars=accepted)
     assert len(stored(keeping, "measured")) > len(ids)
+    ids = stored(keeping, "measured")
+    keeping.query("drop table dw.moved")  # what is built under its name is another table
+    outcome = keeping.run("run", "-s", "+measured", vars=renamed, expect_ok=False)
+    assert "no commit of it has read dw.moved" in outcome.results["measured"].message
+    assert stored(keeping, "measured") == ids

@@ -303,11 +303,10 @@ def test_asked_days_that_are_none_are_named(days):
 
 
 def test_a_model_that_is_asked_for_days_has_something_to_do():
-    inputs = Inputs().of("model")
-    inputs.reads["dw.log"] = Read("dw.log", recorded=1, pinned=1)
-    assert inputs.unchanged
-    inputs.properties[ASKED_PROPERTY] = "2026-03-01"
-    assert not inputs.unchanged
+    inputs = Inputs()
+    assert inputs.note_read("model", Read("dw.log", recorded=1, pinned=1), "all").unchanged
+    asked = inputs.note_properties("model", {ASKED_PROPERTY: "2026-03-01"})
+    assert not asked.unchanged
 
 
 @pytest.mark.parametrize(

@@ -73,10 +73,14 @@ def test_too_many_bad_messages_fail_the_run_after_saving_them(tmp_path: Path) ->
     again = warehouse.build()  # what was refused was said; it doesn't hold up the next run
 
     assert "Nothing new has landed" in again.log
+    standing = "60 messages of maxwell that earlier runs refused still stand in meta_quarantine, "
+    assert f"{standing}60 of them: not JSON" in again.log
+    assert "earlier runs" not in outcome.log
     warehouse.land_lines([b"broken"] * 5, len(good) + 60)
     warehouse.land_lines(good[:3], 0, batch="later")
     few = warehouse.build()  # all of a small run, but fewer than reject_least
     assert "5 of 8 messages were refused" in few.log
+    assert f"{standing}60 of them: not JSON" in few.log
     assert "Messages came of the batches later, which" in few.log
 
 
@@ -110,13 +114,16 @@ def test_a_cut_file_is_taken_as_far_as_it_goes_and_heals(tmp_path: Path) -> None
         taken += held
     assert "2 of" in outcome.log and "were refused" in outcome.log
 
-    warehouse.build()  # the same halves again: nothing new, and not refused twice
+    still = warehouse.build()  # the same halves again: nothing new, and not refused twice
+    for topic in paths:
+        assert f"1 messages of {topic} that earlier runs refused still stand" in still.log
     assert warehouse.column("select count(*) from dw.ods_binlog") == [taken + len(paths)]
 
     for topic, path in paths.items():
         path.write_bytes(whole[topic])
-    warehouse.build()
+    healed = warehouse.build()
 
+    assert "earlier runs" not in healed.log
     assert differing(truth("day0"), warehouse.td()) == []
     assert warehouse.column("select count(*) from dw.meta_quarantine") == [0]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from python_udfs.ingestion.declared.topic_formats import problems_of
 from tests.support.lines import source
 from tests.support.warehouse import Warehouse
@@ -80,6 +82,9 @@ def test_a_topic_that_was_read_in_a_wrong_format_is_read_again(tmp_path: Path) -
 
     assert "Nothing new has landed" in third.log
     assert "read now" not in third.log
+    # the same as meta_quarantine has: what was read again and the RENAME don't count
+    assert f"1 messages of {topic} that earlier runs refused still stand" in third.log
+    assert third.log.count("earlier runs refused") == 1
 
 
 def test_a_block_without_topics_is_refused_where_topics_have_several_formats() -> None:
@@ -93,6 +98,25 @@ def test_a_block_without_topics_is_refused_where_topics_have_several_formats() -
     assert 'for example topic: "debezium*"' in problem
     assert problems_of({"m": block}, {"*": "debezium"}) == []
     assert problems_of({"m": source(columns, format="debezium", topic="debezium.x")}, both) == []
+
+
+@pytest.mark.parametrize(
+    ("formats", "named"),
+    [
+        ({"*": "maxwell", "canal*": "canal"}, ["canal* behind *,", "canal*: canal never counts"]),
+        (
+            {"inv.*": "canal", "inv.shop.*": "debezium", "*": "maxwell"},
+            ["inv.shop.* behind inv.*,"],
+        ),
+        ({"a*": "maxwell", "b": "canal", "b ": "canal", "*": "canal"}, []),
+        ({"canal*": "canal", "*": "maxwell"}, []),
+    ],
+)
+def test_an_entry_that_never_counts_is_refused(formats: dict[str, str], named: list[str]) -> None:
+    problems = problems_of({"m": source({"id": "int"}, topic="a1")}, formats)
+
+    assert len(problems) == min(1, len(named))
+    assert [one for one in named if one not in problems[0]] == []
 
 
 NO_JSON = (

@@ -98,7 +98,7 @@ class FullLoads:
     def start(self) -> None:
         with self._log.open("w") as printed:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tools.full_load", self._left[0]],
+                [sys.executable, "-m", "tools", "full-load", self._left[0]],
                 env=self._env,
                 cwd=REPO,
                 stdin=subprocess.DEVNULL,

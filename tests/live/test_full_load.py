@@ -86,7 +86,7 @@ def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MysqlServer]:
 def full_load(warehouse: Warehouse, mysql: MysqlServer, table: str, **env: str) -> str:
     """Run the command; what it printed. The password stands in nothing that it wrote."""
     done = subprocess.run(
-        [sys.executable, "-m", "tools.full_load", table],
+        [sys.executable, "-m", "tools", "full-load", table],
         env=os.environ | warehouse.env | mysql.load_settings | {"SPARK_MASTER": "local[2]"} | env,
         cwd=REPO,
         capture_output=True,

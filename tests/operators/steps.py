@@ -408,6 +408,8 @@ def drop_by_hand(user: User, random: Random) -> None:
         return
     views = {row["viewName"] for row in user.project.query("show views in dw")}
     tables = {row["tableName"] for row in user.project.query("show tables in dw")} - views
+    if not tables | views:  # the catalog is lost
+        return
     name = random.choice(sorted(tables | views))
     user.project.query(f"drop {'view' if name in views else 'table'} dw.{name}")
     user.said.append(f"dw.{name} is dropped")

@@ -171,7 +171,8 @@ class User:
 
     def back_up(self) -> Path:
         """Copy the whole warehouse while no run runs."""
-        folder = self.folder / f"backup_{len(self.backups)}"
+        # those of a warehouse that the session has left stay in their folders
+        folder = self.folder / f"backup_{len(list(self.folder.glob('backup_*')))}"
         folder.mkdir()
         warehouse = self.project.warehouse
         if (warehouse / "data").is_dir():

@@ -13,6 +13,8 @@ import pytest
 from dbt.adapters.sparksession import jars
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.jars import JarError, _note_of, verified_jars
+from dbt.adapters.sparksession.session import _alone
+from filelock import FileLock, Timeout
 
 from tests.support.dbt_project import REPO
 from tools.setup import install_commands, java_command, split_lock
@@ -62,7 +64,7 @@ def credentials(tmp_path: Path, lock: str | None, **jars: bytes) -> SparkSession
     made = SparkSessionCredentials(
         schema="dw", database=None, packages=["a:b:1"], jars_lock="jars.lock" if lock else ""
     )
-    made.project_root = str(tmp_path)  # type: ignore[attr-defined]
+    made.project_root = str(tmp_path)
     folder = tmp_path / ".jars" / "jars"
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in jars.items():
@@ -71,6 +73,12 @@ def credentials(tmp_path: Path, lock: str | None, **jars: bytes) -> SparkSession
     if lock:
         (tmp_path / "jars.lock").write_text(lock)
     return made
+
+
+def test_one_process_at_a_time_resolves_jars_into_a_folder(tmp_path: Path) -> None:
+    with _alone(str(tmp_path)), pytest.raises(Timeout):
+        FileLock(tmp_path / ".lock", timeout=0).acquire()
+    FileLock(tmp_path / ".lock", timeout=0).acquire().lock.release()
 
 
 def locked(name: str, content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""`make lint` refuses a wrong type in the adapter."""
+"""`make lint` refuses a wrong type in the adapter, in python_udfs and in tools."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.dbt_project import REPO
 
-ADAPTER = "python_udfs/sparksession_adapter"
-ROOMS = f"{ADAPTER}/dbt/adapters/sparksession"
+TYPED = ("python_udfs", "tools")
+ROOMS = "python_udfs/sparksession_adapter/dbt/adapters/sparksession"
 # what is wrong -> file, what is added to it, and what the refusal says
 WRONG = {
     "a service is asked for what it doesn't have": (
@@ -30,6 +30,21 @@ WRONG = {
         "def late(history: History) -> int:\n    return history.newest.id",
         'of "Snapshot | None" has no attribute "id"',
     ),
+    "ingestion takes what may be missing": (
+        "python_udfs/ingestion/landing/files.py",
+        "def late(reason: str | None) -> bool:\n    return reason.startswith(LONG_LINE)",
+        'of "str | None" has no attribute "startswith"',
+    ),
+    "a target returns another type": (
+        "python_udfs/targets/row_counts.py",
+        "def late(files: Sequence[Path]) -> str:\n    return rows_in(files)",
+        'got "int", expected "str"',
+    ),
+    "a tool calls what isn't there": (
+        "tools/layers.py",
+        "def late() -> Path:\n    return ROOT.absolut()",
+        'has no attribute "absolut"',
+    ),
     "a function says no types": (
         f"{ROOMS}/sql.py",
         "def late(value):\n    return value",
@@ -45,9 +60,9 @@ def types_of(root: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The adapter, in a folder of its own; all tests share what mypy keeps of it."""
+    """The typed code, in a folder of its own; all tests share what mypy keeps of it."""
     root = tmp_path_factory.mktemp("types")
-    for path in (REPO / ADAPTER).rglob("*.py"):
+    for path in (path for folder in TYPED for path in (REPO / folder).rglob("*.py")):
         target = root / path.relative_to(REPO)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
@@ -55,7 +70,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_the_adapter_keeps_its_types(copy: Path) -> None:
+def test_the_code_keeps_its_types(copy: Path) -> None:
     done = types_of(copy)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no issues found" in done.stdout

@@ -374,9 +374,9 @@ def test_a_warehouse_is_dropped_after_a_question_and_never_under_a_run(
 @pytest.mark.parametrize(
     ("goal", "recipe"),
     [
-        (("clean",), "python -m tools.clean"),
-        (("drop-warehouse",), "python -m tools.clean warehouse"),
-        (("drop-warehouse", "YES=a b"), 'python -m tools.clean warehouse "a b"'),
+        (("clean",), "python -m tools clean"),
+        (("drop-warehouse",), "python -m tools drop-warehouse"),
+        (("drop-warehouse", "YES=a b"), 'python -m tools drop-warehouse --yes "a b"'),
     ],
 )
 def test_make_deletes_by_the_tool_alone(goal: tuple[str, ...], recipe: str) -> None:

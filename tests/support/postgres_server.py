@@ -9,10 +9,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tests.support.jvm import free_ports, start_jvm
 from tests.support.sql_client import SqlClient, SqlError
@@ -118,11 +119,11 @@ class PostgresServer:
 
     def kill(self) -> None:
         """End the server and its processes as kill -9 does."""
-        of_connections = _children(self._process.pid)
+        of_connections = psutil.Process(self._process.pid).children()
         self._process.kill()
-        for one in of_connections:
-            with suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
+        for process in of_connections:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self._process.wait()
 
     def url(self, database: str) -> str:
@@ -149,14 +150,3 @@ def _other_user() -> pwd.struct_passwd:
         with suppress(KeyError):
             return pwd.getpwnam(name)
     raise RuntimeError("PostgreSQL doesn't run as root, and there is no user postgres or nobody")
-
-
-def _children(process: int) -> Sequence[int]:
-    """Numbers of a process's own, where the system tells them by /proc."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            # number (name) state parent; the name may hold anything
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == process:
-                found.append(int(stat.parent.name))
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from python_udfs.ingestion.declared.lists import typed_models_problems
 from python_udfs.ingestion.declared.table_settings import settings_problem, table_settings
 from python_udfs.ingestion.declared.table_source import table_source
 from python_udfs.ingestion.declared.topic_formats import problems_of
@@ -12,20 +13,23 @@ from python_udfs.ingestion.tables.source import TableSource
 
 
 def check_sources(models: Sequence[Any], manifest: Any) -> Iterator[tuple[str | None, str]]:
-    """What is wrong with the typed tables of a project, and with the settings that they take from
-    their log.
+    """What is wrong with the typed tables of a project, with the settings that they take from their
+    log, and with the list of them.
 
     Args:
         models: dbt's nodes with `meta.source`.
         manifest: dbt's, of the whole project.
 
     Yields:
-        Unique id of a model, None where it is the topics' formats; the problem as a text.
+        Unique id of a model, None where it is the topics' formats or the list; the problem as a
+        text.
     """
     sources: dict[str, TableSource] = {}
     for model in sorted(models, key=lambda one: one.name):
         logs = [manifest.nodes[one] for one in model.depends_on.nodes if one in manifest.nodes]
-        of_log = next((one.config.meta for one in logs if "formats" in one.config.meta), {})
+        of_log: dict[str, Any] = next(
+            (one.config.meta for one in logs if "formats" in one.config.meta), {}
+        )
         try:
             source = table_source(model.name, model.config.meta["source"])
             problem = settings_problem(model.name, table_settings(model.config.meta, of_log))
@@ -41,3 +45,4 @@ def check_sources(models: Sequence[Any], manifest: Any) -> Iterator[tuple[str | 
             formats |= node.config.meta["formats"]
     if formats and sources:
         yield from ((None, one) for one in problems_of(sources, formats))
+    yield from ((None, one) for one in typed_models_problems(models, manifest))

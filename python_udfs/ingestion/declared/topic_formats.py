@@ -35,6 +35,15 @@ def problems_of(sources: Mapping[str, TableSource], formats: Mapping[str, str]) 
     ]
     if found:
         return found
+    patterns = list(formats)
+    for place, later in enumerate(patterns):
+        earlier = next((one for one in patterns[:place] if _covers(one, later)), None)
+        if earlier is not None:
+            found.append(
+                f"the var topic_formats names {later} behind {earlier}, which fits all its topics, "
+                f"so that {later}: {formats[later]} never counts. Put it before {earlier}, or take "
+                "it out"
+            )
     for model, source in sources.items():
         if not source.topics and source.format not in formats.values():
             found.append(

@@ -18,6 +18,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from python_udfs.ingestion.landing.offsets import Interval, held_until, merge
 
@@ -222,9 +223,13 @@ def files_to_read(
     for index, file in enumerate(files):
         until = held_until(held.get(file.key, []), file.first_offset)
         following = files[index + 1] if index + 1 < len(files) else None
-        same_partition = following is not None and following.key == file.key
         is_new = seen_until_ns is not None and file.changed_ns > seen_until_ns
-        covered = until is not None and same_partition and following.first_offset <= until + 1
+        covered = (
+            until is not None
+            and following is not None
+            and following.key == file.key
+            and following.first_offset <= until + 1
+        )
         if covered and not is_new:
             continue
         if _as_seen(file, seen_sizes.get(file.name)):
@@ -385,7 +390,7 @@ def message_batches(
     held: dict[str, list[Interval]],
     together: dict[str, list[tuple[int, str]]] | None = None,
     longest: int = LONGEST_LINE,
-) -> Iterator[dict[str, list]]:
+) -> Iterator[dict[str, list[Any]]]:
     """The messages of some files as columns, without those held already.
 
     Where files that are read in one run overlap, a message is taken from the last of them that

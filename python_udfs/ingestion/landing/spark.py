@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from python_udfs.ingestion.landing.files import (
@@ -49,7 +49,7 @@ def read_messages(
     total = sum(file.size for file in files)
     tasks = max(1, min(len(files), max(-(-total // BYTES_A_TASK), _parallelism(session))))
 
-    def read(batches: Iterator[pyarrow.RecordBatch]) -> Iterable[pyarrow.RecordBatch]:
+    def read(batches: Iterable[pyarrow.RecordBatch]) -> Iterable[pyarrow.RecordBatch]:
         import pyarrow as pa
 
         types = [

@@ -131,7 +131,7 @@ def columns_without_message(
         F.bool_or(reduce(or_, map(_has_name, source.names(column)))).alias(f"column_{number}")
         for number, column in enumerate(columns)
     ]
-    found = messages.agg(*there).first()
+    (found,) = messages.agg(*there).collect()
     return {column for column, is_there in zip(columns, found, strict=True) if not is_there}
 
 

@@ -60,11 +60,11 @@ def deduplicate(
     if known is not None:
         # bounds that files of the table are pruned by: a log without files of its own has one
         # number for all, and positions that grow
-        bounds = narrow.agg(
+        (bounds,) = narrow.agg(
             F.collect_set("binlog_file_number").alias("files"),
             F.min("binlog_position").alias("low"),
             F.max("binlog_position").alias("high"),
-        ).first()
+        ).collect()
         held = known.where(
             F.col("binlog_file_number").isin(bounds.files)
             & F.col("binlog_position").between(bounds.low, bounds.high)

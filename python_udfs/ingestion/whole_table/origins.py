@@ -97,7 +97,7 @@ class OriginRows:
             read = load_rows(messages, other, day)
             refused = refused.union(read.where(~good).select("reject_reason"))
             loads = load_images(other, read.where(good))
-            loaded = loads.agg(F.max("time")).first()[0]
+            ((loaded,),) = loads.agg(F.max("time")).collect()
         moves = key_moves(other, changes.where(good))
         states = segments(other, moves, loads, events, fills, loaded)
         last = (F.col("segment") == len(events)) & F.col("final").isNotNull()
@@ -134,7 +134,7 @@ class OriginRows:
                 return one.reason
         if events:
             fill = fills.get(events[-1].place)
-            return fill and fill.gap
+            return None if fill is None else fill.gap
         if is_loaded or table == self.table:
             return None
         made = self.binlog.where(

@@ -279,8 +279,8 @@ class TableState:
             return []
         # a transaction's rows share a place, of which one is enough; batches share it too
         of_load = F.when(F.col("op") == "snapshot", F.col("message_offset"))
-        place = ["op", "binlog_file_number", "binlog_position", of_load.alias("of_load")]
-        rows = mine.where(reduce(or_, places)).groupBy(*partition, *place)
+        place = map(F.col, [*partition, "op", "binlog_file_number", "binlog_position"])
+        rows = mine.where(reduce(or_, places)).groupBy(*place, of_load.alias("of_load"))
         some = rows.agg(F.max("payload").alias("payload"))
         return [(row.format, row.payload) for row in some.collect()]
 

@@ -71,8 +71,9 @@ class Statement:
 
     @classmethod
     def from_json(cls, value: list[Any]) -> Statement:
-        moves = tuple((tuple(old), tuple(new) if new else None) for old, new in value[5])
-        return cls(*value[:5], moves)
+        number, position, binlog_file, time, op, listed = value
+        moves = tuple((tuple(old), tuple(new) if new else None) for old, new in listed)
+        return cls(number, position, binlog_file, time, op, moves)
 
 
 @dataclass(frozen=True)

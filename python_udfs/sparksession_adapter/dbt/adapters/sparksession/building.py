@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY, PROPERTY_SETTING
+from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.interrupts import Interrupts
 from dbt.adapters.sparksession.keyed.tables import RUNS_SUFFIX, KeyedTables, stored_table
 from dbt.adapters.sparksession.progress import Progress
@@ -17,6 +17,9 @@ from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.invocation import get_invocation_id
+
+# materializations that record the node's inputs by themselves, behind the hooks before it
+RECORDING = ("table", "incremental", "folded", "snapshot")
 
 
 class NodeBuilds:
@@ -43,7 +46,7 @@ class NodeBuilds:
         self._interrupts = interrupts
 
     def begin(self, node_config: Any) -> Any:
-        """Before a node's materialization: its commits say run, code and inputs.
+        """Before a node's materialization: its commits say run and code.
 
         Returns:
             What `end` takes, or None if nothing is done for the node.
@@ -54,16 +57,15 @@ class NodeBuilds:
             return None
         self._lease.check()
         own = own_session(self._warehouse.credentials)
-        inputs = self._warehouse.inputs.of(unique_id)
         if node.resource_type == "test":  # it writes nothing and leaves nothing behind
-            return None, Progress(own.session, node.name), inputs, unique_id
+            return None, Progress(own.session, node.name), unique_id
         self._take_reads_of_ephemeral(node)
         self._named_reads.check_named_reads(node)
         self._batches.note_retried_batches(node)
         table = stored_table(node.schema, node.alias, node_config.get("materialized"))
         if node_config.get("materialized") != "view":
             self._place.prepare_write(table)
-        own.reset(but=inputs.kept)
+        own.reset(but=self._warehouse.inputs.building(unique_id).kept)
         conf = own.session.conf
         checksum = getattr(getattr(node, "checksum", None), "checksum", "")
         version = getattr(self._warehouse.config, "version", None) or "0"
@@ -73,15 +75,16 @@ class NodeBuilds:
             TABLE_PROPERTY: table,
             "dbt.code": f"{version}+{checksum[:12]}",
         }
-        for read in inputs.reads.values():
-            properties[INPUT_PROPERTY + read.table] = str(read.pinned)
-        for key, value in (properties | inputs.properties).items():
+        plan = self._warehouse.inputs.plan(unique_id)
+        if node_config.get("materialized") not in RECORDING:
+            properties |= plan.commit_properties
+        for key, value in properties.items():
             conf.set(PROPERTY_SETTING + key, value)
         # where other tables are read too, it would put each of their partitions into one task
-        if inputs.reads and all(table.endswith(RUNS_SUFFIX) for table in inputs.reads):
+        if plan.reads and all(table.endswith(RUNS_SUFFIX) for table in plan.reads):
             self._keyed.group_reads()
         self._interrupts.begin_building(unique_id, table)
-        return table, Progress(own.session, node.name), inputs, unique_id
+        return table, Progress(own.session, node.name), unique_id
 
     def end(self, context: Any) -> None:
         """After it.
@@ -91,16 +94,17 @@ class NodeBuilds:
         """
         if context is None:
             return
-        table, progress, inputs, unique_id = context
+        table, progress, unique_id = context
         progress.stop()
         if table is None:
             return
         self._interrupts.end_building(unique_id)
         self._warehouse.inputs.built(table)
-        for rows in inputs.kept.values():
+        building = self._warehouse.inputs.building(unique_id)
+        for rows in building.kept.values():
             unpersist(rows)
-        inputs.kept.clear()
-        inputs.context = None
+        building.kept.clear()
+        building.context = None
         own_session(self._warehouse.credentials).reset()
 
     def _take_reads_of_ephemeral(self, node: Any) -> None:
@@ -118,6 +122,6 @@ class NodeBuilds:
         model = {"unique_id": node.unique_id, "schema": node.schema, "alias": node.alias}
         model["config"] = {"materialized": node.config.get("materialized")}
         for unique_id in seen:
-            for table in list(self._warehouse.inputs.of(unique_id).reads):
-                if table not in self._warehouse.inputs.of(node.unique_id).reads:
+            for table in self._warehouse.inputs.plan(unique_id).reads:
+                if table not in self._warehouse.inputs.plan(node.unique_id).reads:
                     self._reads.read_table(model, self._warehouse.relation_of(table), "all")

@@ -64,6 +64,8 @@ class SparkSessionCredentials(SparkCredentials):
     offline: bool = False
 
     def __post_init__(self) -> None:
+        # the adapter sets it: dbt doesn't read it from the profile
+        self.project_root: str | None = None
         ansi = self.server_side_parameters.get("spark.sql.ansi.enabled", "true")
         super().__post_init__()
         # dbt-spark forces ANSI off: an overflow or a bad cast would pass as null
@@ -83,7 +85,7 @@ class SparkSessionCredentials(SparkCredentials):
 
     def path(self, name: str) -> str:
         """`name` as an absolute path; a relative one counts from the project's folder."""
-        root = getattr(self, "project_root", None) or os.getcwd()
+        root = self.project_root or os.getcwd()
         return os.path.abspath(os.path.join(root, os.path.expanduser(name)))
 
     def jars(self) -> tuple[list[str], list[str], list[str]]:

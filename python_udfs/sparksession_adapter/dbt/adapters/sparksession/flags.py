@@ -69,7 +69,7 @@ class CutRuns:
         """A line for each table that nodes of an ordinary run have read and --empty had made."""
         if is_empty_run():
             return []
-        reads = (self._warehouse.inputs.of(one.node.unique_id).reads.values() for one in results)
+        reads = (self._warehouse.inputs.plan(one.node.unique_id).reads.values() for one in results)
         pins = {read.table: read.pinned for some in reads for read in some}
         return [
             f"{table} was made by --empty and has read nothing yet, so what was built from it has "

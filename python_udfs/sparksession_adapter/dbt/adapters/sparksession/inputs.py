@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dbt.adapters.sparksession.iceberg.history import History, Snapshot
+from dbt.adapters.sparksession.iceberg.history import TABLE_PROPERTY, History, Snapshot
 from dbt.adapters.sparksession.iceberg.partitions import PartitionReading
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.sql_texts import COMMENT
 
-INPUT_PROPERTY = "dbt.input."
+INPUT_PROPERTY = "dbt.input."  # and an input's schema.name: the snapshot that was read of it
+UUID_PROPERTY = "dbt.input_uuid."  # the same: the uuid of that table
 ASKED_PROPERTY = "asked.partitions"  # partitions that a run was asked to rewrite
 REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
 COUNTED_PROPERTY = "count.declared"  # the counts that a model's rows are of
 PROPERTY_SETTING = "spark.sql.iceberg.snapshot-property."
+SnapshotRange = tuple[int | None, int | None]  # after the first one, up to and with the last
 CONFIG = re.compile(r"\{\{-?\s*config\(.*?\)\s*-?\}\}", re.DOTALL)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Read:
     """One input of one model in this run.
 
     Attributes:
         table: schema.name of the input.
+        uuid: the table's own; None where a remote session doesn't give it.
         recorded: snapshot that the model's last commit read; None when it never did.
         pinned: snapshot that this run reads.
         rows: rows read, where the snapshots' counters tell; else None.
@@ -40,7 +42,14 @@ class Read:
     recorded: int | None
     pinned: int
     rows: int | None = None
-    commits: list[Snapshot] | None = None
+    commits: Sequence[Snapshot] | None = None
+    uuid: str | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What a commit says of the read."""
+        found = {INPUT_PROPERTY + self.table: str(self.pinned)}
+        return found | ({UUID_PROPERTY + self.table: self.uuid} if self.uuid else {})
 
     @property
     def same_rows(self) -> bool:
@@ -58,83 +67,181 @@ class Read:
         return self.same_rows or known
 
 
-@dataclass
-class ModelInputs:
-    """All inputs of one model in this run, and the partitions it has to write anew.
+@dataclass(frozen=True)
+class OwnCommits:
+    """A model's own commits as they were when it was compiled.
 
     Attributes:
-        reads: table -> Read.
-        predicate: SQL condition of the partitions to replace; None for all,
-            `false` for none of them.
-        read_predicate: the same in terms of the inputs' columns, where those differ.
-        replaces: whether the model asked for changed partitions at all.
-        by_partition: which of its inputs it reads by their changed partitions.
-        asks_news: whether it asks for new rows or changes of anything.
+        table: schema.name of the table that holds its rows; None of a query that no table holds.
+        history: its commits.
+    """
+
+    table: str | None
+    history: History
+
+    @property
+    def newest_reads(self) -> Mapping[str, tuple[int, str | None]]:
+        """schema.name of each input that the model's rows are made of -> snapshot, table's uuid.
+
+        The newest commit that names inputs names all of them: what an older one read has given way
+        to these, as where a source named another table for a while, or a run read another schema
+        by --defer.
+        """
+        for commit in self.history.ancestry(self.history.head):
+            names = [key for key in commit.summary if key.startswith(INPUT_PROPERTY)]
+            if names and commit.summary.get(TABLE_PROPERTY, self.table) == self.table:
+                tables = (key.removeprefix(INPUT_PROPERTY) for key in names)
+                return {
+                    table: (
+                        int(commit.summary[INPUT_PROPERTY + table]),
+                        commit.summary.get(UUID_PROPERTY + table),
+                    )
+                    for table in tables
+                }
+        return {}
+
+    def last_read(self, table: str, uuid: str | None) -> int | None:
+        """The snapshot of an input that the model's rows are made of; None if they aren't made of
+        it.
+
+        Args:
+            table: schema.name of the input.
+            uuid: the table's own, None where it isn't known.
+        """
+        for name, (snapshot, recorded) in self.newest_reads.items():
+            if is_same_table(name, recorded, table, uuid):
+                return snapshot
+        return None
+
+    def reads_no_more(self, reads: Iterable[Read]) -> list[str]:
+        """Inputs that the model's rows are made of and that aren't among these reads."""
+        now = [(read.table, read.uuid) for read in reads]
+        return [
+            name
+            for name, (_, uuid) in self.newest_reads.items()
+            if not any(is_same_table(name, uuid, *one) for one in now)
+        ]
+
+
+def is_same_table(name: str, uuid: str | None, other_name: str, other_uuid: str | None) -> bool:
+    """Whether two names mean one table: by their uuids; by the names where one has none."""
+    return name == other_name if None in (uuid, other_uuid) else uuid == other_uuid
+
+
+@dataclass(frozen=True)
+class News:
+    """How a model reads what is new in its inputs.
+
+    Attributes:
+        is_asked: whether it asks for new rows or changes of anything.
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
         rewrites: how often new rows were asked for of an input that the model has read, and all
             its rows are read instead.
-        replayed: whether changes are read again that the model has read before.
+        is_replayed: whether changes are read again that the model has read before.
         tolerates_replay: whether its query leaves out by itself what it has read before.
-        rebuilds: whether it reads as if it were built for the first time.
-        nothing_new: a Python model said that there is nothing to add.
-        merged_by: columns by which a Python model's rows take the place of those that are there;
-            none: they are added.
-        merged_within: further SQL conditions on the rows that may give way.
-        merged_gone: SQL condition on the model's rows that only take away; none: no row does.
-        own: the model's own commits as they were when it was compiled.
-        stored: schema.name of the table that holds its rows.
-        latest: its own commits as they are now; None until they are asked for.
+        asks_ranges: whether its query shall name the ranges of what it touches.
+    """
+
+    is_asked: bool = False
+    reads_whole: bool = False
+    rewrites: int = 0
+    is_replayed: bool = False
+    tolerates_replay: bool = False
+    asks_ranges: bool = False
+
+
+@dataclass(frozen=True)
+class ReplacedPartitions:
+    """The partitions that a model writes anew.
+
+    Attributes:
+        predicate: SQL condition on its rows; None for all, `false` for none of them.
+        read_predicate: the same in terms of the inputs' columns, where those differ.
+    """
+
+    predicate: str | None = None
+    read_predicate: str | None = None
+
+
+@dataclass(frozen=True)
+class TouchedWindows:
+    """The windows that a model writes anew.
+
+    Attributes:
+        view: name of the temporary view of them.
+        predicate: SQL condition on the stored rows: the days in which they begin.
+        same: SQL condition between `held` and `touched`: a stored row lies in such a window.
+    """
+
+    view: str
+    predicate: str
+    same: str
+
+
+@dataclass(frozen=True)
+class MergedRows:
+    """How a Python model's rows take the place of those that are there.
+
+    Attributes:
+        by: columns that are equal in both.
+        within: further SQL conditions on the rows that may give way.
+        gone_when: SQL condition on the model's rows that only take away; None: no row does.
+    """
+
+    by: Sequence[str]
+    within: Sequence[str] = ()
+    gone_when: str | None = None
+
+
+@dataclass(frozen=True)
+class PythonAnswer:
+    """What a Python model's code decided.
+
+    Attributes:
+        nothing_new: there is nothing to add.
+        merged: how its rows take the place of others; None: they are added.
+    """
+
+    nothing_new: bool = False
+    merged: MergedRows | None = None
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """What one model reads in this run, how, and what its commit will say.
+
+    Attributes:
+        own: the model's own commits; None until it has read a table.
+        reads: table -> Read.
         relations: names (schema.name) of the tables and views that it asks a macro to read.
         unpinned: names of what it reads that has no snapshots: a view of another project, a table
             of another format or without a commit. Whether that has changed can't be known.
-        context: of a Python model, the one that its views are rendered in.
         ranges: table -> the range of snapshots whose appended rows its query reads.
+        news: how it reads what is new.
+        rebuilds: whether it reads as if it were built for the first time.
+        by_partition: which of its inputs it reads by their changed partitions.
+        replaced: the partitions that it writes anew; None unless it asked for changed partitions.
+        windows: the windows that it writes anew; None unless it noted some.
+        python: of a Python model, what its code decided.
+        batch_rows: about how many rows its run has; None for as many as it reads.
         counts: the counts that its rows are of, see record_count.
         properties: what its next commit says beside run, code and inputs.
-        kept: temporary view -> the rows that are kept for it until the model is built.
-        kept_counts: the same views -> how many rows these are.
-        asks_ranges: whether its query shall name the ranges of what it touches.
-        batch_rows: about how many rows its run has; None for as many as it reads.
-        windows: the windows that it writes anew, see touch_windows; None if it noted none.
     """
 
-    reads: dict[str, Read] = field(default_factory=dict)
-    predicate: str | None = None
-    read_predicate: str | None = None
-    replaces: bool = False
-    by_partition: PartitionReading = field(default_factory=PartitionReading)
-    asks_news: bool = False
-    reads_whole: bool = False
-    rewrites: int = 0
-    replayed: bool = False
-    tolerates_replay: bool = False
+    own: OwnCommits | None = None
+    reads: Mapping[str, Read] = field(default_factory=dict)
+    relations: frozenset[str] = frozenset()
+    unpinned: frozenset[str] = frozenset()
+    ranges: Mapping[str, SnapshotRange] = field(default_factory=dict)
+    news: News = field(default_factory=News)
     rebuilds: bool = False
-    nothing_new: bool = False
-    merged_by: Sequence[str] = ()
-    merged_within: Sequence[str] = ()
-    merged_gone: str | None = None
-    own: History | None = None
-    stored: str | None = None
-    latest: History | None = None
-    relations: set[str] = field(default_factory=set)
-    unpinned: set[str] = field(default_factory=set)
-    context: Any = None
-    ranges: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
-    counts: list[dict[str, Any]] = field(default_factory=list)
-    properties: dict[str, str] = field(default_factory=dict)
-    kept: dict[str, Any] = field(default_factory=dict)
-    kept_counts: dict[str, int] = field(default_factory=dict)
-    asks_ranges: bool = False
+    by_partition: PartitionReading = field(default_factory=PartitionReading)
+    replaced: ReplacedPartitions | None = None
+    windows: TouchedWindows | None = None
+    python: PythonAnswer = field(default_factory=PythonAnswer)
     batch_rows: int | None = None
-    windows: dict[str, str] | None = None
-
-    def may_read_range(self, table: str, first: int | None, last: int | None) -> bool:
-        """Whether the model's query may read the rows appended to a table between two snapshots.
-
-        Spark 4.1 gives all reads of one table in a query the options of the first one, so that a
-        second range would be read as if it were the first, without a word.
-        """
-        return self.ranges.setdefault(table, (first, last)) == (first, last)
+    counts: tuple[Mapping[str, Any], ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def unchanged(self) -> bool:
@@ -146,9 +253,45 @@ class ModelInputs:
             and all(read.same_rows for read in self.reads.values())
         )
 
+    @property
+    def commit_properties(self) -> dict[str, str]:
+        """What the commit of the model's rows says beside run and code."""
+        found = dict(self.properties)
+        for read in self.reads.values():
+            found |= read.properties
+        return found
+
+    def with_news(self, **changes: Any) -> ReadPlan:
+        """The plan with other values of `news`."""
+        return replace(self, news=replace(self.news, **changes))
+
+    def with_properties(self, properties: Mapping[str, str]) -> ReadPlan:
+        """The plan whose commit says more."""
+        return replace(self, properties={**self.properties, **properties})
+
+
+NOTHING_READ = ReadPlan()
+
+
+@dataclass
+class Building:
+    """What is held for a node until it is built.
+
+    Attributes:
+        context: of a Python model, the context that its views are rendered in.
+        kept: temporary view -> the rows that are kept for it.
+        kept_counts: the same views -> how many rows these are.
+        own_history: its own commits as they are now; None until they are asked for.
+    """
+
+    context: Any = None
+    kept: dict[str, Any] = field(default_factory=dict)
+    kept_counts: dict[str, int] = field(default_factory=dict)
+    own_history: History | None = None
+
 
 class Inputs:
-    """The inputs of all models of one invocation. Threads share it.
+    """The plans of all models of one invocation. Threads share it.
 
     A table is pinned once: whoever reads it later in the run reads the same snapshot, whatever
     other writers do. Only the run's own build of a table moves its pin.
@@ -158,29 +301,86 @@ class Inputs:
         self._lock = threading.RLock()
         self._pins: dict[str, int] = {}
         self._histories: dict[str, History] = {}
-        self._models: dict[str, ModelInputs] = {}
+        self._plans: dict[str, ReadPlan] = {}
+        self._buildings: dict[str, Building] = {}
         self._thread = threading.local()
 
-    def of(self, model_id: str) -> ModelInputs:
+    def plan(self, model_id: str) -> ReadPlan:
+        """What is known by now of what a model reads."""
         with self._lock:
-            return self._models.setdefault(model_id, ModelInputs())
+            return self._plans.get(model_id, NOTHING_READ)
 
-    @contextmanager
-    def noting(self, model_id: str) -> Iterator[ModelInputs]:
-        """Within it what a model reads is noted beside its inputs, and nothing of it is done."""
-        noted = ModelInputs()
+    def change(self, model_id: str, change: Callable[[ReadPlan], ReadPlan]) -> ReadPlan:
+        """Let a model's plan be what `change` makes of it; the new plan."""
         with self._lock:
-            held = self._models.get(model_id)
-            self._models[model_id] = noted
+            plan = self._plans[model_id] = change(self.plan(model_id))
+            return plan
+
+    def note(self, model_id: str, **values: Any) -> ReadPlan:
+        """Let a model's plan have these values; the new plan."""
+        return self.change(model_id, lambda plan: replace(plan, **values))
+
+    def note_news(self, model_id: str, **values: Any) -> ReadPlan:
+        """The same of the plan's `news`."""
+        return self.change(model_id, lambda plan: plan.with_news(**values))
+
+    def note_properties(self, model_id: str, properties: Mapping[str, str]) -> ReadPlan:
+        """Let the model's next commit say this too; the new plan."""
+        return self.change(model_id, lambda plan: plan.with_properties(properties))
+
+    def note_read(self, model_id: str, read: Read, mode: str) -> ReadPlan:
+        """Let a model's plan have a read; the new plan.
+
+        Args:
+            mode: `all`, or how new rows are asked for.
+        """
+
+        def change(plan: ReadPlan) -> ReadPlan:
+            return replace(
+                plan,
+                reads={**plan.reads, read.table: read},
+                by_partition=plan.by_partition.with_read(read.table, mode),
+            )
+
+        return self.change(model_id, change)
+
+    def note_relation(self, model_id: str, name: str) -> ReadPlan:
+        """Note that a model asks a macro to read `name` (schema.name)."""
+        return self.change(model_id, lambda plan: replace(plan, relations=plan.relations | {name}))
+
+    def note_unpinned(self, model_id: str, name: str) -> ReadPlan:
+        """Note that a model reads `name`, which has no snapshots."""
+        return self.change(model_id, lambda plan: replace(plan, unpinned=plan.unpinned | {name}))
+
+    def may_read_range(
+        self, model_id: str, table: str, first: int | None, last: int | None
+    ) -> bool:
+        """Whether the model's query may read the rows appended to a table between two snapshots.
+
+        Spark 4.1 gives all reads of one table in a query the options of the first one, so that a
+        second range would be read as if it were the first, without a word.
+        """
+        plan = self.change(
+            model_id,
+            lambda plan: replace(plan, ranges={table: (first, last), **plan.ranges}),
+        )
+        return plan.ranges[table] == (first, last)
+
+    def rehearsed(self, model_id: str, render: Callable[[], None]) -> ReadPlan:
+        """The plan that `render` makes of a model, whose own plan stays as it is; nothing else is
+        done by it."""
+        with self._lock:
+            held = self._plans.pop(model_id, None)
         self._thread.is_noting = True
         try:
-            yield noted
+            render()
+            return self.plan(model_id)
         finally:
             self._thread.is_noting = False
             with self._lock:
-                self._models.pop(model_id)
+                self._plans.pop(model_id, None)
                 if held is not None:
-                    self._models[model_id] = held
+                    self._plans[model_id] = held
 
     @property
     def is_noting(self) -> bool:
@@ -188,9 +388,14 @@ class Inputs:
         return getattr(self._thread, "is_noting", False)
 
     def forget(self, model_id: str) -> None:
-        """Let a model's inputs be noted anew."""
+        """Let a model's plan begin again."""
         with self._lock:
-            self._models.pop(model_id, None)
+            self._plans.pop(model_id, None)
+
+    def building(self, model_id: str) -> Building:
+        """What is held for a node until it is built."""
+        with self._lock:
+            return self._buildings.setdefault(model_id, Building())
 
     def pin(self, table: str, head: int) -> int:
         """The run's snapshot of `table`: `head` if nobody pinned it before."""

@@ -6,9 +6,11 @@ import linecache
 import os
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dbt.adapters.base import PythonJobHelper
+from dbt.adapters.sparksession.inputs import MergedRows, ReadPlan
 from dbt.adapters.sparksession.project_code import find_code_of, ship_by_value
 from dbt.adapters.sparksession.services import Services
 from dbt.adapters.sparksession.session import message_of, own_session
@@ -76,14 +78,13 @@ class SessionJobHelper(PythonJobHelper):
             dbt.snapshot_property = self._snapshot_property
             dbt.set_snapshot_property = self.warehouse.set_snapshot_property
             dbt.own_rows_since = lambda key: self.services.commits.own_rows_since(self.model, key)
-            inputs = self.warehouse.inputs.of(self.model["unique_id"])
-            dbt.inputs_unchanged = lambda: inputs.unchanged
+            dbt.inputs_unchanged = lambda: self._plan().unchanged
             dbt.merge_rows = self._merge_rows
             dbt.meta = self.model["config"].get("meta") or {}
             dbt.meta_of = self._meta_of
             dbt.project_var = self._project_var
             dbt.run_id, dbt.project_root = get_invocation_id(), root
-            if inputs.rebuilds:
+            if self._plan().rebuilds:
                 dbt.is_incremental = False
             self._incremental = dbt.is_incremental
             frame = scope["model"](dbt, spark)
@@ -91,9 +92,16 @@ class SessionJobHelper(PythonJobHelper):
         except Exception as exc:
             raise DbtRuntimeError(self._report(exc, path)) from exc
 
+    def _plan(self) -> ReadPlan:
+        return self.warehouse.inputs.plan(self.model["unique_id"])
+
+    def _answer(self, **values: Any) -> None:
+        """Note what the model's code decided."""
+        answer = replace(self._plan().python, **values)
+        self.warehouse.inputs.note(self.model["unique_id"], python=answer)
+
     def _keep(self, spark: Any, frame: Any) -> None:
-        inputs = self.warehouse.inputs.of(self.model["unique_id"])
-        inputs.nothing_new = frame is None
+        self._answer(nothing_new=frame is None)
         if frame is None:
             if not self._incremental:
                 raise ValueError("the model returned None, but its table has to be made first")
@@ -106,10 +114,11 @@ class SessionJobHelper(PythonJobHelper):
                     f"the model must return a Spark DataFrame, got {type(frame).__name__}"
                 )
         # unchanged inputs don't prove it: a Python model may read more than dbt knows of
-        if self._incremental and inputs.unchanged and frame.isEmpty():
-            inputs.nothing_new = True
+        if self._incremental and self._plan().unchanged and frame.isEmpty():
+            self._answer(nothing_new=True)
             return
-        if self.model["config"].get("incremental_strategy") == "merge" or inputs.merged_by:
+        strategy = self.model["config"].get("incremental_strategy")
+        if strategy == "merge" or self._plan().python.merged:
             # Spark 4.1 has no plan for a MERGE from a DataFrame's view
             frame = frame.localCheckpoint(eager=False)
         frame.createOrReplaceTempView(result_view(self.model["alias"]))
@@ -122,9 +131,7 @@ class SessionJobHelper(PythonJobHelper):
             raise ValueError(
                 f"dbt.merge_rows needs incremental_strategy {MERGING_STRATEGY!r}, got {strategy!r}"
             )
-        inputs = self.warehouse.inputs.of(self.model["unique_id"])
-        inputs.merged_by, inputs.merged_within = list(by), list(within)
-        inputs.merged_gone = gone_when
+        self._answer(merged=MergedRows(list(by), list(within), gone_when) if by else None)
 
     def _load(self, name: str) -> Any:
         frame = self.services.reading.read_pinned(self.model, name)

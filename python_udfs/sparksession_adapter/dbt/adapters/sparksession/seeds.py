@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import (
     SNAPSHOT_READ,
 )
+from dbt.adapters.sparksession.inputs import OwnCommits
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
 )
@@ -48,8 +50,9 @@ class Seeds:
         text = json.dumps(declaration, sort_keys=True, default=str)
         declared = hashlib.sha256(text.encode()).hexdigest()
         self._warehouse.set_snapshot_property(DECLARED_PROPERTY, declared)
-        own = self._warehouse.history(relation.name_only.render())
-        self._warehouse.inputs.of(node["unique_id"]).own = own
+        table = relation.name_only.render()
+        own = self._warehouse.history(table)
+        self._warehouse.inputs.note(node["unique_id"], own=OwnCommits(table, own))
         newest = own.newest
         return newest is not None and newest.summary.get(DECLARED_PROPERTY) == declared
 
@@ -61,7 +64,6 @@ class Seeds:
         Of inputs that are neither Iceberg tables nor views of the project nobody knows: no. Nor of
         queries that go by the clock.
         """
-        inputs = self._warehouse.inputs.of(model["unique_id"])
         graph = context["graph"]
         # vars may stand in them; which snapshots they name is looked at below
         queries = [SNAPSHOT_READ.sub(" ", without_marks(model["compiled_code"]))]
@@ -73,15 +75,16 @@ class Seeds:
             queries.append(SNAPSHOT_READ.sub(" ", reading))
         same = self._is_declared_so(model, relation, queries)
         same = same and not any(map(goes_by_clock, queries))
-        known = set(inputs.reads)
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        known = set(plan.reads)
         for node in graph["nodes"].values():
             if node["config"].get("materialized") in ("view", FOLDED):
                 known.add(f"{node['schema']}.{node['alias']}")
         self._reads.record_inputs(model)
-        if not (same and inputs.relations <= known and self._reads.nothing_new(model, graph)):
+        if not (same and plan.relations <= known and self._reads.nothing_new(model, graph)):
             return False
-        for read in inputs.reads.values():
-            read.rows = 0
+        reads = {table: replace(read, rows=0) for table, read in plan.reads.items()}
+        self._warehouse.inputs.note(model["unique_id"], reads=reads)
         return True
 
     def seed_is_loaded(self, model: Mapping[str, Any], relation: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -25,6 +24,7 @@ from dbt.adapters.sparksession.secrets import (
     secrets_of_url,
 )
 from dbt_common.exceptions import DbtRuntimeError
+from filelock import FileLock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +37,7 @@ for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
 _lock = threading.RLock()  # a lease may end while its thread holds it
 _application: SparkSession | None = None
 _own = threading.local()
+own_remote_ids: set[str] = set()  # of this process's sessions on a Spark Connect server
 
 
 @contextmanager
@@ -62,8 +63,7 @@ def _stderr_to(path: str | None) -> Iterator[None]:
 def _alone(folder: str) -> Iterator[None]:
     """Within it no other process is: two that resolve jars into one folder break each other's."""
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, ".lock"), "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with FileLock(os.path.join(folder, ".lock")):
         yield
 
 
@@ -203,6 +203,7 @@ class OwnSession:
         app = application(credentials)
         if is_remote(app):
             self.session = app.builder.remote(os.environ["SPARK_REMOTE"]).create()
+            own_remote_ids.add(self.session.client._session_id)
         else:
             self.session = app.newSession()
         for key, value in credentials.spark_settings().items():

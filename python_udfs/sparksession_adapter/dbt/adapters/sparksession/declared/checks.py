@@ -28,8 +28,6 @@ from dbt.adapters.sparksession.reading.news import (
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
-LIST = "typed_models"
-
 
 class Declarations:
     """Looks at what models declare in YAML and in their configs."""
@@ -157,19 +155,3 @@ class Declarations:
             if node.name == model_name and node.resource_type == "model":
                 return node.config.meta.get("source", {})
         return {}
-
-    def unlisted_tables(self) -> list[str]:
-        """Names of the models with a `meta.source` that a model which goes by the list leaves out;
-        [] in a project without the list."""
-        manifest = self._warehouse.manifest()
-        nodes = [one for one in manifest.nodes.values() if one.resource_type == "model"]
-        lists = {key for key, one in manifest.macros.items() if one.name == LIST}
-        going_by_it = [one for one in nodes if lists & set(one.depends_on.macros)]
-        if not going_by_it:
-            return []
-        listed = set.intersection(*(set(one.depends_on.nodes) for one in going_by_it))
-        return sorted(
-            one.name
-            for one in nodes
-            if one.config.meta.get("source") and one.unique_id not in listed
-        )

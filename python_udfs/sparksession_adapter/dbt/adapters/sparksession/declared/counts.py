@@ -36,19 +36,19 @@ class CountModels:
         """
         if self._warehouse.credentials.offline:
             return
-        inputs = self._warehouse.inputs.of(model["unique_id"])
+        plan = self._warehouse.inputs.plan(model["unique_id"])
         count = count | {"sql": sql_mark(model["raw_code"])}
         if incremental:
             table = stored_table_of(model)
-            stored = (inputs.own or self._warehouse.history(table)).recorded(
-                COUNTED_PROPERTY, table
-            )
+            history = plan.own.history if plan.own else self._warehouse.history(table)
+            stored = history.recorded(COUNTED_PROPERTY, table)
             if stored is not None and count not in json.loads(stored):
                 raise CompilationError(
                     f"{model['name']}: what is stored was counted otherwise, by another "
                     f"declaration or another SQL of the model: it was {stored}, is "
                     f"{json.dumps(count)}. Run it with --full-refresh."
                 )
-        if count not in inputs.counts:
-            inputs.counts.append(count)
-        inputs.properties[COUNTED_PROPERTY] = json.dumps(inputs.counts)
+        counts = plan.counts if count in plan.counts else (*plan.counts, count)
+        self._warehouse.inputs.note(model["unique_id"], counts=counts)
+        properties = {COUNTED_PROPERTY: json.dumps(counts)}
+        self._warehouse.inputs.note_properties(model["unique_id"], properties)

@@ -516,20 +516,19 @@ class JoinModels:
             )
         numbers = (one.summary.get(RUN_NUMBER_PROPERTY) for one in history.snapshots.values())
         number = 1 + max(map(int, filter(None, numbers)), default=0)
-        properties = self._warehouse.inputs.of(model["unique_id"]).properties
-        properties[RUN_NUMBER_PROPERTY] = str(number)
-        properties[DEFINITION_PROPERTY] = definition
+        properties = {RUN_NUMBER_PROPERTY: str(number), DEFINITION_PROPERTY: definition}
+        self._warehouse.inputs.note_properties(model["unique_id"], properties)
         return number
 
     def joins_all_rows(self, model: Mapping[str, Any], incremental: bool) -> bool:
         """Whether all pairs are to be made. Ask after new_changes(..)."""
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        return inputs.rebuilds or inputs.reads_whole or not incremental
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        return plan.rebuilds or plan.news.reads_whole or not incremental
 
     def nothing_changed(self, model: Mapping[str, Any]) -> bool:
         """Whether no input has other rows than when the model last read it. Ask after
         new_changes(..)."""
-        reads = self._warehouse.inputs.of(model["unique_id"]).reads.values()
+        reads = self._warehouse.inputs.plan(model["unique_id"]).reads.values()
         return bool(reads) and all(read.changes_nothing for read in reads)
 
     def candidate_keys(
@@ -553,7 +552,7 @@ class JoinModels:
         if not isinstance(fold, Fold) or fold.derived or not {*join.left.key} <= {*fold.key}:
             return None
         table = stored_table_of(node)
-        read = self._warehouse.inputs.of(model["unique_id"]).reads[table]
+        read = self._warehouse.inputs.plan(model["unique_id"]).reads[table]
         fold = self._keyed.stored_fold(node, self._warehouse.input_history(table).at(read.pinned))
         assert isinstance(fold, Fold)
         if columns <= {*fold.key} or not any(columns <= {*held} for held in fold.plain_columns()):
@@ -573,7 +572,7 @@ class JoinModels:
 
     def expect_rows(self, model: Mapping[str, Any], count: int | None) -> None:
         """Let the model's run be of the size class of so many rows; None for what it reads."""
-        self._warehouse.inputs.of(model["unique_id"]).batch_rows = count
+        self._warehouse.inputs.note(model["unique_id"], batch_rows=count)
 
     def skewed_keys(self, sql: str) -> list[str]:
         """Texts of the keys that a query finds: join_key (JSON), left_rows, right_rows."""

@@ -166,7 +166,7 @@ class KeyFilters:
                 f"{model['name']}: the stored filter is {stored}, is declared as {shape.text}. "
                 "Run it with --full-refresh."
             )
-        self._warehouse.inputs.of(model["unique_id"]).properties[FILTER_PROPERTY] = shape.text
+        self._warehouse.inputs.note_properties(model["unique_id"], {FILTER_PROPERTY: shape.text})
         return shape
 
     def _hashed_kinds(self, rows: Any, names: Sequence[str]) -> tuple[str, ...]:
@@ -238,8 +238,8 @@ class KeyFilters:
         Args:
             counts: came, looked_up and were_there, in keys.
         """
-        properties = self._warehouse.inputs.of(model["unique_id"]).properties
-        properties |= {f"deduplication.{name}": str(counts[name]) for name in COUNTS}
+        properties = {f"deduplication.{name}": str(counts[name]) for name in COUNTS}
+        self._warehouse.inputs.note_properties(model["unique_id"], properties)
         came, looked_up, known = (counts[name] for name in COUNTS)
         new = came - known
         rate = f"{(looked_up - known) / new:.4%}" if new else "none"

@@ -162,8 +162,8 @@ class StreamModels:
         history = self._warehouse.history(f"{model['schema']}.{model['alias']}")
         numbers = (one.summary.get(NUMBER_PROPERTY) for one in history.snapshots.values())
         number = 1 + max(map(int, filter(None, numbers)), default=0)
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        inputs.properties[NUMBER_PROPERTY] = str(number)
+        inputs, properties = self._warehouse.inputs, {NUMBER_PROPERTY: str(number)}
+        inputs.note_properties(model["unique_id"], properties)
         # what is told again is compared with what the stream has said, which has to stay
-        inputs.tolerates_replay = True
+        inputs.note_news(model["unique_id"], tolerates_replay=True)
         return number

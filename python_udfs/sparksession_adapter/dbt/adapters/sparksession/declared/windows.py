@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.joins import interval_sql
+from dbt.adapters.sparksession.inputs import TouchedWindows
 from dbt.adapters.sparksession.keyed.layout import TIMES, names_in
 from dbt.adapters.sparksession.reading.changes import ROW_KIND, ChangeReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
@@ -425,19 +426,19 @@ class WindowModels:
         """
         if self._warehouse.credentials.offline:
             return
-        inputs = self._warehouse.inputs.of(model["unique_id"])
         definition = f"{rows.name_only.render()} {window.definition}"
         if incremental:
             table = f"{model['schema']}.{model['alias']}"
             stored = self._warehouse.history(table).recorded(DEFINITION_PROPERTY)
             if stored is None:  # nobody knows what the stored rows are
-                inputs.reads_whole = True
+                self._warehouse.inputs.note_news(model["unique_id"], reads_whole=True)
             elif stored != definition:
                 raise CompilationError(
                     f"{model['name']}: what is stored was cut into other windows: they were "
                     f"{stored}, are {definition}. Run it with --full-refresh."
                 )
-        inputs.properties[DEFINITION_PROPERTY] = definition
+        properties = {DEFINITION_PROPERTY: definition}
+        self._warehouse.inputs.note_properties(model["unique_id"], properties)
 
     def near_spans(self, rows: str, low: str, high: str) -> str:
         """SQL condition on stored windows: they may meet one of the rows' spans of time.
@@ -474,17 +475,18 @@ class WindowModels:
             one[0] for one in self._warehouse.session().sql(dates).collect() if one[0] is not None
         )
         literals = ", ".join(f"date '{day}'" for day in days)
-        self._warehouse.inputs.of(model["unique_id"]).windows = {
-            "view": windows,
-            "predicate": f"{DATE} in ({literals})" if literals else "false",
-            "same": " and ".join(
+        touched = TouchedWindows(
+            view=windows,
+            predicate=f"{DATE} in ({literals})" if literals else "false",
+            same=" and ".join(
                 f"held.{quoted(one)} <=> touched.{quoted(one)}" for one in window.unit
             ),
-        }
+        )
+        self._warehouse.inputs.note(model["unique_id"], windows=touched)
 
-    def touched_windows(self, model: Mapping[str, Any]) -> dict[str, str]:
-        """What the strategy `replace_windows` replaces: {view, predicate, same}."""
-        windows = self._warehouse.inputs.of(model["unique_id"]).windows
+    def touched_windows(self, model: Mapping[str, Any]) -> TouchedWindows:
+        """What the strategy `replace_windows` replaces."""
+        windows = self._warehouse.inputs.plan(model["unique_id"]).windows
         if windows is None:
             raise CompilationError(
                 f"{STRATEGY}: the model must read through a window macro over a relation, which "

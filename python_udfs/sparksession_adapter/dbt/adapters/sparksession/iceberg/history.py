@@ -75,10 +75,18 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class History:
-    """All known snapshots of a table, and the one that its main branch stands at."""
+    """All known snapshots of a table.
+
+    Attributes:
+        head: the snapshot that its main branch stands at; None of a table without a commit.
+        snapshots: id -> commit.
+        uuid: the table's own, which it keeps whatever it is called; None where a session is
+            remote, which doesn't give it.
+    """
 
     head: int | None
     snapshots: dict[int, Snapshot]
+    uuid: str | None = None
 
     @classmethod
     def of_metadata(cls, metadata: Mapping[str, Any]) -> History:
@@ -90,7 +98,7 @@ class History:
             operation, number = summary.pop("operation"), one["snapshot-id"]
             parent = one.get("parent-snapshot-id")
             snapshots[number] = Snapshot(number, parent, operation, summary)
-        return cls(head, snapshots)
+        return cls(head, snapshots, metadata.get("table-uuid"))
 
     def ancestry(self, last: int | None) -> list[Snapshot]:
         """`last` and its ancestors, newest first, as far as they are still known."""

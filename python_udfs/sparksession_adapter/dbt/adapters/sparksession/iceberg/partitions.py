@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 from urllib.parse import unquote_plus
@@ -18,7 +19,7 @@ TEXTS = ("string", "char", "varchar")
 NULL = "null"  # what Iceberg writes for a null, and for the text `null` as well
 
 
-@dataclass
+@dataclass(frozen=True)
 class PartitionReading:
     """Which inputs a model reads by their changed partitions, and which in other ways.
 
@@ -34,23 +35,31 @@ class PartitionReading:
             needed.
     """
 
-    calls: set[tuple[str, ...]] = field(default_factory=set)
-    tables: dict[str, set[str]] = field(default_factory=dict)
-    others: set[str] = field(default_factory=set)
-    added: set[str] = field(default_factory=set)
+    calls: frozenset[tuple[str, ...]] = frozenset()
+    tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
+    added: frozenset[str] = frozenset()
     relation: str | None = None
     decided: bool = False
-    values: set[str] | None = None
+    values: frozenset[str] | None = None
     kind: str | None = None
 
-    def note(self, table: str, mode: str) -> None:
-        """Note that `table` is read; `mode` is `all`, or how its new rows are asked for."""
+    def of_relation(self, relation: str) -> PartitionReading:
+        """From now on `relation` is being read by its partitions."""
+        tables = {relation: frozenset[str](), **self.tables}
+        return replace(self, tables=tables, relation=relation)
+
+    def with_read(self, table: str, mode: str) -> PartitionReading:
+        """With a read of `table`; `mode` is `all`, or how its new rows are asked for."""
+        added = self.added if mode == "all" else self.added | {table}
         if self.relation is None:
-            self.others.add(table)
-        else:
-            self.tables[self.relation].add(table)
-        if mode != "all":
-            self.added.add(table)
+            return replace(self, others=self.others | {table}, added=added)
+        tables = {**self.tables, self.relation: self.tables[self.relation] | {table}}
+        return replace(self, tables=tables, added=added)
+
+    def with_added(self, table: str) -> PartitionReading:
+        """With a table of which only what was added or changed is read."""
+        return replace(self, added=self.added | {table})
 
 
 def asked_partitions(column: str, days: Iterable[str]) -> set[str]:
@@ -107,7 +116,7 @@ def partition_values(column: str, partitions: set[str]) -> set[str]:
     return values
 
 
-def partition_predicate(column: str, values: set[str], kind: str | None = None) -> str:
+def partition_predicate(column: str, values: AbstractSet[str], kind: str | None = None) -> str:
     """SQL condition for the rows of changed partitions, see partition_values.
 
     Args:
@@ -133,7 +142,7 @@ def _bytes_literal(text: str) -> str:
     return f"X'{base64.b64decode(text).hex().upper()}'"
 
 
-def needs_kind(values: set[str]) -> bool:
+def needs_kind(values: AbstractSet[str]) -> bool:
     """Whether the condition for these values depends on the column's type."""
     return not all(DAY.fullmatch(one) for one in values)
 

@@ -107,14 +107,14 @@ class KeyedTables:
 
     def runs_history(self, model: Mapping[str, Any]) -> History:
         """Commits of the model's table of runs; asked for once between two of the model's own."""
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        if inputs.latest is None:
-            inputs.latest = self._warehouse.history(stored_table_of(model))
-        return inputs.latest
+        building = self._warehouse.inputs.building(model["unique_id"])
+        if building.own_history is None:
+            building.own_history = self._warehouse.history(stored_table_of(model))
+        return building.own_history
 
     def has_committed(self, model: Mapping[str, Any]) -> None:
         """Let the model's own commits be asked for anew."""
-        self._warehouse.inputs.of(model["unique_id"]).latest = None
+        self._warehouse.inputs.building(model["unique_id"]).own_history = None
 
     def _bound(
         self, model: Mapping[str, Any], columns: Sequence[Sequence[str]], left_out: set[str]
@@ -196,10 +196,10 @@ class KeyedTables:
             anew: whether it takes the place of all runs.
         """
         history = self.runs_history(model)
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        rows = None if anew else inputs.batch_rows
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        rows = None if anew else plan.batch_rows
         if rows is None:
-            rows = sum(read.rows or 0 for read in inputs.reads.values())
+            rows = sum(read.rows or 0 for read in plan.reads.values())
         level = fold.level_of(rows)
         self._record(model, fold, level, [] if anew else runs_in(history))
         return level
@@ -333,7 +333,7 @@ class KeyedTables:
 
     def rebuild(self, model: Mapping[str, Any]) -> None:
         """Let the model read its inputs as when all runs are made anew."""
-        self._warehouse.inputs.of(model["unique_id"]).rebuilds = True
+        self._warehouse.inputs.note(model["unique_id"], rebuilds=True)
 
     def stored_sql(self, model: Mapping[str, Any]) -> str:
         """Query of the rows that readers of the model see, over its table of runs as it is."""

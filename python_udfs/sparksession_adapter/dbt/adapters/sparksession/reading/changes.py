@@ -11,7 +11,7 @@ from dbt.adapters.sparksession.iceberg.partitions import (
     partition_predicate,
     partition_values,
 )
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY, ModelInputs
+from dbt.adapters.sparksession.inputs import ReadPlan
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import (
     COMPACTED_PROPERTY,
@@ -254,25 +254,27 @@ class ChangeReads:
         writes: bool,
     ) -> Any:
         check_news_of(model, "new_changes")
-        self._warehouse.inputs.of(model["unique_id"]).asks_news = True
+        inputs, model_id = self._warehouse.inputs, model["unique_id"]
+        inputs.note_news(model_id, is_asked=True)
         check_news_strategy(model, "new_changes")
         node = self._warehouse.node_of(relation, context["graph"])
         kind = node["config"]["materialized"] if node is not None else "table"
-        inputs = self._warehouse.inputs.of(model["unique_id"])
         if kind == "view" or ROW_KIND in self.columns_at(relation.name_only.render()):
-            rewrites = inputs.rewrites
+            rewrites = inputs.plan(model_id).news.rewrites
             rows = self._reads.new_rows(model, relation, incremental, context)
-            inputs.replayed = inputs.replayed or inputs.rewrites > rewrites
+            if inputs.plan(model_id).news.rewrites > rewrites:
+                inputs.note_news(model_id, is_replayed=True)
             return self._as_changes(rows)
-        inputs.relations.add(f"{relation.schema}.{relation.identifier}")
+        inputs.note_relation(model_id, f"{relation.schema}.{relation.identifier}")
         stored = self._stored_relation(relation, node)
         self._reads.read_table(model, stored, "all")
-        inputs.by_partition.added.add(stored.render())
-        read = inputs.reads.get(stored.render())
+        reading = inputs.plan(model_id).by_partition.with_added(stored.render())
+        plan = inputs.note(model_id, by_partition=reading)
+        read = plan.reads.get(stored.render())
         if read is None:  # a table without a commit, or none at all: Spark will say
             return relation
         history = self._warehouse.input_history(read.table)
-        first = None if inputs.rebuilds or not incremental else read.recorded
+        first = None if plan.rebuilds or not incremental else read.recorded
         if first is not None and (
             first not in history.snapshots
             or (
@@ -281,18 +283,19 @@ class ChangeReads:
                 and self._keyed.declared_otherwise(node, history, first, read.pinned)
             )
         ):
-            inputs.reads_whole, inputs.replayed, first = True, True, None
+            inputs.note_news(model_id, reads_whole=True, is_replayed=True)
+            first = None
         elif (
             first is None
             and incremental
-            and not inputs.rebuilds
-            and inputs.own is not None
-            and inputs.own.head is not None
+            and not plan.rebuilds
+            and plan.own is not None
+            and plan.own.history.head is not None
         ):
             # what it holds may come of this input under another name
-            inputs.reads_whole, inputs.replayed = True, True
-        inputs.asks_ranges = writes
-        return self._changes(inputs, relation, node, history, first, read.pinned, by)
+            inputs.note_news(model_id, reads_whole=True, is_replayed=True)
+        inputs.note_news(model_id, asks_ranges=writes)
+        return self._changes(model_id, relation, node, history, first, read.pinned, by)
 
     def changes_between(
         self,
@@ -324,51 +327,46 @@ class ChangeReads:
                 f"changes_between: {table} has no snapshot {unknown[0]}; it may have expired. "
                 f"select snapshot_id, committed_at from {table}.snapshots lists them."
             )
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        return self._changes(inputs, relation, node, history, first, last or history.head, by)
+        end, model_id = last or history.head, model["unique_id"]
+        return self._changes(model_id, relation, node, history, first, end, by)
 
     def replaces_all_rows(self, model: Mapping[str, Any], strategy: str) -> bool:
         """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
         input it can't read the new rows or changes alone any more. A model that leaves out what it
         has (unseen_rows) adds to its rows all the same; windows that are touched are found among
         all rows anyway."""
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        if strategy == "append_new_rows" and inputs.reads_whole:
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        if strategy == "append_new_rows" and plan.news.reads_whole:
             return True
         # a typed table leaves out by itself what it holds, and takes a correction in its place
         is_typed = "source" in (model["config"].get("meta") or {})
-        if inputs.tolerates_replay or inputs.rebuilds or is_typed:
+        if plan.news.tolerates_replay or plan.rebuilds or is_typed:
             return False
-        if inputs.reads_whole and strategy not in REPLACING_STRATEGIES:
+        if plan.news.reads_whole and strategy not in REPLACING_STRATEGIES:
             # a model that no full refresh may make again keeps what may be nowhere else any more
             if model["config"].get("full_refresh") is not False:
                 return True
-            self._check_first_reads(model, inputs)
-        return inputs.replayed and strategy != "replace_windows"
+            self._check_first_reads(model, plan)
+        return plan.news.is_replayed and strategy != "replace_windows"
 
-    def _check_first_reads(self, model: Mapping[str, Any], inputs: ModelInputs) -> None:
+    def _check_first_reads(self, model: Mapping[str, Any], plan: ReadPlan) -> None:
         """A model that keeps its rows reads for the first time what it may know under another
         name.
 
         Raises:
             CompilationError: all its rows would be added again.
         """
-        own = inputs.own.newest if inputs.own is not None else None
-        if own is None or not own.count("total-records"):
+        newest = plan.own.history.newest if plan.own is not None else None
+        if plan.own is None or newest is None or not newest.count("total-records"):
             return
-        read_before = {
-            key.removeprefix(INPUT_PROPERTY)
-            for key in own.summary
-            if key.startswith(INPUT_PROPERTY)
-        }
         # where every input that it has read is still read, the others are tables that are new
-        if read_before <= inputs.reads.keys():
+        if not plan.own.reads_no_more(plan.reads.values()):
             return
         names = self._warehouse.config.cli_vars.get(ACCEPT_VAR) or []
         if model["name"] in ([names] if isinstance(names, str) else names):
             return
-        asked = inputs.by_partition.added & inputs.reads.keys()
-        unread = sorted(one for one in asked if inputs.reads[one].recorded is None)
+        asked = plan.by_partition.added & plan.reads.keys()
+        unread = sorted(one for one in asked if plan.reads[one].recorded is None)
         if unread:
             raise CompilationError(
                 f"{model['name']}: no commit of it has read {', '.join(unread)}, of which all rows "
@@ -420,7 +418,7 @@ class ChangeReads:
 
     def _changes(
         self,
-        inputs: ModelInputs,
+        model_id: str,
         relation: Any,
         node: Mapping[str, Any] | None,
         history: History,
@@ -430,16 +428,16 @@ class ChangeReads:
     ) -> Any:
         by = [by] if isinstance(by, str) else by
         if node is not None and node["config"]["materialized"] == FOLDED:
-            sql = self.folded_changes(inputs, node, history, first, last)
+            sql = self.folded_changes(model_id, node, history, first, last)
         else:
             own = declared_key(node) if node is not None else None
             table = relation.name_only.render()
-            sql = self.table_changes(inputs, table, history, first, last, by or own)
+            sql = self.table_changes(model_id, table, history, first, last, by or own)
         return relation.replace(reading=f"(\n{sql}\n)")
 
     def folded_changes(
         self,
-        inputs: ModelInputs,
+        model_id: str,
         node: Mapping[str, Any],
         history: History,
         first: int | None,
@@ -459,7 +457,7 @@ class ChangeReads:
         adds_only = commits is not None and all(
             one.adds_only or COMPACTED_PROPERTY in one.summary for one in commits
         )
-        if adds_only and inputs.may_read_range(table, first, last):
+        if adds_only and self._warehouse.inputs.may_read_range(model_id, table, first, last):
             names = ", ".join(map(quoted, fold.touched_key))
             # over compactions such a read passes without a word, which is what is wanted here
             appended = (
@@ -472,7 +470,7 @@ class ChangeReads:
                 f"held.{quoted(name)} <=> touched.{quoted(name)}" for name in fold.touched_key
             )
             near = "true"
-            if commits and inputs.asks_ranges:
+            if commits and self._warehouse.inputs.plan(model_id).news.asks_ranges:
                 kinds = dict(columns_in(history.at(last)))
                 wanted = [
                     values_of(name, kinds[name], column=f"held.{quoted(name)}")
@@ -491,7 +489,7 @@ class ChangeReads:
 
     def table_changes(
         self,
-        inputs: ModelInputs,
+        model_id: str,
         table: str,
         history: History,
         first: int | None,
@@ -505,7 +503,7 @@ class ChangeReads:
         if first == last:
             return f"select *, '+I' as row_kind, 1 as sign from {after} limit 0"
         adds_only = commits is not None and all(one.adds_only for one in commits)
-        if adds_only and inputs.may_read_range(table, first, last):
+        if adds_only and self._warehouse.inputs.may_read_range(model_id, table, first, last):
             return (
                 f"select *, '+I' as row_kind, 1 as sign from {table} with "
                 f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}')"

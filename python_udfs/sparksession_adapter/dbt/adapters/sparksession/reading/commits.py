@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -11,7 +12,8 @@ from dbt.adapters.sparksession.iceberg.history import (
     Snapshot,
 )
 from dbt.adapters.sparksession.inputs import (
-    ModelInputs,
+    ReadPlan,
+    ReplacedPartitions,
 )
 from dbt.adapters.sparksession.keyed.tables import (
     stored_table_of,
@@ -20,6 +22,7 @@ from dbt.adapters.sparksession.reading.microbatch import (
     Microbatches,
     is_microbatch,
 )
+from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.invocation import get_invocation_id
 
@@ -79,18 +82,19 @@ class Commits:
         """
         if is_microbatch(model["config"]):
             return self._batches.batch_report(model)
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        known = [read.rows for read in inputs.reads.values() if read.rows is not None]
-        is_known = bool(known) and len(known) == len(inputs.reads)
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        known = [read.rows for read in plan.reads.values() if read.rows is not None]
+        is_known = bool(known) and len(known) == len(plan.reads)
         rows_read = sum(known) if is_known else None
         added = removed = 0
         if changed:
-            inputs.latest = self._warehouse.history(relation.name_only.render())
-            for snapshot in _commits_of_run(inputs.latest):
+            history = self._warehouse.history(relation.name_only.render())
+            self._warehouse.inputs.building(model["unique_id"]).own_history = history
+            for snapshot in _commits_of_run(history):
                 added += snapshot.count("added-records")
                 removed += snapshot.count("deleted-records")
-        if inputs.replaces and inputs.predicate is not None:
-            rows_read = self._partition_rows(inputs)
+        if plan.replaced is not None and plan.replaced.predicate is not None:
+            rows_read = self._partition_rows(plan, plan.replaced)
         message = f"+{added:,}" + (f" -{removed:,}" if removed else "") + " rows"
         if not added and not removed:
             message = "nothing new"
@@ -152,6 +156,36 @@ class Commits:
             head = self._versions.snapshot_as_of(relation.as_of, table)
         return history.at(head or history.head).recorded(key)
 
+    def head(self, relation: Any) -> str | None:
+        """The id of a table's newest snapshot, None without any."""
+        newest = self._warehouse.history(relation.name_only.render()).head
+        return None if newest is None else str(newest)
+
+    def note_of(self, relation: Any, key: str) -> str:
+        """The text that `keep_note` left at a table, "" without any."""
+        table = relation.name_only.render()
+        if is_remote(self._warehouse.session()):
+            rows = self._warehouse.session().sql(f"show tblproperties {table}").collect()
+            kept = {row["key"]: row["value"] for row in rows}.get(key)
+        else:
+            kept = self._warehouse.loaded(table).properties().get(key)
+        try:
+            return base64.b64decode(kept or "", validate=True).decode("utf-8")
+        except ValueError:  # somebody else wrote it
+            return ""
+
+    def keep_note(self, relation: Any, key: str, text: str) -> None:
+        """Keep a text beside a table, as its property: no commit, no snapshot. It may hold data:
+        in base64 it can't become SQL.
+
+        Args:
+            key: the property's name, a literal of the caller.
+        """
+        kept = base64.b64encode(text.encode("utf-8")).decode("ascii")
+        self._warehouse.session().sql(
+            f"alter table {relation.name_only.render()} set tblproperties ('{key}' = '{kept}')"
+        )
+
     def recorded_property(self, model: Mapping[str, Any], key: str) -> str | None:
         """What the newest of the model's commits that speaks of `key` says."""
         table = stored_table_of(model)
@@ -177,23 +211,23 @@ class Commits:
             )
         return self._warehouse.session().sql(f"select * from {rows}")
 
-    def _partition_rows(self, inputs: ModelInputs) -> int | None:
+    def _partition_rows(self, plan: ReadPlan, replaced: ReplacedPartitions) -> int | None:
         """Rows that were read: of inputs read by partitions those in the partitions replaced, from
         Iceberg's partition table. None where they are not known."""
-        below = {one for tables in inputs.by_partition.tables.values() for one in tables}
+        below = {one for tables in plan.by_partition.tables.values() for one in tables}
         total = 0
-        for read in inputs.reads.values():
+        for read in plan.reads.values():
             if read.table not in below:
                 if read.rows is None:
                     return None
                 total += read.rows
                 continue
-            if inputs.read_predicate == "false":
+            if replaced.read_predicate == "false":
                 continue
             try:
                 row = self._warehouse.session().sql(
                     "select sum(record_count) as total from (select partition.*, record_count "
-                    f"from {read.table}.partitions) where {inputs.read_predicate}"
+                    f"from {read.table}.partitions) where {replaced.read_predicate}"
                 )
                 total += row.collect()[0].total or 0
             except Exception:  # a partition column by another name: the count is only for show

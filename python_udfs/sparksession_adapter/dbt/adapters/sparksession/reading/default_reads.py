@@ -65,9 +65,9 @@ class DefaultReads:
         Raises:
             CompilationError: each run would add all rows of its inputs again.
         """
-        config, inputs = model["config"], self._warehouse.inputs.of(model["unique_id"])
+        config, plan = model["config"], self._warehouse.inputs.plan(model["unique_id"])
         means_it = config.get(ADDS_ALL) or config.get("full_refresh") is False
-        reads_news = inputs.asks_news or not model["depends_on"]["nodes"]
+        reads_news = plan.news.is_asked or not model["depends_on"]["nodes"]
         if strategy not in ADDING or means_it or reads_news:
             return
         manifest: Any = self._warehouse.manifest()

@@ -74,7 +74,7 @@ DECLARES_COUNT = re.compile(
 PROJECT_VAR = re.compile(r"""\bproject_var\(\s*['"](?P<name>\w+)['"]""")
 READS_META = re.compile(r"\.meta(?:_get|_require|_of)?\b|['\"]meta['\"]")  # in a Python model
 # parts of `meta` that make no row of a model
-OTHER_META = frozenset({"published", "put_back", "row_wise", "utc_times"})
+OTHER_META = frozenset({"published", "put_back", "reads_all", "row_wise", "utc_times"})
 # the same of an environment variable
 ENV_VAR = re.compile(VAR.pattern.replace(r"\bvar\(", r"\benv_var\("))
 TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")

@@ -131,11 +131,11 @@ class NamedReads:
             return
         if node.language != "sql" or not node.compiled_code:
             return
-        inputs = self._warehouse.inputs.of(node.unique_id)
+        plan = self._warehouse.inputs.plan(node.unique_id)
         own = {stored_table(node.schema, node.alias, kind), f"{node.schema}.{node.alias}"}
         for name in self._warehouse_names(own, statement_of(node.compiled_code)):
-            if name in inputs.unpinned:
-                self._check_outer_view(node.name, name, inputs.ranges)
+            if name in plan.unpinned:
+                self._check_outer_view(node.name, name, plan.ranges)
             elif self._is_there(name):
                 raise CompilationError(
                     f"{node.name} ({node.original_file_path}) names {name} by hand, so that it "
@@ -161,7 +161,7 @@ class NamedReads:
                     f"it; write dbt.{self._dbt_name(name)} instead."
                 )
         if reads.others:
-            self._warehouse.inputs.of(model["unique_id"]).unpinned.add(UNKNOWN)
+            self._warehouse.inputs.note_unpinned(model["unique_id"], UNKNOWN)
 
     def _warehouse_names(self, own: Collection[str], sql: str) -> Iterator[str]:
         """Names (schema.name) of tables and views, whether there are such or not, that a

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -23,7 +25,8 @@ from dbt.adapters.sparksession.inputs import (
     ASKED_PROPERTY,
     CLOSED_PROPERTY,
     REQUEST_PROPERTY,
-    ModelInputs,
+    ReadPlan,
+    ReplacedPartitions,
 )
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.changes import ChangeReads
@@ -100,29 +103,31 @@ class PartitionReads:
         Raises:
             CompilationError: the model can't be right that way.
         """
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        days = self._asked(inputs, "changed_partitions", column, asked, request)
+        inputs, model_id = self._warehouse.inputs, model["unique_id"]
+        days = self._asked(model_id, "changed_partitions", column, asked, request)
         call = ("changed_partitions", f"by='{column}'")
         pinned = self._read_by_partition(model, relation, call, context)
         if self._warehouse.inputs.is_noting or self._warehouse.credentials.offline:
             return pinned
         values = self._values_to_write(model, column, incremental, context)
-        inputs.predicate = inputs.read_predicate = None
+        inputs.note(model_id, replaced=ReplacedPartitions())
         if values is None:
             return pinned
         values = values | partition_values(column, days)
         kind = self._partition_kind(pinned, column) if needs_kind(values) else None
-        reading = inputs.by_partition
+        reading = inputs.plan(model_id).by_partition
         if reading.kind is not None and "binary" in {reading.kind, kind} and reading.kind != kind:
             raise CompilationError(
                 f"changed_partitions: {column} must have one type in all inputs, got "
                 f"{reading.kind} and, in {relation.name_only.render()}, {kind}; cast it in a view"
             )
-        reading.kind = reading.kind or kind
-        inputs.predicate = inputs.read_predicate = partition_predicate(column, values, kind)
-        return relation.replace(
-            reading=f"(select * from {pinned.render()} where {inputs.predicate})"
+        predicate = partition_predicate(column, values, kind)
+        inputs.note(
+            model_id,
+            by_partition=replace(reading, kind=reading.kind or kind),
+            replaced=ReplacedPartitions(predicate, predicate),
         )
+        return relation.replace(reading=f"(select * from {pinned.render()} where {predicate})")
 
     def closed_periods(
         self,
@@ -146,21 +151,21 @@ class PartitionReads:
         `replace_partitions`. A closed period stays closed, whatever becomes of the later rows.
         Rows without a day are in no period.
         """
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        days = self._asked(inputs, "closed_periods", by, asked, request)
+        inputs, model_id = self._warehouse.inputs, model["unique_id"]
+        days = self._asked(model_id, "closed_periods", by, asked, request)
         table = relation.name_only.render()
         call = ("closed_periods", table, f"by='{by}'", f"period='{period}'", f"into='{into}'")
         pinned = self._read_by_partition(model, relation, call, context)
         if self._warehouse.inputs.is_noting or self._warehouse.credentials.offline:
             return pinned
-        inputs.predicate = inputs.read_predicate = None
+        plan = inputs.note(model_id, replaced=ReplacedPartitions())
         today, newest = self._today(zone), None
-        if table in inputs.reads:  # Iceberg answers this from the files' own statistics
+        if table in plan.reads:  # Iceberg answers this from the files' own statistics
             newest = self._warehouse.session().sql(
                 f"select max({by}) as day from {pinned.render()} where {by} <= date '{today}'"
             )
             newest = newest.collect()[0].day
-        noted = inputs.own.recorded(CLOSED_PROPERTY) if inputs.own else None
+        noted = plan.own.history.recorded(CLOSED_PROPERTY) if plan.own else None
         recorded = date.fromisoformat(noted) if noted else None
         # None: not a level, it holds all
         held = self._commits.commit_property(relation, CLOSED_PROPERTY)
@@ -183,7 +188,7 @@ class PartitionReads:
         closed = max(filter(None, (recorded, begun)), default=None)
         if closed is None:
             return relation.replace(reading=f"(select * from {pinned.render()} limit 0)")
-        inputs.properties[CLOSED_PROPERTY] = closed.isoformat()
+        inputs.note_properties(model_id, {CLOSED_PROPERTY: closed.isoformat()})
         is_known = incremental and recorded is not None and not was_ahead
         values = self._values_to_write(model, by, is_known, context)
         changed = None if values is None else _days(values | partition_values(by, days))
@@ -193,9 +198,9 @@ class PartitionReads:
             starts = {period_start(day, period) for day in changed if day < closed}
             starts.update(period_starts(recorded or closed, closed, period))
             names = ", ".join(f"date '{one}'" for one in sorted(starts))
-            inputs.predicate = f"{into} in ({names})" if names else "false"
+            predicate = f"{into} in ({names})" if names else "false"
             condition = periods_predicate(by, starts, period)
-            inputs.read_predicate = condition
+            inputs.note(model_id, replaced=ReplacedPartitions(predicate, condition))
         return relation.replace(reading=f"(select * from {pinned.render()} where {condition})")
 
     @staticmethod
@@ -228,18 +233,17 @@ class PartitionReads:
 
     def replaced_predicate(self, model: Mapping[str, Any]) -> str | None:
         """SQL condition of the partitions that the model replaces, None for the whole table."""
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        if not inputs.replaces:
+        replaced = self._warehouse.inputs.plan(model["unique_id"]).replaced
+        if replaced is None:
             raise CompilationError(
                 "replace_partitions: the model must read through changed_partitions(..), which "
                 "tells the partitions to replace. Example: "
                 "from {{ changed_partitions(ref('x'), by='cut_date') }}"
             )
-        return inputs.predicate
+        return replaced.predicate
 
-    @staticmethod
     def _asked(
-        inputs: ModelInputs, macro: str, column: str, asked: list[str] | None, request: str | None
+        self, model_id: str, macro: str, column: str, asked: list[str] | None, request: str | None
     ) -> set[str]:
         """Partitions that the run is asked to write anew; the next commit names them."""
         try:
@@ -247,8 +251,11 @@ class PartitionReads:
         except ValueError as exc:
             raise CompilationError(f"{macro}: {exc}") from exc
         if days:
-            inputs.properties[ASKED_PROPERTY] = ",".join(sorted(map(str, asked or [])))
-            inputs.properties[REQUEST_PROPERTY] = request or ""
+            properties = {
+                ASKED_PROPERTY: ",".join(sorted(map(str, asked or []))),
+                REQUEST_PROPERTY: request or "",
+            }
+            self._warehouse.inputs.note_properties(model_id, properties)
         return days
 
     def _today(self, zone: str) -> date:
@@ -264,10 +271,9 @@ class PartitionReads:
     ) -> Any:
         """`relation` as of its pinned snapshot; the tables below it are noted as read by their
         partitions."""
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        inputs.replaces = True
-        reading = inputs.by_partition
-        reading.calls.add(call)
+        inputs, model_id = self._warehouse.inputs, model["unique_id"]
+        plan = inputs.plan(model_id)
+        reading = replace(plan.by_partition, calls=plan.by_partition.calls | {call})
         if len(reading.calls) > 1:
             calls = " and ".join(sorted(map(_call_text, reading.calls)))
             raise CompilationError(
@@ -276,23 +282,25 @@ class PartitionReads:
                 "the inputs' models have to give them one name"
             )
         _check_materialization(model, call[0])
-        reading.relation = relation.name_only.render()
-        reading.tables.setdefault(reading.relation, set())
+        reading = reading.of_relation(relation.name_only.render())
+        replaced = plan.replaced or ReplacedPartitions()
+        inputs.note(model_id, by_partition=reading, replaced=replaced)
         try:
             return self._reads.read(model, relation, "all", context)
         finally:
-            reading.relation = None
+            reading = inputs.plan(model_id).by_partition
+            inputs.note(model_id, by_partition=replace(reading, relation=None))
 
     def _values_to_write(
         self, model: Mapping[str, Any], column: str, incremental: bool, context: dict[str, Any]
-    ) -> set[str] | None:
+    ) -> frozenset[str] | None:
         """Texts of the partitions that changed in the model's inputs, None for all partitions.
 
         What one input is read by depends on what changed in the others, wherever the model names
         them. So the model is rendered once before to note all that it reads, and this text is
         thrown away.
         """
-        reading = self._warehouse.inputs.of(model["unique_id"]).by_partition
+        reading = self._warehouse.inputs.plan(model["unique_id"]).by_partition
         if not reading.decided:
             noted = self._noted(model, context)
             added = sorted(noted.by_partition.added)
@@ -302,25 +310,30 @@ class PartitionReads:
                     "partitions that are replaced would lose what came of its older rows; read it "
                     "through changed_partitions(..) or pinned(..)"
                 )
-            reading.values = self._changed_values(model, noted, column) if incremental else None
-            reading.decided = True
+            values = self._changed_values(model, noted, column) if incremental else None
+            reading = replace(
+                reading, decided=True, values=None if values is None else frozenset(values)
+            )
+            self._warehouse.inputs.note(model["unique_id"], by_partition=reading)
         return reading.values
 
-    def _noted(self, model: Mapping[str, Any], context: dict[str, Any]) -> ModelInputs:
+    def _noted(self, model: Mapping[str, Any], context: dict[str, Any]) -> ReadPlan:
         """All that the model reads, also through ephemeral models, from a rendering that does
         nothing else. dbt puts the SQL of those in only when the model's own is rendered."""
         nodes = context["graph"]["nodes"]
-        with self._warehouse.inputs.noting(model["unique_id"]) as noted:
+
+        def render() -> None:
             render_template(get_template(model["raw_code"], context), context)
             for unique_id in model["depends_on"]["nodes"]:
                 parent = nodes.get(unique_id)
                 if parent is not None and parent["config"].get("materialized") == "ephemeral":
                     relation = self._warehouse.relation_of_node(parent)
                     self._reads.read(model, relation, "all", context, explicit=False)
-        return noted
+
+        return self._warehouse.inputs.rehearsed(model["unique_id"], render)
 
     def _changed_values(
-        self, model: Mapping[str, Any], noted: ModelInputs, column: str
+        self, model: Mapping[str, Any], noted: ReadPlan, column: str
     ) -> set[str] | None:
         if self._definitions.goes_by_clock(model):
             logger.info(
@@ -386,7 +399,7 @@ class PartitionReads:
         return kinds[name].simpleString() if name in kinds else None
 
 
-def _days(values: set[str]) -> set[date] | None:
+def _days(values: AbstractSet[str]) -> set[date] | None:
     """Partition texts as days, without null and days behind those that Python knows, which no
     closed period holds; None where one lies before them."""
     days = set()

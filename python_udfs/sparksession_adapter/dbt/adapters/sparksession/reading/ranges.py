@@ -227,16 +227,16 @@ class ColumnRanges:
         """
         view = f"{model['alias']}__{name}".lower()
         rows = self._warehouse.session().sql(sql).localCheckpoint(eager=False)
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        inputs.kept[view] = rows
-        inputs.kept_counts[view] = rows.count()
-        is_small = inputs.kept_counts[view] * row_bytes(rows.schema) <= BROADCAST_BYTES
+        building = self._warehouse.inputs.building(model["unique_id"])
+        building.kept[view] = rows
+        building.kept_counts[view] = rows.count()
+        is_small = building.kept_counts[view] * row_bytes(rows.schema) <= BROADCAST_BYTES
         (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
         return f"`{view}`"
 
     def kept_count(self, model: Mapping[str, Any], view: str) -> int:
         """How many rows kept_rows has kept under a name that it gave."""
-        return self._warehouse.inputs.of(model["unique_id"]).kept_counts[view.strip("`")]
+        return self._warehouse.inputs.building(model["unique_id"]).kept_counts[view.strip("`")]
 
     def writes(self, flags: Any) -> bool:
         """Whether the command writes what it compiles; for others ranges are not asked for."""

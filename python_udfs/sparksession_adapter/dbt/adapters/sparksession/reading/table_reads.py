@@ -6,13 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.iceberg.history import (
-    TABLE_PROPERTY,
-    History,
-)
 from dbt.adapters.sparksession.inputs import (
     INPUT_PROPERTY,
-    PROPERTY_SETTING,
+    MergedRows,
+    OwnCommits,
     Read,
 )
 from dbt.adapters.sparksession.keyed.tables import (
@@ -40,30 +37,6 @@ logger = AdapterLogger("Spark")
 # materializations that are read by their own SQL over what they stand on. Of an ephemeral model a
 # table may be left from a time when it was stored
 WITHOUT_TABLE = {"view": "a view", "ephemeral": "an ephemeral model"}
-
-
-def _last_read(own: History, table: str, stored: str | None) -> str | None:
-    """The snapshot of `table` that a model's rows are made of, by its commits.
-
-    None where it has read the table of that name in another schema since, as with --defer it may:
-    its rows are made of that one now.
-
-    Args:
-        own: the model's commits.
-        stored: schema.name of the table that holds its rows.
-    """
-    name = table.rpartition(".")[2]
-    for commit in own.ancestry(own.head):
-        if commit.summary.get(TABLE_PROPERTY, stored) != stored:
-            continue
-        if INPUT_PROPERTY + table in commit.summary:
-            return commit.summary[INPUT_PROPERTY + table]
-        if any(
-            key.startswith(INPUT_PROPERTY) and key.rpartition(".")[2] == name
-            for key in commit.summary
-        ):
-            return None
-    return None
 
 
 class _ConfigOf:
@@ -104,55 +77,48 @@ class TableReads:
         relation was rewritten since: a reader has to bear a row that it has already.
         """
         check_news_of(model, "new_rows")
-        self._warehouse.inputs.of(model["unique_id"]).asks_news = True
+        plan = self._warehouse.inputs.note_news(model["unique_id"], is_asked=True)
         check_news_strategy(model, "new_rows")
         # "first" reads all, but refuses at once what the next run would refuse
-        anew = self._warehouse.inputs.of(model["unique_id"]).rebuilds or not incremental
+        anew = plan.rebuilds or not incremental
         return self.read(model, relation, "first" if anew else "new", context)
 
     def reads_whole(self, model: Mapping[str, Any]) -> bool:
         """Whether an incremental run of the model asked for new rows, and reads all rows of an
         input instead: it was rewritten since the model's last commit. Ask after new_rows(..)."""
-        return self._warehouse.inputs.of(model["unique_id"]).reads_whole
+        return self._warehouse.inputs.plan(model["unique_id"]).news.reads_whole
 
-    def merged_rows(self, model: Mapping[str, Any]) -> dict[str, Any] | None:
-        """How a Python model's rows take the place of others: {by, within, gone_when},
-        or None if they are added."""
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        if not inputs.merged_by:
-            return None
-        return {
-            "by": list(inputs.merged_by),
-            "within": list(inputs.merged_within),
-            "gone_when": inputs.merged_gone,
-        }
+    def merged_rows(self, model: Mapping[str, Any]) -> MergedRows | None:
+        """How a Python model's rows take the place of others, or None if they are added."""
+        return self._warehouse.inputs.plan(model["unique_id"]).python.merged
 
     def note_context(self, model: Mapping[str, Any], context: dict[str, Any]) -> None:
         """Keep the context that a Python model's views are rendered in, until it has read them."""
-        self._warehouse.inputs.of(model["unique_id"]).context = context
+        self._warehouse.inputs.building(model["unique_id"]).context = context
 
     def record_inputs(self, model: Mapping[str, Any]) -> None:
-        """Let the commit name inputs that were pinned after the materialization began."""
-        conf = self._warehouse.session().conf
-        for read in self._warehouse.inputs.of(model["unique_id"]).reads.values():
-            conf.set(f"{PROPERTY_SETTING}{INPUT_PROPERTY}{read.table}", str(read.pinned))
+        """Let the next commits name what the model's plan has by now. To be called behind the hooks
+        that run before the model: what these commit isn't made of its inputs."""
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        for key, value in plan.commit_properties.items():
+            self._warehouse.set_snapshot_property(key, value)
 
     def nothing_new(self, model: Mapping[str, Any], graph: dict[str, Any]) -> bool:
         """Whether an incremental run of the model has nothing to add and need not commit.
 
         A SQL model runs that reads a relation without asking for it by a macro, or the clock.
         """
-        inputs = self._warehouse.inputs.of(model["unique_id"])
+        plan = self._warehouse.inputs.plan(model["unique_id"])
         if is_microbatch(model["config"]):  # dbt says which batches there are to make
             return False
         if model["language"] == "python":
-            return inputs.nothing_new
+            return plan.python.nothing_new
         names = set()
         for unique_id in model["depends_on"]["nodes"]:
             node = graph["nodes"].get(unique_id) or graph["sources"].get(unique_id)
             if node is not None:
                 names.add(self._warehouse.relation_of_node(node).render())
-        is_same = inputs.unchanged and names <= inputs.relations
+        is_same = plan.unchanged and names <= plan.relations
         return is_same and not self._definitions.goes_by_clock(model)
 
     def as_read_by(
@@ -167,7 +133,7 @@ class TableReads:
         table = reader.name_only.render()
         history = self._warehouse.history(table)
         if history.head is not None:
-            own = self._warehouse.inputs.of(model["unique_id"]).reads.get(table)
+            own = self._warehouse.inputs.plan(model["unique_id"]).reads.get(table)
             head = (
                 own.pinned if own is not None else self._warehouse.inputs.pin(table, history.head)
             )
@@ -182,7 +148,7 @@ class TableReads:
         """DataFrame of `table` (schema.name) as of the run's pinned snapshot; of a view its own
         query over pinned tables."""
         relation = self._warehouse.relation_of(table)
-        context = self._warehouse.inputs.of(model["unique_id"]).context
+        context = self._warehouse.inputs.building(model["unique_id"]).context
         reading = self.read(model, relation, "all", context)
         return self._warehouse.session().sql(f"select * from {reading.render()}")
 
@@ -223,8 +189,8 @@ class TableReads:
             return relation
         relation = relation.replace(read_by_default=None)
         if explicit:
-            inputs = self._warehouse.inputs.of(model["unique_id"])
-            inputs.relations.add(f"{relation.schema}.{relation.identifier}")
+            name = f"{relation.schema}.{relation.identifier}"
+            self._warehouse.inputs.note_relation(model["unique_id"], name)
         node = self._warehouse.node_of(relation, context["graph"])
         if node is not None and node["config"]["materialized"] == FOLDED:
             if mode != "all":
@@ -249,45 +215,65 @@ class TableReads:
         self, model: Mapping[str, Any], relation: Any, mode: str, as_of: Any = None
     ) -> str:
         table = relation.name_only.render()
-        inputs = self._warehouse.inputs.of(model["unique_id"])
+        model_id, inputs = model["unique_id"], self._warehouse.inputs
         history = self._warehouse.input_history(table)
         if history.head is None:  # no commit, or no table of Iceberg's
-            inputs.unpinned.add(table)
+            inputs.note_unpinned(model_id, table)
             return table
         pinned = as_of(table) if as_of is not None else None
         if pinned is None:
-            pinned = self._warehouse.inputs.pin(table, history.head)
-        if inputs.own is None:
-            inputs.stored = stored_table_of(model)
-            inputs.own = self._warehouse.history(inputs.stored)
-        recorded = _last_read(inputs.own, table, inputs.stored)
-        read = Read(table, int(recorded) if recorded else None, pinned)
-        inputs.reads[table] = read
-        inputs.by_partition.note(table, mode)
-        read.commits = history.between(read.recorded, pinned)
-        if mode == "new":
-            if read.commits is not None and all(commit.adds_only for commit in read.commits):
-                read.rows = sum(
-                    commit.count("added-records")
-                    for commit in read.commits
-                    if commit.operation == "append"
+            pinned = inputs.pin(table, history.head)
+        own = inputs.plan(model_id).own
+        if own is None:
+            stored = stored_table_of(model)
+            own = OwnCommits(stored, self._warehouse.history(stored))
+            inputs.note(model_id, own=own)
+        recorded = own.last_read(table, history.uuid)
+        commits = history.between(recorded, pinned)
+        only_added = commits is not None and all(commit.adds_only for commit in commits)
+        if mode == "new" and only_added:
+            rows = sum(
+                commit.count("added-records")
+                for commit in commits or ()
+                if commit.operation == "append"
+            )
+            inputs.note_read(
+                model_id, Read(table, recorded, pinned, rows, commits, history.uuid), mode
+            )
+            if recorded == pinned:
+                return f"(select * from {table} version as of {pinned} limit 0)"
+            if not inputs.may_read_range(model_id, table, recorded, pinned):
+                raise CompilationError(
+                    f"new_rows: {model['name']} reads other changes of {table} as well, and "
+                    "Spark would read the new rows as if they were these; read the changes "
+                    "behind the new rows, or in a model of their own."
                 )
-                if read.recorded == pinned:
-                    return f"(select * from {table} version as of {pinned} limit 0)"
-                if not inputs.may_read_range(table, read.recorded, pinned):
-                    raise CompilationError(
-                        f"new_rows: {model['name']} reads other changes of {table} as well, and "
-                        "Spark would read the new rows as if they were these; read the changes "
-                        "behind the new rows, or in a model of their own."
-                    )
-                return appended(table, recorded, pinned)
-            inputs.reads_whole = True
-            if inputs.own.head is not None:
-                inputs.rewrites += 1
-                logger.info(f"{table} was rewritten or renamed since {recorded}: reading all of it")
+            return appended(table, recorded, pinned)
+        total = None
         if pinned in history.snapshots:
-            read.rows = history.snapshots[pinned].count("total-records")
+            total = history.snapshots[pinned].count("total-records")
+        inputs.note_read(
+            model_id, Read(table, recorded, pinned, total, commits, history.uuid), mode
+        )
+        if mode == "new":
+            is_rewrite = own.history.head is not None
+            self._note_whole_read(model_id, is_rewrite)
+            if is_rewrite:
+                logger.info(f"{table} was rewritten or renamed since {recorded}: reading all of it")
         return f"{table} version as of {pinned}"
+
+    def _note_whole_read(self, model_id: str, is_rewrite: bool) -> None:
+        """Note that the model asked for new rows, and all rows of an input are read instead.
+
+        Args:
+            is_rewrite: whether the model may have read them before.
+        """
+        self._warehouse.inputs.change(
+            model_id,
+            lambda plan: plan.with_news(
+                reads_whole=True, rewrites=plan.news.rewrites + int(is_rewrite)
+            ),
+        )
 
     def _read_folded(
         self, model: Mapping[str, Any], node: Mapping[str, Any], relation: Any, as_of: Any = None
@@ -297,7 +283,7 @@ class TableReads:
         runs = self._warehouse.relation_of(table)
         reading = self.read_table(model, runs, "all", as_of)
         history = self._warehouse.input_history(table)
-        read = self._warehouse.inputs.of(model["unique_id"]).reads.get(table)
+        read = self._warehouse.inputs.plan(model["unique_id"]).reads.get(table)
         if read is None:  # there are no runs yet: Spark will say so
             return relation.render()
         return self._keyed.folded_sql(node, history.at(read.pinned), reading)
@@ -327,14 +313,13 @@ class TableReads:
         seeds = [one for one in parents if one["resource_type"] == "seed"]
         for seed in seeds:
             self.read(model, self._warehouse.relation_of_node(seed), "all", context, as_of)
-        inputs = self._warehouse.inputs.of(model["unique_id"])
-        reads = [
-            inputs.reads.get(self._warehouse.relation_of_node(seed).render()) for seed in seeds
-        ]
+        known = self._warehouse.inputs.plan(model["unique_id"]).reads
+        reads = [known.get(self._warehouse.relation_of_node(seed).render()) for seed in seeds]
         if mode == "new" and any(one is not None and one.recorded != one.pinned for one in reads):
             logger.info(f"{node['name']}: a seed changed since the last commit: reading all rows")
-            inputs.reads_whole, mode = True, "all"
-            inputs.rewrites += any(one is not None and one.recorded is not None for one in reads)
+            mode = "all"
+            is_rewrite = any(one is not None and one.recorded is not None for one in reads)
+            self._note_whole_read(model["unique_id"], is_rewrite)
 
         def read(parent: Mapping[str, Any]) -> Any:
             how = "all" if parent in seeds else mode

@@ -1,4 +1,9 @@
-"""Which process holds a lease, and whether it still runs, as far as this process can see."""
+"""Which process holds a lease, and whether it still runs, as far as this process can see.
+
+psutil isn't used here: its start times move with the wall clock, its pid_exists is False for a
+process that /proc hides, and it has neither the boot nor the pid namespace. By each of the three a
+process that still writes could be presumed dead.
+"""
 
 from __future__ import annotations
 

@@ -472,8 +472,7 @@ class Publications:
         old, new = (one.texts[name] for one in (before, after))
         reader = f"publish.{name}"
         self._warehouse.inputs.forget(reader)
-        inputs = self._warehouse.inputs.of(reader)
-        inputs.asks_ranges = True
+        self._warehouse.inputs.note_news(reader, asks_ranges=True)
 
         def is_read_as(snapshot: int | None, text: str) -> bool:
             return (
@@ -487,8 +486,8 @@ class Publications:
         if not same or last is None:
             return f"(\n{self._changes.compared(f'({old})', f'({new})', key)}\n)"
         if kind == FOLDED:
-            return f"(\n{self._changes.folded_changes(inputs, node, history, first, last)}\n)"
-        return f"(\n{self._changes.table_changes(inputs, table, history, first, last, key)}\n)"
+            return f"(\n{self._changes.folded_changes(reader, node, history, first, last)}\n)"
+        return f"(\n{self._changes.table_changes(reader, table, history, first, last, key)}\n)"
 
     def _text_at(self, node: Mapping[str, Any], history: Any, snapshot: int) -> str:
         """Query of a stored model's rows at a snapshot, as it is declared now."""

@@ -148,12 +148,12 @@ class Versions:
         reader = f"text.{threading.get_ident()}"
         self._warehouse.inputs.forget(reader)
         text = self._texts.text_of(node, reader, context)
-        reads = self._warehouse.inputs.of(reader).reads.values()
+        reads = self._warehouse.inputs.plan(reader).reads.values()
         known = {one.table for one in reads}
         for one in context["graph"]["nodes"].values():
             if one["config"].get("materialized") in ("view", FOLDED):
                 known.add(f"{one['schema']}.{one['alias']}")
-        if not self._warehouse.inputs.of(reader).relations <= known:
+        if not self._warehouse.inputs.plan(reader).relations <= known:
             self._unpinned.add(node["unique_id"])
         self._texts_now[node["unique_id"]] = text, {one.table: one.pinned for one in reads}
         return text
@@ -232,7 +232,7 @@ class Versions:
             head = self._warehouse.inputs.pinned(table) if _has_table(node) else None
             if head is not None:
                 snapshots[table] = head
-                read = self._warehouse.inputs.of(node["unique_id"]).reads.values()
+                read = self._warehouse.inputs.plan(node["unique_id"]).reads.values()
                 inputs[table] = {one.table: one.pinned for one in read}
         problem = self._unpublished_input(built, snapshots, inputs, nodes)
         problem = problem or self._write_view_texts(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import SNAPSHOT_READ, History
+from dbt.adapters.sparksession.inputs import OwnCommits
 from dbt.adapters.sparksession.keyed.tables import stored_table_of
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.versions.store import VersionStore
@@ -41,9 +42,8 @@ class VersionTexts:
             reader: whose inputs the tables are noted among.
             snapshots: stored table -> its snapshot; None, or where it gives none: the run's pin.
         """
-        inputs = self._warehouse.inputs.of(reader)
-        if inputs.own is None:
-            inputs.own = History(None, {})
+        if self._warehouse.inputs.plan(reader).own is None:
+            self._warehouse.inputs.note(reader, own=OwnCommits(None, History(None, {})))
         model = {"unique_id": reader, "name": reader, "config": {}}
         relation = self._warehouse.relation_of_node(node)
         with self._store.writing_for(snapshots):

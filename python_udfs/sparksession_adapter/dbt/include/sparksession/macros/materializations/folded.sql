@@ -33,6 +33,7 @@
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
+    {%- do adapter.reading.record_inputs(model) -%}
 
     {# what its rows were made by #}
     {%- set redefined = adapter.definitions.changed_definition(model, make_anew) -%}

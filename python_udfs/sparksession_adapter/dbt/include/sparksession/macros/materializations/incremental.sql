@@ -35,6 +35,7 @@
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
+    {%- do adapter.reading.record_inputs(model) -%}
 
     {%- if model['language'] == 'sql' -%}
         {%- do adapter.default_reads.check_added_rows(model, strategy_name) -%}

@@ -13,6 +13,7 @@
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
+    {%- do adapter.reading.record_inputs(model) -%}
 
     {# build; it may be incremental later, and its rows are of this definition then #}
     {%- do adapter.definitions.changed_definition(model, true) -%}

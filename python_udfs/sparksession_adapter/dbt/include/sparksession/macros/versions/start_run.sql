@@ -20,14 +20,6 @@
     {% for line in adapter.cut_runs.check_flags(selected_resources) %}
         {% do log(line, info=true) %}
     {% endfor %}
-    {% set unlisted = adapter.declarations.unlisted_tables() %}
-    {% if unlisted %}
-        {% do exceptions.warn(
-            unlisted | join(', ') ~ ': not named in the macro typed_models, so that '
-            ~ 'meta_quarantine, meta_accounting, meta_lineage and meta_late_data leave them '
-            ~ 'out. Name them there.'
-        ) %}
-    {% endif %}
     {% set candidate = adapter.get_relation(
         database=none, schema=target.schema, identifier='meta_candidate'
     ) %}

@@ -1,0 +1,100 @@
+"""The command line behind `make`: `.venv/bin/python -m tools --help` lists its commands.
+
+A command imports what it runs when it runs: dbt and Spark take seconds to load.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """What `make` calls, by names of its own."""
+
+
+@cli.command()
+def run() -> None:
+    """Build the whole warehouse and print what was built."""
+    from tools.run import main
+
+    sys.exit(main())
+
+
+@cli.command()
+def docs() -> None:
+    """Build the dbt docs and print where they are."""
+    from tools.docs import main
+
+    sys.exit(main())
+
+
+@cli.command("full-load")
+@click.argument("table")
+def full_load(table: str) -> None:
+    """Land the rows that a MySQL table, as database.table, has now."""
+    from python_udfs.servers.jdbc import ServerError
+    from tools.full_load import main
+
+    try:
+        sys.exit(main(table))
+    except ServerError as exc:
+        raise click.ClickException(str(exc)) from None
+
+
+@cli.command()
+def reconcile() -> None:
+    """Count from scratch and compare, with the source database where MYSQL_URL is set."""
+    from tools.reconcile import main
+
+    sys.exit(main())
+
+
+@cli.command()
+@click.argument("first", default="")
+@click.argument("last", default="")
+def compensate(first: str, last: str) -> None:
+    """Write business days of the counts again: FIRST to LAST, or those that are wrong."""
+    from tools.compensate import CompensateError, main
+
+    try:
+        sys.exit(main(first, last))
+    except CompensateError as exc:
+        raise click.ClickException(str(exc)) from None
+
+
+@cli.command()
+def clean() -> None:
+    """Delete target/ and logs/."""
+    from tools.clean import CleanError, clean_project
+
+    try:
+        clean_project()
+    except CleanError as exc:
+        raise click.ClickException(str(exc)) from None
+
+
+@cli.command("drop-warehouse")
+@click.option("--yes", "name", help="the folder's name; without it the command asks for it")
+def drop_warehouse(name: str | None) -> None:
+    """Delete the tables and the catalog in WAREHOUSE."""
+    from tools.clean import CleanError, drop_configured
+
+    try:
+        drop_configured(name)
+    except CleanError as exc:
+        raise click.ClickException(str(exc)) from None
+
+
+@cli.command()
+def layers() -> None:
+    """Check which module imports which, by the contracts of pyproject.toml."""
+    from tools.layers import main
+
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    cli(prog_name="python -m tools")

@@ -1,0 +1,1 @@
+"""Column lineage: which source columns every column of every model comes from."""
