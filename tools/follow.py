@@ -42,9 +42,9 @@ def settings_of(
     Args:
         pause: least seconds between the beginnings of two builds.
         select: dbt's --select, its words divided by spaces.
-        window: times of the business day for maintenance; None: never.
-        port: port of 127.0.0.1 with /health and /metrics; None: none is opened.
-        cycles: number of builds to end after; None: no end.
+        window: times of the business day for maintenance; None for never.
+        port: port of 127.0.0.1 with /health and /metrics; None for no port.
+        cycles: number of builds to end after; None for no end.
     """
     root = Path.cwd()
     target = Path(os.environ.get("DBT_TARGET_PATH") or "target")

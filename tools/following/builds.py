@@ -62,7 +62,7 @@ class Builds:
 
     Args:
         options: options that each command gets, e.g. --project-dir.
-        select: dbt's --select of the builds; none: the project's default selector.
+        select: dbt's --select of the builds; empty for the project's default selector.
 
     Attributes:
         manifest: what dbt has parsed; None before `parse`.

@@ -223,10 +223,10 @@ def _handler(health: Health) -> type[BaseHTTPRequestHandler]:
 
 
 def check(folder: Path, failures_allowed: int | None = None) -> str | None:
-    """What is wrong with the process whose health a folder holds, for a probe; None: nothing.
+    """Problem of the process whose health files lie in a folder, for a probe, else None.
 
     Args:
-        failures_allowed: failed builds one after another that are still right; None: any number.
+        failures_allowed: failed builds one after another that a probe allows; None for any number.
     """
     try:
         said = json.loads((folder / HEALTH_FILE).read_text(encoding="utf-8"))

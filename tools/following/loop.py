@@ -42,11 +42,11 @@ class Settings:
         root: the project's folder.
         profiles: folder of profiles.yml.
         folder: of the health files.
-        select: dbt's --select of the builds; none: the project's default selector.
+        select: dbt's --select of the builds; empty for the project's default selector.
         pause: least seconds between the beginnings of two builds.
-        window: times of the business day between which maintenance may run; None: never.
-        port: of 127.0.0.1 that answers for health; None: none.
-        cycles: builds after which it ends by itself; None: it goes on.
+        window: times of the business day between which maintenance may run; None for never.
+        port: of 127.0.0.1 that answers for health; None for no port.
+        cycles: builds after which it ends by itself; None where it goes on.
     """
 
     root: Path
