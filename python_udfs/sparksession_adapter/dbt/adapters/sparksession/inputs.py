@@ -185,7 +185,7 @@ class MergedRows:
     Attributes:
         by: columns that are equal in both.
         within: further SQL conditions on the rows that may give way.
-        gone_when: SQL condition on the model's rows that only take away; None: no row does.
+        gone_when: SQL condition on the model's rows that only take away; None where no row does.
     """
 
     by: Sequence[str]
@@ -199,7 +199,7 @@ class PythonAnswer:
 
     Attributes:
         nothing_new: there is nothing to add.
-        merged: how its rows take the place of others; None: they are added.
+        merged: how its rows take the place of others; None where they are added.
     """
 
     nothing_new: bool = False
