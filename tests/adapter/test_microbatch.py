@@ -86,9 +86,11 @@ def test_each_batch_replaces_its_own_time_alone(project: DbtProject) -> None:
 
 
 def test_the_rows_of_batches_stand_in_the_runs_summary(project: DbtProject) -> None:
-    report = (REPO / "macros" / "quality" / "report_run.sql").read_text(encoding="utf-8")
+    quality = REPO / "macros" / "quality"
     reporting = PROJECT.replace("end_run(results)", "end_run(results, report_run(results))")
-    project.write({"dbt_project.yml": reporting, "macros/report_run.sql": report})
+    project.write({"dbt_project.yml": reporting})
+    for name in ("report_run.sql", "tell_earlier_refusals.sql"):
+        project.write({f"macros/{name}": (quality / name).read_text(encoding="utf-8")})
     outcome = project.run("run", *DAYS)
     [line] = [one.split() for one in outcome.log.splitlines() if one.startswith("per_day ")]
     assert line[:3] == ["per_day", "-", "3"]
