@@ -52,10 +52,12 @@ class OneWriter:
         Raises:
             LeaseRefusedError: another run holds it.
             ForeignTableError: the tables are another warehouse's.
-            DbtRuntimeError: catalog and tables don't belong together.
+            DbtRuntimeError: catalog and tables don't belong together, or the list of versions
+                was dropped.
         """
         if not is_recovery:
             self._place.check_place(self._lease.table)
+            self.check_not_dropped(self._store.version_table, "a list of versions")
         for one in (self._lease.table, self._store.version_table):
             self._place.prepare_write(one)
         lease = Lease(self._warehouse.session, self._lease.table, get_invocation_id())
@@ -82,6 +84,25 @@ class OneWriter:
             else ". It is out of this run's sight, and only its heartbeat has stopped: the files "
             "that it had not committed stay until dbt run-operation remove_orphans"
         )
+
+    def check_not_dropped(self, table: str, what: str) -> None:
+        """Before a table is made whose rows can't be made of others.
+
+        Args:
+            table: schema.name.
+            what: what would begin anew, for the message.
+
+        Raises:
+            DbtRuntimeError: the catalog doesn't know the table, but its files are there.
+        """
+        folder = self._place.folder_left_of(table)
+        if folder is not None:
+            raise DbtRuntimeError(
+                f"Table {table} is gone from the catalog, as after a drop, but its files are in "
+                f"{folder}. No other table holds its rows. Bring it back by dbt run-operation "
+                f"register_tables, then run again; to begin {what} without them, delete that "
+                "folder."
+            )
 
     def give_back_lease(self, results: Sequence[Any] = ()) -> None:
         """Let others write. What a dead run before, or nodes of this one that failed, had written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC
 from typing import Any
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.iceberg.history import pinned_reads
 from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import (
@@ -39,6 +41,7 @@ FEW_METADATA_FILES = (
     "'write.metadata.previous-versions-max' = '20')"
 )
 NO_SNAPSHOT = "Cannot find snapshot"  # Iceberg, of one that has expired or was of a table before
+logger = AdapterLogger("Spark")
 FINE = ("success", "pass", "warn", "no-op")
 
 
@@ -87,6 +90,17 @@ def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
             f"where version >= {since})"
         )
     return "\nunion all\n".join(parts)
+
+
+def reads_versions(text: str, table: str) -> bool:
+    """Whether the text of a view is `guarded`'s, of the versions in `table`.
+
+    >>> reads_versions(guarded("dw.a", "dw.meta_version", {"1": "select 1"}, 1), "dw.meta_version")
+    True
+    >>> reads_versions("select version from dw.meta_version", "other.meta_version")
+    False
+    """
+    return re.search(rf"\bfrom {re.escape(table)} where version >= ", text) is not None
 
 
 class Versions:
@@ -203,7 +217,7 @@ class Versions:
             has = "has" if len(lacking) == 1 else "have"
             return self._unpublished(f"{', '.join(lacking[:3])} {has} gaps")
         schema = self._warehouse.credentials.published_schema
-        if self._store.newest_version is None and self._warehouse.listed(schema, "view"):
+        if self._store.newest_version is None and self._views_of_others():
             return self._unpublished(
                 f"the views in {schema} are of another schema's versions. Give this target a "
                 f"published_schema of its own; or drop {schema}, if it is of nothing any more"
@@ -249,8 +263,9 @@ class Versions:
         older = self._left_behind(snapshots, inputs, nodes)
         late = sorted(older)
         if not changed and late == before.behind:
-            if self._lease.took_over is not None and before.version:
-                self.write_views(before, before.marks.keys())
+            if before.version:
+                took_over = self._lease.took_over is not None
+                self.write_views(before, before.texts if took_over else self._dropped_views(before))
             return self._outcome(behind=late)
         if late and not allow_behind:
             return self._unpublished(self._behind_problem(older, published))
@@ -341,6 +356,8 @@ class Versions:
         # ever more versions
         if self._lease.took_over is not None or version.version % ALL_VIEWS_EVERY == 0:
             changed = list(version.texts)
+        else:
+            changed = sorted({*changed, *self._dropped_views(version)})
         self.write_views(version, changed)
         for gone in before.texts.keys() - version.texts.keys():
             self._lease.confirm()
@@ -363,6 +380,39 @@ class Versions:
             writer.overwrite(functions.lit(True))
         else:
             writer.append()
+
+    def _dropped_views(self, version: Version) -> list[str]:
+        """Relations of a version whose views aren't there, as after they were dropped by hand."""
+        listed = self._warehouse.listed(self._warehouse.credentials.published_schema, "view")
+        there = {one.lower() for one in listed}
+        return [
+            name
+            for name in version.texts
+            if name.rpartition(".")[2].strip("`").lower() not in there
+        ]
+
+    def _views_of_others(self) -> list[str]:
+        """Published views that don't read this schema's versions.
+
+        Those that read them, where there are none, are left of versions that were dropped with
+        their files: they fail for every reader, and are dropped here.
+        """
+        session, schema = self._warehouse.session(), self._warehouse.credentials.published_schema
+        own, others = [], []
+        for view in sorted(self._warehouse.listed(schema, "view")):
+            name = f"{schema}.{quoted(view)}"
+            (text,) = session.sql(f"show create table {name}").first()
+            (own if reads_versions(text, self._store.version_table) else others).append(name)
+        if own and not others:
+            logger.warning(
+                f"Table {self._store.version_table}, which holds the versions, is gone with its "
+                f"files, so they begin anew with version 1; the {len(own)} views in {schema} that "
+                "read it are dropped and written again."
+            )
+            self._lease.confirm()
+            for name in own:
+                session.sql(f"drop view if exists {name}")
+        return others
 
     def _published(self, name: str) -> str:
         """The view of a relation in the newest version."""
