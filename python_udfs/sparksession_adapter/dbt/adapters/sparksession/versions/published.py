@@ -398,7 +398,8 @@ class Versions:
         their files: they fail for every reader, and are dropped here.
         """
         session, schema = self._warehouse.session(), self._warehouse.credentials.published_schema
-        own, others = [], []
+        own: list[str] = []
+        others: list[str] = []
         for view in sorted(self._warehouse.listed(schema, "view")):
             name = f"{schema}.{quoted(view)}"
             (text,) = session.sql(f"show create table {name}").first()

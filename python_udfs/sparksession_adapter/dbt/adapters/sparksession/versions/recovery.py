@@ -220,7 +220,8 @@ class Recovery:
         metadata is there; lines for the user."""
         identifier = java_identifier(self._warehouse.session(), table)
         catalog = self._copies.iceberg_catalog()
-        if files.get(table) or not catalog.tableExists(identifier):
+        is_listed, current = _listed(catalog, identifier)
+        if files.get(table) or not is_listed or current is not None:
             return []
         catalog.dropTable(identifier, False)
         return [f"{table}: none of its metadata files is there, so it is made again."]
