@@ -175,7 +175,9 @@ def fold_events(
         kinds.pop()
     fold = Fold.read(name, "k", config).bound([*kinds, *((column, "int") for column in columns)])
     batches = [
-        fold.combined(f"({fold.lifted(f'(select * from paimon_events where batch = {number})')})")
+        fold.merge_states(
+            f"({fold.to_state(f'(select * from paimon_events where batch = {number})')})"
+        )
         for number in range(3)
     ]
     runs = " union all ".join(f"select * from ({batch})" for batch in batches)
