@@ -96,6 +96,21 @@ def test_a_published_view_is_written_again_with_and_without_news(project: DbtPro
     is_whole(project, count)
 
 
+def test_a_view_of_a_model_that_is_gone_goes_and_a_users_own_stays(project: DbtProject) -> None:
+    project.run("build")
+    (left,) = project.column("show create table published.total")
+    # as a killed run leaves it: of a model that the newest version hasn't any more
+    project.query(left.replace("published.total", "published.left_behind"))
+    project.query("create view published.own as select 1 as id")
+
+    project.run("build")
+
+    views = {row["viewName"] for row in project.query("show views in published")}
+    assert "left_behind" not in views
+    assert {"own", "total"} <= views
+    project.query("drop view published.own")
+
+
 def test_versions_that_were_dropped_are_named_and_come_back(project: DbtProject) -> None:
     project.run("build")
     (newest,) = project.column("select max(version) from dw.meta_version")

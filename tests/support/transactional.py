@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import signal
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -84,7 +85,7 @@ def problem_of(project: ChildProject, password: str, version: int = 2, **env: st
     finally:
         project.inner.env = kept
     assert password not in log and "not-the-password" not in log
-    (line,) = [one.strip() for one in log.splitlines() if "Target " in one]
+    (line,) = [line.strip() for line in log.splitlines() if "Target " in line]
     assert line.startswith("Target serving: ")
     assert line.endswith(f"version {version} is not published there.")
     return line
@@ -93,7 +94,7 @@ def problem_of(project: ChildProject, password: str, version: int = 2, **env: st
 def secrets_in(project: DbtProject, password: str) -> list[Path]:
     """Files of dbt and Spark that hold the password."""
     written = [*project.target.rglob("*"), *project.logs.rglob("*")]
-    return [one for one in written if one.is_file() and password.encode() in one.read_bytes()]
+    return [path for path in written if path.is_file() and password.encode() in path.read_bytes()]
 
 
 def check_each_version_row_by_row(project: ChildProject, serving: Serving) -> None:
@@ -270,3 +271,57 @@ def check_kills(project: ChildProject, serving: Serving) -> None:
     # a reader never saw tables of two versions
     assert len(reader.seen) > 1
     assert all(row[1] == row[2] == row[3] and "," not in str(row[0]) for row in reader.seen)
+
+
+def check_stops(project: ChildProject, serving: Serving, folder: Path) -> None:
+    """A publication is stopped while rows are staged and while they are taken, by each signal, as
+    an operation and at the end of a build."""
+    print(f"PUBLISH_SEED={SEED}")
+    source = Source(project, SEED)
+    source.change(30)
+    project.run("build")
+    cases = [
+        (signal.SIGINT, ("build",), True),
+        (signal.SIGTERM, ("run-operation", "publish_to"), True),
+        (signal.SIGINT, ("run-operation", "publish_to"), False),
+    ]
+    for number, (sent, command, is_held_up) in enumerate(cases):
+        before = serving.rows()
+        source.change(200)
+        if command[0] != "build":
+            build_without_publishing(project)
+        holder = serving.connect()
+        if is_held_up:
+            holder.execute("start transaction")
+            holder.execute("update total set n = n")
+        log = folder / f"stopped_{number}.log"
+        with log.open("wb") as printed:
+            run = publishing(project.inner, *command, printed=printed)
+        for rows in staged_rows(serving):
+            if rows >= (200 if is_held_up else 1) or run.poll() is not None:
+                break
+        time.sleep(3 if is_held_up else 0)
+        assert run.poll() is None, log.read_text()
+        run.send_signal(sent)
+        try:
+            run.wait(60)
+        finally:
+            kill(run)
+        text = log.read_text()
+        assert run.returncode != 0, text
+        name = "SIGTERM" if sent == signal.SIGTERM else "Ctrl-C"
+        assert text.count(f"Stopped by {name}: ") == 1, text
+        assert "Traceback" not in text, text
+        assert "took over" not in text, text
+        assert project.query("select run_id from dw.meta_lease") == [{"run_id": None}], text
+        # what waited for the lock in the server was cancelled: nothing of it is left
+        if is_held_up:
+            holder.execute("rollback")
+        holder.close()
+        now = expected(project)
+        assert serving.rows() in (before, now), text
+        if is_held_up:
+            assert serving.rows() == before, text
+        project.run("run-operation", "publish_to")
+        assert serving.rows() == now
+        assert serving.staging_tables() == []

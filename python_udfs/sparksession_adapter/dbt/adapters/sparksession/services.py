@@ -5,7 +5,7 @@ from __future__ import annotations
 from dbt.adapters.sparksession.building import NodeBuilds
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
-from dbt.adapters.sparksession.declared.joins import JoinModels
+from dbt.adapters.sparksession.declared.join_models import JoinModels
 from dbt.adapters.sparksession.declared.key_filters import KeyFilters
 from dbt.adapters.sparksession.declared.streams import StreamModels
 from dbt.adapters.sparksession.declared.windows import WindowModels
@@ -87,7 +87,7 @@ class Services:
         self.recovery = Recovery(warehouse, store, lease, writer, place, versions, copies)
         self.publications = Publications(warehouse, keyed, changes, store, lease, writer, place)
 
-        self.interrupts = interrupts = Interrupts(warehouse, writer, orphans)
+        self.interrupts = interrupts = Interrupts(warehouse, store, writer, orphans)
         self.building = NodeBuilds(
             warehouse, keyed, named_reads, batches, reads, lease, place, interrupts
         )

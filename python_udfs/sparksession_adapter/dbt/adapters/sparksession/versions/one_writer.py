@@ -8,6 +8,8 @@ from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.keyed.tables import stored_table
+from dbt.adapters.sparksession.session import cancel_statements, message_of
+from dbt.adapters.sparksession.stop_signals import stop_at_sigterm, stopped_by
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import (
     READ_ONLY,
@@ -55,11 +57,13 @@ class OneWriter:
             DbtRuntimeError: catalog and tables don't belong together, or the list of versions
                 was dropped.
         """
+        self._store.published = None
+        stop_at_sigterm()
         if not is_recovery:
             self._place.check_place(self._lease.table)
             self.check_not_dropped(self._store.version_table, "a list of versions")
-        for one in (self._lease.table, self._store.version_table):
-            self._place.prepare_write(one)
+        for table in (self._lease.table, self._store.version_table):
+            self._place.prepare_write(table)
         lease = Lease(self._warehouse.session, self._lease.table, get_invocation_id())
         try:
             dead = (
@@ -121,11 +125,11 @@ class OneWriter:
                 self._lease.confirm()
                 if self._lease.lease.saw_end:
                     self._orphans.tidy_after(self._lease.took_over)
-            failed = [one.node for one in results if str(one.status) == "error"]
+            failed = [result.node for result in results if str(result.status) == "error"]
             self._orphans.tidy_tables(
-                stored_table(one.schema, one.alias, one.config.get("materialized"))
-                for one in failed
-                if str(one.resource_type) in PUBLISHED_KINDS
+                stored_table(node.schema, node.alias, node.config.get("materialized"))
+                for node in failed
+                if str(node.resource_type) in PUBLISHED_KINDS
             )
             self._lease.check()
         finally:
@@ -142,8 +146,23 @@ class OneWriter:
             for table in [] if is_recovery else self._warehouse.tables():
                 self._place.prepare_write(table)
             yield
+        except KeyboardInterrupt as exc:  # for which dbt would print a stack
+            problem = self.give_back_when_stopped()
+            raise DbtRuntimeError(
+                f"Stopped by {stopped_by()}: what was running was cancelled; "
+                f"{problem or 'run the same command again'}."
+            ) from exc
         except BaseException:
             with suppress(LeaseRefusedError):  # what went wrong first is what counts
                 self.give_back_lease()
             raise
         self.give_back_lease()
+
+    def give_back_when_stopped(self) -> str | None:
+        """Let others write after Ctrl-C: once Spark does nothing more; what kept it from that."""
+        try:
+            cancel_statements(self._warehouse.session())
+            self.give_back_lease()
+        except Exception as exc:
+            return f"the next run takes the lease over, which stays ({message_of(exc)})"
+        return None

@@ -23,6 +23,7 @@ from dbt.adapters.sparksession.keyed.tables import (
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.sql import is_absent, literal, mark_of, quoted
+from dbt.adapters.sparksession.stop_signals import without_stop_signals
 from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
@@ -60,7 +61,11 @@ def _views_below(
             found[node["unique_id"]] = node
         if not _has_table(node):
             below = node["depends_on"]["nodes"]
-            left += [nodes[one] for one in below if one in nodes and one not in found]
+            left += [
+                nodes[unique_id]
+                for unique_id in below
+                if unique_id in nodes and unique_id not in found
+            ]
     return list(found.values())
 
 
@@ -83,7 +88,7 @@ def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
     )
     parts = []
     for mark, text in texts.items():
-        cases = "".join(f" when {literal(one)} then {str(one == mark).lower()}" for one in texts)
+        cases = "".join(f" when {literal(text)} then {str(text == mark).lower()}" for text in texts)
         parts.append(
             f"select * from (\n{text}\n) where "
             f"(select case {newest}{cases} else {stale} end from {table} "
@@ -135,18 +140,18 @@ class Versions:
         if self._lease.lease is None:
             return None
         nodes = context["graph"]["nodes"]
-        parents = [nodes.get(one) for one in model["depends_on"]["nodes"]]
-        if not parents or any(one is None or not is_published(one) for one in parents):
+        parents = [nodes.get(node) for node in model["depends_on"]["nodes"]]
+        if not parents or any(parent is None or not is_published(parent) for parent in parents):
             return None
         # a view that the run doesn't write may stand there with other SQL than it has by now
         selected = set(context.get("selected_resources") or ())
-        if not {one["unique_id"] for one in _views_below(parents, nodes)} <= selected:
+        if not {node["unique_id"] for node in _views_below(parents, nodes)} <= selected:
             return None
         seen = [sql, json.dumps(model["config"], sort_keys=True, default=str)]
-        seen += [self._text_now(one, context) for one in parents]
+        seen += [self._text_now(parent, context) for parent in parents]
         if any(map(goes_by_clock, seen)):
             return None
-        if any(one["unique_id"] in self._unpinned for one in parents):
+        if any(parent["unique_id"] in self._unpinned for parent in parents):
             return None
         proof = mark_of("\0".join(seen))
         self._proofs[model["unique_id"]] = proof
@@ -163,13 +168,13 @@ class Versions:
         self._warehouse.inputs.forget(reader)
         text = self._texts.text_of(node, reader, context)
         reads = self._warehouse.inputs.plan(reader).reads.values()
-        known = {one.table for one in reads}
-        for one in context["graph"]["nodes"].values():
-            if one["config"].get("materialized") in ("view", FOLDED):
-                known.add(f"{one['schema']}.{one['alias']}")
+        known = {read.table for read in reads}
+        for known_node in context["graph"]["nodes"].values():
+            if known_node["config"].get("materialized") in ("view", FOLDED):
+                known.add(f"{known_node['schema']}.{known_node['alias']}")
         if not self._warehouse.inputs.plan(reader).relations <= known:
             self._unpinned.add(node["unique_id"])
-        self._texts_now[node["unique_id"]] = text, {one.table: one.pinned for one in reads}
+        self._texts_now[node["unique_id"]] = text, {read.table: read.pinned for read in reads}
         return text
 
     def is_proved(self, model: Mapping[str, Any], proof: str | None) -> bool:
@@ -209,10 +214,10 @@ class Versions:
             tell what a candidate says otherwise}. Without `why` nothing has changed: the newest
             version stands.
         """
-        failed = [one.node.name for one in results if str(one.status) not in FINE]
+        failed = [result.node.name for result in results if str(result.status) not in FINE]
         if failed:
             return self._unpublished(f"{', '.join(failed[:3])} failed or did not run")
-        lacking = [one.node.name for one in results if self._batches.gaps_of(one.node)]
+        lacking = [result.node.name for result in results if self._batches.gaps_of(result.node)]
         if lacking:
             has = "has" if len(lacking) == 1 else "have"
             return self._unpublished(f"{', '.join(lacking[:3])} {has} gaps")
@@ -226,16 +231,16 @@ class Versions:
             return self._unpublished("there is no version yet that a candidate could differ from")
         nodes = context["graph"]["nodes"]
         built = [
-            nodes[one.node.unique_id]
-            for one in results
-            if one.node.unique_id in nodes and is_published(nodes[one.node.unique_id])
+            nodes[result.node.unique_id]
+            for result in results
+            if result.node.unique_id in nodes and is_published(nodes[result.node.unique_id])
         ]
         before = self._store.newest_version or Version(0, utc_now(), "", "", "")
-        published = [one for one in nodes.values() if is_published(one)]
-        known = {self._warehouse.relation_of_node(one).render() for one in published}
+        published = [node for node in nodes.values() if is_published(node)]
+        known = {self._warehouse.relation_of_node(node).render() for node in published}
         texts = {name: text for name, text in before.texts.items() if name in known}
         snapshots, inputs = dict(before.snapshots), dict(before.inputs)
-        tables = {stored_table_of(one) for one in built if _has_table(one)}
+        tables = {stored_table_of(node) for node in built if _has_table(node)}
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self._warehouse.input_history, tables))
         for node in built:
@@ -247,10 +252,10 @@ class Versions:
             if head is not None:
                 snapshots[table] = head
                 read = self._warehouse.inputs.plan(node["unique_id"]).reads.values()
-                inputs[table] = {one.table: one.pinned for one in read}
+                inputs[table] = {table_read.table: table_read.pinned for table_read in read}
         problem = self._unpublished_input(built, snapshots, inputs, nodes)
         problem = problem or self._write_view_texts(
-            texts, [one["unique_id"] for one in built], before, snapshots, context
+            texts, [node["unique_id"] for node in built], before, snapshots, context
         )
         if problem:
             return self._unpublished(problem)
@@ -264,14 +269,19 @@ class Versions:
         late = sorted(older)
         if not changed and late == before.behind:
             if before.version:
+                missing = self._views_to_write(before)
                 took_over = self._lease.took_over is not None
-                self.write_views(before, before.texts if took_over else self._dropped_views(before))
+                self.write_views(before, before.texts if took_over else missing)
             return self._outcome(behind=late)
         if late and not allow_behind:
             return self._unpublished(self._behind_problem(older, published))
-        passed = {one.node.unique_id for one in results if str(one.status) == "pass"}
-        proofs = {one: proof for one, proof in self._proofs.items() if one in passed}
-        kept = {one: proof for one, proof in before.proofs.items() if one in nodes}
+        passed = {result.node.unique_id for result in results if str(result.status) == "pass"}
+        proofs = {
+            unique_id: proof for unique_id, proof in self._proofs.items() if unique_id in passed
+        }
+        kept = {
+            unique_id: proof for unique_id, proof in before.proofs.items() if unique_id in nodes
+        }
         version = Version(
             before.version + 1,
             utc_now(),
@@ -318,7 +328,9 @@ class Versions:
             if not is_built and name not in before.texts:
                 continue
             below = self._texts.tables_below(node, nodes)
-            moved = {one for one in below if snapshots.get(one) != before.snapshots.get(one)}
+            moved = {
+                table for table in below if snapshots.get(table) != before.snapshots.get(table)
+            }
             if not is_built and not moved:
                 continue
             over = None if is_built else before.snapshots
@@ -345,23 +357,28 @@ class Versions:
         } | values
 
     def publish_version(self, version: Version, before: Version) -> None:
-        """Make a version the newest one, in one commit; then let its views know it alone."""
+        """Make a version the newest one, in one commit; then let its views know it alone.
+
+        Ctrl-C waits for the end of it: readers see the version, and their views are its own.
+        """
+        with without_stop_signals():
+            self._publish_version(version, before)
+
+    def _publish_version(self, version: Version, before: Version) -> None:
         self._lease.confirm()
         changed = [one for one in version.changed if one in version.texts]
         self.write_views(version, changed, before)
         self._lease.confirm()  # views take a while, in which this run may have slept
         self._append(version, self._store.version_table)
         self._store.set_newest(version)
+        missing = self._views_to_write(version)
         # the run before may have stopped right here; and a view that never changes would look at
         # ever more versions
-        if self._lease.took_over is not None or version.version % ALL_VIEWS_EVERY == 0:
-            changed = list(version.texts)
+        is_every = version.version % ALL_VIEWS_EVERY == 0
+        if self._lease.took_over is not None or is_every:
+            self.write_views(version, version.texts)
         else:
-            changed = sorted({*changed, *self._dropped_views(version)})
-        self.write_views(version, changed)
-        for gone in before.texts.keys() - version.texts.keys():
-            self._lease.confirm()
-            self._warehouse.session().sql(f"drop view if exists {self._published(gone)}")
+            self.write_views(version, sorted({*changed, *missing}))
 
     def _append(self, version: Version, table: str) -> None:
         """Write a version's row; of the candidates one is held."""
@@ -381,39 +398,50 @@ class Versions:
         else:
             writer.append()
 
-    def _dropped_views(self, version: Version) -> list[str]:
-        """Relations of a version whose views aren't there, as after they were dropped by hand."""
-        listed = self._warehouse.listed(self._warehouse.credentials.published_schema, "view")
-        there = {one.lower() for one in listed}
-        return [
-            name
-            for name in version.texts
-            if name.rpartition(".")[2].strip("`").lower() not in there
-        ]
+    def _views_to_write(self, version: Version) -> list[str]:
+        """Relations of a version whose views aren't there, as after they were dropped by hand.
+
+        Views of relations that the version hasn't are dropped: a run that was killed leaves them.
+        """
+        schema = self._warehouse.credentials.published_schema
+        there = {one.lower(): one for one in self._warehouse.listed(schema, "view")}
+        wanted = {name.rpartition(".")[2].strip("`").lower(): name for name in version.texts}
+        own, _ = self._own_and_others(there[one] for one in there.keys() - wanted.keys())
+        self._drop_views(own)
+        return [wanted[one] for one in sorted(wanted.keys() - there.keys())]
 
     def _views_of_others(self) -> list[str]:
-        """Published views that don't read this schema's versions.
+        """Published views that don't read this schema's versions, where there is no version.
 
-        Those that read them, where there are none, are left of versions that were dropped with
-        their files: they fail for every reader, and are dropped here.
+        Those that read them are left of versions that were dropped with their files: they fail for
+        every reader, and are dropped here.
         """
-        session, schema = self._warehouse.session(), self._warehouse.credentials.published_schema
-        own: list[str] = []
-        others: list[str] = []
-        for view in sorted(self._warehouse.listed(schema, "view")):
-            name = f"{schema}.{quoted(view)}"
-            (text,) = session.sql(f"show create table {name}").first()
-            (own if reads_versions(text, self._store.version_table) else others).append(name)
+        schema = self._warehouse.credentials.published_schema
+        own, others = self._own_and_others(self._warehouse.listed(schema, "view"))
         if own and not others:
             logger.warning(
                 f"Table {self._store.version_table}, which holds the versions, is gone with its "
                 f"files, so they begin anew with version 1; the {len(own)} views in {schema} that "
                 "read it are dropped and written again."
             )
-            self._lease.confirm()
-            for name in own:
-                session.sql(f"drop view if exists {name}")
+            self._drop_views(own)
         return others
+
+    def _own_and_others(self, views: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Published views that read this schema's versions, and those that don't; full names."""
+        session, schema = self._warehouse.session(), self._warehouse.credentials.published_schema
+        own: list[str] = []
+        others: list[str] = []
+        for view in sorted(views):
+            name = f"{schema}.{quoted(view)}"
+            (text,) = session.sql(f"show create table {name}").first()
+            (own if reads_versions(text, self._store.version_table) else others).append(name)
+        return own, others
+
+    def _drop_views(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._lease.confirm()
+            self._warehouse.session().sql(f"drop view if exists {name}")
 
     def _published(self, name: str) -> str:
         """The view of a relation in the newest version."""
@@ -474,8 +502,8 @@ class Versions:
             read: Mapping[str, int | None] = inputs.get(stored_table_of(node), {})
             if node["config"].get("materialized") == VIEW:
                 read = {
-                    one: self._warehouse.inputs.pinned(one)
-                    for one in self._texts.tables_below(node, nodes)
+                    input_table: self._warehouse.inputs.pinned(input_table)
+                    for input_table in self._texts.tables_below(node, nodes)
                 }
             problem = self._not_held(node, read.items(), snapshots, nodes)
             if problem:
@@ -490,7 +518,7 @@ class Versions:
         nodes: Mapping[str, Mapping[str, Any]],
     ) -> str | None:
         """What a table or view reads and a version doesn't hold, and what to do."""
-        stored = {stored_table_of(one): one for one in nodes.values() if is_published(one)}
+        stored = {stored_table_of(node): node for node in nodes.values() if is_published(node)}
         for table, snapshot in sorted(self._reads_through(read, nodes), key=str):
             if table == stored_table_of(node) or table not in stored:
                 continue
@@ -507,9 +535,11 @@ class Versions:
         """Stored tables and the snapshots that were read of them; of those that have no place in
         versions also what they were made from then, and so on."""
         unpublished = {
-            stored_table_of(one): one
-            for one in nodes.values()
-            if one["resource_type"] in PUBLISHED_KINDS and not is_published(one) and _has_table(one)
+            stored_table_of(node): node
+            for node in nodes.values()
+            if node["resource_type"] in PUBLISHED_KINDS
+            and not is_published(node)
+            and _has_table(node)
         }
         waiting, found = list(read), set()
         while waiting:
@@ -519,10 +549,10 @@ class Versions:
             found.add((table, snapshot))
             if table in unpublished:
                 history = self._warehouse.input_history(table).at(snapshot)
-                for one in self._texts.tables_below(unpublished[table], nodes):
-                    recorded = history.recorded(INPUT_PROPERTY + one, table)
+                for input_table in self._texts.tables_below(unpublished[table], nodes):
+                    recorded = history.recorded(INPUT_PROPERTY + input_table, table)
                     if recorded is not None:
-                        waiting.append((one, int(recorded)))
+                        waiting.append((input_table, int(recorded)))
         return found
 
     def _left_behind(
@@ -534,10 +564,10 @@ class Versions:
         """Tables that were made from other rows of an input than a version has -> these inputs."""
         found: dict[str, set[str]] = {}
         for table, read in inputs.items():
-            for one, snapshot in self._reads_through(read.items(), nodes):
-                held = snapshots.get(one, snapshot)
-                if held != snapshot and not self._has_same_rows(one, snapshot, held):
-                    found.setdefault(table, set()).add(one)
+            for input_table, snapshot in self._reads_through(read.items(), nodes):
+                held = snapshots.get(input_table, snapshot)
+                if held != snapshot and not self._has_same_rows(input_table, snapshot, held):
+                    found.setdefault(table, set()).add(input_table)
         return found
 
     def _has_same_rows(self, table: str, first: int | None, last: int | None) -> bool:
@@ -545,20 +575,20 @@ class Versions:
         if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded anew
             return False
         commits = self._warehouse.input_history(table).between(first, last)
-        return commits is not None and not any(one.changes_rows for one in commits)
+        return commits is not None and not any(commit.changes_rows for commit in commits)
 
     @staticmethod
     def _behind_problem(
         older: Mapping[str, set[str]], published: Iterable[Mapping[str, Any]]
     ) -> str:
         """Why a version isn't published in which tables were made from older rows than it has."""
-        names = {stored_table_of(one): one["name"] for one in published}
-        late = sorted(names.get(one, one) for one in older)
-        above = sorted({names.get(one, one) for read in older.values() for one in read})
+        names = {stored_table_of(node): node["name"] for node in published}
+        late = sorted(names.get(table, table) for table in older)
+        above = sorted({names.get(table, table) for read in older.values() for table in read})
         more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
         command = "dbt build"
         if len(above) <= NAMED:
-            command += f" -s {' '.join(f'{one}+' for one in above)}"
+            command += f" -s {' '.join(f'{name}+' for name in above)}"
         return (
             f"{', '.join(late[:NAMED])}{more} would stand on older rows of "
             f"{', '.join(above[:NAMED])}{' and others' if len(above) > NAMED else ''} than the "

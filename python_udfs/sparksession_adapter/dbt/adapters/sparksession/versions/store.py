@@ -71,7 +71,9 @@ def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     >>> differing({"a": "1", "b": "1"}, {"b": "1", "c": "1"})
     ['a', 'c']
     """
-    return sorted(one for one in before.keys() | after.keys() if before.get(one) != after.get(one))
+    return sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    )
 
 
 class VersionStore:
@@ -79,6 +81,7 @@ class VersionStore:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
+        self.published: Version | None = None  # by this process's current command
         self._newest: Version | None = None
         self._newest_is_known = False
         self._versions_read: dict[str, Version] = {}
@@ -153,7 +156,7 @@ class VersionStore:
 
     def set_newest(self, version: Version) -> None:
         """Take note of a version that this run has published."""
-        self._newest = version
+        self._newest = self.published = version
 
     def text_as_of(self, number: str, name: str) -> str | None:
         """Query of a relation's rows in a version, or None if it has no such relation."""

@@ -1,0 +1,64 @@
+"""Ctrl-C and SIGTERM: both stop a run in the same way, and neither comes in the middle of a step
+that must be done whole or not at all."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_name_of_last = ["Ctrl-C"]
+
+
+def stopped_by() -> str:
+    """Name of the signal that stopped the run, for a message."""
+    return _name_of_last[0]
+
+
+def stop_at_sigterm() -> None:
+    """Let SIGTERM stop a run as Ctrl-C does: else the process ends at once, without a sentence and
+    with the lease taken. A program that has its own handler keeps it. Only the main thread can do
+    it, and only there it is needed."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    _name_of_last[0] = "Ctrl-C"
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does now: Spark's own handler cancels its jobs."""
+    _name_of_last[0] = "SIGTERM"
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        handler(signal.SIGINT, frame)
+    else:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def without_stop_signals() -> Iterator[None]:
+    """Within it Ctrl-C and SIGTERM wait; behind it the first one that came does what it does.
+
+    Elsewhere than in the main thread nothing has to wait: signals come to that alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    before: dict[signal.Signals, Any] = {one: signal.getsignal(one) for one in SIGNALS}
+    before = {one: handler for one, handler in before.items() if callable(handler)}
+    for one in before:
+        signal.signal(one, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+        if came:
+            number, frame = came[0]
+            before[signal.Signals(number)](number, frame)
