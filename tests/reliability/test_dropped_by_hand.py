@@ -12,6 +12,10 @@ from tests.support.killed_runs import is_right
 from tests.support.small_warehouse import FILES, make_raw
 
 STATUSES = {
+    "models/kept.sql": """
+        {{ config(materialized='incremental', full_refresh=false) }}
+        select id from {{ new_rows(source('raw', 'raw')) }}
+    """,
     "seeds/statuses.csv": """
         status,label
         1,new
@@ -58,6 +62,7 @@ def is_whole(project: DbtProject, count: int) -> None:
     for schema in ("dw", "published"):
         is_right(project, count, schema)
         assert ever(project, schema) == LABELS_EVER
+        assert project.column(f"select count(*) from {schema}.kept") == [count]
         labels = project.column(f"select label from {schema}.statuses order by status")
         assert labels == ["new", "middle"]
 
@@ -140,16 +145,17 @@ def test_versions_whose_files_were_deleted_too_begin_anew(project: DbtProject) -
     is_whole(project, count)
 
 
-def test_the_history_of_a_snapshot_that_was_dropped_is_not_begun_anew(
-    project: DbtProject,
+@pytest.mark.parametrize("name", ["status_versions", "kept"])
+def test_what_can_be_made_of_no_other_table_is_not_begun_anew(
+    project: DbtProject, name: str
 ) -> None:
     project.run("build")
-    project.query("drop table dw.status_versions")
+    project.query(f"drop table dw.{name}")
 
     refused = project.run("build", expect_ok=False)
 
-    said = refused.results["status_versions"].message
-    assert "Table dw.status_versions is gone from the catalog" in said
+    said = refused.results[name].message
+    assert f"Table dw.{name} is gone from the catalog" in said
     assert "dbt run-operation register_tables" in said
     project.run("run-operation", "register_tables")
     count = land(project)
@@ -157,7 +163,7 @@ def test_the_history_of_a_snapshot_that_was_dropped_is_not_begun_anew(
     is_whole(project, count)
 
 
-@pytest.mark.parametrize("how", ["", " purge"])
+@pytest.mark.parametrize("how", ["", pytest.param(" purge", marks=pytest.mark.soak)])
 def test_the_lease_that_was_dropped_is_named_and_comes_back(project: DbtProject, how: str) -> None:
     project.run("build")
     project.query(f"drop table dw.meta_lease{how}")
@@ -171,6 +177,7 @@ def test_the_lease_that_was_dropped_is_named_and_comes_back(project: DbtProject,
     is_whole(project, count)
 
 
+@pytest.mark.soak
 def test_a_candidate_that_was_dropped_is_no_candidate(project: DbtProject) -> None:
     count = land(project)
     project.run("build", vars={"hold_back": True})

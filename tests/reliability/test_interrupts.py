@@ -107,7 +107,9 @@ def test_an_interrupted_build_says_it_in_one_sentence_and_lets_others_write(
     assert project.query("show tables in dw like 'slow'") == []
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "sent", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM]
+)
 def test_a_version_is_published_whole_or_not_at_all_when_its_run_is_stopped(
     make_project: Callable[..., DbtProject], monkeypatch: pytest.MonkeyPatch, sent: signal.Signals
 ) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.session import cancel_statements, own_session
-from dbt.adapters.sparksession.stop_signals import stopped_by
+from dbt.adapters.sparksession.stop_signals import end_at_sigterm, stopped_by
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.orphans import Orphans
 from dbt.adapters.sparksession.versions.store import VersionStore
@@ -130,6 +130,7 @@ class Interrupts:
             if self._handler is not None:
                 signal.signal(signal.SIGINT, self._handler)
                 self._handler = None
+            end_at_sigterm()
         published = self._store.published
         what = (
             "nothing was published"

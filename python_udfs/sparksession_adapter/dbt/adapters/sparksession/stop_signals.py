@@ -30,6 +30,13 @@ def stop_at_sigterm() -> None:
         signal.signal(signal.SIGTERM, _interrupt)
 
 
+def end_at_sigterm() -> None:
+    """Let SIGTERM end the process at once again, where `stop_at_sigterm` changed that."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main and signal.getsignal(signal.SIGTERM) is _interrupt:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Do what Ctrl-C does now: Spark's own handler cancels its jobs."""
     _name_of_last[0] = "SIGTERM"

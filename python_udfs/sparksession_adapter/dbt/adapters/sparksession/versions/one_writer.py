@@ -9,7 +9,7 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.keyed.tables import stored_table
 from dbt.adapters.sparksession.session import cancel_statements, message_of
-from dbt.adapters.sparksession.stop_signals import stop_at_sigterm, stopped_by
+from dbt.adapters.sparksession.stop_signals import end_at_sigterm, stop_at_sigterm, stopped_by
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import (
     READ_ONLY,
@@ -103,9 +103,8 @@ class OneWriter:
         if folder is not None:
             raise DbtRuntimeError(
                 f"Table {table} is gone from the catalog, as after a drop, but its files are in "
-                f"{folder}. No other table holds its rows. Bring it back by dbt run-operation "
-                f"register_tables, then run again; to begin {what} without them, delete that "
-                "folder."
+                f"{folder}. What it held may be nowhere else. Bring it back by dbt run-operation "
+                f"register_tables, then run again; to begin {what} without it, delete that folder."
             )
 
     def give_back_lease(self, results: Sequence[Any] = ()) -> None:
@@ -135,6 +134,7 @@ class OneWriter:
         finally:
             lease, self._lease.lease, self._lease.took_over = self._lease.lease, None, None
             lease.give_back()
+            end_at_sigterm()
 
     @contextmanager
     def writing(self, is_recovery: bool = False) -> Iterator[None]:
