@@ -403,8 +403,7 @@ class Versions:
 
         Views of relations that the version hasn't are dropped: a run that was killed leaves them.
         """
-        schema = self._warehouse.credentials.published_schema
-        there = {one.lower(): one for one in self._warehouse.listed(schema, "view")}
+        there = {view.lower(): view for view in self._published_views()}
         wanted = {name.rpartition(".")[2].strip("`").lower(): name for name in version.texts}
         own, _ = self._own_and_others(there[one] for one in there.keys() - wanted.keys())
         self._drop_views(own)
@@ -417,7 +416,7 @@ class Versions:
         every reader, and are dropped here.
         """
         schema = self._warehouse.credentials.published_schema
-        own, others = self._own_and_others(self._warehouse.listed(schema, "view"))
+        own, others = self._own_and_others(self._published_views())
         if own and not others:
             logger.warning(
                 f"Table {self._store.version_table}, which holds the versions, is gone with its "
@@ -426,6 +425,17 @@ class Versions:
             )
             self._drop_views(own)
         return others
+
+    def _published_views(self) -> list[str]:
+        """Names of the views that readers have; [] where there is no schema of them."""
+        schema = self._warehouse.credentials.published_schema
+        try:
+            rows = self._warehouse.session().sql(f"show views in {schema}").collect()
+        except Exception as exc:
+            if not is_absent(exc):
+                raise
+            return []
+        return [row.viewName for row in rows if not row.isTemporary]
 
     def _own_and_others(self, views: Iterable[str]) -> tuple[list[str], list[str]]:
         """Published views that read this schema's versions, and those that don't; full names."""
