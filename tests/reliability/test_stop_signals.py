@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -40,6 +41,15 @@ def test_sigterm_stops_as_ctrl_c_does_until_the_run_has_ended() -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     stop_at_sigterm()
     assert stopped_by() == "Ctrl-C"
+
+
+def test_the_stack_that_py4j_logs_of_ctrl_c_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    stop_at_sigterm()
+    stop_at_sigterm()
+    end_at_sigterm()
+    logging.exception("KeyboardInterrupt while sending command.")
+    logging.error("another error")
+    assert [record.message for record in caplog.records] == ["another error"]
 
 
 def test_a_program_keeps_its_own_handler_of_sigterm() -> None:

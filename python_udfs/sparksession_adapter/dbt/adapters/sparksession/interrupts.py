@@ -131,14 +131,11 @@ class Interrupts:
                 signal.signal(signal.SIGINT, self._handler)
                 self._handler = None
             end_at_sigterm()
-        published = self._store.published
-        what = (
-            "nothing was published"
-            if published is None
-            else f"version {published.version} was published, to targets in part or not at all"
-            if os.environ.get("PUBLISH_TARGETS")
-            else f"version {published.version} was published"
-        )
+        published, what = self._store.published, "nothing was published"
+        if published is not None:
+            what = f"version {published.version} was published"
+            if os.environ.get("PUBLISH_TARGETS"):
+                what += ", targets may hold the version before it"
         raise DbtRuntimeError(
             f"Stopped by {stopped_by()}: what was running was cancelled, finished tables stay, "
             f"{what}; {problem or 'the next run goes on from here'}."

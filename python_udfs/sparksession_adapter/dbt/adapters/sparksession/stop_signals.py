@@ -3,6 +3,7 @@ that must be done whole or not at all."""
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,12 +12,18 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# py4j logs a stack of it by the root logger, and goes on
+PY4J_INTERRUPTED = "KeyboardInterrupt while sending command"
 _name_of_last = ["Ctrl-C"]
 
 
 def stopped_by() -> str:
     """Name of the signal that stopped the run, for a message."""
     return _name_of_last[0]
+
+
+def _is_no_stack_of_py4j(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(PY4J_INTERRUPTED)
 
 
 def stop_at_sigterm() -> None:
@@ -26,6 +33,7 @@ def stop_at_sigterm() -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     _name_of_last[0] = "Ctrl-C"
+    logging.getLogger().addFilter(_is_no_stack_of_py4j)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _interrupt)
 
