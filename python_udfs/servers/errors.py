@@ -17,7 +17,7 @@ def server_error(exc: Exception, what: str) -> ServerError:
         what: how the text begins.
     """
     java = getattr(exc, "java_exception", None) or getattr(exc, "_origin", None)
-    message = str(exc) if java is None else "it said nothing"
+    message = str(exc) if java is None else "no reason given"
     while java is not None:  # the innermost cause with a message
         message, java = java.getMessage() or message, java.getCause()
     return ServerError(redacted(f"{what}: {message}"))

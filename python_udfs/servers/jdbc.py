@@ -1,8 +1,8 @@
 """JDBC client for one server: one connection, beside Spark's own.
 
 Control statements take the driver that Spark writes the rows by: one URL, one set of options, one
-store of trusted certificates for both. A driver of Python's own would read other ones, and could
-speak to a server that the rows don't go to.
+store of trusted certificates for both. PyMySQL and psycopg know neither these
+options nor that store, see docs/explanation/connections.md.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Server:
             columns = range(1, found.getMetaData().getColumnCount() + 1)
             rows = []
             while found.next():
-                rows.append(tuple(found.getString(one) for one in columns))
+                rows.append(tuple(found.getString(column) for column in columns))
         except Exception as exc:
             raise server_error(exc, "The server refused") from None
         return rows

@@ -38,7 +38,9 @@ def server(engine: Any, tmp_path: Path) -> Iterator[Any]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            given = {name: one[-1] for name, one in parse_qs(urlsplit(self.path).query).items()}
+            given = {
+                name: values[-1] for name, values in parse_qs(urlsplit(self.path).query).items()
+            }
             listening.requests.append((given, dict(self.headers)))
             head, _, content = self.body().partition(b" format Parquet\n")
             sql = (given.get("query", "") + " " + head.decode()).strip()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from dbt.adapters.sparksession.declared.chain_plans import (
     check_retract_rows,
     check_side_by_side,
 )
+from dbt.adapters.sparksession.declared.cleaning import check_cleaning
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -49,6 +50,24 @@ class Declarations:
             return model
         manifest: Any = self._warehouse.manifest()
         return manifest.nodes[tested].to_dict()
+
+    def check_cleaning(
+        self,
+        model: str,
+        rules: Mapping[str, Any],
+        from_cte: Any,
+        columns: Any,
+        seeds: Collection[str],
+    ) -> None:
+        """Look at what macro `cleaned` is given, see there.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        try:
+            check_cleaning(model, rules, from_cte, columns, seeds)
+        except DeclarationError as exc:
+            raise CompilationError(str(exc)) from exc
 
     def check_declarations(self, manifest: Any = None) -> None:
         """Look at all that models declare and that can be judged by itself: `meta.source`, folds

@@ -173,8 +173,7 @@ def count_plan(declared: Any) -> dict[str, Any]:
             values.append(measure["column"])
     if not problems and count is None:
         problems.append(
-            "measures must have one whose aggregate is count: a group is there while its count is "
-            "not 0"
+            "measures must include a count of rows: a group is there while its count is not 0"
         )
     if problems:
         raise DeclarationError("The declaration of a count is wrong", problems, COUNT_EXAMPLE)
@@ -262,7 +261,7 @@ def _field_problems(fields: type[Fields], declared: Any) -> Iterator[str]:
 
 
 def _aggregate(measure: Any, known: Mapping[str, Any]) -> str | None:
-    """The aggregate of a measure, where it is a known one."""
+    """The aggregate of a measure, where that is known, else None."""
     kind = measure.get("aggregate") if isinstance(measure, Mapping) else None
     return kind if isinstance(kind, str) and kind in known else None
 

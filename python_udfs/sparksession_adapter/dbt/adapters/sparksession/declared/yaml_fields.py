@@ -25,9 +25,9 @@ def known_fields(fields: type[Fields]) -> dict[str, str]:
 
 
 def field_errors(fields: type[Fields], given: Mapping[Any, Any]) -> dict[str, str | None]:
-    """The wrong fields of a mapping -> what their values must be; None for unknown fields.
+    """The wrong fields of a mapping -> what their values must be, or None if they are unknown.
 
-    Unknown fields come first, then wrong ones in the order in which `fields` declares them.
+    Unknown fields come first, then wrong fields in the order in which `fields` declares them.
     """
     try:
         fields.model_validate({str(key): value for key, value in given.items()})
