@@ -38,6 +38,14 @@ class _NoRedirects(PoolManager):
         return response
 
 
+    def close(self) -> None:
+        """Close all connections; `clear` alone leaves that to the garbage collector."""
+        pools = [self.pools[key] for key in self.pools.keys()]  # noqa: SIM118 it has no iterator
+        self.clear()
+        for pool in pools:
+            pool.close()
+
+
 class Server:
     """One database of a server.
 
@@ -50,6 +58,8 @@ class Server:
 
     def __init__(self, url: str, database: str, user: str, password: str) -> None:
         self._url, parts = url, urlsplit(url)
+        # a pool that is handed in is the caller's: the client doesn't close its connections
+        self._pool = _NoRedirects(**get_pool_manager_options())
         try:
             self._client: Client = clickhouse_connect.get_client(
                 interface=parts.scheme,
@@ -59,7 +69,7 @@ class Server:
                 username=user,
                 password=password,
                 send_receive_timeout=TIMEOUT_SECONDS,
-                pool_mgr=_NoRedirects(**get_pool_manager_options()),
+                pool_mgr=self._pool,
                 # without sessions a balancer may send each statement to another replica
                 autogenerate_session_id=False,
                 query_retries=0,
@@ -68,8 +78,11 @@ class Server:
                 # an error behind the first lines of an answer would come too late
                 settings={"wait_end_of_query": 1},
             )
-        except ClickHouseError as exc:
-            raise self._error(exc) from None
+        except BaseException as exc:
+            self._pool.close()
+            if isinstance(exc, ClickHouseError):
+                raise self._error(exc) from None
+            raise
 
     def query(self, sql: str) -> list[list[Any]]:
         """Rows of a select; of another statement none."""
@@ -102,6 +115,7 @@ class Server:
 
     def close(self) -> None:
         self._client.close()
+        self._pool.close()
 
     def _error(self, exc: ClickHouseError) -> ServerError:
         """The error in the server's own words, or the reason why there is no answer."""
