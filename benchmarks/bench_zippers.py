@@ -60,7 +60,7 @@ FILES_OF = {
         {{ config(
             materialized='folded',
             unique_key=['order_id', 'priced_product_id', 'valid_from'],
-            fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+            fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
         ) }}
         {{ temporal_join(
             left={

@@ -115,10 +115,10 @@
     {%- endset -%}
     {%- set near = 'true' -%}
     {%- if keeps -%}
-        {%- set touched = adapter.ranges.kept_rows(
+        {%- set touched = adapter.ranges.materialize_once(
             model, 'touched_windows', 'select * from ' ~ touched
         ) -%}
-        {%- set near = adapter.ranges.within_ranges(touched, window.near).condition -%}
+        {%- set near = adapter.ranges.pruning_condition(touched, window.near).condition -%}
         {%- do adapter.windows.touch_windows(
             model, window, touched, 'select distinct window_date from ' ~ touched
         ) -%}

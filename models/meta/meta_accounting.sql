@@ -35,7 +35,7 @@ ods_binlog as (
         row_number,
         reject_reason,
         {{ is_read_batch() }} as is_read,
-        {{ is_taken_table() }} as is_declared
+        {{ is_declared_table() }} as is_declared
     from messages
 ),
 

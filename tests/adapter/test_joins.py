@@ -91,7 +91,7 @@ STREAM = """
     ) as row_kind
 """
 SMALL_TIERS = {"tier_runs": 3, "tier_rows": 50}
-FOLD = {"sequence": "run_number", "row_kind": "row_kind"} | SMALL_TIERS
+FOLD = {"sequence": "commit_number", "row_kind": "row_kind"} | SMALL_TIERS
 # one version of a world's k ends where the next one begins, in the order of their rows' times
 DERIVED = """
     select * except (until), lead(at) over (partition by world, k order by at, {name}) as until
@@ -549,7 +549,7 @@ WRONG = {
         "many_to_many_join(left=dict({LEFT}, key=['k', 'id']), right={RIGHT}, on={'k': 'k'})",
         [
             "the model's config must be config(materialized='folded', unique_key=['k', 'id', "
-            "'rid'], fold={'sequence': ['run_number'], 'row_kind': 'row_kind'})."
+            "'rid'], fold={'sequence': ['commit_number'], 'row_kind': 'row_kind'})."
         ],
     ),
 }
@@ -644,7 +644,9 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
     assert "where (id = 100 or id = 101)" in compiled.read_text(encoding="utf-8")
     assert 'key {"k":3,"v":"z"}: 1 left rows x 40 right rows' in " ".join(outcome.log.split())
     assert '"k":0' not in outcome.log
-    numbers = project.query("select run_number, count(*) as n from dw.fine group by 1 order by 1")
+    numbers = project.query(
+        "select commit_number, count(*) as n from dw.fine group by 1 order by 1"
+    )
     assert [tuple(number.values()) for number in numbers] == [(1, 600), (2, 40)]
 
     changed = "many_to_many_join(left={LEFT}, right={RIGHT}, on={'k': 'k'})"
@@ -653,11 +655,11 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
     assert "what is stored was joined otherwise" in told
     assert "--full-refresh" in told
     project.run("run", "-s", "fine", "--full-refresh")
-    assert project.column("select distinct run_number from dw.fine") == [3]
+    assert project.column("select distinct commit_number from dw.fine") == [3]
 
     project.run("compile", "-s", "fine", "--target", "ci")  # asks no table
     text = compiled.read_text(encoding="utf-8")
-    assert "1L as run_number" in text
+    assert "1L as commit_number" in text
     assert "inner join src.others as right_row" in text
 
     # a commit that brings no row is taken note of, and costs no look at either side
@@ -692,7 +694,7 @@ def test_a_column_that_comes_from_elsewhere_asks_for_a_full_refresh():
 
 PRICED = """
     {{ config(materialized='folded', unique_key=['id', 'rid'], fold={
-        'sequence': 'run_number', 'row_kind': 'row_kind'}) }}
+        'sequence': 'commit_number', 'row_kind': 'row_kind'}) }}
     {{ temporal_join(
         left={'relation': ref('facts'), 'key': 'id', 'columns': ['id', 'at'], 'time': 'at'},
         right={'relation': ref('prices'), 'key': 'rid', 'columns': ['rid', 'price'%s]},
@@ -707,7 +709,7 @@ def test_a_pair_that_the_model_leaves_out_from_now_on_goes(make_project):
         "models/sources.yml": "sources: [{name: src, tables: [{name: facts}, {name: others}]}]",
         "models/paid.sql": """
             {{ config(materialized='folded', unique_key=['id', 'rid'], fold={
-                'sequence': 'run_number', 'row_kind': 'row_kind'}) }}
+                'sequence': 'commit_number', 'row_kind': 'row_kind'}) }}
             with joined as ({{ latest_join(
                 left={'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id']},
                 right={'relation': source('src', 'others'), 'key': 'rid',

@@ -124,7 +124,7 @@ def test_the_next_run_publishes_what_the_failed_one_left(make: Callable[..., Dbt
     row = project.query("select * from dw.meta_version order by version desc limit 1")[0]
     assert row["snapshots"].keys() == {"dw.a", "dw.b", "dw.c"}
     assert row["inputs"]["dw.b"] == {"dw.a": row["snapshots"]["dw.a"]}
-    assert row["behind"] == []
+    assert row["stale"] == []
 
 
 def test_a_test_that_passed_is_run_again_only_on_other_rows(
@@ -213,7 +213,7 @@ def test_a_selection_that_leaves_readers_behind_is_published_only_where_that_is_
     assert ids(project, "published.d") == [0, 1, 2]
     # b and c take what a got; nobody is behind any more
     project.run("build", "--select", "b", "c", "d")
-    assert project.query("select * from dw.meta_version order by version")[-1]["behind"] == []
+    assert project.query("select * from dw.meta_version order by version")[-1]["stale"] == []
     # a commit that brings no rows leaves nobody behind
     project.query("insert into dw.raw select * from dw.raw where false")
     assert "Not published" not in project.run("build", "--select", "a").log

@@ -249,7 +249,7 @@ def test_models_that_run_at_any_time_come_to_the_same(tmp_path: Path, seed: int)
     compared += latest.compare_wide(warehouse, orders, oracle.replay(of_addresses).values())
 
     def rows() -> dict[str, list[str]]:
-        left_out = {*MESSAGE, "run_number", "buyer_sketch"}
+        left_out = {*MESSAGE, "commit_number", "buyer_sketch"}
         return {table: warehouse.rows(table, without=left_out) for table in SAME}
 
     held = rows()

@@ -55,7 +55,7 @@ DETAILS = ("dwd_trade__order_detail", "dwd_trade__order_coupon")
 
 def _details(warehouse: Warehouse, name: str) -> list[str]:
     """The rows, without the number of the run that wrote them."""
-    return warehouse.rows(name, without=["run_number"])
+    return warehouse.rows(name, without=["commit_number"])
 
 
 def _day_by_day(warehouse: Warehouse, every: int) -> None:
@@ -322,9 +322,9 @@ def test_the_summary_names_columns_that_nobody_takes_and_the_tests_that_ran(
 
     tested = warehouse.run("build", "--select", "ods_binlog")
 
-    untaken = warehouse.query("select * from dw.meta_untaken_columns")
-    assert untaken
-    for row in untaken:
+    undeclared = warehouse.query("select * from dw.meta_undeclared_column")
+    assert undeclared
+    for row in undeclared:
         assert (
             f"Column {row['column_name']} of {row['database_name']}.{row['table_name']} stands in "
             f"{row['message_count']:,} messages of {row['topic']} and is declared in no model"

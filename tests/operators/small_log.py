@@ -72,7 +72,7 @@ MODELS = {
         {{ config(
             materialized='folded',
             unique_key=['order_id', 'status'],
-            fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+            fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
         ) }}
         {{ many_to_one_join(
             left={

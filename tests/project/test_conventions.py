@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import sqlfluff
 import yaml
-from dbt.adapters.sparksession.declared.business_time import takes_all_columns, utc_hours
+from dbt.adapters.sparksession.declared.business_time import selects_all_columns, utc_hours
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences, views_below
 
 from tests.support.dbt_project import REPO, DbtProject
@@ -176,7 +176,7 @@ def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[An
 
 def test_no_model_mixes_hours_of_utc_with_business_days(models: list[Any]) -> None:
     mixed = {
-        node.name: list(utc_hours(node.raw_code, takes_all_columns(node.raw_code)))
+        node.name: list(utc_hours(node.raw_code, selects_all_columns(node.raw_code)))
         for node in models
     }
     assert {name: calls for name, calls in mixed.items() if calls} == {}

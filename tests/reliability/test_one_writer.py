@@ -24,7 +24,12 @@ from dbt.adapters.sparksession.versions import processes
 from dbt.adapters.sparksession.versions.lease import HEARTBEAT, Lease, LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.processes import is_running, process_mark
-from dbt.adapters.sparksession.versions.publications import Held, Part, Publications, Taken
+from dbt.adapters.sparksession.versions.publications import (
+    Publications,
+    StoreState,
+    TableUpdate,
+    UpdateResult,
+)
 from dbt.adapters.sparksession.versions.published import Versions as Published
 
 from tests.support.dbt_project import DbtProject
@@ -379,14 +384,14 @@ class SlowStore:
         self.project = project
         self.tables: list[str] = []
 
-    def held(self, tables: Sequence[str]) -> dict[str, Held]:
+    def held(self, tables: Sequence[str]) -> dict[str, StoreState]:
         return {}
 
-    def take(self, parts: Sequence[Part]) -> list[Taken]:
+    def take(self, parts: Sequence[TableUpdate]) -> list[UpdateResult]:
         (part,) = parts
         self.tables.append(part.publication.table)
         taken_over(self.project)
-        return [Taken(part, 0, 0)]
+        return [UpdateResult(part, 0, 0)]
 
     def close(self) -> None:
         pass

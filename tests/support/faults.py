@@ -488,7 +488,7 @@ RUN_FAULTS = (
     Fault(
         "the filter's word is taken",
         UNSEEN,
-        "{%- set seen = adapter.ranges.kept_rows(model, 'seen', seen_sql) -%}",
+        "{%- set seen = adapter.ranges.materialize_once(model, 'seen', seen_sql) -%}",
         "{%- set seen = suspects -%}",
         COPIES,
     ),

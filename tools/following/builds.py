@@ -49,12 +49,12 @@ class Published:
     Attributes:
         version: its number.
         published_at: UTC.
-        behind: relations that it made from older rows of an input.
+        stale: relations that it made from older rows of an input.
     """
 
     version: int
     published_at: datetime
-    behind: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
 
 
 class Builds:
@@ -156,7 +156,7 @@ class Builds:
             newest = self.adapter.services.store.newest_version
         if newest is None:
             return None
-        return Published(newest.version, newest.published_at, tuple(newest.behind))
+        return Published(newest.version, newest.published_at, tuple(newest.stale))
 
     def newest_changes(self, log: Any) -> dict[str, tuple[datetime, int]]:
         """Topic -> time of its newest change (UTC), and how many of its messages were refused,

@@ -36,7 +36,7 @@ class Health:
         refused: messages that all builds refused.
         newest: topic -> time of its newest change in the warehouse.
         lag: topic -> seconds between that time and the publication of the version with the change.
-        behind: relations that the version made from older rows of an input.
+        stale: relations that the version made from older rows of an input.
         memory: bytes that the process and its Java hold.
     """
 
@@ -53,7 +53,7 @@ class Health:
     refused: int = 0
     newest: dict[str, datetime] = field(default_factory=dict)
     lag: dict[str, float] = field(default_factory=dict)
-    behind: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
     memory: int = 0
 
 
@@ -77,7 +77,7 @@ def as_json(health: Health, now: datetime) -> str:
         "last_cycle_seconds": round(health.seconds, 3),
         "changes": health.changes,
         "refused": health.refused,
-        "behind": list(health.behind),
+        "stale": list(health.stale),
         "memory_bytes": health.memory,
         "topics": {
             name: {

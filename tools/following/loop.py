@@ -279,7 +279,7 @@ class Follower:
         if published is not None:
             health.version = published.version
             health.published_at = published.published_at.replace(tzinfo=UTC)
-            health.behind = published.behind
+            health.stale = published.stale
         newest_lag = None
         for log in self._builds.logs():
             added = build.added.get(log.name, 0)

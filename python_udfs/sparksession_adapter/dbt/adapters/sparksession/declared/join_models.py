@@ -13,7 +13,7 @@ from dbt.adapters.sparksession.reading.retract_sql import changed_keys
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
-RUN_NUMBER_PROPERTY = "join.run_number"
+COMMIT_NUMBER_PROPERTY = "join.commit_number"
 DEFINITION_PROPERTY = "join.definition"
 LONGEST_KEY = 80  # characters of a key that it shows
 
@@ -82,9 +82,9 @@ class JoinModels:
                 f"{model['name']}: what is stored was joined otherwise: it was {stored}, is "
                 f"{definition}. Run it with --full-refresh."
             )
-        numbers = (one.summary.get(RUN_NUMBER_PROPERTY) for one in history.snapshots.values())
+        numbers = (one.summary.get(COMMIT_NUMBER_PROPERTY) for one in history.snapshots.values())
         number = 1 + max(map(int, filter(None, numbers)), default=0)
-        properties = {RUN_NUMBER_PROPERTY: str(number), DEFINITION_PROPERTY: definition}
+        properties = {COMMIT_NUMBER_PROPERTY: str(number), DEFINITION_PROPERTY: definition}
         self._warehouse.inputs.note_properties(model["unique_id"], properties)
         return number
 

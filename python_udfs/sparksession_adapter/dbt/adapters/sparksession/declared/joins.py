@@ -13,10 +13,10 @@ from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 
-RUN_NUMBER = "run_number"
+COMMIT_NUMBER = "commit_number"
 KINDS = ("inner", "left")
 ALIASES = {"left": "left_row", "right": "right_row"}
-FOLD = {"sequence": [RUN_NUMBER], "row_kind": ROW_KIND}
+FOLD = {"sequence": [COMMIT_NUMBER], "row_kind": ROW_KIND}
 INTERVAL = re.compile(r"([+-]?\d{1,9}) (second|minute|hour|day|week)s?")
 EXAMPLE = (
     "interval_join(left={'relation': ref('order'), 'key': 'order_id', 'columns': ['order_id', "
@@ -96,7 +96,7 @@ class Side:
         return [self.columns[name] for name in self.key]
 
     def wanted_keys(self, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Where its keys lie in a table that has them in these columns, as arguments of Wanted."""
+        """Where its keys lie in a table with these columns, as arguments of PruningColumn."""
         return [
             values_of(one, self.types[one], column=name)
             for name, one in zip(columns, self.key, strict=True)
@@ -113,8 +113,8 @@ class Join:
         asked_of_right: columns of the right side that an author's own condition names.
         kind: inner or left.
         wanted_left, wanted_right: where one side's rows may find partners on the other, as
-            arguments of Wanted; the same of touched keys: wanted_keys, wanted_pairs, of the right
-            side's: wanted_right_keys.
+            arguments of PruningColumn; the same of touched keys: wanted_keys, wanted_pairs, of
+            the right side's: wanted_right_keys.
     """
 
     name: str
@@ -345,7 +345,7 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
             f"both sides have a column {name}; name the right one otherwise: "
             f"'columns': {{'{name}': 'right_{name}'}}"
         )
-    for name in {*left.columns.values(), *right.columns.values()} & {RUN_NUMBER, ROW_KIND}:
+    for name in {*left.columns.values(), *right.columns.values()} & {COMMIT_NUMBER, ROW_KIND}:
         problems.append(f"{name}: columns of this name are the join's own")
     condition, to_left, to_right = _bounds(form, given, left, right, problems)
     asked_of_right = frozenset(columns_asked(right.alias, str(given.get("condition") or "")))
@@ -434,7 +434,10 @@ def _config_problems(join: Join, model: Mapping[str, Any]) -> list[str]:
     key = config.get("unique_key")
     key = [key] if isinstance(key, str) else key
     fold = config.get("fold") or {}
-    fits = fold.get("sequence") in (RUN_NUMBER, [RUN_NUMBER]) and fold.get("row_kind") == ROW_KIND
+    fits = (
+        fold.get("sequence") in (COMMIT_NUMBER, [COMMIT_NUMBER])
+        and fold.get("row_kind") == ROW_KIND
+    )
     if config["materialized"] == FOLDED and key == join.key and fits:
         return []
     return [

@@ -56,7 +56,7 @@ class Stream:
 
     @property
     def near_keys(self) -> list[dict[str, Any]]:
-        """Where rows of its keys lie, as arguments of Wanted."""
+        """Where rows of its keys lie, as arguments of PruningColumn."""
         return [values_of(name, kind) for name, kind in self.key_types.items()]
 
 

@@ -168,8 +168,8 @@ class Window:
 
     @property
     def near(self) -> list[dict[str, Any]]:
-        """Where rows of touched windows lie, as arguments of Wanted; [] where files can't be left
-        out by the time."""
+        """Where rows of touched windows lie, as arguments of PruningColumn; [] where the time can't
+        rule files out."""
         if self.time_type not in TIMES:
             return []
         low, high = ("first_at", "last_at") if self.form == "session" else (START, END)

@@ -337,7 +337,7 @@ class ChangeReads:
                     values_of(name, kinds[name], column=f"held.{quoted(name)}")
                     for name in fold.touched_key
                 ]
-                near = self._ranges.within_ranges(f"({appended})", wanted)["condition"]
+                near = self._ranges.pruning_condition(f"({appended})", wanted)["condition"]
             chosen = (
                 "(select held.* from {} as held left semi join "
                 f"({appended}) as touched on {same} where {near})"

@@ -34,7 +34,7 @@ Bounds = tuple[Decimal, Decimal]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PruningColumn:
     """A column that is to be searched where rows may have a partner.
 
     Attributes:
@@ -99,13 +99,13 @@ class Wanted:
 
 
 def values_of(name: str, kind: str, column: str | None = None) -> dict[str, Any]:
-    """Arguments of Wanted: `column` (by default that of the name) has a value that the rows have
-    in their column of this name, null too."""
+    """Arguments of PruningColumn: `column` (by default that of the name) has a value that the
+    rows have in their column of this name, null too."""
     value = quoted(name)
     return {"column": column or value, "kind": kind, "low": value, "high": value, "nulls": True}
 
 
-def bounds_query(rows: str, wanted: Sequence[Wanted]) -> str:
+def bounds_query(rows: str, wanted: Sequence[PruningColumn]) -> str:
     """Query of the bounds that the rows ask for: place of the column, low, high, row_count.
 
     Of each column at most PARTS rows, each of the bounds that lie in one part of all of them; one
@@ -173,7 +173,7 @@ def merged_ranges(parts: Iterable[Bounds]) -> list[Bounds]:
     return [(held[start][0], held[end - 1][1]) for start, end in cuts if start < end]
 
 
-def ranges_condition(wanted: Wanted, parts: Sequence[Range]) -> str:
+def ranges_condition(wanted: PruningColumn, parts: Sequence[Range]) -> str:
     """SQL condition on the column; "false" where there is nothing, "true" where it has no bound."""
     column = wanted.column
     has_none = (None, None) in parts
@@ -218,7 +218,7 @@ class ColumnRanges:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def kept_rows(self, model: Mapping[str, Any], name: str, sql: str) -> str:
+    def materialize_once(self, model: Mapping[str, Any], name: str, sql: str) -> str:
         """Name of a temporary view of a query's rows, which are computed once and kept until the
         model is built; they spill to disk.
 
@@ -235,14 +235,14 @@ class ColumnRanges:
         return f"`{view}`"
 
     def kept_count(self, model: Mapping[str, Any], view: str) -> int:
-        """How many rows kept_rows has kept under a name that it gave."""
+        """How many rows materialize_once has kept under a name that it gave."""
         return self._warehouse.inputs.building(model["unique_id"]).kept_counts[view.strip("`")]
 
     def writes(self, flags: Any) -> bool:
         """Whether the command writes what it compiles; for others ranges are not asked for."""
         return flags.WHICH in WRITING and not self._warehouse.inputs.is_noting
 
-    def within_ranges(self, rows: str, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def pruning_condition(self, rows: str, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """What may be a partner of the rows: {"condition": SQL, "row_count": of the rows}.
 
         Runs one query, which answers with at most PARTS rows of two numbers for each column; the
@@ -251,9 +251,9 @@ class ColumnRanges:
 
         Args:
             rows: SQL text for a `from`.
-            wanted: see Wanted.
+            wanted: see PruningColumn.
         """
-        columns = [one for one in (Wanted(**given) for given in wanted) if one.is_ordered]
+        columns = [one for one in (PruningColumn(**given) for given in wanted) if one.is_ordered]
         row_count, parts = self._bounds_in(rows, columns)
         if not row_count:
             return {"condition": "false", "row_count": 0}
@@ -271,7 +271,7 @@ class ColumnRanges:
         Raises:
             OverflowError: Python has no such time.
         """
-        columns = [Wanted(**given) for given in wanted]
+        columns = [PruningColumn(**given) for given in wanted]
         _, parts = self._bounds_in(rows, columns)
         found = []
         for one, bounds in zip(columns, parts, strict=True):
@@ -287,7 +287,9 @@ class ColumnRanges:
             found.append(texts)
         return found
 
-    def _bounds_in(self, rows: str, columns: Sequence[Wanted]) -> tuple[int, list[list[Range]]]:
+    def _bounds_in(
+        self, rows: str, columns: Sequence[PruningColumn]
+    ) -> tuple[int, list[list[Range]]]:
         """How many rows there are, and of each column the bounds that they ask for."""
         row_count = 0
         parts: list[list[Range]] = [[] for _ in columns]

@@ -70,14 +70,14 @@ class Differences:
         old, new = self._store.known_version(first), self._store.known_version(last)
         keys = self.keys_by_name(context)
         lines = [f"version {old.version} -> version {new.version}"]
-        for name in differing(old.marks, new.marks):
+        for name in differing(old.query_hashes, new.query_hashes):
             if select is not None and name.rpartition(".")[2] != select.rpartition(".")[2]:
                 continue
-            if name not in old.texts or name not in new.texts:
-                lines.append(f"  {name}: {'new' if name in new.texts else 'gone'}")
+            if name not in old.queries or name not in new.queries:
+                lines.append(f"  {name}: {'new' if name in new.queries else 'gone'}")
                 continue
             lines += self.difference(
-                name, old.texts[name], new.texts[name], keys.get(name, UNKNOWN), rows
+                name, old.queries[name], new.queries[name], keys.get(name, UNKNOWN), rows
             )
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
 

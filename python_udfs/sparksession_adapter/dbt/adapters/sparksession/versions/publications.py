@@ -77,7 +77,7 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class Held:
+class StoreState:
     """What a store says of one of its tables.
 
     Attributes:
@@ -98,7 +98,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Part:
+class TableUpdate:
     """What one table of a store has to be told.
 
     Attributes:
@@ -117,7 +117,7 @@ class Part:
     whole: bool
     kinds: Mapping[str, str]
 
-    def key_is_none(self) -> str:
+    def duplicate_key_message(self) -> str:
         """What is wrong where the rows have a key twice."""
         return (
             f"version {self.version} of table {self.publication.table} has a key twice, so "
@@ -126,10 +126,10 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Taken:
+class UpdateResult:
     """What a store did for a part: rows that it wrote or left as they were, rows that went."""
 
-    part: Part
+    part: TableUpdate
     written: int
     removed: int
 
@@ -142,9 +142,9 @@ class Store(Protocol):
 
     together: bool
 
-    def held(self, tables: Sequence[str]) -> Mapping[str, Held]: ...
+    def held(self, tables: Sequence[str]) -> Mapping[str, StoreState]: ...
 
-    def take(self, parts: Sequence[Part]) -> Sequence[Taken]: ...
+    def take(self, parts: Sequence[TableUpdate]) -> Sequence[UpdateResult]: ...
 
     def close(self) -> None: ...
 
@@ -375,12 +375,12 @@ class Publications:
             publication.table: self._warehouse.relation_of_node(nodes[publication.model]).render()
             for publication in ours
         }
-        missing = sorted(name for name in names.values() if name not in version.texts)
+        missing = sorted(name for name in names.values() if name not in version.queries)
         if missing:
             raise PublishError(f"version {version.version} doesn't hold {', '.join(missing)}")
         warehouse = self._place.warehouse_id(self._lease.table)
         store = self._stores.open_store(self._warehouse.session(), target, warehouse)
-        taken: list[Taken] = []
+        taken: list[UpdateResult] = []
         try:
             held = store.held([publication.table for publication in ours])
             steps = [
@@ -388,7 +388,7 @@ class Publications:
                     self._parts(
                         publication,
                         names[publication.table],
-                        held.get(publication.table, Held()),
+                        held.get(publication.table, StoreState()),
                         version,
                         context,
                     )
@@ -415,10 +415,10 @@ class Publications:
         self,
         publication: Publication,
         name: str,
-        held: Held,
+        held: StoreState,
         version: Version,
         context: dict[str, Any],
-    ) -> Iterator[Part]:
+    ) -> Iterator[TableUpdate]:
         """What a table has to be told, one after the other: none where it holds the version."""
         before = self._version_of_mark(name, held.version, held.mark)
         if held.is_half:
@@ -427,10 +427,10 @@ class Publications:
                 yield self._part(publication, name, None, version, context)
                 return
             yield self._part(publication, name, before, begun, context)
-            before, held = begun, Held(begun.version, begun.marks[name])
-        if held.mark == version.marks[name]:
+            before, held = begun, StoreState(begun.version, begun.query_hashes[name])
+        if held.mark == version.query_hashes[name]:
             if held.version != version.version:
-                yield Part(publication, version.version, held.mark, None, False, {})
+                yield TableUpdate(publication, version.version, held.mark, None, False, {})
             return
         yield self._part(publication, name, before, version, context)
 
@@ -441,8 +441,8 @@ class Publications:
         before: Version | None,
         version: Version,
         context: dict[str, Any],
-    ) -> Part:
-        session, text = self._warehouse.session(), version.texts[name]
+    ) -> TableUpdate:
+        session, text = self._warehouse.session(), version.queries[name]
         node = context["graph"]["nodes"][publication.model]
         kinds = {field.name: field.dataType.simpleString() for field in session.sql(text).schema}
         taken = sorted(kinds.keys() & {ROW_KIND, SIGN, ROW_KEY})
@@ -458,10 +458,10 @@ class Publications:
         except ValueError as exc:
             raise PublishError(f"exposure {publication.name}, key: {exc}") from exc
         rows = keyed_changes(changes or f"(select *, 1 as {SIGN} from ({text}))", list(kinds), key)
-        return Part(
+        return TableUpdate(
             publication,
             version.version,
-            version.marks[name],
+            version.query_hashes[name],
             session.sql(rows),
             before is None,
             kinds,
@@ -483,7 +483,7 @@ class Publications:
         table = stored_table_of(node)
         history = self._warehouse.history(table)
         first, last = (version.snapshots.get(table) for version in (before, after))
-        old, new = (version.texts[name] for version in (before, after))
+        old, new = (version.queries[name] for version in (before, after))
         reader = f"publish.{name}"
         self._warehouse.inputs.forget(reader)
         self._warehouse.inputs.note_news(reader, asks_ranges=True)
@@ -519,7 +519,7 @@ class Publications:
             version = self._store.known_version(int(number))
         except DbtRuntimeError:
             return None
-        fits = version.version == int(number) and version.marks.get(name) == mark
+        fits = version.version == int(number) and version.query_hashes.get(name) == mark
         return version if fits else None
 
     def _record(
@@ -527,7 +527,7 @@ class Publications:
         target: str,
         version: Version,
         names: Mapping[str, str],
-        taken: Sequence[Taken],
+        taken: Sequence[UpdateResult],
     ) -> None:
         """Write down what a target holds, for those who ask the warehouse.
 
@@ -550,7 +550,7 @@ class Publications:
                 f"create table if not exists {table} ({columns}) using iceberg {FEW_METADATA_FILES}"
             )
         known = {row.table_name: row.version for row in rows}
-        done: dict[str, list[Taken]] = {}
+        done: dict[str, list[UpdateResult]] = {}
         for update in taken:
             done.setdefault(update.part.publication.table, []).append(update)
         values = [

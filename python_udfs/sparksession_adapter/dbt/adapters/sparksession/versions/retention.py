@@ -117,12 +117,12 @@ class Retention:
                 f"{newest.version - max(keep, 1)} and published_at < timestamp '{oldest}'"
             )
             kept = session.sql(
-                f"select snapshots, inputs, texts from {self._store.version_table}"
+                f"select snapshots, inputs, queries from {self._store.version_table}"
             ).collect()
             named: dict[str, set[int]] = {}
             for version in kept:
                 # what a view reads outside of the version stands in its query alone
-                reads = set().union(*map(pinned_reads, version.texts.values()))
+                reads = set().union(*map(pinned_reads, version.queries.values()))
                 for table, snapshot in {*version.snapshots.items(), *reads}:
                     named.setdefault(table, set()).add(snapshot)
             going_back = self._rollback.read_after_going_back(kept, context)

@@ -69,7 +69,7 @@ class Rollback:
                     f"Version {wanted.version} can't be gone back to: its rows of {lost[0]} have "
                     "expired."
                 )
-            changed = differing(newest.marks, wanted.marks)
+            changed = differing(newest.query_hashes, wanted.query_hashes)
             self._versions.publish_version(
                 replace(
                     wanted,
@@ -146,7 +146,7 @@ class Rollback:
             ).collect()
             lines.append(f"{table} is at snapshot {snapshot} again.")
         for node in nodes:
-            if self._warehouse.relation_of_node(node).render() not in version.texts:
+            if self._warehouse.relation_of_node(node).render() not in version.queries:
                 continue  # nobody has built it, or not yet then
             if node["config"].get("materialized") == FOLDED:
                 self._warehouse.inputs.forget(node["unique_id"])

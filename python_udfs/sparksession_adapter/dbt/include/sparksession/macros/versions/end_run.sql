@@ -49,10 +49,10 @@
             'Published as version %d: %d tables and views say something new.'
             | format(published.version, published.changed | length)
         ) %}
-        {% if published.behind %}
+        {% if published.stale %}
             {% do print(
                 'Not built in this run, and made from older rows than the others: %s.'
-                | format(published.behind | join(', '))
+                | format(published.stale | join(', '))
             ) %}
         {% endif %}
     {% elif published.compared %}
