@@ -334,13 +334,13 @@ def measure(times: int, files: list[list[Path]], options: argparse.Namespace) ->
         runs.append(run | logged_reads(log))
     log = logs / "point"
     point = point_read(options.user, log) | logged_reads(log, POINT)
-    log = logs / "anew"
-    levels, anew = " ".join(LEVELS), ["--full-refresh"]
-    refresh = run_dbt(LANDING, WAREHOUSE, levels, arguments=anew, env=event_log(log))
+    log = logs / "rebuilt"
+    levels, full_refresh = " ".join(LEVELS), ["--full-refresh"]
+    refresh = run_dbt(LANDING, WAREHOUSE, levels, arguments=full_refresh, env=event_log(log))
     refresh |= logged_reads(log)
-    anew = point_read(options.user, logs / "point_anew")["answer"]
-    if anew != point["answer"]:
-        sys.exit(f"bench: the totals are {point['answer']}, made anew they are {anew}")
+    rebuilt = point_read(options.user, logs / "point_rebuilt")["answer"]
+    if rebuilt != point["answer"]:
+        sys.exit(f"bench: the totals are {point['answer']}, rebuilt they are {rebuilt}")
     return {"runs": runs, "refresh": refresh, "point": point}
 
 

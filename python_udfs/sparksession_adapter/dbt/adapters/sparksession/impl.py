@@ -285,15 +285,15 @@ class SparkSessionAdapter(SparkAdapter):
         Iceberg's catalogs drop empty namespaces alone, whatever `cascade` says.
         """
         held = self.list_relations_without_caching(relation)
-        for one in sorted(held, key=lambda one: one.type != "view"):
-            files = " purge" if one.type == "table" else ""
+        for held_relation in sorted(held, key=lambda relation: relation.type != "view"):
+            files = " purge" if held_relation.type == "table" else ""
             try:
-                self.execute(f"drop {one.type} if exists {one}{files}")
+                self.execute(f"drop {held_relation.type} if exists {held_relation}{files}")
             except DbtRuntimeError as exc:
                 # a catalog that collects garbage by itself, such as Nessie's
                 if "GC is disabled" not in exc.msg:
                     raise
-                self.execute(f"drop table if exists {one}")
+                self.execute(f"drop table if exists {held_relation}")
         super().drop_schema(relation)
 
     def set_relations_cache(self, *args: Any, **kwargs: Any) -> None:

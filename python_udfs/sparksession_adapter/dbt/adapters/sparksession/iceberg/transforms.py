@@ -48,10 +48,12 @@ class Transform:
         found = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is not None:
             function, number, column, plain = found.groups()
-            one = cls(function or "", plain or column, int(number) if number else None)
+            transform = cls(function or "", plain or column, int(number) if number else None)
             # a width or a count of 0 is told as none
-            if one.function in TYPES and bool(one.number) == (one.function in NUMBERED):
-                return one
+            if transform.function in TYPES and bool(transform.number) == (
+                transform.function in NUMBERED
+            ):
+                return transform
         raise ValueError(f"must be transforms such as {EXAMPLES}, got {text!r}")
 
     def takes(self, kind: str) -> bool:

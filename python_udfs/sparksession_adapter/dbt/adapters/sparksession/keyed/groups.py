@@ -84,4 +84,4 @@ class Group:
 
 def any_known(names: Iterable[str]) -> str:
     """SQL condition: one of the columns isn't null; true where there are none."""
-    return " or ".join(f"{quoted(one)} is not null" for one in names) or "true"
+    return " or ".join(f"{quoted(name)} is not null" for name in names) or "true"

@@ -44,6 +44,6 @@ def keys_by_test(nodes: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
         if test.get("name") not in ("unique_combination", "unique") or node["config"].get("where"):
             continue
         given = test["kwargs"].get("columns") or [test["kwargs"].get("column_name")]
-        if node.get("attached_node") and all(isinstance(one, str) for one in given):
+        if node.get("attached_node") and all(isinstance(column, str) for column in given):
             found.setdefault(node["attached_node"], list(given))
     return found

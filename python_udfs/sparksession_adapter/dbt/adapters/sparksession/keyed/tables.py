@@ -126,7 +126,7 @@ class KeyedTables:
             raise CompilationError(str(exc)) from exc
 
     def fold_batch(
-        self, model: Mapping[str, Any], staging: Any, make_anew: bool, on_schema_change: str
+        self, model: Mapping[str, Any], staging: Any, is_rebuild: bool, on_schema_change: str
     ) -> Any:
         """The rows in `staging` as a batch of the model's table, see Batch.
 
@@ -134,7 +134,7 @@ class KeyedTables:
             CompilationError: the fold or the columns don't fit the state that is stored.
             DbtRuntimeError: rows have null where none may be, or can't be told apart; see refusal.
         """
-        batch = self._read_batch(model, staging, make_anew, on_schema_change)
+        batch = self._read_batch(model, staging, is_rebuild, on_schema_change)
         self._refuse(batch)
         return batch
 
@@ -148,12 +148,13 @@ class KeyedTables:
                 raise DbtRuntimeError(problem)
 
     def _read_batch(
-        self, model: Mapping[str, Any], staging: Any, make_anew: bool, on_schema_change: str
+        self, model: Mapping[str, Any], staging: Any, is_rebuild: bool, on_schema_change: str
     ) -> Batch:
         staged = [
-            [one.column, one.dtype] for one in self._warehouse.get_columns_in_relation(staging)
+            [column.column, column.dtype]
+            for column in self._warehouse.get_columns_in_relation(staging)
         ]
-        if make_anew:
+        if is_rebuild:
             return Batch(self._bound(model, staged, set()), staging.render())
         history = self.runs_history(model)
         row_kind = self.declared_fold(model).row_kind
@@ -172,36 +173,38 @@ class KeyedTables:
         columns, left_out, rows = staged, set(), staging.render()
         if on_schema_change == "ignore":
             left_out = added
-            columns = [one for one in staged if one[0] not in left_out]
+            columns = [pair for pair in staged if pair[0] not in left_out]
         elif on_schema_change == "append_new_columns" and lost:
             columns = [*staged, *([name, old[name]] for name in old if name in lost)]
-            nulls = ", ".join(f"cast(null as {old[one]}) as {quoted(one)}" for one in sorted(lost))
+            nulls = ", ".join(
+                f"cast(null as {old[column]}) as {quoted(column)}" for column in sorted(lost)
+            )
             rows = f"(select *, {nulls} from {staging.render()}) as fold__staged"
         if not problems:
             fold = self._bound(model, columns, left_out)
             signature = history.recorded(SIGNATURE_PROPERTY)
             problems = fold.changed_since(signature) if signature is not None else []
         if problems:
-            lines = "".join(f"\n  - {one}" for one in problems)
+            lines = "".join(f"\n  - {problem}" for problem in problems)
             raise CompilationError(
                 f"{model['name']}: what is stored doesn't fit its fold any more:{lines}\n"
                 "Run it with --full-refresh, or set on_schema_change."
             )
         return Batch(fold, rows)
 
-    def record_run(self, model: Mapping[str, Any], fold: Fold | Zipper, anew: bool) -> int:
+    def record_run(self, model: Mapping[str, Any], fold: Fold | Zipper, replaces: bool) -> int:
         """Let the next commit say what it adds; the run's level.
 
         Args:
-            anew: whether it takes the place of all runs.
+            replaces: whether it takes the place of all runs.
         """
         history = self.runs_history(model)
         plan = self._warehouse.inputs.plan(model["unique_id"])
-        rows = None if anew else plan.batch_rows
+        rows = None if replaces else plan.batch_rows
         if rows is None:
             rows = sum(read.rows or 0 for read in plan.reads.values())
         level = fold.level_of(rows)
-        self._record(model, fold, level, [] if anew else runs_in(history))
+        self._record(model, fold, level, [] if replaces else runs_in(history))
         return level
 
     def _record(
@@ -243,7 +246,7 @@ class KeyedTables:
                 "Example: --vars 'rebuild: {from: 2026-03-01 16:00:00, to: 2026-03-02 16:00:00}'"
             )
         kind = dict(columns_in(self.runs_history(model)))[zipper.time]
-        first, end = (f"cast({literal(str(asked[one]))} as {kind})" for one in ("from", "to"))
+        first, end = (f"cast({literal(str(asked[end]))} as {kind})" for end in ("from", "to"))
         time = quoted(zipper.time)
         return {
             "condition": f"{time} >= {first} and {time} < {end}",
@@ -261,7 +264,7 @@ class KeyedTables:
         """
         runs = runs_in(self.runs_history(model))
         if level is None:
-            level = min([0, *(one for one, _ in runs)]) - 1
+            level = min([0, *(depth for depth, _ in runs)]) - 1
         self._record(model, fold, level, runs)
         return level
 
@@ -284,11 +287,11 @@ class KeyedTables:
         fold = self.stored_fold(model, history)
         level = fold.level_to_compact(runs)
         if everything and len(runs) > 1:
-            level = max(one for one, _ in runs)
+            level = max(depth for depth, _ in runs)
         if level is None:
             return None
-        others = [one for one in runs if one[0] > level]
-        into = fold.level_of(sum(rows for one, rows in runs if one <= level))
+        others = [run for run in runs if run[0] > level]
+        into = fold.level_of(sum(rows for depth, rows in runs if depth <= level))
         self._record(model, fold, into, others)
         self._warehouse.set_snapshot_property(COMPACTED_PROPERTY, "true")
         return {"fold": fold, "level": level, "into": into, "whole": not others}
@@ -301,7 +304,9 @@ class KeyedTables:
         """
         fold, level, table = merge["fold"], merge["level"], runs.render()
         columns = [
-            one for one in self._warehouse.get_columns_in_relation(runs) if one.name != LEVEL
+            column
+            for column in self._warehouse.get_columns_in_relation(runs)
+            if column.name != LEVEL
         ]
         merged = fold.merged(table, level, merge["whole"])
         return (
@@ -322,7 +327,10 @@ class KeyedTables:
         from dbt.contracts.graph.nodes import InjectedCTE
 
         # what dbt put in front of the model's SQL; ephemeral models read nothing as new
-        ctes = [InjectedCTE(one["id"], one["sql"]) for one in model.get("extra_ctes") or []]
+        ctes = [
+            InjectedCTE(extra_cte["id"], extra_cte["sql"])
+            for extra_cte in model.get("extra_ctes") or []
+        ]
         compiled = context.get("sql")
         context["sql"] = None  # it is compiled again: its bare references are pinned, see there
         try:
@@ -350,7 +358,10 @@ class KeyedTables:
         fit, which its next batch refuses, or readers see other rows of it, which a commit has to
         say, or who follows the model would never learn."""
         history = self.runs_history(model)
-        reading, stored = (history.recorded(one) for one in (READING_PROPERTY, SIGNATURE_PROPERTY))
+        reading, stored = (
+            history.recorded(property_name)
+            for property_name in (READING_PROPERTY, SIGNATURE_PROPERTY)
+        )
         if reading not in (None, reading_of(self.declared_fold(model))):
             return True
         fold = self.stored_fold(model, history)
@@ -363,7 +374,7 @@ class KeyedTables:
         that what is stored at the first one can't be read as it was any more."""
 
         def differs(key: str, differences: Any) -> bool:
-            old, new = (history.at(one).recorded(key) for one in (first, last))
+            old, new = (history.at(snapshot).recorded(key) for snapshot in (first, last))
             return old is not None and new is not None and bool(differences(old, new))
 
         differences = self.declared_fold(node).differences

@@ -181,7 +181,9 @@ class Zipper(RunLayout):
         """The zipper without columns that its table doesn't take."""
         if self.tracked is None:
             return self
-        return replace(self, tracked=tuple(one for one in self.tracked if one not in names))
+        return replace(
+            self, tracked=tuple(column for column in self.tracked if column not in names)
+        )
 
     def bound(self, columns: Sequence[tuple[str, str]]) -> Zipper:
         """The zipper over rows of these columns (name, Spark type); names in any case.
@@ -205,8 +207,8 @@ class Zipper(RunLayout):
         tracked = None if self.tracked is None else there(self.tracked, "zipper.tracked")
         row_kind = there((self.row_kind,), "zipper.row_kind")[0] if self.row_kind else None
         partition_by = tuple(
-            replace(one, column=there((one.column,), "zipper.partition_by")[0])
-            for one in self.partition_by
+            replace(transform, column=there((transform.column,), "zipper.partition_by")[0])
+            for transform in self.partition_by
         )
         problems += partition_problems("zipper", partition_by, key)
         types = {name: kind for name, kind in columns if name != row_kind}

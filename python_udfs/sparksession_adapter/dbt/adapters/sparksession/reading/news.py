@@ -30,10 +30,10 @@ def unrecorded_reads(node: Any, macros: Mapping[str, Any]) -> str | None:
     if kind == "ephemeral":
         used = used_macros(called, macros)
     elif kind in LIVE_KINDS:
-        used = [macros[one] for one in called if one in macros]
+        used = [macros[unique_id] for unique_id in called if unique_id in macros]
     else:
         return None
-    asked = sorted({one.name for one in used} & READS_OF_NEWS)
+    asked = sorted({macro.name for macro in used} & READS_OF_NEWS)
     if not asked:
         return None
     return _unrecorded(f"{node.name} ({node.original_file_path})", kind, asked[0])

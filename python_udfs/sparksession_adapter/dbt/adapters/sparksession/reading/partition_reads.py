@@ -197,7 +197,7 @@ class PartitionReads:
         else:
             starts = {period_start(day, period) for day in changed if day < closed}
             starts.update(period_starts(recorded or closed, closed, period))
-            names = ", ".join(f"date '{one}'" for one in sorted(starts))
+            names = ", ".join(f"date '{start}'" for start in sorted(starts))
             predicate = f"{into} in ({names})" if names else "false"
             condition = periods_predicate(by, starts, period)
             inputs.note(model_id, replaced=ReplacedPartitions(predicate, condition))
@@ -368,7 +368,9 @@ class PartitionReads:
                     logger.info(f"{table}: commit {commit.id} doesn't list its partitions")
                     return None
                 name = column.strip("`")
-                fitting = {one for one in partitions if name in partition_names(one)}
+                fitting = {
+                    partition for partition in partitions if name in partition_names(partition)
+                }
                 values |= partition_values(column, fitting)
                 if fitting != partitions:
                     lacking.append(table)
@@ -381,7 +383,7 @@ class PartitionReads:
     def _check_partition_column(self, reading: PartitionReading, table: str, column: str) -> None:
         """A table that isn't partitioned by the column may lie below a view beside one that is."""
         for tables in reading.tables.values():
-            if table in tables and not any(self._has_partitions(one, column) for one in tables):
+            if table in tables and not any(self._has_partitions(table, column) for table in tables):
                 raise CompilationError(
                     f"{next(iter(reading.calls))[0]}: no partition column {column!r}; `by` must be "
                     f"a partition column of {', '.join(sorted(tables))}"
@@ -389,13 +391,15 @@ class PartitionReads:
 
     def _has_partitions(self, table: str, column: str) -> bool:
         schema = self._warehouse.session().sql(f"select * from {table}.partitions limit 0").schema
-        known = {one.name: one.dataType for one in schema}
+        known = {field.name: field.dataType for field in schema}
         return column.strip("`") in getattr(known.get("partition"), "names", ())
 
     def _partition_kind(self, pinned: Any, column: str) -> str | None:
         """Spark type of a column, None where there is no such column, which Spark will report."""
         name = column.strip("`").lower()
-        kinds = {one.lower(): kind for one, kind in self._changes.kinds_at(pinned.render()).items()}
+        kinds = {
+            column.lower(): kind for column, kind in self._changes.kinds_at(pinned.render()).items()
+        }
         return kinds[name].simpleString() if name in kinds else None
 
 

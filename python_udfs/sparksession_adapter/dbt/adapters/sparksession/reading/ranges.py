@@ -115,10 +115,10 @@ def bounds_query(rows: str, wanted: Sequence[PruningColumn]) -> str:
         rows: SQL text for a `from`.
     """
     extent, bounds = [], []
-    for place, one in enumerate(wanted):
-        low, high = one.number(one.low), one.number(one.high)
+    for place, column in enumerate(wanted):
+        low, high = column.number(column.low), column.number(column.high)
         first, last = f"extent.bounds__low_{place}", f"extent.bounds__high_{place}"
-        there = f"filter (where {one.is_there})"
+        there = f"filter (where {column.is_there})"
         extent.append(f"min({low}) {there} as bounds__low_{place}")
         extent.append(f"max({high}) {there} as bounds__high_{place}")
         width = f"((cast({last} as double) - cast({first} as double)) / {PARTS})"
@@ -127,7 +127,7 @@ def bounds_query(rows: str, wanted: Sequence[PruningColumn]) -> str:
             f"floor((cast({low} as double) - cast({first} as double)) / {width}), 0)"
         )
         bounds.append(
-            f"named_struct('place', {place}, 'is_there', {one.is_there}, "
+            f"named_struct('place', {place}, 'is_there', {column.is_there}, "
             f"'low', {low}, 'high', {high}, 'part', {part})"
         )
     nothing = f"cast(null as {NUMBER})"
@@ -189,7 +189,7 @@ def ranges_condition(wanted: PruningColumn, parts: Sequence[Range]) -> str:
     )
     texts = []
     for bounds in conditions:
-        low, high = (None if one is None else wanted.literal(one) for one in bounds)
+        low, high = (None if bound is None else wanted.literal(bound) for bound in bounds)
         if low is None and high is None:
             return "true"
         if low is None or high is None:
@@ -204,7 +204,7 @@ def ranges_condition(wanted: PruningColumn, parts: Sequence[Range]) -> str:
 
 def row_bytes(schema: Any) -> int:
     """About how many bytes a row of a Spark schema takes."""
-    return sum(8 if is_plain(one.dataType) else NESTED_BYTES for one in schema.fields)
+    return sum(8 if is_plain(field.dataType) else NESTED_BYTES for field in schema.fields)
 
 
 def is_plain(kind: Any) -> bool:
@@ -253,7 +253,9 @@ class ColumnRanges:
             rows: SQL text for a `from`.
             wanted: see PruningColumn.
         """
-        columns = [one for one in (PruningColumn(**given) for given in wanted) if one.is_ordered]
+        columns = [
+            column for column in (PruningColumn(**given) for given in wanted) if column.is_ordered
+        ]
         row_count, parts = self._bounds_in(rows, columns)
         if not row_count:
             return {"condition": "false", "row_count": 0}
@@ -274,15 +276,15 @@ class ColumnRanges:
         columns = [PruningColumn(**given) for given in wanted]
         _, parts = self._bounds_in(rows, columns)
         found = []
-        for one, bounds in zip(columns, parts, strict=True):
+        for column, bounds in zip(columns, parts, strict=True):
             known = [(low, high) for low, high in bounds if low is not None and high is not None]
             if len(known) < len(bounds):
-                raise ValueError(f"{one.column}: both bounds of each row must be known")
+                raise ValueError(f"{column.column}: both bounds of each row must be known")
             texts = []
             for low, high in merged_ranges(known):
-                first, last = one.literal(low), one.literal(high)
+                first, last = column.literal(low), column.literal(high)
                 if first is None or last is None:
-                    raise OverflowError(f"{one.column}: a bound lies outside of Python's years")
+                    raise OverflowError(f"{column.column}: a bound lies outside of Python's years")
                 texts.append((first, last))
             found.append(texts)
         return found

@@ -132,9 +132,9 @@ class Retention:
             gone = 0
             for table, history in histories.items():
                 read = {
-                    int(one)
+                    int(recorded_id)
                     for reader in histories.values()
-                    if (one := reader.recorded(INPUT_PROPERTY + table)) is not None
+                    if (recorded_id := reader.recorded(INPUT_PROPERTY + table)) is not None
                 }
                 read |= going_back.get(table, set())
                 expired = expired_snapshots(history, named.get(table, set()), read)

@@ -21,7 +21,7 @@
             ~ 'false, as what it holds may be nowhere else any more. This run adds to it what is new.'
         ) -%}
     {%- endif -%}
-    {%- set make_anew = (
+    {%- set is_rebuild = (
         existing_relation is none
         or existing_relation.type == 'view'
         or (full_refresh and not adapter.batches.goes_on_with_batches(model))
@@ -42,7 +42,7 @@
     {%- endif -%}
 
     {# what its rows were made by #}
-    {%- set redefined = adapter.definitions.changed_definition(model, make_anew) -%}
+    {%- set redefined = adapter.definitions.changed_definition(model, is_rebuild) -%}
     {%- if redefined == 'rebuild' and strategy_name == 'microbatch' -%}
         {#- this batch alone would be left of the table -#}
         {%- do exceptions.raise_compiler_error(
@@ -50,7 +50,7 @@
             ~ '--full-refresh alone.'
         ) -%}
     {%- endif -%}
-    {%- set make_anew = make_anew or redefined == 'rebuild' -%}
+    {%- set is_rebuild = is_rebuild or redefined == 'rebuild' -%}
 
     {# build #}
     {%- if model['language'] == 'python' -%}
@@ -75,8 +75,8 @@
         {%- set select_sql = compiled_code -%}
     {%- endif -%}
 
-    {%- do adapter.batches.record_batch(model, make_anew) -%}
-    {%- if make_anew -%}
+    {%- do adapter.batches.record_batch(model, is_rebuild) -%}
+    {%- if is_rebuild -%}
         {% do _drop_if_other_kind(existing_relation, 'table') %}
         {%- call statement('main') -%}
             {{ create_table_as(
