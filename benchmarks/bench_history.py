@@ -221,8 +221,8 @@ def event_log(folder: Path) -> dict[str, str]:
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
     }
-    told = " ".join(f"--conf {key}={value}" for key, value in settings.items())
-    return {"PYSPARK_SUBMIT_ARGS": f"{told} pyspark-shell"}
+    options = " ".join(f"--conf {key}={value}" for key, value in settings.items())
+    return {"PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell"}
 
 
 def logged_reads(folder: Path, description: str | None = None) -> Counter[str]:

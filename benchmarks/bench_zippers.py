@@ -198,16 +198,19 @@ def measure(days: int) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for number in range(MEASURED_DAYS):
         day = f"day{number}"
-        told = dbt(day, "run", "--select", "orders", "latest_price")
+        reported = dbt(day, "run", "--select", "orders", "latest_price")
         for name in (ZIP, JOIN):
             log = FOLDER / "events" / f"{name}{number}"
             held = data_files()
-            told |= dbt(day, "run", "--select", name, log=log)
+            reported |= dbt(day, "run", "--select", name, log=log)
             written = [size for path, size in data_files().items() if path not in held]
-            told |= {f"{name}: {WRITTEN}": len(written), f"{name}: {WRITTEN_BYTES}": sum(written)}
-            told |= {f"{name}: {what}": value for what, value in logged_reads(log).items()}
-        told |= dbt(day, "snapshot")
-        for name, value in told.items():
+            reported |= {
+                f"{name}: {WRITTEN}": len(written),
+                f"{name}: {WRITTEN_BYTES}": sum(written),
+            }
+            reported |= {f"{name}: {what}": value for what, value in logged_reads(log).items()}
+        reported |= dbt(day, "snapshot")
+        for name, value in reported.items():
             found.setdefault(name, []).append(value)
     medians = {name: statistics.median(values) for name, values in found.items()}
     answer = run_module("bench_zippers", "--answer").output

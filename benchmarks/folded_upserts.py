@@ -74,8 +74,10 @@ def main() -> None:
     spark = session(given.folder / "warehouse")
     for key, value in GROUPED_READS.items():
         spark.conf.set(key, value)
-    told = measured(spark, "dw.upserts", given.keys, seconds, lambda: run(paths[-1], merge=True))
-    print(json.dumps(told))
+    reported = measured(
+        spark, "dw.upserts", given.keys, seconds, lambda: run(paths[-1], merge=True)
+    )
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

@@ -150,8 +150,8 @@ def applied(rows: Counter, changes: list[dict[str, Any]], keyed: bool) -> Counte
         for change in changes:
             by_key.setdefault(change["id"], []).append(change)
         for of_key in by_key.values():
-            told = sorted(row["row_kind"] for row in of_key)
-            assert told in (["+I"], ["-D"], ["+U", "-U"]), of_key
+            reported = sorted(row["row_kind"] for row in of_key)
+            assert reported in (["+I"], ["-D"], ["+U", "-U"]), of_key
             images = {(row["part"], row["v"]) for row in of_key}
             assert len(images) == len(of_key), f"a pair that changes nothing: {of_key}"
     return +after
@@ -190,8 +190,8 @@ def test_changes_applied_to_a_version_give_the_other(make_project):
         assert got == after, where
     print(f"{len(pairs)} pairs of versions, {sum(map(len, found.values()))} changes, 0 differ")
     outcome = project.run("run", "-s", "unknown", vars={"pairs": pairs}, expect_ok=False)
-    told = outcome.results["unknown"].message
-    assert "src.keyed has no snapshot 1" in told
+    message = outcome.results["unknown"].message
+    assert "src.keyed has no snapshot 1" in message
 
 
 SNAPSHOT = {
@@ -333,8 +333,8 @@ def test_changes_that_are_told_again_replace_those_that_were_appended(make_proje
     assert outcome.results["of_log"].message == "nothing new"
 
     outcome = project.run("run", "-s", "signed_view", "of_signed", expect_ok=False)
-    told = outcome.results["of_signed"].message
-    assert "new_changes: dw.signed_view has a column sign but no row_kind" in told
+    message = outcome.results["of_signed"].message
+    assert "new_changes: dw.signed_view has a column sign but no row_kind" in message
 
 
 def test_changes_that_are_told_again_replace_those_that_were_merged(make_project):
@@ -406,8 +406,8 @@ def test_changes_of_maps_are_told(make_project):
     project.query(f"insert overwrite src.maps values {', '.join(rows)}")
     project.run("run", vars={"first": first})
     found = project.query("select * from dw.found where keyless = 0")
-    told = sorted((row["id"], row["row_kind"]) for row in found)
-    assert told == [
+    reported = sorted((row["id"], row["row_kind"]) for row in found)
+    assert reported == [
         *((2, "+U"), (2, "-U"), (3, "+U"), (3, "-U"), (4, "+U"), (4, "-U")),
         *((5, "-D"), (7, "+I")),
     ]
@@ -417,8 +417,8 @@ def test_changes_of_maps_are_told(make_project):
     assert new[4]["mm"] == {"o": {"p": None}, "n": None}
     found = project.query("select id, row_kind from dw.found where keyless = 1")
     kinds = {"+U": "+I", "-U": "-D"}
-    told = sorted((key, kinds.get(kind, kind)) for key, kind in told)
-    assert sorted(tuple(item.values()) for item in found) == told
+    reported = sorted((key, kinds.get(kind, kind)) for key, kind in reported)
+    assert sorted(tuple(item.values()) for item in found) == reported
 
     text = "(select {} as id, map('k', parse_json('{}')) as v)"
     kinds = {"id": IntegerType(), "v": MapType(StringType(), VariantType())}

@@ -235,9 +235,11 @@ def test_random_rows_are_cleaned_as_plain_python_does_it(
     # the new rows, and the whole dictionary for them
     rows_read = outcome.results["taken"].adapter_response["code"]
     assert int(rows_read) == ROWS - half + len(cleaning.meanings)
-    told = [cleaning.compare(f"clean_{number}", number) for number in range(CONFIGS)]
-    print(f"{ROWS} rows by {CONFIGS} configs: {sum(told)} outcomes of rules are those of Python")
-    assert sum(told) > ROWS
+    reported = [cleaning.compare(f"clean_{number}", number) for number in range(CONFIGS)]
+    print(
+        f"{ROWS} rows by {CONFIGS} configs: {sum(reported)} outcomes of rules are those of Python"
+    )
+    assert sum(reported) > ROWS
 
     cleaning.meanings |= {"paid": "PAID in full", WORDS[-1]: "lines"}
     cleaning.write_seed()
@@ -297,17 +299,17 @@ def wrong(make_project: Callable[..., DbtProject]) -> DbtProject:
 def test_all_problems_of_a_models_rules_are_told_at_once(wrong: DbtProject) -> None:
     outcome = wrong.run("compile", "--select", "wrong", expect_ok=False)
 
-    said = " ".join(f"{outcome.log} {outcome.exception}".split())
-    assert [item for item in SAID if item not in said] == []
+    output = " ".join(f"{outcome.log} {outcome.exception}".split())
+    assert [item for item in SAID if item not in output] == []
 
 
 def test_a_call_without_rules_and_columns_is_refused(wrong: DbtProject) -> None:
     outcome = wrong.run("compile", "--select", "bare", expect_ok=False)
 
-    said = f"{outcome.log} {outcome.exception}"
+    output = f"{outcome.log} {outcome.exception}"
     for problem in (
         "from_cte must be the name of a CTE, got 1",
         "columns must be a list of column names, got id",
         "no column in the YAML has rules in meta.cleaning",
     ):
-        assert problem in said
+        assert problem in output

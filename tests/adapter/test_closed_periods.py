@@ -267,8 +267,8 @@ def test_days_of_two_declarations_do_not_mix(project: DbtProject) -> None:
 
     def refused(*args: str) -> list[str]:
         results = project.run("run", *args, expect_ok=None).results
-        said = "what is stored was counted otherwise"
-        return [name for name, result in results.items() if said in result.message]
+        reported = "what is stored was counted otherwise"
+        return [name for name, result in results.items() if reported in result.message]
 
     count = COUNT.replace("['city']", "['city', 'sign']")
     project.write({"macros/sales.sql": count})
@@ -313,13 +313,13 @@ def test_every_mistake_of_a_declaration_is_told(project: DbtProject) -> None:
         {"macros/sales.sql": f"{{% macro sales() %}}{{% do return({wrong}) %}}{{% endmacro %}}"}
     )
     outcome = project.run("compile", expect_ok=False)
-    said = f"{outcome.log} {outcome.exception}"
-    assert "it has dimension, but only cut_column, dimensions and measures are known" in said
-    assert "dimensions must be a list of column names, got city" in said
-    assert "measure sales must have an aggregate of count, sum, min, max" in said
-    assert "measure amount_sum must name its column" in said
-    assert "measure share_sum must have a type with all places of share" in said
-    assert "Example: " in said
+    output = f"{outcome.log} {outcome.exception}"
+    assert "it has dimension, but only cut_column, dimensions and measures are known" in output
+    assert "dimensions must be a list of column names, got city" in output
+    assert "measure sales must have an aggregate of count, sum, min, max" in output
+    assert "measure amount_sum must name its column" in output
+    assert "measure share_sum must have a type with all places of share" in output
+    assert "Example: " in output
 
 
 # ---- random histories -----------------------------------------------------------------------

@@ -437,10 +437,10 @@ def test_a_view_that_asks_for_new_rows_is_refused(project, macro):
         "insert into src.x values (1, 1)",
     )
     outcome = small.run("parse", "--write-json", expect_ok=False)
-    said = f"is a view, so no commit records what it has read and {macro} would read all rows"
-    assert said in f"{outcome.log} {outcome.exception}"
+    reported = f"is a view, so no commit records what it has read and {macro} would read all rows"
+    assert reported in f"{outcome.log} {outcome.exception}"
     small.write({"models/shown.sql": "select id from {{ news(source('src', 'x')) }}"})
-    assert said in small.run("run", expect_ok=False).log
+    assert reported in small.run("run", expect_ok=False).log
 
 
 def test_a_view_named_in_a_comment_or_a_text_is_read_nowhere(project):

@@ -243,7 +243,7 @@ def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
     tables = ", ".join(
         f"{{name: {name}_{kind}}}" for name in NAMES for kind in ("events", "log", "table")
     )
-    told = " union all ".join(
+    reported = " union all ".join(
         f"select '{name}' as model, {', '.join(PAIR)}, row_kind, sign "
         f"from {{{{ new_changes(ref('{name}')) }}}}"
         for name in joins
@@ -255,7 +255,7 @@ def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
         MACROS
         | {
             "models/sources.yml": f"sources: [{{name: src, tables: [{tables}]}}]",
-            "models/told.sql": f"{{{{ config(materialized='incremental') }}}} {told}",
+            "models/told.sql": f"{{{{ config(materialized='incremental') }}}} {reported}",
         }
         | {
             f"models/{name}_{kind}.sql": input_model(name, kind, types)
@@ -452,7 +452,7 @@ def check_histories(make_project, kinds: tuple[int, int], worlds: int, runs: int
             histories.more(0.7 if number == 1 else rng.choice([0.02, 0.2, 0.7]))
         outcome = project.run("run")
         compared += histories.compare(joins)
-        told = assert_changes_come_to_the_rows(project, joins)
+        reported = assert_changes_come_to_the_rows(project, joins)
         if number == 2:
             messages = {name: outcome.results[name].message for name in joins}
             assert {name for name, message in messages.items() if "nothing new" in message} == set(
@@ -461,8 +461,8 @@ def check_histories(make_project, kinds: tuple[int, int], worlds: int, runs: int
     project.run("run", "--full-refresh", "--exclude", "told")
     compared += histories.compare(joins)
     project.run("run", "-s", "told")
-    told = assert_changes_come_to_the_rows(project, joins)
-    print(f"{worlds} histories, {compared} pairs compared, {told} changes told, 0 differ")
+    reported = assert_changes_come_to_the_rows(project, joins)
+    print(f"{worlds} histories, {compared} pairs compared, {reported} changes told, 0 differ")
 
 
 def test_every_run_equals_the_join_of_all_rows(make_project):
@@ -622,14 +622,14 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
     }
     assert project.column("select count(*) from dw.itself") == [60 * 59]
     for name, (_, parts) in WRONG.items():
-        told = outcome.results[f"{name}_join"].message
+        message = outcome.results[f"{name}_join"].message
         for part in parts:
-            assert part in told, f"{name}: {told}"
+            assert part in message, f"{name}: {message}"
         assert project.query(f"show tables in dw like '{name}_join*'") == []
     log = " ".join(outcome.log.split())  # dbt breaks long lines
     for key in (0, 1):
-        said = f'key {{"k":{key},"v":"a\'b\\n{{{{ 1 }}}}"}}: 30 left rows x 10 right rows'
-        assert said in log, log
+        reported = f'key {{"k":{key},"v":"a\'b\\n{{{{ 1 }}}}"}}: 30 left rows x 10 right rows'
+        assert reported in log, log
 
     project.run("test", "-s", "fine")
 
@@ -651,9 +651,9 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
 
     changed = "many_to_many_join(left={LEFT}, right={RIGHT}, on={'k': 'k'})"
     project.write({"models/fine.sql": small_model(changed)})
-    told = project.run("run", "-s", "fine", expect_ok=False).results["fine"].message
-    assert "what is stored was joined otherwise" in told
-    assert "--full-refresh" in told
+    message = project.run("run", "-s", "fine", expect_ok=False).results["fine"].message
+    assert "what is stored was joined otherwise" in message
+    assert "--full-refresh" in message
     project.run("run", "-s", "fine", "--full-refresh")
     assert project.column("select distinct commit_number from dw.fine") == [3]
 

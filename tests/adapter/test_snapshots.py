@@ -288,6 +288,6 @@ def test_snapshot_of_a_view_that_says_something_else_by_itself_is_taken(project,
     project.write(files)
     for mode in ("old", "new"):
         project.run("build", "--select", "seen", "of_view", vars={"mode": mode})
-    said = project.column("select said from dw.of_view where id = 1 order by dbt_valid_from")
-    assert len(set(said)) == 2
+    reported = project.column("select said from dw.of_view where id = 1 order by dbt_valid_from")
+    assert len(set(reported)) == 2
     project.query("drop table dw.of_view")

@@ -105,14 +105,14 @@ class Histories:
         self.runs += 1
         state = {key: row[2] for key, row in state_of(self.events).items()}
         for name in ("state_upserts", "state_appends", "held_upserts"):
-            last, told = self.last[name], self.told[name]
+            last, reported = self.last[name], self.told[name]
             for key in {*last, *state}:
                 if key not in state:
                     if name != "state_appends":
-                        told.append((*key, None, "-D", self.runs))
+                        reported.append((*key, None, "-D", self.runs))
                     del last[key]
                 elif key not in last or last[key] != state[key]:
-                    told.append((*key, state[key], "+U" if key in last else "+I", self.runs))
+                    reported.append((*key, state[key], "+U" if key in last else "+I", self.runs))
                     last[key] = state[key]
         last = self.last["event_upserts"]
         newest: dict[tuple, tuple] = {}
@@ -124,8 +124,8 @@ class Histories:
             if position > last.get(key, 0):
                 last[key] = position
                 kind = row[5] if is_kept else "-D"
-                told = (*key, row[2] if is_kept else None, position, kind, self.runs)
-                self.told["event_upserts"].append(told)
+                reported = (*key, row[2] if is_kept else None, position, kind, self.runs)
+                self.told["event_upserts"].append(reported)
         seen = self.last["event_appends"]
         for row in self.come:
             if row[5] in PLUS and (row[:2], row[4]) not in seen:

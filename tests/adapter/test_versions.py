@@ -243,12 +243,12 @@ def test_versions_are_listed_and_compared(project: DbtProject) -> None:
     project.run("build")
     listed = project.run("run-operation", "list_versions").log
     assert "1 " in listed and "2 " in listed
-    told = project.run(
+    output = project.run(
         "run-operation", "diff_versions", "--args", "{first: 1, last: 2, select: b, rows: 1}"
     ).log
-    assert "dw.b: 2 added, 0 removed, 0 changed" in told
-    assert '+ {"id":3,"name":"A3"}' in told
-    assert "dw.c" not in told
+    assert "dw.b: 2 added, 0 removed, 0 changed" in output
+    assert '+ {"id":3,"name":"A3"}' in output
+    assert "dw.c" not in output
 
 
 @pytest.mark.parametrize("columns_change", [False, True])
@@ -319,10 +319,10 @@ def test_an_old_version_is_read_as_it_was_while_models_change(
     assert seen[3] == [(id, f"a{id}", 3 * id) for id in range(4)]
     now = project.query("select * from published.b order by id")
     assert [tuple(row.values()) for row in now] == seen[3]
-    told = project.run(
+    output = project.run(
         "run-operation", "diff_versions", "--args", "{first: 1, last: 3, select: b}"
     ).log
-    assert "new columns: twice" in told
+    assert "new columns: twice" in output
     codes = [code_of(project, "b", version) for version in (1, 2, 3)]
     assert len(set(codes)) == 3
     # a is what it was: its commits say the code that made them
@@ -342,8 +342,8 @@ def test_what_no_version_names_expires_and_all_else_stays(
         project.run("build")
         land(project, end, end + 1)
     project.run("run-operation", "keep_version", "--args", "{version: 2, tag: paid}")
-    told = project.run("run-operation", "expire_versions", "--args", "{keep: 2, days: 0}").log
-    assert "3 versions are kept" in told
+    output = project.run("run-operation", "expire_versions", "--args", "{keep: 2, days: 0}").log
+    assert "3 versions are kept" in output
     assert project.column("select version from dw.meta_version order by 1") == [2, 4, 5]
     # a: what versions 2, 4 and 5 name; b reads on from 5
     assert len(project.column("select snapshot_id from dw.a.snapshots")) == 3
@@ -352,17 +352,17 @@ def test_what_no_version_names_expires_and_all_else_stays(
     assert '"n": 6' in project.run(*asked, vars={"as_of_version": 4}).log
     done = project.run("build")
     assert done.results["b"].adapter_response["rows_affected"] == 1
-    told = project.run("run-operation", "compact").log
-    assert "6 files became 1" in told
-    assert "Published as version 7: the same rows." in told
+    output = project.run("run-operation", "compact").log
+    assert "6 files became 1" in output
+    assert "Published as version 7: the same rows." in output
     assert ids(project, "published.d") == list(range(8))
     assert "Published" not in project.run("build").log
     assert ids(project, "dw.d") == list(range(8))
 
     command = ("run-operation", "compact", "--args", "{select: f, merge_runs: true}")
-    told = project.run(*command).log
-    assert "dw.f__runs: 6 runs became 1" in told
-    assert "Published as version 8: the same rows." in told
+    output = project.run(*command).log
+    assert "dw.f__runs: 6 runs became 1" in output
+    assert "Published as version 8: the same rows." in output
     newest = "select texts['{}'] from dw.meta_version order by version desc limit 1"
     for name in ("f", "g"):
         assert ids(project, f"published.{name}") == ids(project, f"dw.{name}") == list(range(8))
@@ -380,8 +380,8 @@ def test_files_of_no_snapshot_are_deleted(project: DbtProject) -> None:
     (folder,) = project.warehouse.rglob("a/data")
     (folder / "left.parquet").write_bytes(b"left behind")
     before = ids(project, "dw.a")
-    told = project.run("run-operation", "remove_orphans").log
-    assert "1 files that no table knows were deleted" in told
+    output = project.run("run-operation", "remove_orphans").log
+    assert "1 files that no table knows were deleted" in output
     assert not (folder / "left.parquet").exists()
     assert ids(project, "dw.a") == before
 

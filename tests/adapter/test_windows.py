@@ -377,11 +377,11 @@ class Histories:
                 f"{item}: got {got.get(item)}, expected {expected.get(item)}" for item in differ[:5]
             )
             compared += len(got)
-        told = self.project.query(
+        reported = self.project.query(
             "select raw_at, reject_reason, count(*) as n from dw.refused group by all"
         )
         refused = Counter(item[2] for item in self.log if when(item[2]) is None)
-        assert {(o["raw_at"], o["reject_reason"], o["n"]) for o in told} == {
+        assert {(o["raw_at"], o["reject_reason"], o["n"]) for o in reported} == {
             (text, BAD[text], count) for text, count in refused.items()
         }
         return compared
@@ -461,10 +461,10 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("form", "arguments", "said"), WRONG)
-def test_each_mistake_has_its_sentence(form: str, arguments: dict, said: str) -> None:
+@pytest.mark.parametrize(("form", "arguments", "expected"), WRONG)
+def test_each_mistake_has_its_sentence(form: str, arguments: dict, expected: str) -> None:
     given = {"form": form, "rows": "x", "time": "at", "bounds": DAY_BOUNDS} | arguments
-    with pytest.raises(WindowError, match=re.escape(said)) as told:
+    with pytest.raises(WindowError, match=re.escape(expected)) as told:
         read_window(given)
     assert f"Example: {form}(" in str(told.value)
 

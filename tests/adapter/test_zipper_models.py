@@ -162,10 +162,10 @@ def test_nulls_in_key_and_sequence_are_refused_with_their_count(project: DbtProj
     one = changes.known[0]
     changes.insert([one | {"id": None}, one | {"id": None}, one | {"position": None}])
 
-    told = project.run("run", "-s", "zip", expect_ok=False).results["zip"].message
+    message = project.run("run", "-s", "zip", expect_ok=False).results["zip"].message
 
-    assert "zip: rows have null where" in told
-    assert "id in 2, position in 1. Nothing was written." in told
+    assert "zip: rows have null where" in message
+    assert "id in 2, position in 1. Nothing was written." in message
     changes.compare("zip", ["a", "b"])
     assert project.query("select * from dw.zip__runs.snapshots") == snapshots
 
@@ -236,8 +236,8 @@ def test_a_range_of_time_is_made_anew_and_the_rest_left_alone(project: DbtProjec
     changes.more(10)
     project.run("run", "-s", "zip", vars={"rebuild": {"from": first, "to": end}})
     changes.compare("zip", ["a", "b"])
-    told = project.run("run", vars={"rebuild": "2026-03-01"}, expect_ok=False).results["zip"]
-    assert "rebuild must be {from: .., to: ..}, got '2026-03-01'" in told.message
+    reported = project.run("run", vars={"rebuild": "2026-03-01"}, expect_ok=False).results["zip"]
+    assert "rebuild must be {from: .., to: ..}, got '2026-03-01'" in reported.message
 
 
 def _stored(project: DbtProject, condition: str) -> list[tuple]:

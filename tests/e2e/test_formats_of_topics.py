@@ -133,9 +133,9 @@ def test_a_block_whose_format_is_not_that_of_its_topics_is_refused_before_anythi
 
     outcome = warehouse.run(*command, vars={"shop_format": "debezium"}, expect_ok=False)
 
-    said = f"{outcome.log} {outcome.exception}"
-    assert "its format is debezium, and the var topic_formats reads its topic maxwell*" in said
-    assert 'Add "maxwell*": debezium to topic_formats' in said
+    output = f"{outcome.log} {outcome.exception}"
+    assert "its format is debezium, and the var topic_formats reads its topic maxwell*" in output
+    assert 'Add "maxwell*": debezium to topic_formats' in output
 
     outcome = warehouse.run(*command, vars={"topic_formats": {"*": "maxwel"}}, expect_ok=False)
 

@@ -479,11 +479,11 @@ def test_the_freshness_of_a_log_is_the_age_of_its_newest_change(in_one_go: Wareh
     outcome = in_one_go.run("source", "freshness", expect_ok=None)
 
     results = [result for result in outcome.raw.results if result.node.resource_type == "source"]
-    told = {result.node.name: result for result in results}
-    assert told.keys() == {"shop", "app", "traffic"}
+    reported = {result.node.name: result for result in results}
+    assert reported.keys() == {"shop", "app", "traffic"}
     [newest] = in_one_go.column("select max(event_time) from dw.ods_binlog")
-    assert told["shop"].max_loaded_at == newest
-    assert told["shop"].status == ("error" if told["shop"].age > 24 * 3600 else "pass")
+    assert reported["shop"].max_loaded_at == newest
+    assert reported["shop"].status == ("error" if reported["shop"].age > 24 * 3600 else "pass")
 
 
 def test_plain_dbt_commands_work(in_one_go: Warehouse) -> None:

@@ -41,19 +41,19 @@ SESSIONS = """
 SESSION_DAYS = "select cut_date, dimension_set, platform, session_count, bounce_count"
 
 
-def instant(told: Any) -> datetime | None:
+def instant(expected: Any) -> datetime | None:
     """A time as an event tells it.
 
     Raises:
         ValueError: it is neither milliseconds nor ISO text with a zone.
     """
-    if told is None:
+    if expected is None:
         return None
-    if isinstance(told, int):
-        return EPOCH + timedelta(milliseconds=told)
-    found = datetime.fromisoformat(told)
+    if isinstance(expected, int):
+        return EPOCH + timedelta(milliseconds=expected)
+    found = datetime.fromisoformat(expected)
     if found.tzinfo is None:
-        raise ValueError(told)
+        raise ValueError(expected)
     return found.astimezone(UTC)
 
 

@@ -56,8 +56,8 @@ class Service:
         end = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log.read_text()[-3000:]
-            said = self.said()
-            if said["state"] in states and said["cycles"] >= cycles:
+            reported = self.said()
+            if reported["state"] in states and reported["cycles"] >= cycles:
                 return
             time.sleep(0.1)
         raise AssertionError(f"it did not become {states}: {self.log.read_text()[-3000:]}")

@@ -53,9 +53,9 @@ def play(folder: Path, seed: int, steps: list[str], fresh: bool = False) -> tupl
                 _compare_fresh(user)
         except Exception as exc:
             done = shlex.quote(shlex.join(steps[:number]))
-            told = "\n".join(user.said)
+            reported = "\n".join(user.said)
             raise WentWrong(
-                f"{exc}\n\nOPERATOR_SEED={seed} OPERATOR_STEPS={done}\n\n{told}"
+                f"{exc}\n\nOPERATOR_SEED={seed} OPERATOR_STEPS={done}\n\n{reported}"
             ) from exc
         finally:
             show()

@@ -302,14 +302,14 @@ class User:
 
 def refusal(outcome: Outcome) -> str:
     """All that a command that failed says of it."""
-    told = [
+    message = [
         f"{name}: {result.message}"
         for name, result in outcome.results.items()
         if result.status in ("error", "fail", "runtime error")
     ]
     if outcome.exception is not None:
-        told.append(f"{type(outcome.exception).__name__}: {outcome.exception}")
-    return "\n".join(told) or outcome.log[-1500:]
+        message.append(f"{type(outcome.exception).__name__}: {outcome.exception}")
+    return "\n".join(message) or outcome.log[-1500:]
 
 
 def judge_refusal(args: tuple[str, ...], text: str, expect: str | None) -> None:

@@ -167,8 +167,8 @@ def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[An
         if node.config.materialized not in kinds or node.language != "sql":
             continue
         # a join is told its two sides, and reads them through the macros itself
-        told = rf"(?:{READERS})\(|(?:{READING})\(\s*(?:rows=)?|'relation':"
-        rest = re.sub(rf"(?:{told})\s*(?:ref|source)\(", "", node.raw_code)
+        reads = rf"(?:{READERS})\(|(?:{READING})\(\s*(?:rows=)?|'relation':"
+        rest = re.sub(rf"(?:{reads})\s*(?:ref|source)\(", "", node.raw_code)
         if re.search(r"\b(?:ref|source)\(", rest):
             unpinned.append(node.name)
     assert unpinned == []
@@ -511,8 +511,8 @@ def test_a_change_of_any_var_between_runs_is_seen_where_rows_are_made_by_it(
     seen = {name for row in before.values() for name in row["vars"]}
     for name, value in settings.items():
         after = definitions(settings | {name: f"not {value}"})
-        told = {name: differences(before[name], after[name]) for name in before}
-        for key, item in told.items():
+        reported = {name: differences(before[name], after[name]) for name in before}
+        for key, item in reported.items():
             if name in before[key]["vars"]:
                 assert len(item) == 1 and item[0].startswith(f"var {name} (was "), (key, item)
             else:

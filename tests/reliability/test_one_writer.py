@@ -339,9 +339,9 @@ def test_a_run_that_lost_its_lease_deletes_nothing_at_its_end(project: DbtProjec
         }
     )
     failed = project.run("run", expect_ok=False)
-    said = f"{failed.exception}{failed.log}"
-    assert "ERROR creating sql folded model dw.latest" in said  # whose files would be tidied
-    assert "lease of the warehouse was taken over by somebody on elsewhere" in said
+    output = f"{failed.exception}{failed.log}"
+    assert "ERROR creating sql folded model dw.latest" in output  # whose files would be tidied
+    assert "lease of the warehouse was taken over by somebody on elsewhere" in output
     assert all(file.exists() for file in files)
     (row,) = project.query("select run_id, host from dw.meta_lease")
     assert row == {"run_id": "another", "host": "elsewhere"}
@@ -464,8 +464,8 @@ def test_what_a_silent_run_wrote_stays_since_it_may_wake_up(
     waits = Lease.take
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Lease, "take", lambda self, **given: waits(self, wait=no_wait, **given))
-        told = project.run("run-operation", "remove_orphans").log
-    assert "only its heartbeat has stopped" in told
+        output = project.run("run-operation", "remove_orphans").log
+    assert "only its heartbeat has stopped" in output
     assert [file.exists() for file in files] == [
         False,
         True,

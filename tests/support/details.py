@@ -85,18 +85,18 @@ def customer_versions(
     for user, own in by_user.items():
         paid = [row["decision_time"] for row in own if row["decision_time"] is not None]
         starts = {row["create_time"] for row in own if row["create_time"] is not None}
-        told: list[list[Any]] = []
+        reported: list[list[Any]] = []
         for time in sorted(starts | set(paid) | {number + window for number in paid}):
             recent = sum(number <= time < number + window for number in paid)
             kind = "old" if any(number <= time for number in paid) else "new"
             state = (kind, recent >= needed)
-            if told and told[-1][2] == state:
+            if reported and reported[-1][2] == state:
                 continue
-            if told:
-                told[-1][1] = time
-            told.append([time, None, state])
-        if told:
-            found[user] = [tuple(row) for row in told]
+            if reported:
+                reported[-1][1] = time
+            reported.append([time, None, state])
+        if reported:
+            found[user] = [tuple(row) for row in reported]
     return found
 
 

@@ -62,7 +62,7 @@ def as_json(health: Health, now: datetime) -> str:
     age = None
     if health.published_at is not None:
         age = round((now - health.published_at).total_seconds(), 3)
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "at": now.isoformat(),
         "pid": os.getpid(),
         "state": health.state,
@@ -87,7 +87,7 @@ def as_json(health: Health, now: datetime) -> str:
             for name, newest in sorted(health.newest.items())
         },
     }
-    return json.dumps(said, indent=2) + "\n"
+    return json.dumps(document, indent=2) + "\n"
 
 
 def as_metrics(health: Health, now: datetime) -> str:
@@ -229,14 +229,14 @@ def check(folder: Path, failures_allowed: int | None = None) -> str | None:
         failures_allowed: failed builds one after another that a probe allows; None for any number.
     """
     try:
-        said = json.loads((folder / HEALTH_FILE).read_text(encoding="utf-8"))
+        answer = json.loads((folder / HEALTH_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return f"{folder / HEALTH_FILE} can't be read: `make follow` has not started here"
-    silent = time.time() - datetime.fromisoformat(said["at"]).timestamp()
-    if silent > ALIVE_WITHIN_SECONDS or said["state"] == "stopped":
-        return f"`make follow` has not reported for {silent:.0f} s; its state was {said['state']}"
-    if failures_allowed is not None and said["failed_in_a_row"] > failures_allowed:
-        return f"{said['failed_in_a_row']} builds failed one after another: {said['problem']}"
-    if failures_allowed is not None and said["version"] is None:
+    silent = time.time() - datetime.fromisoformat(answer["at"]).timestamp()
+    if silent > ALIVE_WITHIN_SECONDS or answer["state"] == "stopped":
+        return f"`make follow` has not reported for {silent:.0f} s; its state was {answer['state']}"
+    if failures_allowed is not None and answer["failed_in_a_row"] > failures_allowed:
+        return f"{answer['failed_in_a_row']} builds failed one after another: {answer['problem']}"
+    if failures_allowed is not None and answer["version"] is None:
         return "no version is published yet"
     return None

@@ -84,8 +84,8 @@ def envelope(messages: DataFrame) -> DataFrame:
     # the statement itself only where it matters: Canal tells DROP DATABASE as it does any other,
     # and what it can't read itself
     sql = F.get_json_object("payload", "$.sql")
-    told = F.when(op == "ddl", table_op(sql))
-    frame = frame.withColumn("_op", F.coalesce(told, op))
+    op_of_statement = F.when(op == "ddl", table_op(sql))
+    frame = frame.withColumn("_op", F.coalesce(op_of_statement, op))
     op = F.col("_op")
     is_row = op.isin("insert", "update", "delete")
     unnamed = F.col("_head.database").isNull() | F.col("_head.table").isNull()
@@ -181,8 +181,8 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         # of a delete the row is what was deleted: it has no `old`
         value = after(name)
         for source_name in source.names(name):
-            told = is_update & F.map_contains_key("_old", source_name)
-            value = F.when(told, F.col("_old")[source_name]).otherwise(value)
+            was_old = is_update & F.map_contains_key("_old", source_name)
+            value = F.when(was_old, F.col("_old")[source_name]).otherwise(value)
         return value
 
     data, wrong_data = _struct(source, after, "data")

@@ -121,11 +121,11 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         wrong.append(F.when(raw.isNotNull() & value.isNull(), text))
     frame = frame.withColumn("data", F.struct(*fields))
     frame = frame.withColumn("before", F.when(F.lit(False), F.col("data")))
-    told = F.concat_ws("; ", *wrong)
+    reasons = F.concat_ws("; ", *wrong)
     reason = (
         F.when(F.col("_row").isNull(), F.lit("an object that can't be read"))
         .when(is_exact & is_ambiguous(payload), F.lit(AMBIGUOUS))
-        .when(told != "", told)
+        .when(reasons != "", reasons)
         .otherwise(half_character(source))
     )
     return frame.withColumn("image_reason", reason).drop("_row", "_exact")

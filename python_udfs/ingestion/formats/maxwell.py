@@ -160,11 +160,11 @@ def _table_op() -> Column:
 
     names = _altered_names()
     renamed = (names[0] != names[1]) | (names[2] != names[3])
-    told = table_op(F.get_json_object("payload", "$.sql"))
+    op_of_statement = table_op(F.get_json_object("payload", "$.sql"))
     return (
         F.when(F.col("_head.type").isin("table-drop", "database-drop"), F.lit("drop"))
         .when((F.col("_head.type") == "table-alter") & renamed, F.lit("rename"))
-        .otherwise(F.coalesce(F.when(told != "rename", told), F.lit("ddl")))
+        .otherwise(F.coalesce(F.when(op_of_statement != "rename", op_of_statement), F.lit("ddl")))
     )
 
 
@@ -266,10 +266,10 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         return value("data", name)
 
     def previous(name: str) -> Column:
-        told = F.lit(False)
+        was_old = F.lit(False)
         for source_name in source.names(name):
-            told = told | F.array_contains("_old_keys", source_name)
-        return F.when(told, value("old", name)).otherwise(after(name))
+            was_old = was_old | F.array_contains("_old_keys", source_name)
+        return F.when(was_old, value("old", name)).otherwise(after(name))
 
     data = F.struct(*[after(name).alias(name) for name in source.columns])
     before = F.struct(*[previous(name).alias(name) for name in source.columns])

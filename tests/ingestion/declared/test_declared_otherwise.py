@@ -41,7 +41,7 @@ WITH_TIMES = {
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"business_zone": "+00:00"}, 'business_zone was "+08:00" and is "+00:00"'),
         ({"cut_time_max_ahead_hours": 2}, "cut_time_max_ahead_hours was 24 and is 2"),
@@ -66,14 +66,14 @@ WITH_TIMES = {
     ],
 )
 def test_another_declaration_is_refused_with_what_differs(
-    change: dict[str, Any], told: str
+    change: dict[str, Any], expected: str
 ) -> None:
     before = declared({})
     check_made_by("ods_shop__o", json.loads(json.dumps(before)), before)
     with pytest.raises(ValueError, match="made by another declaration") as error:
         check_made_by("ods_shop__o", before, declared(change))
 
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert "--full-refresh -s ods_shop__o" in str(error.value)
 
 
@@ -508,8 +508,8 @@ def test_another_change_at_the_place_of_a_documents_change_is_refused(
 ) -> None:
     """Unless it tells another part of it: a change may be told in part."""
 
-    def update(**told: Any) -> str:
-        changed = {"updatedFields": told, "removedFields": []}
+    def update(**expected: Any) -> str:
+        changed = {"updatedFields": expected, "removedFields": []}
         return collection_event(2, "update", documentKey={"_id": 1}, updateDescription=changed)
 
     model = Model(spark, "mongodb", ["id"])

@@ -248,7 +248,7 @@ def test_both_logs_of_one_server_tell_the_same_changes(spark: SparkSession, tabl
     declared_so = declaration(table)
     # Maxwell writes a TIME wrong that is negative or longer than a day
     columns = {column: kind for column, kind in declared_so["columns"].items() if kind != "time"}
-    told = {}
+    reported = {}
     for name, lines in {
         "maxwell": [line for path in LANDED for line in raw_lines(path)],
         "canal": raw_lines(CAPTURE),
@@ -263,9 +263,9 @@ def test_both_logs_of_one_server_tell_the_same_changes(spark: SparkSession, tabl
         named = f'"table":"{table}"'.encode()
         rows = typed(spark, [line for line in lines if named in line], declared)
         assert [row.reject_reason for row in rows if row.reject_reason] == []
-        told[name] = changes(rows, list(columns))
+        reported[name] = changes(rows, list(columns))
 
-    differing = [pair for pair in zip(*told.values(), strict=True) if pair[0] != pair[1]]
-    print(f"{table}: {len(told['canal'])} changes compared, {len(differing)} differ")
+    differing = [pair for pair in zip(*reported.values(), strict=True) if pair[0] != pair[1]]
+    print(f"{table}: {len(reported['canal'])} changes compared, {len(differing)} differ")
     assert differing[:3] == []
-    assert len(told["canal"]) > 300
+    assert len(reported["canal"]) > 300

@@ -526,8 +526,8 @@ def test_an_update_tells_only_its_own_fields(spark):
         ({"schema": {}, "payload": debezium("u", updateDescription=patch)}, key()),
     ]
     for row in rows_of(spark, messages):
-        told = {name: item for name, item in row.data.asDict().items() if item is not None}
-        assert told == {"id": "1", "status": "paid"}
+        reported = {name: item for name, item in row.data.asDict().items() if item is not None}
+        assert reported == {"id": "1", "status": "paid"}
         assert sorted(row.known_columns) == ["amount", "status"]
         assert (row.before, row.image_reason, row.document_rest) == (None, None, None)
         assert json.loads(row.document_patch) == patch | {"truncatedArrays": []}
@@ -547,8 +547,12 @@ def test_a_post_image_is_the_whole_document(spark):
 
 def test_an_update_without_post_image(spark):
     event = update({"status": "x"}, fullDocument=None)
-    told = one_row(spark, event, declared(full_document="whenAvailable"))
-    assert (told.known_columns, told.data.status, told.image_reason) == (["status"], "x", None)
+    reported = one_row(spark, event, declared(full_document="whenAvailable"))
+    assert (reported.known_columns, reported.data.status, reported.image_reason) == (
+        ["status"],
+        "x",
+        None,
+    )
     refused = one_row(spark, event, declared(full_document="required"))
     assert refused.image_reason == (
         "an update without post-image, which the option full_document requires"
@@ -811,10 +815,10 @@ select _id, {names} from columns_told where last_op <> 'delete'
 
 def fold_sql() -> str:
     names = [name for name in FOLD_COLUMNS if name != "_id"]
-    told = "op <> 'update' or known_columns is null or array_contains(known_columns, '{0}')"
+    reported = "op <> 'update' or known_columns is null or array_contains(known_columns, '{0}')"
     columns = [
         f"max_by(if(op = 'delete', null, data.{name}), place) "
-        f"filter (where {told.format(name)}) as {name}"
+        f"filter (where {reported.format(name)}) as {name}"
         for name in names
     ]
     return FOLD.format(columns=",\n        ".join(columns), names=", ".join(names))

@@ -324,14 +324,14 @@ def collection_events() -> list[str]:
     """Documents with and without pre-images, a drop, another that the name gets, a rename away."""
 
     def document(i: int, kind: str, key: int, state: str | None, was: str | None = None) -> str:
-        told: dict[str, Any] = {"documentKey": {"_id": key}}
+        reported: dict[str, Any] = {"documentKey": {"_id": key}}
         if kind == "update":
-            told["updateDescription"] = {"updatedFields": {"state": state}, "removedFields": []}
+            reported["updateDescription"] = {"updatedFields": {"state": state}, "removedFields": []}
         elif state is not None:
-            told["fullDocument"] = {"_id": key, "state": state, "amount": 1.5}
+            reported["fullDocument"] = {"_id": key, "state": state, "amount": 1.5}
         if was is not None:
-            told["fullDocumentBeforeChange"] = {"_id": key, "state": was, "amount": 1.5}
-        return collection_event(i, kind, **told)
+            reported["fullDocumentBeforeChange"] = {"_id": key, "state": was, "amount": 1.5}
+        return collection_event(i, kind, **reported)
 
     return [
         document(0, "insert", 1, "new"),
@@ -424,12 +424,12 @@ def test_statements_that_cannot_be_taken_are_refused(spark: SparkSession) -> Non
     for _ in range(2):  # read anew, they aren't refused again
         model.take(dict(enumerate(reasons)))
 
-    told = {row.reject_payload: row.reject_reason for row in model.rows}
+    reported = {row.reject_payload: row.reject_reason for row in model.rows}
     expected = {payload: reason for payload, reason in reasons.items() if reason}
     assert len(model.rows) == len(expected)
-    assert told.keys() == expected.keys()
+    assert reported.keys() == expected.keys()
     assert [
-        told[payload] for payload, reason in expected.items() if reason not in told[payload]
+        reported[payload] for payload, reason in expected.items() if reason not in reported[payload]
     ] == []
 
 

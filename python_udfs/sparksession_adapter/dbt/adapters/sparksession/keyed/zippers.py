@@ -392,7 +392,7 @@ class Zipper(RunLayout):
         others = dict.fromkeys((*self.row_key, self.time, KIND, AT, *self._tracked, STEP))
         numbered = (
             f"select *, sum(if({quoted(STEP)}, 1, 0)) over ({window}) as {quoted(VERSION)}\n"
-            f"from (select *, {step} as {quoted(STEP)} from ({rows}) as zipper__told)"
+            f"from (select *, {step} as {quoted(STEP)} from ({rows}) as zipper__steps)"
         )
         keys = ", ".join(map(quoted, (*self.key, VERSION)))
         order = ", ".join(map(quoted, self.sequence))
