@@ -2,7 +2,7 @@
 
     python -m benchmarks.folded_upserts <folder> --input <folder> --keys 1000000
 
-A batch's time is what dbt says of the model: all its statements, without dbt's own start.
+A batch's time is dbt's own of the model: all its statements, without dbt's own start.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ def main() -> None:
 def measured(
     spark: Any, table: str, keys: int, seconds: list[float], compact: Callable[[], None] | None
 ) -> dict[str, Any]:
-    """What a child tells: the batches' seconds, reads before and after a compaction, the answer.
+    """What a child prints: the batches' seconds, reads before and after a compaction, the answer.
 
     Raises:
         SystemExit: the compaction changed the answer.

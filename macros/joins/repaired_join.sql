@@ -22,7 +22,7 @@
     numbers all pairs again, and readers of the model's changes receive them again.
 
     A run looks up the left rows that changed and those that match a right row that changed, old or
-    new; joins these anew with what both sides are now, and writes what differs from the pairs that
+    new; joins these again with what both sides are now, and writes what differs from the pairs that
     they had. Late rows, deletes and changed keys are changes like any other.
 
     Equal values match by `=`: null matches nothing. A side's key has to be unique: of

@@ -16,7 +16,7 @@
     hours the one in which the clock changes is longer or shorter.
 
     Late data: a row counts in the window of its own time, whenever it comes. A model of strategy
-    replace_windows makes exactly the windows anew that a new, changed or retracted row lies in, or
+    replace_windows makes exactly the windows again that a new, changed or retracted row lies in, or
     lay in:
 
         config(materialized='incremental', incremental_strategy='replace_windows',

@@ -118,7 +118,7 @@ outcomes as (
             and ods_binlog.message_offset = taken.message_offset
 ),
 
--- the change that such a message tells of came by another one
+-- the change that such a message reports came by another one
 duplicates as (
     select
         outcomes.batch_id,

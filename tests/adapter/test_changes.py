@@ -202,7 +202,7 @@ SNAPSHOT = {
             relation: source('src', 'people')
             config: {unique_key: id, strategy: check, check_cols: all, hard_deletes: invalidate}
     """,
-    "models/told.sql": """
+    "models/reported.sql": """
         {{ config(materialized='incremental', on_definition_change='accept') }}
         select
             id, name, dbt_valid_to is null as is_current, row_kind, sign, {{ var('step') }} as step
@@ -238,8 +238,8 @@ def test_changes_of_a_snapshot_are_those_of_its_versions(make_project):
         variables = {"step": number, "first": heads[0] if heads else 0}
         project.run("snapshot", vars=variables)
         heads += project.column("select snapshot_id from dw.versions.refs where name = 'main'")
-        project.run("run", "-s", "told", vars=variables)
-        rows = project.query(f"select * except (step, sign) from dw.told where step = {number}")
+        project.run("run", "-s", "reported", vars=variables)
+        rows = project.query(f"select * except (step, sign) from dw.reported where step = {number}")
         assert sorted(tuple(row.values()) for row in rows) == sorted(expected[number])
     project.run("run", "-s", "between", vars=variables)
     rows = project.query("select * except (sign) from dw.between")
@@ -268,9 +268,9 @@ RETOLD = {
     """,
     "models/own_rows.sql": APPENDED
     + """
-        select * from {{ new_changes(source('src', 'held'), by='id') }} as told
+        select * from {{ new_changes(source('src', 'held'), by='id') }} as reported
         {% if is_incremental() %}
-        where told.id not in (select id from {{ this }})
+        where reported.id not in (select id from {{ this }})
         {% endif %}
     """,
     "models/of_log.sql": APPENDED + "select * from {{ new_changes(ref('log_view')) }}",
@@ -433,7 +433,7 @@ def test_changes_of_maps_are_told(make_project):
 def test_a_column_that_nothing_can_be_compared_by_is_named():
     kind = StructType().add("span", CalendarIntervalType())
     with pytest.raises(
-        CompilationError, match="told of column held, since values of type interval"
+        CompilationError, match="unknown of column held, since values of type interval"
     ):
         same_rows({"id": IntegerType(), "held": kind})
 

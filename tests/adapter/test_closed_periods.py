@@ -1,4 +1,4 @@
-"""Levels above the days: which months and years a run writes anew, and what a total reads."""
+"""Levels above the days: which months and years a run rewrites, and what a total reads."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_period_is_closed_once_a_later_one_began(project: DbtProject) -> None:
     assert months(project) == {"2025-11": 1, "2025-12": 1}
     assert project.written_partitions("dw.sales_1m") == {"cut_month=2025-12-01"}
 
-    # December has closed, but only a January that closed tells that the year's months are all there
+    # December has closed, but only a January that closed shows that the year's months are all there
     add(project, sale("2026-02-01"))
     project.run("run")
     assert project.query("select cut_year, sales from dw.sales_1y") == [
@@ -277,7 +277,7 @@ def test_days_of_two_declarations_do_not_mix(project: DbtProject) -> None:
     assert refused() == ["sales_1m"]
     project.run("run", "--full-refresh")
 
-    # what says nothing of the rows may change, and a measure that is told by the same days
+    # what has no effect on the rows may change, and a measure that the same days give
     spaced = "-- of each city\n" + days.replace("        ", "    ").replace("sort_by='city', ", "")
     more = "'amount_least': {'aggregate': 'min', 'column': 'amount'}, 'buyers'"
     project.write({"models/sales_1d.sql": spaced})

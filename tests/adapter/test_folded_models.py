@@ -171,11 +171,11 @@ def test_every_run_equals_the_oracle_while_runs_are_merged(project: DbtProject):
 
     project.run("run", "--full-refresh")
     assert {name: rows_of(project, name) for name in tables} == tables
-    print(f"{compared} rows compared, {reported} changes told, 0 differ")
+    print(f"{compared} rows compared, {reported} changes reported, 0 differ")
 
 
 def assert_changes_come_to_the_rows(project: DbtProject) -> int:
-    """All changes that were told, summed by their sign, are the rows; how many there were."""
+    """All changes that were given, summed by their sign, are the rows; how many there were."""
     differing = project.query(
         "select id, position, a, total, sum(sign) as n from (select id, position, a, total, sign "
         "from dw.changes union all select id, position, a, total, -1 from dw.latest) "
@@ -363,7 +363,9 @@ def test_a_changed_fold_asks_for_a_full_refresh(make_project):
     assert "group other was" in outcome.results["latest"].message
     assert "--full-refresh" in outcome.results["latest"].message
     project.run("run", "--full-refresh", "-s", "latest")
-    project.run("run", "-s", "changes")  # the old rows can't be told from what is declared now
+    project.run(
+        "run", "-s", "changes"
+    )  # the old rows can't be distinguished from what is declared now
     assert_changes_come_to_the_rows(project)
 
 

@@ -1,4 +1,5 @@
-"""Folds: random streams of events against one sorted pass, and what is said of a wrong config."""
+"""Folds: random streams of events against one sorted pass, and the refusals of a wrong
+config."""
 
 from __future__ import annotations
 

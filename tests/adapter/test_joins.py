@@ -29,7 +29,7 @@ MACROS = {
     for path in sorted((REPO / "macros/joins").glob("*.sql"))
 }
 START = datetime(2026, 3, 1)
-NAMES = {"left": "id", "right": "rid"}  # the column that tells a side's rows apart in a world
+NAMES = {"left": "id", "right": "rid"}  # the column that distinguishes a side's rows in a world
 KEYS = {side: (name, "world") for side, name in NAMES.items()}
 # types of keys, and of k on either side: what matches may be a number of another type
 TYPES = ["int", "bigint", "decimal(20,0)", "date", "timestamp", "timestamp_ntz", "string"]
@@ -74,7 +74,7 @@ VIEW = """
     {{ config(materialized='view', meta={'row_wise': true}) }}
     select * from {{ source('src', 'left_log') }}
 """
-# each change as a source tells it; what is taken away may be so by a change of its key
+# each change in a source's form; what is taken away may be so by a change of its key
 STREAM = """
     {{{{ config(materialized='view', meta={{'row_wise': true}}) }}}}
     select
@@ -255,7 +255,7 @@ def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
         MACROS
         | {
             "models/sources.yml": f"sources: [{{name: src, tables: [{tables}]}}]",
-            "models/told.sql": f"{{{{ config(materialized='incremental') }}}} {reported}",
+            "models/reported.sql": f"{{{{ config(materialized='incremental') }}}} {reported}",
         }
         | {
             f"models/{name}_{kind}.sql": input_model(name, kind, types)
@@ -326,7 +326,7 @@ class Worlds:
                     kind = self.rng.choice(["+I", "+U", "+U", "-D"])
                     batch.append(row | {"position": self.position, "kind": kind})
                     if self.rng.random() < 0.7:
-                        # a fact comes once, or is told again as it was; some have no key
+                        # a fact comes once, or is reported again as it was; some have no key
                         number = None if self.rng.random() < 0.1 else 10 + self.position
                         facts.append(self.row(name, world, number))
             held_back = [item for item in batch if self.rng.random() < 0.2]
@@ -414,19 +414,20 @@ class Worlds:
 
 
 def assert_changes_come_to_the_rows(project: DbtProject, joins: dict[str, tuple]) -> int:
-    """All changes that were told, summed by their sign, are the rows; how many there were."""
+    """All changes that were given, summed by their sign, are the rows; how many there were."""
     names = ", ".join(PAIR)
     rows = " union all ".join(
         f"select '{name}' as model, {names}, -1 as sign from dw.{name}" for name in joins
     )
     assert (
         project.query(
-            f"select model, {names}, sum(sign) as n from (select model, {names}, sign from dw.told "
+            f"select model, {names}, sum(sign) as n "
+            f"from (select model, {names}, sign from dw.reported "
             f"union all {rows}) group by all having sum(sign) <> 0"
         )
         == []
     )
-    return project.column("select count(*) from dw.told")[0]
+    return project.column("select count(*) from dw.reported")[0]
 
 
 def check_histories(make_project, kinds: tuple[int, int], worlds: int, runs: int) -> None:
@@ -458,11 +459,11 @@ def check_histories(make_project, kinds: tuple[int, int], worlds: int, runs: int
             assert {name for name, message in messages.items() if "nothing new" in message} == set(
                 joins
             )
-    project.run("run", "--full-refresh", "--exclude", "told")
+    project.run("run", "--full-refresh", "--exclude", "reported")
     compared += histories.compare(joins)
-    project.run("run", "-s", "told")
+    project.run("run", "-s", "reported")
     reported = assert_changes_come_to_the_rows(project, joins)
-    print(f"{worlds} histories, {compared} pairs compared, {reported} changes told, 0 differ")
+    print(f"{worlds} histories, {compared} pairs compared, {reported} changes reported, 0 differ")
 
 
 def test_every_run_equals_the_join_of_all_rows(make_project):
@@ -474,7 +475,8 @@ def test_every_run_of_500_histories_equals_the_join_of_all_rows(make_project):
     check_histories(make_project, kinds=(len(OF_VERSIONS), len(OF_ROWS)), worlds=500, runs=7)
 
 
-# ---- what is said of wrong declarations and of skew -------------------------------------------
+# ---- refusals of wrong declarations and of skew
+# -------------------------------------------
 
 KEY_OF_PAIRS = "['id', 'rid']"
 LEFT = "{'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id', 'k', 'v']}"
@@ -486,7 +488,7 @@ WRONG = {
         "lower='5 months', upper='x', kind='outer')",
         [
             "left.tme is no setting; there are relation, key, columns, time",
-            "left.key must name the columns that tell its rows apart, got None",
+            "left.key must name the columns that distinguish its rows, got None",
             "left.time must name a column, got None",
             "right.relation must be ref(..) or source(..), got 'x'",
             "on must map columns of the left side to equal ones of the right side, got {}",
@@ -734,7 +736,7 @@ def test_a_pair_that_the_model_leaves_out_from_now_on_goes(make_project):
 
 
 def test_a_version_that_ends_touches_the_facts_behind_its_end_alone(make_project):
-    """Unless its end is told: then all its facts have another one."""
+    """Unless its end is reported: then all its facts have another one."""
     folded = (
         "{{ config(materialized='folded', unique_key='%s', fold={'sequence': 'n'}) }} "
         "select * from {{ new_rows(source('src', '%s')) }}"

@@ -40,12 +40,12 @@ FILES = {
     """,
     "models/models.yml": """
         models:
-          - name: told
+          - name: reported
             config: {meta: {greeting: hello}}
     """,
     "models/numbers.sql": "{{ config(materialized='table') }} select 1 as n union all select 2",
     "models/numbers_view.sql": "select n * 10 as n from {{ ref('numbers') }}",
-    "models/told.py": """
+    "models/reported.py": """
         def model(dbt, session):
             dbt.config(materialized="table", tags=["x"])
             about = [(
@@ -165,11 +165,11 @@ def test_only_broken_models_fail(built):
 
 def test_model_is_told_about_itself(built):
     project, _ = built
-    rows = project.query("select * from dw.told")
+    rows = project.query("select * from dw.reported")
     assert len(rows[0].pop("run")) == 36
     assert rows == [
         {
-            "this": "dw.told",
+            "this": "dw.reported",
             "greeting": "hello",
             "incremental": False,
             "root": str(project.root),

@@ -259,7 +259,7 @@ def test_a_version_is_gone_back_to(make: Callable[..., DbtProject], columns_chan
     land(project, 3, 5)
     project.run("build", *refresh, vars={"more": columns_change})
     gone_back = project.run("run-operation", "roll_back", "--args", "{version: 1}").log
-    assert "Published version 1 anew, as version 3." in gone_back
+    assert "Published version 1 again, as version 3." in gone_back
     for name in "abcdf":
         assert ids(project, f"published.{name}") == [0, 1, 2], name
     if columns_change:
@@ -368,7 +368,7 @@ def test_what_no_version_names_expires_and_all_else_stays(
         assert ids(project, f"published.{name}") == ids(project, f"dw.{name}") == list(range(8))
         assert "group by" not in project.column(newest.format(f"dw.{name}"))[0]
     assert "group by" not in project.query("show create table dw.f")[0]["createtab_stmt"]
-    # h takes note of the commit, and is told nothing
+    # h takes note of the commit, and is reported nothing
     assert "version 9: 1 tables and views say something new" in project.run("build").log
     assert ids(project, "dw.h") == list(range(8))
     assert "There was nothing to compact." in project.run(*command).log
@@ -395,7 +395,7 @@ def test_a_build_is_held_back_compared_and_then_published_or_dropped(
     project.run("build")
     land(project, 3, 5)
     held = project.run("build", vars={"hold_back": True}).log
-    assert "what the candidate says otherwise than version 1" in held
+    assert "where the candidate differs from version 1" in held
     assert "dw.b: 2 added, 0 removed, 0 changed" in held
     assert "dw.f: 2 added" in held
     assert ids(project, "published.b") == [0, 1, 2]
@@ -450,7 +450,7 @@ def test_no_reader_sees_two_versions_at_once(make: Callable[..., DbtProject]) ->
     for reader in readers:
         reader.join()
     again = [error for error in errors if "was published in this moment. Read again." in error]
-    print(f"\n{len(seen)} versions were seen, {len(again)} reads were told to read again")
+    print(f"\n{len(seen)} versions were seen, {len(again)} reads were sent back to read again")
     assert errors == again
     assert {len(set(item)) for item in seen} == {1}, seen
     assert len(seen) > 1

@@ -40,7 +40,7 @@ FILES = {
     """,
     "models/zip.sql": model_text(ZIPPER),
     "models/zip_of_a.sql": model_text(ZIPPER | {"tracked": ["a"]}),
-    "models/told.sql": """
+    "models/reported.sql": """
         {{ config(materialized='incremental') }}
         select * from {{ new_changes(ref('zip')) }}
     """,
@@ -145,10 +145,10 @@ def test_every_run_equals_the_oracle_while_runs_are_merged(project: DbtProject):
 
 
 def assert_told_changes_come_to_the_rows(project: DbtProject) -> None:
-    """All changes that were told, summed by their sign, are the versions."""
+    """All changes that were given, summed by their sign, are the versions."""
     columns = "id, a, b, valid_from, valid_to, is_current"
     differing = project.query(
-        f"select {columns}, sum(sign) as n from (select {columns}, sign from dw.told union all "
+        f"select {columns}, sum(sign) as n from (select {columns}, sign from dw.reported union all "
         f"select {columns}, -1 from dw.zip) group by all having sum(sign) <> 0"
     )
     assert differing == []

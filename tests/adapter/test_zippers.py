@@ -1,4 +1,5 @@
-"""Zippers: random streams of changes against one sorted pass; what is said of a wrong config."""
+"""Zippers: random streams of changes against one sorted pass; the refusals of a wrong
+config."""
 
 from __future__ import annotations
 

@@ -73,7 +73,8 @@ def test_the_rows_are_those_that_spark_expects(spark: SparkSession, kind: str):
     rng = random.Random(seed)
     reported = cases("spark_auto_cdc.json")[kind]
     passed = compared = 0
-    # cases of the same columns are folded together: each state that is told of is a key of its own
+    # cases of the same columns are folded together: each state is a key of its
+    # own
     together: dict[str, dict[str, Any]] = {}
     for case in reported["cases"]:
         columns = case.get("columns") or [

@@ -212,7 +212,7 @@ def test_every_message_is_applied_or_stands_in_quarantine(tmp_path: Path) -> Non
     in_quarantine = warehouse.column(f"select count(distinct {place}) from dw.meta_quarantine")[0]
     assert 0 < in_quarantine < total
     print(f"{in_quarantine} of {total} in quarantine, {counts['refused']} by their envelope")
-    # each is told once, with its own text
+    # each is reported once, with its own text
     rows = warehouse.query(
         "select topic, message_offset as n, reject_reason as reason, raw_text, raw_bytes "
         "from dw.meta_quarantine"
@@ -384,7 +384,7 @@ def test_every_argument_of_an_operation_is_taken_or_refused(
     answers: list[str] = []
 
     def all_of_it(maintenance: Any, _: Any) -> list[str]:
-        # what these are told is looked at before anything is asked
+        # what these are reported is looked at before anything is asked
         adapter: Any = get_adapter_by_type("sparksession")
         calls = [lambda value=value: shown(maintenance, value) for value in hostile]
         calls += [

@@ -65,7 +65,7 @@ def _day_by_day(warehouse: Warehouse, every: int) -> None:
     in its files. The models' own tests take longer than the counts: they run on the last day."""
     compared = 0
     days = sample_days()
-    warehouse.run("seed", "--select", "city")  # once, or the details would be made anew
+    warehouse.run("seed", "--select", "city")  # once, or the details would be rebuilt
     for left, (tag, files) in reversed(list(enumerate(reversed(days)))):
         warehouse.land(*files)
         with_prices = left % every == 0
@@ -271,7 +271,7 @@ def test_the_coupon_totals_are_those_of_the_coupons_that_are_there(in_one_go: Wa
 def test_changes_of_nothing_that_is_counted_are_those_of_equal_images(
     in_one_go: Warehouse,
 ) -> None:
-    """By the images before and after, not by what the log says has changed."""
+    """By the images before and after, not by what the log states has changed."""
     for table, columns in {
         "order_info": ("user_id", "biz_status", "amount"),
         "coupon": ("user_id", "state", "amount"),

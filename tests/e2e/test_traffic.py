@@ -42,7 +42,7 @@ SESSION_DAYS = "select cut_date, dimension_set, platform, session_count, bounce_
 
 
 def instant(expected: Any) -> datetime | None:
-    """A time as an event tells it.
+    """A time as an event reports it.
 
     Raises:
         ValueError: it is neither milliseconds nor ISO text with a zone.
@@ -171,8 +171,8 @@ def check(folder: Path, seed: int, sessions: int, builds: int) -> None:
         )
         assert asked == [{"unread": unread, "impossible": impossible}]
         ruled = warehouse.query(
-            "select told.rule, count(*) as n from dw.dwd_traffic__page_view "
-            "lateral view explode(cleaning) as told where reject_reason is null group by 1"
+            "select reported.rule, count(*) as n from dw.dwd_traffic__page_view "
+            "lateral view explode(cleaning) as reported where reject_reason is null group by 1"
         )
         changed = {rule: sum(view[rule] for view in views) for rule in ("trim", "case")}
         assert Counter({row["rule"]: row["n"] for row in ruled}) == Counter(changed)

@@ -1,4 +1,5 @@
-"""`make follow`: news is published, failures are said and tried again, changed files are taken."""
+"""`make follow`: news is published, failures are reported and tried again, changed files are
+taken."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.support.dbt_project import REPO, DbtProject
 from tests.support.faults import RUN_FAULTS, SQL_FAULTS
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
-# what is told of an entity, or what it is joined to
+# facts about an entity, or what it is joined to
 DETAILS = "changelog|class|clean|coupon|customer|detail|event|latest|price|session|view|wide"
 # layer -> what its models are called; group `folder`: the folder that the model lies in
 NAMES = {
@@ -166,7 +166,7 @@ def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[An
         kinds = ("incremental", "folded")
         if node.config.materialized not in kinds or node.language != "sql":
             continue
-        # a join is told its two sides, and reads them through the macros itself
+        # a join is given its two sides, and reads them through the macros itself
         reads = rf"(?:{READERS})\(|(?:{READING})\(\s*(?:rows=)?|'relation':"
         rest = re.sub(rf"(?:{reads})\s*(?:ref|source)\(", "", node.raw_code)
         if re.search(r"\b(?:ref|source)\(", rest):
@@ -474,7 +474,7 @@ def first_text(tree: Any, kind: str) -> str:
 
 
 # vars that no SQL model's rows are made by, and what is right when they change between runs
-# compared by themselves, or read by the run anew: python_udfs.ingestion.declared.made_by
+# compared by themselves, or read by the run again: python_udfs.ingestion.declared.made_by
 VARS_OF_TYPED_TABLES = {
     *("business_zone", "cut_time_max_ahead_hours", "topic_formats", "shop_topics", "shop_format"),
     *("shop_log_resets", "batches"),

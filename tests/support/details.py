@@ -126,7 +126,7 @@ def stored_customers(warehouse: Warehouse) -> dict[Any, list[Version]]:
 
 
 def _time(text: Any) -> datetime | None:
-    """A time of the log, told in the business zone."""
+    """A time of the log, reported in the business zone."""
     time = oracle.parse_datetime(text)
     return None if time is None else time.replace(tzinfo=timezone(timedelta(hours=8)))
 
@@ -136,7 +136,7 @@ def _utc(time: datetime | None) -> datetime | None:
 
 
 def at(known: list[Version], time: datetime | None) -> Any:
-    """What a version says that was valid at a time; None where there was none."""
+    """What a version states that was valid at a time; None where there was none."""
     for start, end, what in known:
         if time is not None and start <= time and (end is None or time < end):
             return what

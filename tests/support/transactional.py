@@ -76,7 +76,7 @@ class Serving(ABC):
 
 
 def problem_of(project: ChildProject, password: str, version: int = 2, **env: str) -> str:
-    """What `publish_to` says of a version, with other environment variables, where it fails."""
+    """What `publish_to` states of a version, with other environment variables, where it fails."""
     kept = dict(project.inner.env)
     project.inner.env |= env
     try:

@@ -17,12 +17,12 @@ ADAPTER = "sparksession"
 FINE = ("success", "pass", "warn", "no-op", "skipped")
 WARNINGS = ("JinjaLogWarning", "AdapterEventWarning")
 MESSAGE_LENGTH = 300
-# one line a cycle is all that is said: what dbt says stands in its log file
+# it prints one line a cycle; dbt's output stands in its log file
 SILENT = ("--log-level", "none", "--log-level-file", "info", "--no-print", "--no-use-colors")
 
 
 class BuildError(Exception):
-    """dbt could not do what it was asked for; the message says what, in one line."""
+    """dbt could not do what it was asked for; the message names it, in one line."""
 
 
 @dataclass(frozen=True)

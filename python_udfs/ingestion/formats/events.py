@@ -10,7 +10,7 @@ What they mean:
   and must be there. Times are milliseconds since 1970, or ISO 8601 text with a zone or Z; columns
   of them are declared timestamp. A text that is neither is refused.
 - A column that a message lacks is null in it, as one that it has as null.
-- What tells an event from every other is its place in the topic: (topic, partition, offset). A
+- What identifies an event is its place in the topic: (topic, partition, offset). A
   client that sends an event again, with the same `event_id`, makes a row of its own here; DWD
   keeps one of them.
 """

@@ -8,7 +8,7 @@ What they mean, as seen from a real producer:
 - A renamed table is a table-alter row whose `old` and `def` name different tables. A TRUNCATE
   leaves no trace.
 - `position` is shared by the rows of one statement. The last row of a transaction has
-  commit: true and no xoffset: (position, xoffset, commit) tells rows apart and orders them.
+  commit: true and no xoffset: (position, xoffset, commit) identifies rows and orders them.
 - With bootstrapper=async (the default) a table's changes are held back while it is bootstrapped,
   and come afterwards without xid and with an xoffset that counts them from the process's start:
   of such a change sent again nobody can tell that it is the same.
@@ -64,7 +64,7 @@ OPS = {
     "bootstrap-start": "control",
     "bootstrap-complete": "control",
 }
-# where a message tells which server made its change, if Maxwell writes it (output_server_id,
+# where a message names the server that made its change, if Maxwell writes it (output_server_id,
 # output_gtid_position); a format without such has no binlog, see log_resets
 SERVER_PATHS = {"server_id": ("$.server_id",), "server_uuid": ("$.gtid",)}
 DDL = r"^(database|table)-(create|alter|drop)$"

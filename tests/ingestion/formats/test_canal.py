@@ -53,7 +53,7 @@ def test_the_envelope_of_a_change(spark: SparkSession):
     assert row.reject_reason is None
     assert (row.database_name, row.table_name, row.op) == ("shop", "o", "insert")
     assert row.event_time.replace(tzinfo=UTC) == datetime.fromtimestamp(ES / 1000, UTC)
-    # Canal tells no position: a message is where it stands in the topic
+    # Canal has no position: a message is where it stands in the topic
     place = (row.binlog_file, row.binlog_file_number, row.binlog_position, row.row_number)
     assert place == ("t/3", 0, 100, 0)
     assert row.xid is None

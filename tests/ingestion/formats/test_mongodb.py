@@ -37,7 +37,7 @@ COLUMNS = {
 META = {"aliases": {"id": "_id", "city": ["address.city", "town"]}, "format": "mongodb"}
 NO_PLACE = "the place in its transaction isn't known: "
 PARTLY = (
-    "the update sets a part of {}, whose value isn't known from it (keep post-images and say so "
+    "the update sets a part of {}, whose value isn't known from it (keep post-images and declare them "
     "by the option full_document, or declare the parts)"
 )
 
@@ -60,7 +60,7 @@ def token(t: int = T, i: int = 1, place: int = 0, key: str = "00", version: int 
 
 
 def stream(kind: str = "insert", **fields: Any) -> dict[str, Any]:
-    """A change event, of document 1 unless told otherwise."""
+    """A change event, of document 1 unless reported otherwise."""
     event = {
         "_id": {"_data": token()},
         "operationType": kind,
@@ -139,7 +139,7 @@ def one_row(spark: SparkSession, message: Message, declaration: TableSource | No
 
 
 def test_a_collection_without_key_is_refused():
-    with pytest.raises(ValueError, match="`primary_key` is empty, and mongodb tells a delete"):
+    with pytest.raises(ValueError, match="`primary_key` is empty, and mongodb identifies"):
         declared(primary_key=[])
 
 
@@ -340,7 +340,7 @@ BAD: dict[str, tuple[Message, str]] = {
     "Debezium with a key that is none": ((debezium("d"), "{"), NO_KEY),
     "no token": (
         stream(_id=...),
-        "no resume token (`_id`), which tells events of one time apart",
+        "no resume token (`_id`), which distinguishes events of one time",
     ),
     "fragment": (
         stream(splitEvent={"fragment": 1, "of": 2}),
@@ -802,7 +802,7 @@ columns_told as (
         _id,
         max(place) as last,
         max_by(op, place) as last_op,
-        -- a column is told by each row that isn't an update of other columns only; a delete tells
+        -- a column is known by each row but updates of other columns only; a delete has
         -- that nothing is left
         {columns}
     from changes

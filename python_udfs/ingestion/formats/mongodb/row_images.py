@@ -39,14 +39,14 @@ _PATCH = (
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:
-    """Row messages with what they tell of their documents.
+    """Row messages with what they hold of their documents.
 
     Returns:
         messages with the columns of maxwell.images, where
         data: the key and the columns of `known_columns`, the others are null;
         before: null where it isn't known: there is no pre-image;
         and with the columns of EXTRA:
-        known_columns: the declared columns whose values `data` tells besides the key's; null:
+        known_columns: the declared columns whose values `data` has besides the key's; null:
             all of them. Empty for a delete without pre-image;
         document_rest: JSON text of the fields that aren't declared, where the message has the
             whole document after the change; null elsewhere;
@@ -229,7 +229,7 @@ def _partly_set(source: TableSource) -> Column:
         F.lit("the update sets a part of "),
         listed,
         F.lit(
-            ", whose value isn't known from it (keep post-images and say so by the option "
+            ", whose value isn't known from it (keep post-images and declare them by the option "
             "full_document, or declare the parts)"
         ),
     )

@@ -53,7 +53,7 @@ class SparkSessionAdapter(SparkAdapter):
     """dbt-spark's adapter on one in-process session.
 
     Attributes:
-        services: what the adapter is made of; a macro says `adapter.<service>.<method>(..)` of
+        services: what the adapter is made of; a macro states `adapter.<service>.<method>(..)` of
             those that stand here as properties.
     """
 
@@ -178,7 +178,7 @@ class SparkSessionAdapter(SparkAdapter):
 
     @available_property
     def differences(self) -> Differences:
-        """What one version says otherwise than another."""
+        """Where a version differs from another."""
         return self.services.differences
 
     @available_property
@@ -282,7 +282,7 @@ class SparkSessionAdapter(SparkAdapter):
     def drop_schema(self, relation: Any) -> None:
         """Drop a schema with its tables, their files and its views.
 
-        Iceberg's catalogs drop empty namespaces alone, whatever `cascade` says.
+        Iceberg's catalogs drop empty namespaces alone, whatever `cascade` is.
         """
         held = self.list_relations_without_caching(relation)
         for held_relation in sorted(held, key=lambda relation: relation.type != "view"):

@@ -1,4 +1,5 @@
-"""Joins that follow both their sides: what a join macro is told, and what is wrong with it."""
+"""Joins that follow both their sides: the arguments of a join macro, and what is wrong with
+them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ EXAMPLE = (
 
 
 class JoinConfigError(DeclarationError):
-    """What a join macro was told."""
+    """The arguments of a join macro."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
         super().__init__(name, problems, EXAMPLE)
@@ -64,7 +65,7 @@ class Side:
     Attributes:
         name: left or right.
         relation: what is read.
-        key: columns that tell its rows apart.
+        key: columns that distinguish its rows.
         columns: column -> its name in the join, the key's first where they aren't named.
         times: columns that the join's bounds go by, by what they are: time, valid_from, valid_to.
         sequence: of a stream of retract rows the columns that order the changes of a key; else [].
@@ -134,7 +135,7 @@ class Join:
 
     @property
     def key(self) -> list[str]:
-        """Columns that tell its rows apart: a pair's two keys."""
+        """Columns that distinguish its rows: a pair's two keys."""
         return [*self.left.key_names, *self.right.key_names]
 
     @property
@@ -185,7 +186,7 @@ class Join:
         """Whether rows that were stored under a definition say something else than its own do.
 
         Columns may come and go; one that stays has to come from where it came from. Definitions
-        that were stored without columns are of before they were told.
+        that were stored without columns are of before they were recorded.
         """
         own = dict(self.definition)
         columns, was = own.pop("columns"), dict(stored)
@@ -198,7 +199,7 @@ class Join:
     def ends_by(self) -> str | None:
         """Column of the right side that only ends a version, so that of a version which another
         one ended the facts of the time between both ends are touched and no others; None: a
-        changed end changes more, or it can't be told."""
+        changed end changes more, or that is unknown."""
         end = self.right.times.get("valid_to")
         if end is None:
             return None
@@ -224,7 +225,7 @@ def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> S
     key = list(names_in(given.get("key")) or ())
     if not key:
         problems.append(
-            f"{name}.key must name the columns that tell its rows apart, got {given.get('key')!r}"
+            f"{name}.key must name the columns that distinguish its rows, got {given.get('key')!r}"
         )
     columns = given.get("columns")
     if not isinstance(columns, Mapping):

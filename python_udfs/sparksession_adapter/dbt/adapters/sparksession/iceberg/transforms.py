@@ -49,7 +49,7 @@ class Transform:
         if found is not None:
             function, number, column, plain = found.groups()
             transform = cls(function or "", plain or column, int(number) if number else None)
-            # a width or a count of 0 is told as none
+            # a width or a count of 0 is reported as none
             if transform.function in TYPES and bool(transform.number) == (
                 transform.function in NUMBERED
             ):
@@ -65,7 +65,7 @@ class Transform:
 
     @property
     def partition(self) -> str:
-        """As a table's `partitioned by` says it."""
+        """The text for a table's `partitioned by`."""
         return self._text(self.function, quoted(self.column))
 
     @property

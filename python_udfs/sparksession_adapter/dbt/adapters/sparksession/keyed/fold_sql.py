@@ -68,7 +68,7 @@ class FoldSql(RunLayout):
         )
 
     def _drops_deletes(self) -> bool:
-        """Whether rows that retract reach nothing, so that they tell of no key either."""
+        """Whether rows that retract reach nothing, so that they report no key either."""
         return self.row_kind is not None and not any(
             self._retracts(group) and (group.order or group.columns) for group in self.all_groups
         )
@@ -79,11 +79,11 @@ class FoldSql(RunLayout):
         ]
 
     def _plain(self, group: Group) -> list[str]:
-        """Columns of a group that hold what its newest row says."""
+        """Columns of a group that hold the values of its newest row."""
         return [name for name in group.columns if name not in self.aggregates]
 
     def plain_columns(self) -> Iterator[list[str]]:
-        """Of each group its columns, beside the key's, that hold what one of its rows said."""
+        """Of each group its columns, beside the key's, that hold the values of a single row."""
         for group in self.all_groups:
             yield [*self.key, *self._plain(group)]
 
@@ -320,7 +320,7 @@ class FoldSql(RunLayout):
 
         Args:
             rows: query of the merged state rows.
-            runs: SQL text for a `from`: the runs, whose newest time tells the age; a time that is
+            runs: SQL text for a `from`: the runs, whose newest time gives the age; a time that is
                 ahead of the clock makes no tombstone older.
         """
         gone = []

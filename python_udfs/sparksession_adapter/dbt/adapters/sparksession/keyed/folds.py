@@ -103,7 +103,7 @@ class Fold(FoldSql):
 
     @property
     def reader_key(self) -> tuple[str, ...]:
-        """Columns that tell the rows that a reader sees apart."""
+        """Columns that distinguish the rows that a reader sees."""
         return self.derived.key if self.derived else self.key
 
     @property
@@ -141,7 +141,7 @@ class Fold(FoldSql):
             problems.append(f"unique_key must name the key's columns, got {unique_key!r}")
         row_kind = setting["row_kind"]
         ordered = setting["sequence"] or setting["tie_break"]
-        # without an order no change is the newest, so none says that the row is gone
+        # without an order no change is the newest, so no change shows that the row is gone
         by_default = ("remove_row" if ordered else "retract") if row_kind else "ignore"
         on_delete = setting["on_delete"] or by_default
         others = _group(OTHERS, setting | {"on_delete": on_delete}, (), "fold", problems)
@@ -323,7 +323,7 @@ class Fold(FoldSql):
         if rest and not order:
             problems.append(
                 f"{listed(rest)}: of no group, without fold.sequence, and without a function in "
-                "fold.aggregates; nothing says which value counts"
+                "fold.aggregates; nothing decides which value counts"
             )
         elif self.last_non_null:
             aggregates |= {name: Aggregate("last_non_null_value") for name in rest}
@@ -406,7 +406,7 @@ class Fold(FoldSql):
 
     @staticmethod
     def differences(old: str, new: str) -> list[str]:
-        """How what `new` says differs from what stored state rows were made by, as texts; new and
+        """How `new` differs from what stored state rows were made by, as texts; new and
         dropped columns and groups are no difference.
 
         Args:

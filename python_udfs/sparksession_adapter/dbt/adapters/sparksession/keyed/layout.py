@@ -82,7 +82,7 @@ class RunLayout:
 
     @property
     def row_key(self) -> tuple[str, ...]:
-        """Columns that tell state rows apart."""
+        """Columns that distinguish state rows."""
         return self.key
 
     @property
@@ -92,7 +92,7 @@ class RunLayout:
 
     @property
     def reader_key(self) -> tuple[str, ...]:
-        """Columns that tell the rows that a reader sees apart."""
+        """Columns that distinguish the rows that a reader sees."""
         return self.key
 
     @property
@@ -106,7 +106,7 @@ class RunLayout:
 
     @staticmethod
     def differences(old: str, new: str) -> list[str]:
-        """How what `new` says differs from what stored state rows were made by, as texts.
+        """How `new` differs from what stored state rows were made by, as texts.
 
         Args:
             old, new: see signature.
@@ -282,7 +282,7 @@ def partition_setting(
         return (Transform("bucket", column, setting["buckets"]),)
     if setting["bucket_by"] is not None or setting["buckets"] != RUN_SETTINGS["buckets"]:
         problems.append(
-            f"{where}.partition_by says what buckets and bucket_by say; take one of them"
+            f"{where}.partition_by and buckets with bucket_by declare the same; take one of them"
         )
     found = []
     for text in given if isinstance(given, (list, tuple)) and given else [given]:

@@ -1,6 +1,6 @@
 """Folded tables as the adapter keeps them: runs in `<model>__runs`, a view that folds them.
 
-Folds and zippers alike: what tells them apart is what their rows say, not how they lie.
+Folds and zippers alike: they differ in their rows, not in their layout.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 FOLDED = "folded"
 RUNS_SUFFIX = "__runs"
-# what a commit of runs says of itself
+# properties of a commit of runs
 FOLD_PROPERTIES = "fold."  # how all of these begin
 LEVEL_PROPERTY = "fold.level"  # of the run that it added
 OTHER_RUNS_PROPERTY = "fold.other_runs"  # [level, rows] of those that lie beside it
@@ -48,7 +48,7 @@ def stored_table_of(model: Mapping[str, Any]) -> str:
 
 
 def runs_in(history: History) -> list[list[int]]:
-    """[level, rows] of each run of a table of runs, as its newest commit of one says."""
+    """[level, rows] of each run of a table of runs, by its newest commit."""
     for commit in history.ancestry(history.head):
         if OTHER_RUNS_PROPERTY in commit.summary:
             runs = json.loads(commit.summary[OTHER_RUNS_PROPERTY])
@@ -92,7 +92,7 @@ class KeyedTables:
         self._warehouse = warehouse
 
     def declared_fold(self, model: Mapping[str, Any]) -> Fold | Zipper:
-        """The fold or zipper that a model's config declares; every problem of it is said at
+        """The fold or zipper that a model's config declares; all problems are reported at
         once."""
         name, config = model["name"], model["config"]
         fold, zipper = config.get("fold"), config.get("zipper")
@@ -113,7 +113,7 @@ class KeyedTables:
         return building.own_history
 
     def has_committed(self, model: Mapping[str, Any]) -> None:
-        """Let the model's own commits be asked for anew."""
+        """Let the model's own commits be asked for again."""
         self._warehouse.inputs.building(model["unique_id"]).own_history = None
 
     def _bound(
@@ -132,7 +132,7 @@ class KeyedTables:
 
         Raises:
             CompilationError: the fold or the columns don't fit the state that is stored.
-            DbtRuntimeError: rows have null where none may be, or can't be told apart; see refusal.
+            DbtRuntimeError: rows have null where none may be, or equal keys; see refusal.
         """
         batch = self._read_batch(model, staging, is_rebuild, on_schema_change)
         self._refuse(batch)
@@ -221,7 +221,7 @@ class KeyedTables:
             self._warehouse.set_snapshot_property(key, value)
 
     def range_to_rebuild(self, model: Mapping[str, Any], asked: Any) -> dict[str, str] | None:
-        """Which of a zipper's changes a run was told to make anew, None where it wasn't.
+        """Which of a zipper's changes a run has to rebuild, None where none.
 
         Args:
             asked: the var `rebuild`: {from, to}, the latter excluded, as texts of the time's type.
@@ -257,7 +257,7 @@ class KeyedTables:
         self, model: Mapping[str, Any], fold: Zipper, level: int | None = None
     ) -> int:
         """The level of a run that takes the place of others' changes: below all of theirs, until
-        it is merged with them. The next commit says it.
+        it is merged with them. The next commit records it.
 
         Args:
             level: the level that was found before; None to find it.
@@ -277,7 +277,7 @@ class KeyedTables:
     ) -> dict[str, Any] | None:
         """What has to be merged: {fold, level: it and those below it, into, whole}, or None.
 
-        Lets the next commit say so.
+        Lets the next commit record it.
 
         Args:
             everything: whether all runs are to become one.
@@ -320,7 +320,7 @@ class KeyedTables:
             self._warehouse.session().conf.set(key, value)
 
     def rendered_for_rebuild(self, model: Mapping[str, Any], context: dict[str, Any]) -> str:
-        """The model's SQL once more, as it reads when all runs are made anew."""
+        """The model's SQL once more, as it reads when all runs are rebuilt."""
         self.rebuild(model)
         # here, as dbt's compiler imports adapters itself
         from dbt.compilation import inject_ctes_into_sql
@@ -340,7 +340,7 @@ class KeyedTables:
         return sql if not ctes else inject_ctes_into_sql(sql, ctes)
 
     def rebuild(self, model: Mapping[str, Any]) -> None:
-        """Let the model read its inputs as when all runs are made anew."""
+        """Let the model read its inputs as when all runs are rebuilt."""
         self._warehouse.inputs.note(model["unique_id"], rebuilds=True)
 
     def stored_sql(self, model: Mapping[str, Any]) -> str:

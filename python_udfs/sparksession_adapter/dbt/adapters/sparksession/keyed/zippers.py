@@ -1,7 +1,7 @@
 """Zippers: the versions that each key of a changing table had, from a log that may come late.
 
 What is stored are the changes themselves, as a folded table's runs: one state row per key and
-sequence. From when to when a version was valid is told by the changes beside it, whenever it is
+sequence. From when to when a version was valid follows from the changes beside it, whenever it is
 read, so a late change needs no repair: it splits, shortens and joins versions by being there.
 Nothing that is stored ever goes: a late change may end a version anywhere.
 """
@@ -249,12 +249,12 @@ class Zipper(RunLayout):
 
     @property
     def row_key(self) -> tuple[str, ...]:
-        """Columns that tell state rows apart."""
+        """Columns that distinguish state rows."""
         return (*self.key, *self.sequence)
 
     @property
     def reader_key(self) -> tuple[str, ...]:
-        """Columns that tell the rows that a reader sees apart."""
+        """Columns that distinguish the rows that a reader sees."""
         return (*self.key, VALID_FROM)
 
     @property
@@ -423,7 +423,7 @@ class Zipper(RunLayout):
 
     @staticmethod
     def differences(old: str, new: str) -> list[str]:
-        """How what `new` says differs from what stored state rows were made by, as texts.
+        """How `new` differs from what stored state rows were made by, as texts.
 
         Args:
             old, new: see signature.

@@ -42,7 +42,7 @@ REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", 
 
 def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
     """SQL condition on the rows of the partitions that the commits changed; "true" where that
-    can't be told.
+    can't be determined.
 
     Args:
         kinds: column of the table -> type, one of pyspark's.
@@ -83,7 +83,7 @@ class ChangeReads:
     ) -> Any:
         """`relation`, to be read as the changes since the model's last commit.
 
-        All rows as +I where the model is built anew, or reads the relation for the first time.
+        All rows as +I where the model is rebuilt, or reads the relation for the first time.
         """
         if self._warehouse.credentials.offline:
             return relation
@@ -262,13 +262,13 @@ class ChangeReads:
         except Exception as exc:
             if not is_absent(exc):
                 raise
-            return rows  # Spark will say so, once it is read
+            return rows  # Spark will report it, once it is read
         if ROW_KIND in columns and SIGN in columns:
             return rows
         if SIGN in columns:
             raise CompilationError(
                 f"new_changes: {rows.name_only.render()} has a column {SIGN} but no {ROW_KIND}, "
-                "and changes have both or are told both; give it a row_kind (+I, -U, +U, -D), or "
+                "and changes have both or get both; give it a row_kind (+I, -U, +U, -D), or "
                 "another name for its sign."
             )
         kind_and_sign = f"if({ROW_KIND} in ('-U', '-D'), -1, 1) as {SIGN}"

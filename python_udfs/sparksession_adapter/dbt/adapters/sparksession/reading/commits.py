@@ -145,7 +145,7 @@ class Commits:
         return f"(select * from {table} limit 0)"
 
     def commit_property(self, relation: Any, key: str) -> str | None:
-        """What the newest of a table's commits that speaks of `key` says; of those that are read
+        """What the newest of a table's commits that has `key` holds; of those that are read
         where the run has pinned the table, or the var as_of_version names a version."""
         if self._warehouse.credentials.offline:
             return None
@@ -187,7 +187,7 @@ class Commits:
         )
 
     def recorded_property(self, model: Mapping[str, Any], key: str) -> str | None:
-        """What the newest of the model's commits that speaks of `key` says."""
+        """What the newest of the model's commits that has `key` holds."""
         table = stored_table_of(model)
         return self._warehouse.history(table).recorded(key, table)
 

@@ -27,7 +27,7 @@ RECORDED_PROPERTY = "dbt.definition"
 # how the engine's own reads and strategies make rows; to be raised when rows come out otherwise
 ENGINE = 1
 ENGINE_PACKAGES = ("dbt", "dbt_spark", "dbt_sparksession")
-# what a model's config says of a changed definition
+# a model's config for a changed definition
 ON_CHANGE, REFUSE, REBUILD, ACCEPT = "on_definition_change", "refuse", "rebuild", "accept"
 ACCEPT_VAR = "accept_definition"
 STORED_KINDS = ("table", "incremental", FOLDED)
@@ -80,7 +80,7 @@ ENV_VAR = re.compile(VAR.pattern.replace(r"\bvar\(", r"\benv_var\("))
 TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
 NAMED_BY_EXPRESSION = re.compile(r"""(?<![.\w])var\((?!\s*['"]\w+['"]\s*[,)])""")
 # what may give other rows while no input changes: the clock, chance, who asks, how files lie, and
-# what dbt puts into the SQL anew in each run
+# what dbt puts into the SQL again in each run
 GOES_BY_CLOCK = re.compile(
     r"\b(?:current_(?:date|time|timestamp|user|database|schema|catalog)\b|session_user\b|"
     r"localtimestamp\b|unix_timestamp\s*\(\s*\)|tablesample\b|run_started_at\b|"
@@ -147,7 +147,7 @@ def meta_mark(metas: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _metas_of_columns(node: Mapping[str, Any], views: Sequence[Any]) -> list[dict[str, Any]]:
-    """What YAML's `meta` says of the columns of a node and of the views that it reads, and of these
+    """YAML's `meta` of the columns of a node and of the views that it reads, and of these
     views themselves: macros make SQL of it, such as cleaning rules."""
     found = []
     for columns, config in (
@@ -271,7 +271,7 @@ def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         ("sql", "its SQL"),
         ("code", "its code"),
         ("meta", "the meta that it reads"),
-        ("columns", "what meta says of its columns or of a view that it reads"),
+        ("columns", "meta of its columns or of a view that it reads"),
         ("macros", "the SQL of a macro that it calls"),
         ("views", "the SQL of a view that it reads"),
         ("engine", "how the adapter makes its rows"),
@@ -359,8 +359,8 @@ class Definitions:
             is_rebuild: whether all its rows are made again in this run anyway.
 
         Returns:
-            `rebuild` where all its rows have to be made again, `accept` where the author says that
-            the rows may stay, else an empty text.
+            `rebuild` where all its rows have to be made again, `accept` where the author declares
+            that the rows may stay, else an empty text.
 
         Raises:
             CompilationError: it is defined otherwise, and its config doesn't say what to do.
@@ -377,7 +377,8 @@ class Definitions:
         stored = json.loads(
             self._warehouse.history(table).recorded(RECORDED_PROPERTY, table) or "{}"
         )
-        # what has no engine says nothing: a log's table, or a Python model of an older adapter
+        # a commit without the engine's number is ignored: a log's table, or a Python model of an
+        # older adapter
         changed = differences(stored, now) if "engine" in stored else []
         if not changed:
             return ""

@@ -2,7 +2,7 @@
 batch has read.
 
 dbt remembers no batch. Once the table is there it builds those of now and `lookback` before it: a
-batch that failed, and days on which nothing ran, would be missing for good. So each commit says
+batch that failed, and days on which nothing ran, would be missing for good. So each commit records
 which times the batches up to it have read, and a run's end compares them with `begin`.
 """
 
@@ -75,7 +75,7 @@ def microbatch_problem(name: str, config: Any, macros: Iterable[str]) -> str | N
 
 
 def replaces_whole_table(config: Any, full_refresh: bool) -> bool:
-    """Whether dbt makes a microbatch model's table anew by a run's first batch.
+    """Whether dbt makes a microbatch model's table again by a run's first batch.
 
     Args:
         full_refresh: whether the run was given --full-refresh.
@@ -161,7 +161,7 @@ class Microbatches:
 
     def goes_on_with_batches(self, model: Mapping[str, Any]) -> bool:
         """Whether the table holds batches that `dbt retry` doesn't build again: dbt would make it
-        anew by the first one that it does, where the run before was given --full-refresh."""
+        again by the first one that it does, where the run before was given --full-refresh."""
         return model["unique_id"] in self._continued
 
     def record_batch(self, model: Mapping[str, Any], replaces: bool) -> None:

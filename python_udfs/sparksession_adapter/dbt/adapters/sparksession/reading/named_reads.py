@@ -47,7 +47,7 @@ class SessionReads:
     Attributes:
         tables: names that it gives to `table(..)`.
         statements: texts that it gives to `sql(..)`.
-        others: whether it reads by anything else, or by names that only its run tells.
+        others: whether it reads by anything else, or by names that only its run knows.
     """
 
     tables: tuple[str, ...]

@@ -48,7 +48,7 @@ def _unrecorded(name: str, kind: str, macro: str) -> str:
 
 
 def is_live(model: Mapping[str, Any]) -> bool:
-    """Whether a context's `model` is a view, whose rows are read anew by each reader."""
+    """Whether a context's `model` is a view, whose rows are read again by each reader."""
     kind = (model.get("config") or {}).get("materialized")
     return model.get("resource_type") == "model" and kind in LIVE_KINDS
 

@@ -1,4 +1,4 @@
-"""Models that read the changed partitions of their inputs, and write these partitions anew."""
+"""Models that read the changed partitions of their inputs, and write these partitions again."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class PartitionReads:
         any input that the model reads by changed_partitions(..). All rows where an input that it
         reads in another way has changed: nobody can tell which rows that concerns.
 
-        Also notes for the strategy `replace_partitions` which partitions the model writes anew.
+        Also notes for the strategy `replace_partitions` which partitions the model rewrites.
         The days in `asked` are among them, changed or not, and the commit names them with the
         `request`.
 
@@ -142,7 +142,7 @@ class PartitionReads:
         asked: list[str] | None = None,
         request: str | None = None,
     ) -> Any:
-        """All rows of the closed periods of `relation` that the model has to write anew.
+        """All rows of the closed periods of `relation` that the model has to rewrite.
 
         A period is closed once `relation` has a row of a later one, a day ahead of the clock in
         `zone` left aside. To be written are the closed periods with a partition that changed since
@@ -174,7 +174,7 @@ class PartitionReads:
             latest = min(latest, date.fromisoformat(held))
         was_ahead = recorded is not None and recorded > latest
         if was_ahead and self._readers_are_built(model, context):
-            recorded = latest  # these periods are open again: all is written anew without them
+            recorded = latest  # these periods are open again: all is rewritten without them
         elif was_ahead:
             # readers expect the periods here, so they are kept, and written whenever they change
             was_ahead = False
@@ -237,7 +237,7 @@ class PartitionReads:
         if plan.replaced is None:
             raise CompilationError(
                 "replace_partitions: the model must read through changed_partitions(..), which "
-                "tells the partitions to replace. Example: "
+                "names the partitions to replace. Example: "
                 "from {{ changed_partitions(ref('x'), by='cut_date') }}"
             )
         return plan.replaced.predicate
@@ -245,7 +245,7 @@ class PartitionReads:
     def _asked(
         self, model_id: str, macro: str, column: str, asked: list[str] | None, request: str | None
     ) -> set[str]:
-        """Partitions that the run is asked to write anew; the next commit names them."""
+        """Partitions that the run is asked to rewrite; the next commit names them."""
         try:
             days = asked_partitions(column, asked or [])
         except ValueError as exc:

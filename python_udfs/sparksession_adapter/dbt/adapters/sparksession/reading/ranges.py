@@ -223,7 +223,7 @@ class ColumnRanges:
         model is built; they spill to disk.
 
         The plan that made them is cut off: each further query would plan it again. What Spark
-        would know by it of their size it is told: few rows are sent to where others match them.
+        would know their size by it gets it: few rows are sent to where others match them.
         """
         view = f"{model['alias']}__{name}".lower()
         rows = self._warehouse.session().sql(sql).localCheckpoint(eager=False)

@@ -10,7 +10,7 @@ from dbt_common.exceptions import CompilationError
 
 ROW_KIND, SIGN = "row_kind", "sign"
 UNORDERED = {"map", "variant"}  # of these Spark compares no two
-INCOMPARABLE = {"interval", "geometry", "geography"}  # nor anything that says the same
+INCOMPARABLE = {"interval", "geometry", "geography"}  # nor any type like it
 
 
 def is_ordered(kind: Any) -> bool:
@@ -76,7 +76,7 @@ def same_rows(kinds: Mapping[str, Any]) -> str:
                 values.append(comparable(f"{side}.{quoted(name)}", kind))
             except ValueError as exc:
                 raise CompilationError(
-                    f"What changed can't be told of column {name}, since values of type {exc} "
+                    f"What changed is unknown of column {name}, since values of type {exc} "
                     "can't be compared: read it without that column, or cast it to a text."
                 ) from exc
         sides.append(f"struct({', '.join(values)})")

@@ -89,7 +89,7 @@ class TableReads:
     ) -> Any:
         """The rows that `relation` got since the model's last commit.
 
-        All rows where the model is built anew, reads the relation for the first time, or the
+        All rows where the model is rebuilt, reads the relation for the first time, or the
         relation was rewritten since: a reader has to bear a row that it has already.
         """
         if self._warehouse.credentials.offline:
@@ -132,7 +132,7 @@ class TableReads:
         A SQL model runs that reads a relation without asking for it by a macro, or the clock.
         """
         plan = self._warehouse.inputs.plan(model["unique_id"])
-        if is_microbatch(model["config"]):  # dbt says which batches there are to make
+        if is_microbatch(model["config"]):  # dbt decides which batches there are to make
             return False
         if model["language"] == "python":
             return plan.python.nothing_new
@@ -305,7 +305,7 @@ class TableReads:
         table = stored_table_of(node)
         runs = self._warehouse.relation_of(table)
         reading = self.read_table(model, runs, "all", as_of)
-        if not reading.reads:  # there are no runs yet: Spark will say so
+        if not reading.reads:  # there are no runs yet: Spark will report it
             return Reading(relation.render())
         history = self._warehouse.input_history(table).at(reading.reads[0].pinned)
         return replace(reading, text=self._keyed.folded_sql(node, history, reading.text))
@@ -328,7 +328,7 @@ class TableReads:
             macro.endswith(".pinned") for macro in node["depends_on"]["macros"]
         ):
             raise CompilationError(
-                f"new_rows: {node['name']} says that it is row-wise, and reads a relation by "
+                f"new_rows: {node['name']} is declared row-wise, and reads a relation by "
                 "pinned(..), so that nobody can tell which of that one's rows are new; name the "
                 "relation alone, or join what is looked up in the model that reads the new rows."
             )

@@ -1,7 +1,7 @@
 """Views in a model's SQL: named with a mark, and replaced by their queries for Spark.
 
 What stands for a view is its own query over pinned tables, and a query in a `from` needs an alias
-that only the SQL around it tells.
+that only the SQL around it shows.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Comparison:
         """Compare the build that is held back (`new`) with the newest version, row by row; lines
         that tell it. What each table and view came to is kept in meta_quality."""
         keys = self._differences.keys_by_name(context)
-        lines = [f"Held back: what the candidate says otherwise than version {old.version}"]
+        lines = [f"Held back: where the candidate differs from version {old.version}"]
         kept: dict[str, dict[str, int]] = {}
         for name in new.changed:
             if name in old.queries and name in new.queries:

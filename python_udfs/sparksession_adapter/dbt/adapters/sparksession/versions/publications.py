@@ -1,7 +1,7 @@
-"""Publishing: what a store outside has to be told so that it holds a version's rows.
+"""Publishing: what a store outside has to receive so that it holds a version's rows.
 
-An exposure with `meta.publish` says which model goes into which table of which target. What the
-targets are the environment says, and what a target understands its module in python_udfs/targets.
+An exposure with `meta.publish` maps a model to a table of a target. The
+environment has the targets, and a module in python_udfs/targets what its kind understands.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Publication:
         target: name of the store.
         table: the table or topic there.
         model: unique id of the model.
-        key: columns that tell the model's rows apart.
+        key: columns that distinguish the model's rows.
         types: column -> its type in the store, where it isn't the usual one.
         mode: how the store takes changes; "" for the store's usual way.
     """
@@ -78,7 +78,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class StoreState:
-    """What a store says of one of its tables.
+    """What a store records of one of its tables.
 
     Attributes:
         version, mark: the version that it holds, and the hash of the model's query in that
@@ -99,7 +99,7 @@ class StoreState:
 
 @dataclass(frozen=True)
 class TableUpdate:
-    """What one table of a store has to be told.
+    """What one table of a store has to receive.
 
     Attributes:
         publication: which.
@@ -137,7 +137,7 @@ class UpdateResult:
 class Store(Protocol):
     """An open target.
 
-    `together` says whether it takes the parts of all its tables in one transaction.
+    `together` is whether it takes the parts of all its tables in one transaction.
     """
 
     together: bool
@@ -150,7 +150,7 @@ class Store(Protocol):
 
 
 def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Publication | None:
-    """What an exposure says of publishing, or None if it says nothing.
+    """What an exposure declares of publishing, or None.
 
     Raises:
         CompilationError: with all that is wrong with it.
@@ -175,7 +175,7 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
         problems.append(f"key must be names of columns, got {key!r}")
         key = []
     elif not key:
-        problems.append("it needs the key: columns that tell the model's rows apart")
+        problems.append("it needs the key: columns that distinguish the model's rows")
     types = declared.get("types") or {}
     if not isinstance(types, Mapping):
         problems.append(f"types must be a mapping of columns to types, got {types!r}")
@@ -235,7 +235,7 @@ def row_key(key: Sequence[str], kinds: Mapping[str, str]) -> str:
 def keyed_changes(changes: str, columns: Sequence[str], key: str) -> str:
     """Query of what has to be done to each key, of retract rows: row_key, the columns, sign.
 
-    A key that has a row now is told by it, whatever was taken back of it.
+    A key that has a row now gets it, whatever was taken back of it.
 
     Args:
         changes: SQL text for a `from`: the columns and sign.
@@ -257,7 +257,7 @@ class Stores(Protocol):
         """Name -> kind of the targets that the environment names.
 
         Raises:
-            PublishError: it says something else.
+            PublishError: it is something else.
         """
 
     def open_store(self, session: Any, target: str, warehouse: str) -> Store:
@@ -419,7 +419,7 @@ class Publications:
         version: Version,
         context: dict[str, Any],
     ) -> Iterator[TableUpdate]:
-        """What a table has to be told, one after the other: none where it holds the version."""
+        """What a table has to receive, in order: nothing where it holds the version."""
         before = self._version_of_mark(name, held.version, held.mark)
         if held.is_half:
             begun = self._version_of_mark(name, held.begun_version, held.begun_mark)
@@ -475,7 +475,7 @@ class Publications:
         after: Version,
         key: Sequence[str],
     ) -> str:
-        """SQL text for a `from`: retract rows of what a model says otherwise in a version.
+        """SQL text for a `from`: retract rows of where a model differs in a version.
 
         A table or a folded model is read where its commits touched it; a view, or a model that is
         declared otherwise by now, is compared as a whole.
@@ -511,7 +511,7 @@ class Publications:
         return f"select * from {reading}"
 
     def _version_of_mark(self, name: str, number: int, mark: str) -> Version | None:
-        """The version of that number, where it says that of a relation; None: it isn't known, or
+        """The version of that number, where it has that hash; None where it isn't known, or
         another warehouse's."""
         if not mark:
             return None

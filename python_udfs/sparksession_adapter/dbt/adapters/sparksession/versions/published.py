@@ -119,7 +119,7 @@ class Versions:
         self._unpinned: set[str] = set()  # nodes whose text reads something without a pin
 
     def test_proof(self, model: Mapping[str, Any], sql: str, context: dict[str, Any]) -> str | None:
-        """A hash of all that a data test looks at; None where that can't be told.
+        """A hash of all that a data test looks at; None where that is unknown.
 
         Args:
             sql: the test's own query.
@@ -165,7 +165,7 @@ class Versions:
         return text
 
     def is_proved(self, model: Mapping[str, Any], fingerprint: str | None) -> bool:
-        """Whether the newest version says that the test passed on exactly this."""
+        """Whether the test passed on exactly this by the newest version."""
         newest = self._store.newest_version if fingerprint else None
         if newest is None or newest.test_fingerprints.get(model["unique_id"]) != fingerprint:
             return False
@@ -198,7 +198,7 @@ class Versions:
         Returns:
             {"version": its number or None, "why": why there is none, "changed": relations that
             the version changes, "stale": those that the run left behind, "compared": lines that
-            tell what a candidate says otherwise}. Without `why` nothing has changed: the newest
+            show where a candidate differs}. Without `why` nothing has changed: the newest
             version stands.
         """
         failed = [result.node.name for result in results if str(result.status) not in FINE]
@@ -511,7 +511,7 @@ class Versions:
 
     def _has_same_rows(self, table: str, first: int | None, last: int | None) -> bool:
         """Whether a table's commits between two snapshots changed none of its rows."""
-        if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded anew
+        if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded again
             return False
         commits = self._warehouse.input_history(table).between(first, last)
         return commits is not None and not any(commit.changes_rows for commit in commits)

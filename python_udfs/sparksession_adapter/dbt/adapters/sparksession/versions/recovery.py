@@ -239,7 +239,7 @@ class Recovery:
 
         Args:
             is_behind: whether the catalog is known to be older than the tables, so that what it
-                says of a table may be too.
+                states of a table may be too.
         """
         session, catalog = self._warehouse.session(), self._copies.iceberg_catalog()
         found, heads = files.get(table, []), named.get(table, set())

@@ -25,7 +25,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 # what Iceberg and Spark say of a commit by themselves has no dot, or begins so
 ICEBERGS_OWN = ("partitions.", "spark.", "iceberg.", "engine.")
-# what a model says of the one commit alone: nobody asks for the last word on it
+# properties of a single commit: the last value isn't looked up
 OF_ONE_COMMIT = {
     *(
         "dbt.run",

@@ -82,7 +82,7 @@ class Rollback:
                 ),
                 newest,
             )
-            lines = [f"Published version {wanted.version} anew, as version {newest.version + 1}."]
+            lines = [f"Published version {wanted.version} again, as version {newest.version + 1}."]
             lines += self.put_back(wanted, histories, context)
             lines += self._readers_of_expired(wanted, context)
         return lines
@@ -132,7 +132,7 @@ class Rollback:
             if now != then:
                 name = table.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
                 lines.append(
-                    f"{table} had other columns then and stays as it is: build it anew "
+                    f"{table} had other columns then and stays as it is: build it again "
                     f"(dbt build -s {name}+ --full-refresh)."
                 )
                 continue

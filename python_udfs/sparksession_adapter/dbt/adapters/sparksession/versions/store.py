@@ -77,7 +77,7 @@ def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 
 
 class VersionStore:
-    """Reads versions, and says which snapshots they hold."""
+    """Reads versions and the snapshots that they hold."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse

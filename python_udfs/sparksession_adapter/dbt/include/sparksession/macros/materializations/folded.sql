@@ -71,7 +71,8 @@
     {%- else -%}
         {%- set replace_all = not is_rebuild and adapter.reading.plan(model).news.reads_whole -%}
         {%- if replace_all -%}
-            {# an input was rewritten: what came of its old rows can't be told from the new ones #}
+            {# an input was rewritten: what came of its old rows can't be distinguished from what
+               came of the new #}
             {%- if model['language'] == 'python' -%}
                 {%- do adapter.keyed.rebuild(model) -%}
                 {%- call statement('main', language='python') -%}
@@ -168,7 +169,8 @@
     )) %}
 {% endmacro %}
 
-{# The rows of a query as a batch, whose state rows are in `state_relation`; nothing is written yet. #}
+{# The rows of a query as a batch, whose state rows are in `state_relation`; nothing is written
+   yet. #}
 {% macro _staged_batch(
     select_sql, staging_relation, state_relation, is_rebuild, on_schema_change
 ) %}
@@ -189,7 +191,8 @@
     {% do return(batch) %}
 {% endmacro %}
 
-{# Columns that the state rows have and the table of runs hasn't, and the other way: {known, new, gone}. #}
+{# Columns that the state rows have and the table of runs hasn't, and the other way: {known, new,
+   gone}. #}
 {% macro _changed_columns(runs_relation, state_columns) %}
     {%- set known = _columns_of_runs(runs_relation) -%}
     {%- set names = known | map(attribute='name') | list -%}
@@ -210,8 +213,8 @@
 {% endmacro %}
 
 {#
-    Merges the runs of a level that has too many, with those below it; with `--vars 'merge_runs: true'`
-    all of them. Whether there was anything to merge.
+    Merges the runs of a level that has too many, with those below it; with `--vars 'merge_runs:
+    true'` all of them. Whether there was anything to merge.
 #}
 {% macro _merge_runs(runs_relation) %}
     {%- set merge = (
@@ -229,10 +232,10 @@
 {% endmacro %}
 
 {#
-    Of a zipper with `--vars 'rebuild: {from: .., to: ..}'`: what is stored of changes of that time is
-    replaced by what the log says of it now, the rest isn't touched. A change is of that time if it
-    is stored so or the log says so, and there is once afterwards, whatever key and time it was
-    stored under: all changes of its sequence are made anew with it. First the changes are added,
+    Of a zipper with `--vars 'rebuild: {from: .., to: ..}'`: what is stored of changes of that time
+    is replaced by what the log has now, the rest isn't touched. A change is of that time if it
+    is stored so or the log dates it so, and there is once afterwards, whatever key and time it was
+    stored under: all changes of its sequence are rebuilt with it. First the changes are added,
     which changes nothing where they are right, then the others go: a run that stops in between is
     made good by the next one with the same vars.
 #}
