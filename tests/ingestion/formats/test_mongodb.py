@@ -37,8 +37,8 @@ COLUMNS = {
 META = {"aliases": {"id": "_id", "city": ["address.city", "town"]}, "format": "mongodb"}
 NO_PLACE = "the place in its transaction isn't known: "
 PARTLY = (
-    "the update sets a part of {}, whose value isn't known from it (keep post-images and declare them "
-    "by the option full_document, or declare the parts)"
+    "the update sets a part of {}, whose value isn't known from it (keep post-images and declare "
+    "them by the option full_document, or declare the parts)"
 )
 
 
