@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.reading.changes import changed_keys, same_rows
+from dbt.adapters.sparksession.reading.retract_sql import changed_keys, same_rows
 from dbt_common.exceptions import CompilationError
 from pyspark.sql.types import (
     CalendarIntervalType,

@@ -256,6 +256,7 @@ WRONG = {
     "id": {"dictionary": {"seed": "world", "from": "a b", "too": "x", "otherwise": "drop"}},
     "none_such": {"range": {"min": "yesterday", "max": "2026-03-01"}},
     "bare": True,
+    "empty": {"dictionary": None},
 }
 SAID = (
     "cleaned: rules of wrong:",
@@ -275,6 +276,7 @@ SAID = (
     "none_such: has rules, but is none of columns",
     "none_such: min of range must be a number, or a date or time as '2026-03-01' or",
     "bare: rules must be a mapping of trim, case, null_like, range, dictionary, got True",
+    "empty: dictionary must be a mapping of seed, from, to, otherwise, got None",
     "Example: cleaning: {trim: true, case: lower",
 )
 

@@ -186,14 +186,14 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
     # runs of nine batches, six of which are merged by threes: queries of the same fold with the
     # number of the run in the key
     per_run = dataclasses.replace(bound, key=("batch", *KEY))
-    runs = per_run.combined(f"({per_run.lifted('fold_events')})")
-    merged = per_run.combined(
+    runs = per_run.merge_states(f"({per_run.to_state('fold_events')})")
+    merged = per_run.merge_states(
         f"(select * except (batch), if(batch < 6, batch % 2, batch) as batch from ({runs}))"
     )
     got = spark.sql(bound.folded(f"({merged})", run_count=9)).collect()
     rows_got = [got]
     if name == "groups that count":  # one run, read as it is
-        whole = bound.combined(f"({bound.lifted('fold_events')})")
+        whole = bound.merge_states(f"({bound.to_state('fold_events')})")
         rows_got.append(spark.sql(bound.folded(f"({whole})", run_count=1)).collect())
 
     expected = {}
@@ -224,7 +224,7 @@ TOMBSTONES = {
 
 def merged_whole(spark: SparkSession, fold: Fold, rows: str) -> str:
     """Query of the state of a run of these rows, alone, once all runs are merged."""
-    state = fold.combined(f"({fold.lifted(rows)})")
+    state = fold.merge_states(f"({fold.to_state(rows)})")
     spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView(f"{rows}_runs")
     return fold.merged(f"{rows}_runs", 0, whole=True)
 
@@ -238,7 +238,7 @@ def test_a_tombstone_is_forgotten_when_its_life_is_over(spark: SparkSession):
     )
     values = f"select id, at, cast(time as timestamp) as time, v, kind from values {rows} as t"
     spark.sql(f"{values}(id, at, time, v, kind)").createOrReplaceTempView("tomb_rows")
-    state = fold.combined(f"({fold.lifted('tomb_rows')})")
+    state = fold.merge_states(f"({fold.to_state('tomb_rows')})")
     spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView("tomb_runs")
     part, whole = (fold.merged("tomb_runs", 0, whole) for whole in (False, True))
     assert {row.id for row in spark.sql(part).collect()} == {1, 2, 3, 4}
@@ -247,7 +247,7 @@ def test_a_tombstone_is_forgotten_when_its_life_is_over(spark: SparkSession):
     spark.sql(
         "select 2 as id, 4 as at, timestamp '2026-03-09' as time, 7 as v, '+U' as kind"
     ).createOrReplaceTempView("tomb_late")
-    late = fold.combined(f"({fold.lifted('tomb_late')})")
+    late = fold.merge_states(f"({fold.to_state('tomb_late')})")
     shown = spark.sql(fold.folded(f"({whole} union all {late})", run_count=2)).collect()
     assert {(row.id, row.v) for row in shown} == {(3, 1), (4, 1)}
 
@@ -282,7 +282,7 @@ def test_what_no_sequence_rules_outlives_a_tombstone(spark: SparkSession, name: 
             f"select id, kind, at, cast(time as timestamp) as time, {name} from values "
             f"{', '.join(rows)} as t(id, kind, at, time, {name})"
         )
-        return fold.combined(f"({fold.lifted(f'({values})')})")
+        return fold.merge_states(f"({fold.to_state(f'({values})')})")
 
     removed = (f"({id}, '-D', 5, '2026-03-01', null)" for id in (1, 2, 3))
     state = state_of(
@@ -375,7 +375,7 @@ def test_deletes_that_are_ignored_tell_of_no_key(spark: SparkSession):
     ).createOrReplaceTempView("ghosts")
     for config, ids in cases:
         fold = Fold.read("m", "id", config | {"row_kind": "kind"}).bound(types)
-        state = fold.combined(f"({fold.lifted('ghosts')})")
+        state = fold.merge_states(f"({fold.to_state('ghosts')})")
         rows = spark.sql(fold.folded(f"({state})", run_count=1)).collect()
         assert {row.id for row in rows} == ids, config
         assert {row.v for row in rows if row.id > 1} == {7}
@@ -388,7 +388,7 @@ def test_a_row_kind_that_is_none_is_told(spark: SparkSession, on_delete: str):
     for kind, told in (("'X'", "got X"), ("cast(null as string)", "got null")):
         spark.sql(f"select 1 as id, 1 as at, {kind} as kind").createOrReplaceTempView("kinds")
         with pytest.raises(Exception, match=rf"kind must be \+I, -U, \+U or -D, {told}"):
-            spark.sql(fold.combined(f"({fold.lifted('kinds')})")).collect()
+            spark.sql(fold.merge_states(f"({fold.to_state('kinds')})")).collect()
 
 
 def test_runs_are_merged_by_their_size():

@@ -23,7 +23,7 @@ FILES = {
     "models/newest.sql": """
         {{ config(materialized='incremental', incremental_strategy='replace_all') }}
         select id, 'new' as age from {{ new_rows(source('src', 'log')) }}
-        {% if is_incremental() and not adapter.reading.reads_whole(model) %}
+        {% if is_incremental() and not adapter.reading.plan(model).news.reads_whole %}
         union all
         select id, 'old' as age from {{ this }} where id > 1
         {% endif %}

@@ -86,11 +86,11 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
 
     zipper = Zipper.read("z", KEY, config).bound([(one, TYPES[one]) for one in names])
     per_run = dataclasses.replace(zipper, key=("batch", *KEY))
-    runs = per_run.combined(f"({per_run.lifted('zipper_events')})")
-    merged = per_run.combined(
+    runs = per_run.merge_states(f"({per_run.to_state('zipper_events')})")
+    merged = per_run.merge_states(
         f"(select * except (batch), if(batch < 6, batch % 2, batch) as batch from ({runs}))"
     )
-    whole = zipper.combined(f"({zipper.lifted('zipper_events')})")
+    whole = zipper.merge_states(f"({zipper.to_state('zipper_events')})")
     expected = {
         (*key, start): (end, end is None, event["a"], event["b"], event["c"])
         for key, events in by_key.items()
@@ -126,7 +126,7 @@ def test_a_version_has_the_place_of_the_change_that_began_it(spark: SparkSession
     spark.sql(
         "select * from values (1, 1, 'x', 1), (1, 2, 'x', 2), (1, 5, 'y', 3) as t(id, at, a, b)"
     ).createOrReplaceTempView("placed")
-    state = zipper.combined(f"({zipper.lifted('placed')})")
+    state = zipper.merge_states(f"({zipper.to_state('placed')})")
     rows = spark.sql(zipper.folded(f"({state})", 1))
     assert rows.columns == ["id", "a", "b", "valid_from", "valid_to", "is_current"]
     assert sorted(map(tuple, rows.collect())) == [
@@ -165,7 +165,9 @@ def test_a_before_image_with_a_sequence_of_its_own_ends_no_version(
 
     for one in batches:
         assert ignoring.refusal(spark.sql(ignoring.refused_counts(one)).first()) is None
-    state = " union all ".join(ignoring.combined(f"({ignoring.lifted(one)})") for one in batches)
+    state = " union all ".join(
+        ignoring.merge_states(f"({ignoring.to_state(one)})") for one in batches
+    )
     got = spark.sql(ignoring.folded(f"({state})", len(batches))).collect()
     assert sorted((row.a, row.valid_from, row.valid_to) for row in got) == [
         ("a", 1, 10),

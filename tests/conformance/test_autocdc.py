@@ -55,7 +55,7 @@ def rows_of(
     spark.createDataFrame(rows, schema).createOrReplaceTempView("cdc_events")
     bound = one.bound([(n, types.get(n, "string")) for n in names if n != "batch"])
     runs = " union all ".join(
-        f"select * from ({bound.combined(f'({bound.lifted(part)})')})"
+        f"select * from ({bound.merge_states(f'({bound.to_state(part)})')})"
         for part in (f"(select * from cdc_events where batch = {n})" for n in range(batches))
     )
     shown = [*columns, *(("valid_from", "valid_to") if isinstance(one, Zipper) else ())]

@@ -175,7 +175,9 @@ def fold_events(
         kinds.pop()
     fold = Fold.read(name, "k", config).bound([*kinds, *((one, "int") for one in columns)])
     batches = [
-        fold.combined(f"({fold.lifted(f'(select * from paimon_events where batch = {one})')})")
+        fold.merge_states(
+            f"({fold.to_state(f'(select * from paimon_events where batch = {one})')})"
+        )
         for one in range(3)
     ]
     runs = " union all ".join(f"select * from ({one})" for one in batches)

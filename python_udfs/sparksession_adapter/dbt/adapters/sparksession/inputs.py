@@ -135,8 +135,6 @@ class News:
     Attributes:
         is_asked: whether it asks for new rows or changes of anything.
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
-        rewrites: how often new rows were asked for of an input that the model has read, and all
-            its rows are read instead.
         is_replayed: whether changes are read again that the model has read before.
         tolerates_replay: whether its query leaves out by itself what it has read before.
         asks_ranges: whether its query shall name the ranges of what it touches.
@@ -144,7 +142,6 @@ class News:
 
     is_asked: bool = False
     reads_whole: bool = False
-    rewrites: int = 0
     is_replayed: bool = False
     tolerates_replay: bool = False
     asks_ranges: bool = False
@@ -252,6 +249,19 @@ class ReadPlan:
             and ASKED_PROPERTY not in self.properties
             and all(read.same_rows for read in self.reads.values())
         )
+
+    @property
+    def changes_nothing(self) -> bool:
+        """No input has other rows than when the model last read it."""
+        return bool(self.reads) and all(read.changes_nothing for read in self.reads.values())
+
+    def makes_all_rows(self, incremental: bool) -> bool:
+        """Whether all rows are to be made, not those that changes touch.
+
+        Args:
+            incremental: whether the model's run is.
+        """
+        return self.rebuilds or self.news.reads_whole or not incremental
 
     @property
     def commit_properties(self) -> dict[str, str]:

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.project_code import project_module
-from dbt.adapters.sparksession.reading.changes import ROW_KIND, ChangeReads
+from dbt.adapters.sparksession.reading.changes import ChangeReads
+from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.sql import is_absent, literal, quoted
