@@ -171,7 +171,7 @@ def _cleanup_policies(
     kind = getattr(config, "ConfigResource$Type").TOPIC
     resources = {name: config.ConfigResource(kind, name) for name in names}
     asked = jvm.java.util.ArrayList()
-    asked.extend(resources.values())
+    asked.extend(list(resources.values()))
     try:
         found = answer(admin.describeConfigs(asked).all())
         return {name: found[one].get("cleanup.policy").value() for name, one in resources.items()}
