@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from dbt.adapters.sparksession.stop_signals import (
+    ctrl_c_as_it_is,
     end_at_sigterm,
     stop_at_sigterm,
     stopped_by,
@@ -50,6 +51,13 @@ def test_the_stack_that_py4j_logs_of_ctrl_c_is_left_out(caplog: pytest.LogCaptur
     logging.exception("KeyboardInterrupt while sending command.")
     logging.error("another error")
     assert [record.message for record in caplog.records] == ["another error"]
+
+
+def test_a_library_sets_no_handler_of_ctrl_c_for_longer() -> None:
+    with ctrl_c_as_it_is():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with pytest.raises(KeyboardInterrupt):
+        send(signal.SIGINT)
 
 
 def test_a_program_keeps_its_own_handler_of_sigterm() -> None:

@@ -38,6 +38,24 @@ def stop_at_sigterm() -> None:
         signal.signal(signal.SIGTERM, _interrupt)
 
 
+@contextmanager
+def ctrl_c_as_it_is() -> Iterator[None]:
+    """Within it no library sets a handler of Ctrl-C for longer.
+
+    PySpark's asks Java to cancel jobs in the middle of the call that Ctrl-C interrupts, over the
+    same connection, which breaks both calls. Who is stopped cancels them afterwards.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None:  # else C code had set it
+            signal.signal(signal.SIGINT, before)
+
+
 def end_at_sigterm() -> None:
     """Let SIGTERM end the process at once again, where `stop_at_sigterm` changed that."""
     in_main = threading.current_thread() is threading.main_thread()
@@ -46,7 +64,7 @@ def end_at_sigterm() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does now: Spark's own handler cancels its jobs."""
+    """Do what Ctrl-C does now."""
     _name_of_last[0] = "SIGTERM"
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):
