@@ -6,7 +6,7 @@
     Sums, counts and sketches are made of the events per 5 minutes, and coarser grains of those
     rows. The number of distinct values doesn't add up, so each grain counts the values themselves:
     a second pass over the events. A value is there in 5 minutes while its rows that came are more
-    than those that went; so a retraction takes exactly its own away, and sketches are made anew of
+    than those that went; so a retraction takes exactly its own away, and sketches are rebuilt of
     what is left.
 
     The model's commit records how the metric is declared: windows of another declaration don't mix

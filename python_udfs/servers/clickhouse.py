@@ -37,7 +37,6 @@ class _NoRedirects(PoolManager):
             )
         return response
 
-
     def close(self) -> None:
         """Close all connections; `clear` alone leaves that to the garbage collector."""
         pools = [self.pools[key] for key in self.pools.keys()]  # noqa: SIM118 it has no iterator

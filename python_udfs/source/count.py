@@ -44,7 +44,7 @@ class CountedTable:
         dimensions: column -> Spark type.
         measures: name -> (MySQL's expression, Spark type).
         topic: shell patterns of the topics that the server's log comes by.
-        log_resets: where its binlog began anew; the server that is asked writes the last log.
+        log_resets: where its binlog restarted; the server that is asked writes the last log.
     """
 
     database: str
@@ -156,7 +156,7 @@ def _begin_in_quiet(
         server.execute("rollback")
     raise ServerError(
         f"The binlog went on each of the {ROUNDS} times that it was watched for "
-        f"{COMMIT_SECONDS} s, so no count could be told its position. With MYSQL_LOCK=true the "
+        f"{COMMIT_SECONDS} s, so no consistent binlog position was found. With MYSQL_LOCK=true the "
         "writers of the table wait for the moment that it takes (needs LOCK TABLES)."
     )
 

@@ -31,10 +31,10 @@ from urllib.parse import urlsplit
 from dbt.adapters.sparksession.versions.publications import (
     ROW_KEY,
     SIGN,
-    Held,
-    Part,
     PublishError,
-    Taken,
+    StoreState,
+    TableUpdate,
+    UpdateResult,
 )
 
 from python_udfs.servers import clickhouse
@@ -263,7 +263,7 @@ class ClickhouseStore:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._client.close()
 
-    def held(self, tables: Sequence[str]) -> dict[str, Held]:
+    def held(self, tables: Sequence[str]) -> dict[str, StoreState]:
         """Table -> what it holds, of those that have been published to."""
         if not self._columns(VERSION_TABLE):
             return {}
@@ -278,7 +278,7 @@ class ClickhouseStore:
             if table in tables and self._columns(table + ROWS_SUFFIX)
         }
         return {
-            table: Held(
+            table: StoreState(
                 one.get("version", 0),
                 one.get("mark", ""),
                 one.get("begun_version", 0),
@@ -287,11 +287,11 @@ class ClickhouseStore:
             for table, one in self._records.items()
         }
 
-    def take(self, parts: Sequence[Part]) -> list[Taken]:
+    def take(self, parts: Sequence[TableUpdate]) -> list[UpdateResult]:
         """Let each part's table hold its version."""
         return [self._take(part) for part in parts]
 
-    def _take(self, part: Part) -> Taken:
+    def _take(self, part: TableUpdate) -> UpdateResult:
         table = part.publication.table
         if part.publication.mode:
             raise PublishError(f"mode of table {table} is for topics alone")
@@ -300,7 +300,7 @@ class ClickhouseStore:
         done = {"version": part.version, "mark": part.mark}
         if part.rows is None:
             self._record_version(table, record | done)
-            return Taken(part, 0, 0)
+            return UpdateResult(part, 0, 0)
         types = column_types(part.kinds, part.publication.types)
         self._make_or_check(table, types)
         self._record_version(
@@ -331,9 +331,9 @@ class ClickhouseStore:
         check_rows(table, staged, int(loaded), "its table", LOST)
         self._client.query(f"drop table {rows} sync")
         self._record_version(table, self._records[table] | done)
-        return Taken(part, written_rows, removed)
+        return UpdateResult(part, written_rows, removed)
 
-    def _counts(self, part: Part, staging: str) -> tuple[int, int]:
+    def _counts(self, part: TableUpdate, staging: str) -> tuple[int, int]:
         """Rows to write and rows to take away; each key has to be there once."""
         (counts,) = self._client.query(
             f"select countIf({IS_DELETED} = 0), countIf({IS_DELETED} = 1), "
@@ -341,7 +341,7 @@ class ClickhouseStore:
         )
         there, gone, twice = map(int, counts)
         if twice:
-            raise PublishError(part.key_is_none())
+            raise PublishError(part.duplicate_key_message())
         return there, gone
 
     def _make_or_check(self, table: str, types: Mapping[str, str]) -> None:
@@ -379,7 +379,7 @@ class ClickhouseStore:
             f"create or replace view {quoted(table)} as select {columns} from {quoted(name)} final"
         )
 
-    def _stage(self, part: Part, types: Mapping[str, str]) -> tuple[str, int]:
+    def _stage(self, part: TableUpdate, types: Mapping[str, str]) -> tuple[str, int]:
         """Write a part's rows into a table of their own; its name, and how many rows Spark sent."""
         for (old,) in self._client.query(
             "select name from system.tables where database = currentDatabase() "

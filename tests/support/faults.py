@@ -259,12 +259,12 @@ RUN_FAULTS = (
     Fault(
         "an old null is taken for absent",
         "python_udfs/ingestion/formats/maxwell.py",
-        'F.when(told, value("old", name)).otherwise(after(name))',
+        'F.when(was_old, value("old", name)).otherwise(after(name))',
         'F.coalesce(value("old", name), after(name))',
         "tests/ingestion/formats/test_maxwell_images.py",
     ),
     Fault(
-        "only appended days are counted anew",
+        "only appended days are counted again",
         ENGINE_MACROS + "strategies/get_incremental_replace_partitions_sql.sql",
         "replace where {{ predicate if predicate is not none else 'true' }}",
         "replace where false",
@@ -488,7 +488,7 @@ RUN_FAULTS = (
     Fault(
         "the filter's word is taken",
         UNSEEN,
-        "{%- set seen = adapter.ranges.kept_rows(model, 'seen', seen_sql) -%}",
+        "{%- set seen = adapter.ranges.materialize_once(model, 'seen', seen_sql) -%}",
         "{%- set seen = suspects -%}",
         COPIES,
     ),

@@ -122,7 +122,7 @@ class Follower:
     Args:
         settings: how.
         builds: dbt in this process.
-        say: takes each line that is said.
+        print_line: takes each line of output.
         now: the present moment.
         clock: seconds that pass.
     """
@@ -263,8 +263,8 @@ class Follower:
         lag = None
         try:
             lag = self._take_note(build)
-        except Exception as exc:  # the version stands, whatever can't be said of it
-            self._tell(f"what the build did can't be told: {one_line(exc)}")
+        except Exception as exc:  # the version stands, whatever is unknown of it
+            self._tell(f"what the build did is unknown: {one_line(exc)}")
         self._built = look
         self._enter("idle")
         self._tell_cycle(build, before, lag)
@@ -278,7 +278,7 @@ class Follower:
         if published is not None:
             health.version = published.version
             health.published_at = published.published_at.replace(tzinfo=UTC)
-            health.behind = published.behind
+            health.stale = published.stale
         newest_lag = None
         for log in self._builds.logs():
             added = build.added.get(log.name, 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dbt.adapters.sparksession.declared.business_time import (
     DAY_COLUMN,
-    takes_all_columns,
+    selects_all_columns,
     utc_hours,
     utc_hours_of_macro,
 )
@@ -144,7 +144,7 @@ class Declarations:
         for node in sorted(nodes.values(), key=lambda model: model.name):
             if node.resource_type != "model" or node.config.meta.get("utc_times"):
                 continue
-            shows_all = node.language == "python" or takes_all_columns(node.raw_code)
+            shows_all = node.language == "python" or selects_all_columns(node.raw_code)
             inputs = [nodes[key] for key in node.depends_on.nodes if key in nodes]
             names = (name for model in inputs for name in model.columns)
             has_days = shows_all and any(map(DAY_COLUMN.search, names))

@@ -16,7 +16,7 @@ EXAMPLE = (
     "from: city_name, to: city_code, otherwise: refuse}} of a text, "
     "cleaning: {null_like: [-1], range: {min: 0, max: 100}} of a number"
 )
-OUTCOMES = "cleaning"  # the column that says what was done
+OUTCOMES = "cleaning"  # the column with the outcomes of rules
 NAME = "[A-Za-z_][A-Za-z0-9_]*"
 CASES = "be lower or upper"
 BOUNDS = "be a mapping of min, max or both"
