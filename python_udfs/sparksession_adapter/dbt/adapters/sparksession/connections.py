@@ -43,7 +43,7 @@ class SparkSessionCredentials(SparkCredentials):
         declaration_checks: name in a model's `meta` -> function of the project, `module:function`,
             that judges the models which have it, see declared/checks.py.
         stores: module of the project that opens the stores which versions are published to, see
-            versions/publications.py. "": there is none.
+            versions/targets.py. "": there is none.
         offline: parse, compile and lint without a session; every relation counts as absent.
         server_side_parameters: Spark settings; they win over the adapter's own.
     """
