@@ -1,4 +1,4 @@
-"""Views of the newest version: one for each relation, none of which mixes two versions."""
+"""Views of the newest version: a view for each relation, and no view mixes two versions."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class PublishedViews:
     ) -> None:
         """Write the views of relations; with `before` they know that version as well.
 
-        Two versions of other columns don't go into one view, nor one whose rows are gone, as after
-        a table was dropped by hand: it stays as it is until the new one is published, and fails in
-        between.
+        Where the versions differ in their columns, or the rows of `before` are gone, as after a
+        table was dropped by hand, the view stays as it is until `version` is published, and
+        fails in between.
         """
         session, names = self._warehouse.session(), list(names)
         if not names:
