@@ -92,8 +92,9 @@ class Server:
             statement = self._connection.createStatement()
             yield statement
         except KeyboardInterrupt:
-            with suppress(Exception):
-                statement.cancel()
+            for _ in range(2):  # the first call after Ctrl-C may fail, see stop_signals.is_stop
+                with suppress(Exception):
+                    statement.cancel()
             raise
         except Exception as exc:
             raise server_error(exc, "The server refused") from None

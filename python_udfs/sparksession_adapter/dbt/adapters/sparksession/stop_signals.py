@@ -17,6 +17,19 @@ PY4J_INTERRUPTED = "KeyboardInterrupt while sending command"
 _name_of_last = ["Ctrl-C"]
 
 
+def is_stop(exc: BaseException | None) -> bool:
+    """Whether an error is Ctrl-C, or came of seeing to it.
+
+    A call to Java that Ctrl-C interrupts leaves its connection broken, and the next call fails,
+    which may be in a `finally`.
+    """
+    while exc is not None:
+        if isinstance(exc, KeyboardInterrupt):
+            return True
+        exc = exc.__context__
+    return False
+
+
 def stopped_by() -> str:
     """Name of the signal that stopped the run, for a message."""
     return _name_of_last[0]

@@ -9,7 +9,12 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.keyed.tables import stored_table
 from dbt.adapters.sparksession.session import cancel_statements, message_of
-from dbt.adapters.sparksession.stop_signals import end_at_sigterm, stop_at_sigterm, stopped_by
+from dbt.adapters.sparksession.stop_signals import (
+    end_at_sigterm,
+    is_stop,
+    stop_at_sigterm,
+    stopped_by,
+)
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import (
     READ_ONLY,
@@ -146,20 +151,22 @@ class OneWriter:
             for table in [] if is_recovery else self._warehouse.tables():
                 self._place.prepare_write(table)
             yield
-        except KeyboardInterrupt as exc:  # for which dbt would print a stack
-            problem = self.give_back_when_stopped()
-            raise DbtRuntimeError(
-                f"Stopped by {stopped_by()}: what was running was cancelled; "
-                f"{problem or 'run the same command again'}."
-            ) from exc
-        except BaseException:
+        except BaseException as exc:
+            if is_stop(exc):  # for which dbt would print a stack
+                problem = self._give_back_when_stopped()
+                raise DbtRuntimeError(
+                    f"Stopped by {stopped_by()}: what was running was cancelled; "
+                    f"{problem or 'run the same command again'}."
+                ) from exc
             with suppress(LeaseRefusedError):  # what went wrong first is what counts
                 self.give_back_lease()
             raise
         self.give_back_lease()
 
-    def give_back_when_stopped(self) -> str | None:
+    def _give_back_when_stopped(self) -> str | None:
         """Let others write after Ctrl-C: once Spark does nothing more; what kept it from that."""
+        with suppress(Exception):  # the first call after Ctrl-C may fail, see is_stop
+            cancel_statements(self._warehouse.session())
         try:
             cancel_statements(self._warehouse.session())
             self.give_back_lease()
