@@ -182,16 +182,16 @@ def lost_holes(
     topics: dict[str, BrokerTopic],
     held: dict[str, list[Interval]],
     begun: dict[str, int],
-    told: dict[str, int],
+    named: dict[str, int],
 ) -> str | None:
     """Warning for offsets in front of held ones that landed files left out and Kafka has no more.
 
     Args:
         topics, held, begun: as for `ranges_to_read`, before this run's ranges count as held.
-        told: offsets_key -> first offset that Kafka had when such holes were last told.
+        named: offsets_key -> first offset that Kafka had when such holes were last named.
 
     Returns:
-        None without holes behind those that were told.
+        None without holes behind those that were named.
     """
     holes = []
     for topic, broker in sorted(topics.items()):
@@ -200,7 +200,7 @@ def lost_holes(
             before = begun.get(key, 0) - 1
             for first, last in held.get(key, []):
                 end = min(first, earliest) - 1
-                if before < end and end >= told.get(key, 0):
+                if before < end and end >= named.get(key, 0):
                     holes.append(f"{topic} partition {partition}: {before + 1} to {end}")
                 before = max(before, last)
     if not holes:
