@@ -2,6 +2,8 @@
 
 A history is a world of its own: its number is part of every key, so that hundreds of histories lie
 side by side in one table and cost a few dbt runs. Keys and times are of types chosen at random.
+
+Longer than 500 lines: all kinds of joins run in the same dbt runs and meet the same oracle.
 """
 
 from __future__ import annotations

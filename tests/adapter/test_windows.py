@@ -1,4 +1,7 @@
-"""Windows of event time: where they lie, and what each run makes of late and retracted rows."""
+"""Windows of event time: where they lie, and what each run makes of late and retracted rows.
+
+Longer than 500 lines: all kinds of windows run in the same dbt runs and meet the same oracle.
+"""
 
 from __future__ import annotations
 

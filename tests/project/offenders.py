@@ -31,7 +31,7 @@ Offenders = Counter[tuple[str, str, str]]
 MOST_PARAMETERS = 6
 MOST_LINES = 500
 # how the head of a longer file begins the sentence that gives the reason
-LONG_BECAUSE = re.compile(r"\bLonger than 500 lines: \w+")
+LONG_BECAUSE = re.compile(r"\bLonger than 500 lines: \w+ \w+ \w+")
 
 # phrases, by what stands for them in the list -> pattern over text without line breaks
 IDIOMS = {

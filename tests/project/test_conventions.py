@@ -1,6 +1,8 @@
 """The conventions of CONTRIBUTING.md, checked on the files and on what dbt makes of them.
 
 Nothing here starts Spark: the project is parsed and compiled with the offline target `ci`.
+
+Longer than 500 lines: its checks ask the same parsed and compiled project, made once.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Every check is a function from a page's text to its problems, so that the tests at the end can give
 it a page with a mistake. Nothing here starts Spark.
+
+Longer than 500 lines: each check stands with the page that has the mistake which it finds.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ would have reported about it; the table itself is returned too, as the answer to
 `deliver` then mistreats the log on its way (repeats, disorder, late arrival), and `write_batch`
 puts what arrived into landing files. Everything follows from the seed: a failing seed is a
 reproducible test case.
+
+Longer than 500 lines: what is generated, delivered and written shares the seed and the shape of
+a message.
 """
 
 import gzip
