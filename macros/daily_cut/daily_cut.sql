@@ -118,7 +118,7 @@
     {%- endfor -%}
     {%- if not problems and not cut.count -%}
         {%- do problems.append(
-            'measures must have one whose aggregate is count: a group is there while its count '
+            'measures must include a count: a group is there while its count '
             ~ 'is not 0'
         ) -%}
     {%- endif -%}

@@ -1,4 +1,4 @@
-"""Cleaning rules in YAML: random rows and rules against plain Python; what wrong ones get."""
+"""Cleaning rules in YAML: random rows and rules against plain Python; what wrong rules get."""
 
 from __future__ import annotations
 

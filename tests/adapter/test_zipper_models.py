@@ -271,7 +271,7 @@ def test_every_problem_of_a_config_is_told_at_once(make_project):
     results = project.run("run", expect_ok=False).results
     for part in (
         "wrong: its zipper can't be built",
-        "zipper.times is no setting",
+        "zipper.times is an unknown setting",
         "unique_key must name the key's columns, got None",
         "Example: config(materialized='folded', unique_key='product_id', zipper=",
     ):

@@ -212,7 +212,7 @@ PROBLEMS = [
         "zipper.unpaired_retraction is of no use without zipper.row_kind",
     ),
     ({"sequence": "at", "buckets": 0}, "zipper.buckets must be a whole number from 1, got 0"),
-    ({"sequence": "at", "merge": 1}, "zipper.merge is no setting"),
+    ({"sequence": "at", "merge": 1}, "zipper.merge is an unknown setting"),
     ({"sequence": "nowhere"}, "zipper.sequence: the model has no column nowhere"),
     ({"sequence": "at", "tracked": "w"}, "zipper.tracked: the model has no column w"),
     ({"sequence": "at", "row_kind": "k"}, "zipper.row_kind: the model has no column k"),

@@ -90,7 +90,7 @@ def test_same_bytes_whatever_the_processes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_layout_and_offsets(tmp_path: Path, compress: bool) -> None:
-    """Only the topic is written, and each file begins at the offset behind the one before."""
+    """Only the topic is written, and each file begins at the offset behind the file before."""
     generate(
         tmp_path,
         1001,

@@ -453,7 +453,7 @@ def output_columns(sql: str) -> list[str]:
 
 
 def segments(tree: Any, kind: str) -> Iterator[Any]:
-    """Parts of a parse tree of this kind, in the order of the text; of nested ones the outer."""
+    """Parts of a parse tree of this kind, in the order of the text; of nested parts the outer."""
     if isinstance(tree, list):
         for item in tree:
             yield from segments(item, kind)

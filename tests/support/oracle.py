@@ -340,7 +340,7 @@ class Break:
 def chain_breaks(changes: Iterable[Change]) -> set[Break]:
     """Return where the chain of the rows' images is broken, key by key in log order.
 
-    An update of the key takes the row away from the old key and gives it to the new one.
+    An update of the key takes the row away from the old key and gives it to the new key.
     """
     left: dict[Key, tuple[Change, Image | None]] = {}
     breaks = set()

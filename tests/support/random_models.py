@@ -58,13 +58,13 @@ class Model:
 
 
 class RandomProject:
-    """Models that are made by a seed. Every one has the columns id, day and v.
+    """Models that are made by a seed. Every model has the columns id, day and v.
 
     What each should hold is what its own SQL gives when it is built for the first time: one that
     adds to its rows, or merges into them, is made so that nothing else could be right.
 
     Attributes:
-        models: in an order in which each refers to earlier ones alone.
+        models: in an order in which each refers to earlier models alone.
         names: first name of each -> its present one.
         constants: first name of each -> the number in its SQL.
         strategies: first name of each that adds -> its strategy.

@@ -157,7 +157,7 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
             if sum(sum(broker.ends(topic, 2)) for topic in tables()) >= wanted:
                 break
         kill(run)
-        # each topic is of one version: the one before, or this one
+        # each topic is of one version: the version before, or this one
         now, half = expected(project), stream.rows()
         assert all(half[topic] in (before[topic], now[topic]) for topic in half)
         if number % 2 == 0:  # rows come back to what they were meanwhile, in another version

@@ -289,7 +289,7 @@ class TableState:
                 places.append(of_partition & at_ends)
         if not places:
             return []
-        # a transaction's rows share a place, of which one is enough; batches share it too
+        # a transaction's rows share a place, and batches share it too: each place once is enough
         of_load = F.when(F.col("op") == "snapshot", F.col("message_offset"))
         place = map(F.col, [*partition, "op", "binlog_file_number", "binlog_position"])
         rows = mine.where(reduce(or_, places)).groupBy(*place, of_load.alias("of_load"))

@@ -90,7 +90,8 @@ DICTIONARY_KEYS = tuple(one.alias or name for name, one in Dictionary.model_fiel
 
 
 def field_errors(fields: type[Fields], given: Mapping[Any, Any]) -> dict[str, str | None]:
-    """What is wrong with a mapping: key -> what its value must be; None: there is no such key."""
+    """What is wrong with a mapping: key -> what its value must be, None where there is no such
+    key."""
     found: dict[str, str | None] = {}
     try:
         fields.model_validate({str(key): value for key, value in given.items()})

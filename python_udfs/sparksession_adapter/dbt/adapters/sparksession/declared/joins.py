@@ -198,7 +198,7 @@ class Join:
     @property
     def ends_by(self) -> str | None:
         """Column of the right side that only ends a version, so that of a version which another
-        one ended the facts of the time between both ends are touched and no others; None: a
+        one ended the facts of the time between both ends are touched and no others. None: a
         changed end changes more, or that is unknown."""
         end = self.right.times.get("valid_to")
         if end is None:
@@ -218,7 +218,7 @@ def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> S
         given = {}
     known = ("relation", "key", "columns", *times, "sequence")
     for extra in given.keys() - set(known):
-        problems.append(f"{name}.{extra} is no setting; there are {', '.join(known)}")
+        problems.append(f"{name}.{extra} is an unknown setting; expected one of {', '.join(known)}")
     relation = given.get("relation")
     if not hasattr(relation, "render"):
         problems.append(f"{name}.relation must be ref(..) or source(..), got {relation!r}")
@@ -336,7 +336,7 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
     names = [*on, *on.values()] if isinstance(on, Mapping) else []
     if not names or not all(isinstance(one, str) for one in names):
         problems.append(
-            f"on must map columns of the left side to equal ones of the right side, got {on!r}"
+            f"on must map columns of the left side to equal columns of the right side, got {on!r}"
         )
         on = {}
     if given["kind"] not in KINDS:

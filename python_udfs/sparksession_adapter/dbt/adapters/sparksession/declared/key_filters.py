@@ -1,7 +1,8 @@
 """Bloom filters of the keys that a table holds, so that only keys which may be there are looked up.
 
 A filter is a folded table of bitmaps: a key's hash names one of them (a block) and some bits in it,
-which are set once the key is there. A key with a bit that isn't set is new for sure. One whose bits
+which are set once the key is there. A key with a bit that isn't set is new for sure. A key whose
+bits
 are all set may be there, and is looked up: a filter spares work, it decides nothing.
 """
 
@@ -177,8 +178,8 @@ class KeyFilters:
     def key_filter_of(
         self, model: Mapping[str, Any], name: str | None, key: Sequence[str], graph: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """The filter of a model's keys: {shape, bitmaps, rows behind it}; None: all keys have to be
-        looked up.
+        """The filter of a model's keys: {shape, bitmaps, rows behind it}. None where all keys have
+        to be looked up.
 
         The filter knows the keys that the model had when it was last built; rows that it got since
         then are reported. A filter that was made of rows which the model has lost, or in another

@@ -79,7 +79,7 @@ class Length:
     @property
     def is_counted(self) -> bool:
         """Whether windows of it are counted from the day's midnight, and each is as long as it
-        states; longer ones are cut by clock and calendar."""
+        states; longer windows are cut by clock and calendar."""
         return 0 < self.seconds <= HOUR
 
     @property

@@ -60,7 +60,7 @@ class FoldSql(RunLayout):
         return self.row_kind is not None and group.on_delete != "ignore"
 
     def _resets(self, group: Group) -> bool:
-        """Whether a group has values that end with a delete though no later one is known."""
+        """Whether a group has values that end with a delete though no later change is known."""
         return self._retracts(group) and any(
             aggregate.function == "last_non_null_value" and not aggregate.ignore_retract
             for name, aggregate in self.aggregates.items()

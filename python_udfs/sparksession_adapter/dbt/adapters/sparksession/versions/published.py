@@ -305,7 +305,7 @@ class Versions:
         the run built, and of those that read what it built. What keeps one from it, if anything.
 
         Args:
-            queries: relation -> query, of the version before; those of tables are the new ones.
+            queries: relation -> query, of the version before; those of tables are the new queries.
             built: ids of the nodes that the run built.
         """
         nodes = context["graph"]["nodes"]
@@ -392,9 +392,10 @@ class Versions:
     ) -> None:
         """Write the views of relations; with `before` they know that version as well.
 
-        Two versions of other columns don't go into one view, nor one whose rows are gone, as after
-        a table was dropped by hand: it stays as it is until the new one is published, and fails in
-        between.
+        Two versions of other columns don't go into one view, nor a version whose rows are gone, as
+        after
+        a table was dropped by hand: it stays as it is until the new version is published, and
+        fails in between.
         """
         session, names = self._warehouse.session(), list(names)
         if not names:
