@@ -10,7 +10,7 @@ from python_udfs.ingestion.formats import maxwell
 from python_udfs.ingestion.formats.envelope import of_topics
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.tables.log_resets import FILES_OF_A_LOG, LogReset, log_resets, placed
-from python_udfs.servers.jdbc import ServerError
+from python_udfs.servers.errors import ServerError
 from python_udfs.servers.mysql import (
     COMMIT_SECONDS,
     Server,

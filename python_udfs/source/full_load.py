@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from python_udfs.servers.jdbc import ServerError, server_error
+from python_udfs.servers.errors import ServerError, server_error
 from python_udfs.servers.mysql import COMMIT_SECONDS, DRIVER, SESSION, Server, literal, quoted
 
 if TYPE_CHECKING:

@@ -22,12 +22,11 @@ import json
 import re
 import secrets
 import shutil
-import urllib.error
-import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from dbt.adapters.sparksession.versions.publications import (
     ROW_KEY,
@@ -38,6 +37,9 @@ from dbt.adapters.sparksession.versions.publications import (
     UpdateResult,
 )
 
+from python_udfs.servers import clickhouse
+from python_udfs.servers.clickhouse import words_of
+from python_udfs.servers.errors import ServerError
 from python_udfs.targets import is_tls_wanted, setting
 from python_udfs.targets.row_counts import check_rows, counted, rows_in
 
@@ -48,7 +50,6 @@ VERSION_TABLE = "published_version"
 ROWS_SUFFIX, STAGING = "__rows", "staging__"
 NUMBER, IS_DELETED = "published_as", "is_deleted"
 HELD_ENGINE = f"ReplacingMergeTree({NUMBER}, {IS_DELETED})"
-TIMEOUT_SECONDS = 600
 SPARK_TYPES = {
     "boolean": "Bool",
     "tinyint": "Int8",
@@ -78,16 +79,6 @@ CREATE_VERSIONS = (
 )
 
 
-class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: each request has the user's password in a header."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-OPENER = urllib.request.build_opener(NoRedirect)
-
-
 class Client(Protocol):
     """Takes statements of one database."""
 
@@ -98,48 +89,33 @@ class Client(Protocol):
     def close(self) -> None: ...
 
 
+@contextmanager
+def _publish_errors() -> Iterator[None]:
+    """What the server refuses is why it isn't published to."""
+    try:
+        yield
+    except ServerError as exc:
+        raise PublishError(str(exc)) from None
+
+
 class Server:
     """A server, by HTTP."""
 
     def __init__(self, url: str, database: str, user: str, password: str) -> None:
-        self._url, self._database = url, database
-        self._headers = {"X-ClickHouse-User": user, "X-ClickHouse-Key": password}
+        with _publish_errors():
+            self._server = clickhouse.Server(url, database, user, password)
 
     def query(self, sql: str) -> list[list[Any]]:
-        found = self._post("", f"{sql}".encode(), "JSONCompact")
-        return json.loads(found)["data"] if found.strip() else []
+        with _publish_errors():
+            return self._server.query(sql)
 
     def insert(self, sql: str, structure: str, file: Path) -> None:
-        statement = f"{sql.format(rows=f'input({literal(structure)})')} format Parquet"
-        with file.open("rb") as content:
-            self._post(statement, content, "Null", file.stat().st_size)
-
-    def _post(self, sql: str, body: Any, form: str, length: int | None = None) -> bytes:
-        asked = {"database": self._database, "default_format": form, "query": sql}
-        # an error behind the first lines of an answer would come too late
-        asked |= {"wait_end_of_query": "1"}
-        query = "&".join(f"{name}={quote(value)}" for name, value in asked.items() if value)
-        request = urllib.request.Request(f"{self._url}/?{query}", body, self._headers)
-        if length is not None:
-            request.add_header("Content-Length", str(length))
-        try:
-            with OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
-                return answer.read()
-        except urllib.error.HTTPError as exc:
-            if 300 <= exc.code < 400:
-                raise PublishError(
-                    f"{self._url} answers with a redirect, which isn't followed, for the password "
-                    "would go along: name the server itself"
-                ) from None
-            raise PublishError(
-                f"it refused: {_said(exc.read().decode(errors='replace'))}"
-            ) from None
-        except OSError as exc:
-            reason = getattr(exc, "reason", None) or exc
-            raise PublishError(f"it can't be reached at {self._url}: {reason}") from None
+        statement = sql.format(rows=f"input({literal(structure)})")
+        with _publish_errors():
+            self._server.insert(statement, "Parquet", file)
 
     def close(self) -> None:
-        """Nothing stays open."""
+        self._server.close()
 
 
 class Embedded:
@@ -157,13 +133,13 @@ class Embedded:
             self._session.query(f"create database if not exists {quoted(database)} engine=Atomic")
             self._session.query(f"use {quoted(database)}")
         except Exception as exc:
-            raise PublishError(f"{folder} can't be opened: {_said(str(exc))}") from None
+            raise PublishError(f"{folder} can't be opened: {words_of(str(exc))}") from None
 
     def query(self, sql: str) -> list[list[Any]]:
         try:
             text = str(self._session.query(sql, "JSONCompact"))
         except Exception as exc:
-            raise PublishError(f"it refused: {_said(str(exc))}") from None
+            raise PublishError(f"it refused: {words_of(str(exc))}") from None
         return json.loads(text)["data"] if text.strip() else []
 
     def insert(self, sql: str, structure: str, file: Path) -> None:
@@ -172,11 +148,6 @@ class Embedded:
 
     def close(self) -> None:
         self._session.close()
-
-
-def _said(text: str) -> str:
-    """The server's own words, one line, without its stack."""
-    return " ".join(text.split(" (version ")[0].split("Stack trace")[0].split())[:400]
 
 
 def quoted(name: str) -> str:

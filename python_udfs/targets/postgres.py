@@ -26,7 +26,7 @@ from dbt.adapters.sparksession.sql import quoted as spark_quoted
 from dbt.adapters.sparksession.versions.publications import ROW_KEY, SIGN, PublishError, TableUpdate
 
 from python_udfs.servers import jdbc
-from python_udfs.servers.jdbc import ServerError
+from python_udfs.servers.errors import ServerError
 from python_udfs.targets import transactional
 from python_udfs.targets.transactional import (
     LOCK_SECONDS,

@@ -29,7 +29,8 @@ from dbt.adapters.sparksession.versions.publications import (
     UpdateResult,
 )
 
-from python_udfs.servers.jdbc import Server, ServerError, server_error
+from python_udfs.servers.errors import ServerError, server_error
+from python_udfs.servers.jdbc import Server
 from python_udfs.targets import is_tls_wanted, setting
 from python_udfs.targets.row_counts import check_rows
 

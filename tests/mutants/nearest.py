@@ -93,6 +93,8 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/commits.py", "adapter/test_features.py adapter/test_python_models.py"),
     (ADAPTER + "/news.py", "adapter/test_default_reads.py adapter/test_incremental.py"),
     (ADAPTER + "/seeds.py", "adapter/test_features.py adapter/test_snapshots.py"),
+    (ADAPTER + "/declared/*_plans.py", "adapter/test_declared_plans.py"),
+    (ADAPTER + "/yaml_fields.py", "adapter/test_declared_plans.py adapter/test_cleaning.py"),
     (ADAPTER + "/counts.py", "adapter/test_closed_periods.py"),
     (
         ADAPTER + "/building.py",
@@ -143,6 +145,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("python_udfs/targets/kafka.py", "targets/test_publish_kafka.py"),
     ("python_udfs/targets/clickhouse.py", "targets/test_publish_clickhouse.py"),
     ("python_udfs/targets/mysql.py", "targets/test_publish_mysql.py"),
+    ("python_udfs/servers/clickhouse.py", "servers/test_clickhouse.py targets/test_secrets.py"),
     ("python_udfs/targets/*", "targets/test_row_counts.py targets/test_publish_postgres.py"),
     ("*/servers/kafka.py", "test_kafka_offsets.py test_kafka_source.py"),
     ("*/full_load.py", "source/test_full_load_messages.py"),

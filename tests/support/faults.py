@@ -131,8 +131,8 @@ SQL_FAULTS = (
         "where true",
         "dws_trade__user_coupon_1d",
     ),
-    Fault("rows are counted, not signs", CUT, "cast(sum(sign) as", "cast(count(sign) as", DAYS),
-    Fault("amounts have no sign", CUT, "sum(' ~ signed(column)", "sum(' ~ column", DAYS),
+    Fault("rows are counted, not signs", CUT, "'sum(sign)'", "'count(sign)'", DAYS),
+    Fault("amounts have no sign", CUT, "sum(' ~ signed(sum.column)", "sum(' ~ sum.column", DAYS),
     Fault(
         "negative days are lost",
         CUT,

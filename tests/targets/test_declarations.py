@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.versions.publications import (
 )
 from dbt_common.exceptions import CompilationError
 
-from python_udfs.servers.jdbc import ServerError, server_error
+from python_udfs.servers.errors import ServerError, server_error
 from python_udfs.targets import clickhouse, mysql, postgres, targets
 
 NODES = {

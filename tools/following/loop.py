@@ -7,10 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from datetime import time as time_of_day
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from dbt.adapters.sparksession import interrupts
@@ -104,7 +103,7 @@ def back_off(failed: int) -> float:
     return min(most, first * 2 ** min(failed - 1, 20))
 
 
-def zone_named(name: str) -> Any:
+def zone_named(name: str) -> tzinfo:
     """The zone of a name or an offset, as the var business_zone gives it.
 
     >>> zone_named("+08:00").utcoffset(None)
@@ -132,7 +131,7 @@ class Follower:
         self,
         settings: Settings,
         builds: Builds,
-        say: Callable[[str], Any] = print,
+        say: Callable[[str], object] = print,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -149,7 +148,7 @@ class Follower:
         self._began = 0.0
         self._maintained: date | None = None
         self._warned: tuple[str, ...] = ()
-        self._zone: Any = UTC
+        self._zone: tzinfo = UTC
 
     @property
     def port(self) -> int | None:

@@ -12,6 +12,11 @@ from dbt.adapters.sparksession.declared.business_time import (
     utc_hours,
     utc_hours_of_macro,
 )
+from dbt.adapters.sparksession.declared.chain_plans import (
+    chain_plan,
+    check_retract_rows,
+    check_side_by_side,
+)
 from dbt.adapters.sparksession.declared.cleaning import check_cleaning
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.keyed.tables import (
@@ -101,6 +106,29 @@ class Declarations:
         problems += of_project.get("", [])
         if problems:
             raise CompilationError("\n".join(problems))
+
+    def chain_plan(self, declared: Any) -> dict[str, Any]:
+        """The declaration of a log's chain as a plan, see chain_plans.py.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        try:
+            return chain_plan(declared)
+        except DeclarationError as exc:
+            raise CompilationError(str(exc)) from exc
+
+    def check_arguments(self, macro: str, arguments: Mapping[str, Any]) -> None:
+        """Check the arguments of `retract_rows` or `side_by_side`.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        checks = {"retract_rows": check_retract_rows, "side_by_side": check_side_by_side}
+        try:
+            checks[macro](arguments)
+        except DeclarationError as exc:
+            raise CompilationError(str(exc)) from exc
 
     def mixed_times(self) -> list[str]:
         """A sentence for each model that mixes hours of UTC with days of the business zone, in
