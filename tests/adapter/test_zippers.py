@@ -189,11 +189,11 @@ def test_a_before_image_is_paired_by_its_sequence(spark: SparkSession, rows: str
 
 def test_what_is_tracked_may_change_over_stored_state():
     types = [("id", "int"), ("at", "int"), ("a", "int"), ("b", "int")]
-    one = Zipper.read("z", "id", {"sequence": "at"}).bound(types)
+    zipper = Zipper.read("z", "id", {"sequence": "at"}).bound(types)
     other = Zipper.read("z", "id", {"sequence": "at", "tracked": "a"}).bound([*types, ("c", "int")])
-    assert other.changed_since(one.signature()) == []
+    assert other.changed_since(zipper.signature()) == []
     moved = Zipper.read("z", "id", {"sequence": "b", "buckets": 8}).bound(types)
-    reported = moved.changed_since(one.signature())
+    reported = moved.changed_since(zipper.signature())
     assert [line.split(" was ")[0] for line in reported] == ["partition_by", "sequence", "time"]
 
 

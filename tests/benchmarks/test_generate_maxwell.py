@@ -83,9 +83,9 @@ def test_same_bytes_whatever_the_processes(tmp_path: Path) -> None:
     done = generate(tmp_path / "one", seed=3, processes=1, **options)
     assert generate(tmp_path / "two", seed=3, processes=2, **options) == done
     generate(tmp_path / "other", seed=4, processes=1, **options)
-    one = contents(tmp_path / "one")
-    assert one == contents(tmp_path / "two")
-    assert one != contents(tmp_path / "other")
+    first = contents(tmp_path / "one")
+    assert first == contents(tmp_path / "two")
+    assert first != contents(tmp_path / "other")
 
 
 @pytest.mark.parametrize("compress", [False, True])

@@ -343,7 +343,7 @@ def _copy_catalog(source: Path, target: Path) -> None:
     """Copy a catalog as SQLite does it, also while the other end is open."""
     if not source.is_file():
         return
-    with sqlite3.connect(source) as one, sqlite3.connect(target) as other:
-        one.backup(other)
-    one.close()
+    with sqlite3.connect(source) as argument, sqlite3.connect(target) as other:
+        argument.backup(other)
+    argument.close()
     other.close()

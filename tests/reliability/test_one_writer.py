@@ -215,9 +215,9 @@ def test_of_many_that_ask_at_once_one_gets_it(lease: Callable[[str], Lease]) -> 
 
     def taken(number: int) -> bool:
         try:
-            one = lease(f"run {number}")
-            one._is_dead = lambda *_: False  # type: ignore[method-assign]
-            one.take()
+            first = lease(f"run {number}")
+            first._is_dead = lambda *_: False  # type: ignore[method-assign]
+            first.take()
         except LeaseRefusedError:
             return False
         return True

@@ -143,7 +143,7 @@ def corrected(*layers: Iterable[Change]) -> list[Change]:
 def of_later_log(changes: Iterable[Change]) -> list[Change]:
     """Return changes of a binlog that the server restarted: all are behind those of the first."""
     later = 10**10  # a file number is below 2^31
-    return [replace(one, file_number=one.file_number + later) for one in changes]
+    return [replace(change, file_number=change.file_number + later) for change in changes]
 
 
 def _decode_row(message: Mapping[str, Any], key_columns: tuple[str, ...]) -> Change:

@@ -239,7 +239,7 @@ class LogOrder:
         self._known |= together
 
     def _are_in_order(self, key: Key) -> bool:
-        """Whether the partitions that a new one is compared with are in order."""
+        """Whether the partitions that a new partition is compared with are in order."""
         return key in self._known or all(
             part.is_in_order for other, part in self._known.items() if other[:2] == key[:2]
         )

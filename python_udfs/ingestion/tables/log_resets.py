@@ -54,7 +54,7 @@ class LogReset:
     server_uuid: str | None
 
     def holds(self, module: ModuleType, live: str) -> Column:
-        """Condition on rows of ods_binlog: they are of this log, or of a later one.
+        """Condition on rows of ods_binlog: they are of this log, or of a later log.
 
         Args:
             module: of the format.
@@ -115,8 +115,8 @@ def log_resets(declared: Any, module: ModuleType | None) -> tuple[list[LogReset]
     return found, problems
 
 
-def _reset(one: dict[str, Any]) -> LogReset:
-    begin, topics = one.get("from"), one.get("topic") or ()
+def _reset(entry: dict[str, Any]) -> LogReset:
+    begin, topics = entry.get("from"), entry.get("topic") or ()
     if begin is not None:
         try:
             time = begin if isinstance(begin, datetime) else datetime.fromisoformat(str(begin))
@@ -126,10 +126,10 @@ def _reset(one: dict[str, Any]) -> LogReset:
         begin = round(time.timestamp() * 1_000_000)
     offsets = tuple(
         (str(topic), int(partition), int(first))
-        for topic, partitions in (one.get("offsets") or {}).items()
+        for topic, partitions in (entry.get("offsets") or {}).items()
         for partition, first in partitions.items()
     )
-    server_id, server_uuid = one.get("server_id"), one.get("server_uuid")
+    server_id, server_uuid = entry.get("server_id"), entry.get("server_uuid")
     return LogReset(
         begin,
         offsets,
@@ -140,7 +140,7 @@ def _reset(one: dict[str, Any]) -> LogReset:
 
 
 def log_number(resets: tuple[LogReset, ...], module: ModuleType, live: str) -> Column:
-    """Number of the log that a row of ods_binlog belongs to; 0: the one before all resets."""
+    """Number of the log that a row of ods_binlog belongs to; 0: the log before all resets."""
     from pyspark.sql import functions as F
 
     number = F.lit(0).cast("long")

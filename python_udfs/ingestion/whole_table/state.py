@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.whole_table.segments import Fill
 
 MOVES_PROPERTY = "ods.table_moves"  # statements on the table that its rows were derived from
-ORIGINS_PROPERTY = "ods.table_origins"  # tables whose rows came into this one by RENAME
+ORIGINS_PROPERTY = "ods.table_origins"  # tables whose rows came into this table by RENAME
 PLACES_PROPERTY = "ods.log_places"  # partitions that rows came by; whether one was changed
 LOADED_PROPERTY = "ods.loaded_until"  # time of the newest row of a full load, epoch microseconds
 

@@ -357,9 +357,9 @@ class FoldSql(RunLayout):
 
     def _is_empty(self, name: str) -> str:
         """SQL condition: the state of an aggregate of no sequence is as if no row had come."""
-        one = self.aggregates[name]
-        if one.function in ("sum", "count"):
+        aggregate = self.aggregates[name]
+        if aggregate.function in ("sum", "count"):
             return f"coalesce({quoted(name)}, 0) = 0"
-        if one.netted or one.function == "collect":
+        if aggregate.netted or aggregate.function == "collect":
             return f"coalesce(cardinality({quoted(STATE + name)}), 0) < 1"
         return f"{quoted(name)} is null"
