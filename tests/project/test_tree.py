@@ -1,4 +1,4 @@
-"""The tree in CONTRIBUTING.md is that of the folders; a message's way names files that are there."""
+"""The tree in CONTRIBUTING.md is that of the folders; the files of a message's way are there."""
 
 from __future__ import annotations
 
