@@ -85,7 +85,7 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
         (reject_reason is set, typed columns are null). None where the log has nothing new.
 
     Raises:
-        ValueError: the declaration is wrong, or the table's rows were made by another one.
+        ValueError: the declaration is wrong, or the table's rows were made by another declaration.
     """
     source = table_source(dbt.this.identifier, dbt.meta.get("source"))
     settings = table_settings(dbt.meta, dbt.meta_of(binlog))

@@ -330,7 +330,7 @@ def defined(path: Path, kind: str) -> dict[str, list[str]]:
 
 
 def test_the_faults_that_tests_have_to_catch_stand_in_today_s_code() -> None:
-    """`make soak` alone puts them in: till then nobody would see that one has no place now."""
+    """`make soak` alone puts them in: till then nobody would see that a fault has no place now."""
     wrong = [
         fault.name
         for fault in (*SQL_FAULTS, *RUN_FAULTS)
@@ -455,7 +455,7 @@ def output_columns(sql: str) -> list[str]:
 
 
 def segments(tree: Any, kind: str) -> Iterator[Any]:
-    """Parts of a parse tree of this kind, in the order of the text; of nested ones the outer."""
+    """Parts of a parse tree of this kind, in the order of the text; of nested parts the outer."""
     if isinstance(tree, list):
         for item in tree:
             yield from segments(item, kind)

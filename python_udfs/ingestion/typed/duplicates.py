@@ -131,7 +131,7 @@ def classify_duplicates(
         _known_part(source).alias("part"),
     ).localCheckpoint(eager=False)
     if positions_are_places(source.format):
-        # a message counts as a whole: rows that one of a later batch lacks are not taken
+        # a message counts as a whole: rows that a message of a later batch lacks are not taken
         ranks = rows.select(*IDENTITY, "is_bad", "rank")
         if held is not None:
             ranks = ranks.unionByName(_ranks_at(held, rows, rank))
