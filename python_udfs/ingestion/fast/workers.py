@@ -1,0 +1,101 @@
+"""Messages decoded in the workers, those that can be proven; the others stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.fast.maxwell import decode
+from python_udfs.ingestion.formats.envelope import COORDINATES, IDENTITY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from python_udfs.ingestion.fast.maxwell import Layout
+    from python_udfs.ingestion.tables.source import TableSource
+
+# columns that the workers add: the proven row, null without one; whether the payload is still
+# there beside it, to be decoded by the present way too
+PROVEN, TWICE = "proven_row", "is_decoded_twice"
+_MESSAGE = [
+    *COORDINATES,
+    *("format", "database_name", "table_name", "op", "event_time"),
+    *IDENTITY,
+    *("xid", "load_id"),
+]
+# a task that proves less than this share of its rows leaves the rest of them to the present way
+_LEAST_PROVEN, _ENOUGH_ROWS = 0.5, 2000
+
+
+def with_proven_rows(
+    messages: DataFrame, source: TableSource, layout: Layout, twice_in: int
+) -> DataFrame:
+    """A table's messages with PROVEN and TWICE; `payload` is null where the row is proven.
+
+    Args:
+        messages: of single rows' changes, in the format of the table's log.
+        twice_in: of as many batches of the workers the payloads of one are kept.
+    """
+    row = ", ".join(f"`{name}`: {kind.spark}" for name, kind in source.columns.items())
+    proven = (
+        f"struct<after: struct<{row}>, before: struct<{row}, raw_values: map<string, string>>, "
+        "cut_date: date, changes: array<string>>"
+    )
+    kinds = {field.name: field.dataType.simpleString() for field in messages.schema}
+    kept = ", ".join(f"`{name}` {kinds[name]}" for name in _MESSAGE)
+    schema = f"{kept}, payload string, {PROVEN} {proven}, {TWICE} boolean"
+    # the newline, so that the workers read the texts where they lie
+    lines = messages.select(*_MESSAGE, F.concat("payload", F.lit("\n")).alias("payload"))
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+        seen = proven = 0
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            is_tried = seen < _ENOUGH_ROWS or proven >= seen * _LEAST_PROVEN
+            decoded, count = _decoded(batch, layout, twice_in, is_tried)
+            if is_tried:
+                seen, proven = seen + batch.num_rows, proven + count
+            yield decoded
+
+    return lines.mapInArrow(read, schema)
+
+
+def _decoded(
+    batch: pa.RecordBatch, layout: Layout, twice_in: int, is_tried: bool
+) -> tuple[pa.RecordBatch, int]:
+    """A batch with PROVEN and TWICE, and the number of its proven rows."""
+    count, lines = batch.num_rows, batch.column("payload")
+    kept, rows = np.arange(0), None
+    if is_tried:
+        kept, rows = decode(layout, lines, batch.column("op"), batch.column("event_time"))
+    place = np.full(count, -1)
+    place[kept] = np.arange(len(kept))
+    is_proven = place >= 0
+    if rows is None:
+        rows = pa.nulls(count, layout.proven)
+    elif len(kept) < count:
+        rows = rows.take(pa.array(place, mask=~is_proven))
+    twice = _is_chosen(batch, twice_in)
+    left = pa.array(is_proven & (not twice))
+    # as few texts as can be go back
+    texts = pc.if_else(left, pa.scalar(None, lines.type), lines)
+    texts = pc.binary_slice(texts.cast(pa.binary()), 0, -1).cast(pa.string())
+    columns = [batch.column(name) for name in _MESSAGE]
+    columns += [texts, rows, pa.array(np.full(count, twice) & is_proven)]
+    return pa.RecordBatch.from_arrays(columns, names=[*_MESSAGE, "payload", PROVEN, TWICE]), len(
+        kept
+    )
+
+
+def _is_chosen(batch: pa.RecordBatch, twice_in: int) -> bool:
+    """Whether a batch is decoded twice: by the place of its first message, always the same."""
+    place = ":".join(str(batch.column(name)[0].as_py()) for name in COORDINATES)
+    return crc32(place.encode()) % twice_in == 0
