@@ -12,7 +12,7 @@ the year 1000, or in the days around a change of the business zone's offset.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -94,8 +94,14 @@ class Layout(NamedTuple):
         )
 
 
-def layout(source: TableSource, zone: ConstantOffsets, max_ahead_hours: int) -> Layout | None:
-    """How the table's messages are read; None where none of their rows could be proven."""
+def layout(
+    source: TableSource, zone: Callable[[], ConstantOffsets], max_ahead_hours: int
+) -> Layout | None:
+    """How the table's messages are read; None where none of their rows could be proven.
+
+    Args:
+        zone: gives the offsets of the business zone.
+    """
     columns = []
     for name, kind in source.columns.items():
         found = column(name, source.names(name), kind)
@@ -104,8 +110,8 @@ def layout(source: TableSource, zone: ConstantOffsets, max_ahead_hours: int) -> 
         columns.append(found)
     names = [(number, one) for number, each in enumerate(columns) for one in each.names]
     listed = [name for _, name in names]
-    if len(set(listed)) < len(listed):
-        return None
+    if len({name.casefold() for name in listed}) < len(listed):
+        return None  # names that are the same to who ignores case
     row = pa.struct([pa.field(name, columns[number].read) for number, name in names])
     every = [*listed, *(one for one in (DATA, OLD) if one not in listed)]
     encoded = [name.encode() for name in every]
@@ -128,7 +134,7 @@ def layout(source: TableSource, zone: ConstantOffsets, max_ahead_hours: int) -> 
         key=tuple(places[name] for name in source.primary_key),
         cut=None if source.cut_column is None else places[source.cut_column],
         max_ahead=max_ahead_hours * 3600 * SECOND,
-        zone=zone,
+        zone=zone(),
     )
 
 

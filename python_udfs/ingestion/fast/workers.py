@@ -11,18 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from python_udfs.ingestion.fast.maxwell import decode
+from python_udfs.ingestion.fast.columns import PROVEN, TWICE
+from python_udfs.ingestion.fast.maxwell import decode, layout
+from python_udfs.ingestion.fast.zones import offsets_of
 from python_udfs.ingestion.formats.envelope import COORDINATES, IDENTITY
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from python_udfs.ingestion.fast.maxwell import Layout
     from python_udfs.ingestion.tables.source import TableSource
 
-# columns that the workers add: the proven row, null without one; whether the payload is still
-# there beside it, to be decoded by the present way too
-PROVEN, TWICE = "proven_row", "is_decoded_twice"
 _MESSAGE = [
     *COORDINATES,
     *("format", "database_name", "table_name", "op", "event_time"),
@@ -31,6 +30,16 @@ _MESSAGE = [
 ]
 # a task that proves less than this share of its rows leaves the rest of them to the present way
 _LEAST_PROVEN, _ENOUGH_ROWS = 0.5, 2000
+FORMATS = ("maxwell",)  # whose messages the workers read
+
+
+def layout_of(
+    session: SparkSession, source: TableSource, zone: str, max_ahead_hours: int
+) -> Layout | None:
+    """How the workers read the table's messages; None where they could prove none of them."""
+    if source.format not in FORMATS:
+        return None
+    return layout(source, lambda: offsets_of(session, zone), max_ahead_hours)
 
 
 def with_proven_rows(
@@ -43,10 +52,8 @@ def with_proven_rows(
         twice_in: of as many batches of the workers the payloads of one are kept.
     """
     row = ", ".join(f"`{name}`: {kind.spark}" for name, kind in source.columns.items())
-    proven = (
-        f"struct<after: struct<{row}>, before: struct<{row}, raw_values: map<string, string>>, "
-        "cut_date: date, changes: array<string>>"
-    )
+    row = f"struct<{row}, raw_values: map<string, string>>"
+    proven = f"struct<after: {row}, before: {row}, cut_date: date, changes: array<string>>"
     kinds = {field.name: field.dataType.simpleString() for field in messages.schema}
     kept = ", ".join(f"`{name}` {kinds[name]}" for name in _MESSAGE)
     schema = f"{kept}, payload string, {PROVEN} {proven}, {TWICE} boolean"

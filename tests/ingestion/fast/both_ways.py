@@ -42,7 +42,7 @@ class Compared(NamedTuple):
 
 
 def layout_of(spark: SparkSession, table: TableSource, zone: str) -> Layout:
-    found = layout(table, offsets_of(spark, zone), MAX_AHEAD)
+    found = layout(table, lambda: offsets_of(spark, zone), MAX_AHEAD)
     assert found is not None
     return found
 
