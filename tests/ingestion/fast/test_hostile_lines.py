@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pyarrow as pa
-import pytest
-
-from python_udfs.ingestion.fast.maxwell import Layout, decode, layout
-from python_udfs.ingestion.fast.zones import FIRST_DAY, LAST_DAY, SECOND, constant_offsets
+from tests.ingestion.fast.in_process import decoded, layout_of
 from tests.support.hostile import maxwell_messages
 from tests.support.mutated_rows import ODD_TIMES, ORDERS, VALUES, normal
 
@@ -27,48 +23,30 @@ LINES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def orders() -> Layout:
-    zone = constant_offsets([8 * 3600 * SECOND] * (LAST_DAY - FIRST_DAY + 1), is_fixed=True)
-    found = layout(ORDERS, lambda: zone, 24)
-    assert found is not None
-    return found
-
-
-def proven_of(orders: Layout, texts: list[str | None]) -> list[int]:
-    lines = pa.array([None if text is None else text + "\n" for text in texts], pa.string())
-    ops = pa.array([json.loads(text)["type"] if is_row(text) else "insert" for text in texts])
-    times = pa.array([1772416800 * SECOND] * len(texts)).cast(pa.timestamp("us", "UTC"))
-    kept, rows = decode(orders, lines, ops, times)
-    assert (0 if rows is None else len(rows)) == len(kept)
-    return kept.tolist()
-
-
-def is_row(text: str | None) -> bool:
-    return text is not None and text.startswith('{"database"') and text in GOOD
-
-
+ORDERS_LAYOUT = layout_of(ORDERS)
 GOOD = set(normal(3, ORDERS, 50))
 
 
-def test_lines_that_hold_no_row_are_left_to_spark_one_by_one_and_all_at_once(
-    orders: Layout,
-) -> None:
+def proven_of(texts: list[str | None]) -> list[int]:
+    return sorted(decoded(ORDERS_LAYOUT, texts))
+
+
+def test_lines_that_hold_no_row_are_left_to_spark_one_by_one_and_all_at_once() -> None:
     hostile = [*LINES, *map(json.dumps, maxwell_messages()), *VALUES, *ODD_TIMES, None]
     for text in hostile:
-        assert proven_of(orders, [text]) == [], text
-    assert proven_of(orders, hostile) == []
+        assert proven_of([text]) == [], text
+    assert proven_of(hostile) == []
 
 
-def test_a_row_beside_hostile_lines_is_read(orders: Layout) -> None:
+def test_a_row_beside_hostile_lines_is_read() -> None:
     good = sorted(GOOD)
-    alone = proven_of(orders, good)
+    alone = proven_of(good)
     assert len(alone) == len(good)
     mixed = [text for row in good for text in (row, LINES[len(row) % len(LINES)])]
-    found = proven_of(orders, mixed)
+    found = proven_of(mixed)
     assert set(found) <= {2 * number for number in alone}
 
 
-def test_of_no_lines_nothing_is_read(orders: Layout) -> None:
-    assert proven_of(orders, []) == []
-    assert proven_of(orders, [None, None]) == []
+def test_of_no_lines_nothing_is_read() -> None:
+    assert proven_of([]) == []
+    assert proven_of([None, None]) == []
