@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRATCH = ROOT / "target" / "bench"
+SCRATCH = ROOT / ".bench"  # not below target/, where no warehouse may lie
 PACKAGES = [
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "org.xerial:sqlite-jdbc:3.53.0.0",
@@ -150,7 +150,7 @@ def run_dbt(
     }
     ran = run_child(command, settings | (env or {}), show=True)
     results = json.loads((target / "run_results.json").read_text())["results"]
-    seconds = {one["unique_id"].split(".")[-1]: one["execution_time"] for one in results}
+    seconds = {result["unique_id"].split(".")[-1]: result["execution_time"] for result in results}
     return {"wall": ran.seconds, "peak": ran.peak} | seconds
 
 
