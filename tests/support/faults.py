@@ -394,7 +394,7 @@ WORKER_FAULTS = (
     Fault(
         "a row that is decoded twice may differ",
         "python_udfs/ingestion/typed/proven.py",
-        "found = found | ~one.eqNullSafe(two)",
+        "found = found | ~by_spark.eqNullSafe(by_workers)",
         "pass",
         "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
     ),

@@ -140,7 +140,7 @@ def moment(random: random.Random) -> str:
 
 
 def members(fields: dict[str, str]) -> str:
-    named = (f"{json.dumps(name, ensure_ascii=False)}:{one}" for name, one in fields.items())
+    named = (f"{json.dumps(name, ensure_ascii=False)}:{text}" for name, text in fields.items())
     return "{" + ",".join(named) + "}"
 
 
@@ -191,12 +191,14 @@ def mutated(seed: int, table: TableSource, count: int) -> list[bytes]:
 
 
 def _image(chance: random.Random, message: dict[str, str]) -> tuple[str, dict[str, str]]:
-    part = chance.choice([one for one in ("data", "old") if one in message])
+    part = chance.choice([name for name in ("data", "old") if name in message])
     try:
         read = json.loads(message[part], parse_int=_Text, parse_float=_Text)
     except (ValueError, RecursionError):
         return part, {}
-    return part, {name: _json(one) for name, one in read.items()} if isinstance(read, dict) else {}
+    return part, {name: _json(found) for name, found in read.items()} if isinstance(
+        read, dict
+    ) else {}
 
 
 class _Text(str):
@@ -233,7 +235,7 @@ def _other_name(chance: random.Random, table: TableSource, message: dict) -> dic
         return message
     name = chance.choice(sorted(row))
     new = chance.choice([name.upper(), name.title(), f" {name}", "middle", "x", "K", "", "data"])
-    items = [(new if one == name else one, text) for one, text in row.items()]
+    items = [(new if known == name else known, text) for known, text in row.items()]
     text = members(dict(items))
     if chance.random() < 0.3:
         text = text.replace(f'"{new}":', f'"\\u{ord((new or "q")[0]):04x}{new[1:]}":')

@@ -6,7 +6,7 @@ message is refused, so that none is refused here.
 
 What isn't proven, beyond what `lines` and `parsing` leave: an update without `old`, or another
 change with it; a watched column that the row image lacks; an undeclared name that differs from a
-declared one by case; a key that is null; a value that is none of the column's type; times before
+declared one by case; a key that is null; a value that doesn't fit the column's type; times before
 the year 1000, or in the days around a change of the business zone's offset.
 """
 
@@ -29,7 +29,7 @@ from python_udfs.ingestion.fast.lines import (
 )
 from python_udfs.ingestion.fast.names import Names
 from python_udfs.ingestion.fast.parsing import parsed
-from python_udfs.ingestion.fast.values import UTC_TIME, Column, column, typed_values
+from python_udfs.ingestion.fast.values import UTC_TIME, Column, column_of, typed_values
 from python_udfs.ingestion.fast.zones import DAY, SECOND
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Layout(NamedTuple):
         """What is given of a proven row."""
         row = pa.struct(
             [
-                *(pa.field(one.name, one.typed) for one in self.columns),
+                *(pa.field(column.name, column.typed) for column in self.columns),
                 pa.field("raw_values", RAW_VALUES),
             ]
         )
@@ -104,16 +104,16 @@ def layout(
     """
     columns = []
     for name, kind in source.columns.items():
-        found = column(name, source.names(name), kind)
+        found = column_of(name, source.names(name), kind)
         if found is None:
             return None
         columns.append(found)
-    names = [(number, one) for number, each in enumerate(columns) for one in each.names]
+    names = [(number, name) for number, column in enumerate(columns) for name in column.names]
     listed = [name for _, name in names]
     if len({name.casefold() for name in listed}) < len(listed):
         return None  # names that are the same to who ignores case
     row = pa.struct([pa.field(name, columns[number].read) for number, name in names])
-    every = [*listed, *(one for one in (DATA, OLD) if one not in listed)]
+    every = [*listed, *(name for name in (DATA, OLD) if name not in listed)]
     encoded = [name.encode() for name in every]
     of_column = np.full(len(every), -1)
     of_column[: len(names)] = [number for number, _ in names]
@@ -167,7 +167,8 @@ def decode(
     number_of = np.full(len(found.odd), -1)
     number_of[rows] = np.arange(len(rows))
     null_in_data, in_old = (
-        _matrix(layout, number_of, *one, len(rows)) for one in (found.null_in_data, found.in_old)
+        _matrix(layout, number_of, *pairs, len(rows))
+        for pairs in (found.null_in_data, found.in_old)
     )
     ops, event_times = ops.take(pa.array(kept)), event_times.take(pa.array(kept))
     odd, proven = _rows(layout, read, null_in_data, in_old, ops, event_times)
@@ -224,8 +225,9 @@ def _members(layout: Layout, lines: Lines) -> _Members:
     other = np.flatnonzero(within & (column < 0))
     if len(other):
         odd[lines.row[other[_alike(layout, lines, other)]]] = True
-    nulls, told = np.flatnonzero(declared & is_null & in_data), np.flatnonzero(declared & in_old)
-    return _Members(odd, (lines.row[nulls], column[nulls]), (lines.row[told], column[told]))
+    nulls = np.flatnonzero(declared & is_null & in_data)
+    previous = np.flatnonzero(declared & in_old)
+    return _Members(odd, (lines.row[nulls], column[nulls]), (lines.row[previous], column[previous]))
 
 
 def _spans(count: int, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -285,9 +287,9 @@ def _rows(
     in_old &= is_update
     after, before, changed = [], [], np.zeros((count, len(layout.columns)), bool)
     lost_after, lost_before = _Lost(count), _Lost(count)
-    for number, one in enumerate(layout.columns):
-        raw = _field(data, one)
-        value = typed_values(one, raw, layout.zone)
+    for number, column in enumerate(layout.columns):
+        raw = _field(data, column)
+        value = typed_values(column, raw, layout.zone)
         after.append(value.typed)
         if value.odd is not None:
             odd |= value.odd
@@ -297,8 +299,8 @@ def _rows(
             before.append(value.typed)
             lost_before.add(number, raw, value.lost)
             continue
-        raw_previous = _field(old, one).take(pa.array(rows))
-        previous = typed_values(one, raw_previous, layout.zone)
+        raw_previous = _field(old, column).take(pa.array(rows))
+        previous = typed_values(column, raw_previous, layout.zone)
         if previous.odd is not None:
             odd[rows[previous.odd]] = True
         if value.lost is not None or previous.lost is not None:
@@ -315,11 +317,11 @@ def _rows(
     cut_date, unknown = _cut_date(layout, after, is_delete, event_times)
     odd |= unknown
     proven = layout.proven
-    names = pa.array([one.name for one in layout.columns], pa.string())
-    _, column = np.nonzero(changed)
+    names = pa.array([column.name for column in layout.columns], pa.string())
+    _, changed_columns = np.nonzero(changed)
     offsets = np.concatenate(([0], np.cumsum(changed.sum(axis=1)))).astype(np.int32)
     changes = pa.ListArray.from_arrays(
-        pa.array(offsets), names.take(pa.array(column)), mask=pa.array(~is_update)
+        pa.array(offsets), names.take(pa.array(changed_columns)), mask=pa.array(~is_update)
     )
     fields = list(proven.field("after").type)
     images = [
@@ -374,10 +376,10 @@ def _field(image: pa.StructArray, column: Column) -> pa.Array:
     return found[0] if len(found) == 1 else pc.coalesce(*found)
 
 
-def _differ(one: pa.Array, two: pa.Array) -> np.ndarray:
+def _differ(left: pa.Array, right: pa.Array) -> np.ndarray:
     """Mask of places where one is null and the other isn't, or both have other values."""
-    other = np.asarray(pc.fill_null(pc.not_equal(one, two), False))
-    return other | (np.asarray(one.is_null()) != np.asarray(two.is_null()))
+    other = np.asarray(pc.fill_null(pc.not_equal(left, right), False))
+    return other | (np.asarray(left.is_null()) != np.asarray(right.is_null()))
 
 
 def _replaced(values: pa.Array, rows: np.ndarray, others: pa.Array) -> pa.Array:

@@ -73,7 +73,7 @@ class Column(NamedTuple):
         return self.kind == "text" or self.kind in TIMES
 
 
-def column(name: str, names: tuple[str, ...], kind: SourceType) -> Column | None:
+def column_of(name: str, names: tuple[str, ...], kind: SourceType) -> Column | None:
     """How a column is read; None where its values can't be proven."""
     # a SET is a list of its labels
     if kind.kind not in KINDS or kind.declared.lower().startswith("set"):
@@ -161,10 +161,10 @@ def _out_of_bounds(column: Column, values: pa.Array) -> np.ndarray | None:
     if extremes["min"] >= column.low and extremes["max"] <= column.high:
         return None
     low, high = (
-        Decimal(one) if pa.types.is_decimal(values.type) else one
-        for one in (column.low, column.high)
+        Decimal(bound) if pa.types.is_decimal(values.type) else bound
+        for bound in (column.low, column.high)
     )
-    low, high = (pa.scalar(one, values.type) for one in (low, high))
+    low, high = (pa.scalar(bound, values.type) for bound in (low, high))
     odd = pc.or_(pc.less(values, low), pc.greater(values, high))
     return np.asarray(pc.fill_null(odd, False))
 
@@ -236,7 +236,7 @@ def _time_forms(
     zero &= ~odd
     if zero.any():
         zeros = np.flatnonzero(zero)
-        no_form = [not _DATE.fullmatch(one) for one in texts.take(pa.array(zeros)).to_pylist()]
+        no_form = [not _DATE.fullmatch(text) for text in texts.take(pa.array(zeros)).to_pylist()]
         odd[zeros[no_form]], zero[zeros[no_form]] = True, False
     return odd, zero
 

@@ -49,7 +49,7 @@ def with_proven_rows(
 
     Args:
         messages: of single rows' changes, in the format of the table's log.
-        twice_in: of as many batches of the workers the payloads of one are kept.
+        twice_in: number of a worker's batches of which the payloads of one batch are kept.
     """
     row = ", ".join(f"`{name}`: {kind.spark}" for name, kind in source.columns.items())
     row = f"struct<{row}, raw_values: map<string, string>>"

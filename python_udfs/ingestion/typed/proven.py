@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions as F
 
@@ -29,8 +29,8 @@ class InWorkers:
     """Whether workers decode.
 
     Attributes:
-        least: number of a table's new messages from which they do; None: never.
-        checked_in: of as many batches of a worker one is decoded by Spark as well.
+        least: number of a table's new messages from which they do, or None for never.
+        checked_in: number of a worker's batches of which Spark decodes one batch as well.
     """
 
     least: int | None
@@ -59,7 +59,14 @@ class InWorkers:
 IN_SPARK = InWorkers(None, TWICE_DEFAULT)
 
 
-def in_workers(dbt: Any) -> InWorkers:
+class HasVars(Protocol):
+    """A Python model's handle `dbt`."""
+
+    def project_var(self, name: str, default: object = None) -> object:
+        """A var of the project."""
+
+
+def in_workers(dbt: HasVars) -> InWorkers:
     """What the vars say of decoding.
 
     Args:
@@ -84,7 +91,7 @@ def in_workers(dbt: Any) -> InWorkers:
 
 
 def _with_proven(rows: DataFrame, source: TableSource) -> DataFrame:
-    """Rows of a typed model with the proven ones in the place of those that Spark made of nothing.
+    """Rows of a typed model, with proven rows in the place of those that Spark made of nothing.
 
     Args:
         rows: with PROVEN and TWICE. Where a row is decoded twice and differs, the job fails.
@@ -121,8 +128,8 @@ def _differs(source: TableSource) -> Column:
         (F.col("metadata_changes"), proven["changes"]),
     ]
     found = F.col("reject_reason").isNotNull()
-    for one, two in pairs:
-        found = found | ~one.eqNullSafe(two)
+    for by_spark, by_workers in pairs:
+        found = found | ~by_spark.eqNullSafe(by_workers)
     return found
 
 

@@ -30,7 +30,7 @@ class Compared(NamedTuple):
     Attributes:
         read: number of messages that became rows of the log.
         proven: numbers of the messages that the workers' way proves.
-        wrong: proven ones that the present way reads otherwise: payload, its row, the other row.
+        wrong: proven messages that Spark reads otherwise: payload, its row, Spark's row.
     """
 
     read: int
@@ -69,10 +69,12 @@ def compare(
         F.col("metadata_changes").alias("changes"),
     ).toArrow()
     messages = binlog.select("message_offset", "payload", "op", "event_time").toArrow()
-    slow, messages = (one.sort_by("message_offset").combine_chunks() for one in (slow, messages))
+    slow, messages = (
+        table.sort_by("message_offset").combine_chunks() for table in (slow, messages)
+    )
     assert slow["message_offset"] == messages["message_offset"]
     texts = messages["payload"].to_pylist()
-    lines = pa.array([f"{one}\n" for one in texts], pa.string())
+    lines = pa.array([f"{text}\n" for text in texts], pa.string())
     op, event_time = (pa.concat_arrays(messages[name].chunks) for name in ("op", "event_time"))
     # each line is asked, however many don't pass
     with patch.object(parsing, "MOST_MISFITS", 1.0):
@@ -81,9 +83,9 @@ def compare(
     if proven is not None:
         names = ["after", "before", "cut_date", "changes", "reject_reason"]
         expected = slow.select(names).take(pa.array(kept)).to_pylist()
-        for place, one, other in zip(kept, proven.to_pylist(), expected, strict=True):
-            found = one | {"reject_reason": None}
+        for place, row, other in zip(kept, proven.to_pylist(), expected, strict=True):
+            found = row | {"reject_reason": None}
             if repr(found) != repr(other):
                 wrong.append((texts[place], found, other))
     offsets = messages["message_offset"].to_numpy()
-    return Compared(len(texts), {int(offsets[one]) - FIRST_OFFSET for one in kept}, wrong)
+    return Compared(len(texts), {int(offsets[place]) - FIRST_OFFSET for place in kept}, wrong)

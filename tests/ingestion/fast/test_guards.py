@@ -140,8 +140,8 @@ def test_a_date_that_the_calendar_lacks_is_kept_as_text() -> None:
     kept = {"day": "0000-00-00", "seen_at": "2026-02-30 00:18:09.062"}
     assert row["after"]["raw_values"] == row["before"]["raw_values"] == kept
     assert row["after"]["day"] is row["after"]["seen_at"] is None
-    told = ROW.replace('{"small":1}', '{"day":"2026-00-01"}')
-    row = row_of(LAYOUT, told)
+    text = ROW.replace('{"small":1}', '{"day":"2026-00-01"}')
+    row = row_of(LAYOUT, text)
     assert row["after"]["raw_values"] is None
     assert row["before"]["raw_values"] == {"day": "2026-00-01"}
 
@@ -166,7 +166,7 @@ def test_a_cut_value_that_cant_be_true_dates_nothing() -> None:
         "1970-01-01 23:59:59": date(2026, 3, 2),
         "0000-00-00 00:00:00": date(2026, 3, 2),
     }
-    texts = [f'{{"type":"insert","data":{{"id":1,"at":"{one}"}}}}' for one in times]
+    texts = [f'{{"type":"insert","data":{{"id":1,"at":"{time}"}}}}' for time in times]
     found = decoded(dated, texts)
     assert len(found) == len(texts)
     assert [found[number]["cut_date"] for number in range(len(times))] == list(times.values())

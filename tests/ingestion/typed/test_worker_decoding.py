@@ -51,8 +51,8 @@ def test_rows_are_the_same_by_workers_by_spark_and_by_both(spark: SparkSession) 
     expected = rows_by(IN_SPARK, messages, ORDERS)
     assert len(expected) > 400
     assert sum(row.reject_reason is not None for row in expected) > 50
-    for one in (ALWAYS, TWICE):
-        assert list(map(repr, rows_by(one, messages, ORDERS))) == list(map(repr, expected))
+    for setting in (ALWAYS, TWICE):
+        assert list(map(repr, rows_by(setting, messages, ORDERS))) == list(map(repr, expected))
 
 
 def test_a_row_that_is_read_otherwise_fails_the_run_and_names_its_message(
