@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -62,17 +63,24 @@ def with_proven_rows(
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         pa.set_cpu_count(1)
-        seen = proven = 0
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            is_tried = seen < _ENOUGH_ROWS or proven >= seen * _LEAST_PROVEN
-            decoded, count = _decoded(batch, layout, twice_in, is_tried)
-            if is_tried:
-                seen, proven = seen + batch.num_rows, proven + count
-            yield decoded
+        return decoded_batches(batches, layout, twice_in)
 
     return lines.mapInArrow(read, schema)
+
+
+def decoded_batches(
+    batches: Iterable[pa.RecordBatch], layout: Layout, twice_in: int
+) -> Iterable[pa.RecordBatch]:
+    """A task's batches of messages, with PROVEN and TWICE, see with_proven_rows."""
+    seen = proven = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        is_tried = seen < _ENOUGH_ROWS or proven >= seen * _LEAST_PROVEN
+        decoded, count = _decoded(batch, layout, twice_in, is_tried)
+        if is_tried:
+            seen, proven = seen + batch.num_rows, proven + count
+        yield decoded
 
 
 def _decoded(
@@ -82,7 +90,9 @@ def _decoded(
     count, lines = batch.num_rows, batch.column("payload")
     kept, rows = np.arange(0), None
     if is_tried:
-        kept, rows = decode(layout, lines, batch.column("op"), batch.column("event_time"))
+        # whatever the decoder can't do, Spark does
+        with suppress(Exception):
+            kept, rows = decode(layout, lines, batch.column("op"), batch.column("event_time"))
     place = np.full(count, -1)
     place[kept] = np.arange(len(kept))
     is_proven = place >= 0

@@ -51,3 +51,22 @@ def decoded(layout: Layout, texts: list[str | None], at: int = TS) -> dict[int, 
     assert (0 if rows is None else len(rows)) == len(kept)
     found = [] if rows is None else rows.to_pylist(maps_as_pydicts="strict")
     return dict(zip(kept.tolist(), found, strict=True))
+
+
+def batch_of(texts: list[str], first: int = 0) -> pa.RecordBatch:
+    """Messages of texts as the workers get them, at the offsets from `first`."""
+    count = len(texts)
+    columns = {
+        "batch_id": pa.array(["live"] * count),
+        "topic": pa.array(["t"] * count),
+        "partition_number": pa.array([0] * count, pa.int32()),
+        "message_offset": pa.array(range(first, first + count), pa.int64()),
+        "op": pa.array(list(map(op_of, texts))),
+        "event_time": pa.array([TS] * count, pa.int64()).cast(pa.timestamp("us", "UTC")),
+        "payload": pa.array([text + "\n" for text in texts]),
+    }
+    for name in ("format", "database_name", "table_name", "binlog_file", "load_id"):
+        columns[name] = pa.nulls(count, pa.string())
+    for name in ("binlog_file_number", "binlog_position", "row_number", "xid"):
+        columns[name] = pa.nulls(count, pa.int64())
+    return pa.RecordBatch.from_pydict(columns)
