@@ -31,8 +31,8 @@ def test_proven_rows_are_those_of_the_decoder_in_spark(spark: SparkSession, name
     found = compare(spark, payloads, table, "Asia/Shanghai")
     assert not found.wrong, found.wrong[0]
     assert found.proven_of(range(1000)) >= 990
-    # many of the mutated messages aren't read at all, of those that are some aren't proven
-    assert 250 < found.proven_of(range(1000, 4000)) < found.read - 1000 > 1000
+    # most of the mutated messages are no rows
+    assert found.proven_of(range(1000, 4000)) > 250
 
 
 @pytest.mark.soak

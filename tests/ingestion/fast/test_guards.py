@@ -72,8 +72,8 @@ ODD = {
     "a decimal with a digit too many": ("3.50", "99999999999.5"),
     "a decimal with a place too many": ("3.50", "3.505"),
     "a decimal of so many places that its digits overflow": ("0.5", "18446744073709551615"),
-    # times 10 to the 30 it is a multiple of 2 to the 128
-    "a decimal whose digits overflow to 0": ("0.5", "316912650057057350374175801344"),
+    # times 10 to the 30, less a multiple of 2 to the 128, it is 0.9
+    "a decimal whose digits overflow to fewer": ("0.5", "49728795024063407889774029646"),
     "minus zero": ('"single":1.5', '"single":-0.0'),
     "a double halfway between two floats": ('"single":1.5', '"single":1.000000059604644775390625'),
     "a float beyond its type": ('"single":1.5', '"single":1e39'),
