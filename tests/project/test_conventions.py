@@ -483,7 +483,7 @@ VARS_OF_COMMANDS = {  # they say what a run reports, refuses or keeps, and chang
     *("absent_columns_allowed", "allow_behind", "join_rows_per_key", "max_line_mb"),
     "open_window_days",
     *("publish_versions", "reconciliation_threshold", "reject_least", "reject_threshold"),
-    *("versions_days", "versions_kept"),
+    *("versions_days", "versions_kept", "worker_decoding_checked_in", "worker_decoding_from"),
 }
 
 

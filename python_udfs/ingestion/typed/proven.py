@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 FROM_VAR, TWICE_VAR = "worker_decoding_from", "worker_decoding_checked_in"
 NEVER = "never"
-# fewer messages are decoded in Spark before the workers have started, see benchmarks/RESULTS.md
-FROM_DEFAULT, TWICE_DEFAULT = 50_000, 1000
+FROM_DEFAULT, FROM_EXAMPLE, TWICE_DEFAULT = NEVER, 50_000, 1000
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def in_workers(dbt: HasVars) -> InWorkers:
     if least != NEVER and not least.isdecimal():
         raise ValueError(
             f"the var {FROM_VAR} is {least!r}, must be a number of messages or {NEVER!r}. "
-            f"Example: {FROM_VAR}: {FROM_DEFAULT}"
+            f"Example: {FROM_VAR}: {FROM_EXAMPLE}"
         )
     if not checked.isdecimal() or not int(checked):
         raise ValueError(

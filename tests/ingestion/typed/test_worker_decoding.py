@@ -97,8 +97,10 @@ def test_settings_come_from_the_vars_or_the_environment(monkeypatch: pytest.Monk
     monkeypatch.delenv(FROM_ENV, raising=False)
     settings: dict[str, object] = {}
     dbt = SimpleNamespace(project_var=lambda name, default: settings.get(name, default))
-    assert in_workers(dbt) == InWorkers(50_000, 1000)
-    settings |= {"worker_decoding_from": "never", "worker_decoding_checked_in": 5}
+    assert in_workers(dbt) == IN_SPARK == InWorkers(None, 1000)
+    settings |= {"worker_decoding_from": 100, "worker_decoding_checked_in": 5}
+    assert in_workers(dbt) == InWorkers(100, 5)
+    settings["worker_decoding_from"] = "never"
     assert in_workers(dbt) == InWorkers(None, 5)
     monkeypatch.setenv(FROM_ENV, "0")
     assert in_workers(dbt) == InWorkers(0, 5)
