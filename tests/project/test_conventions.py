@@ -21,7 +21,7 @@ from dbt.adapters.sparksession.declared.business_time import selects_all_columns
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences, views_below
 
 from tests.support.dbt_project import REPO, DbtProject
-from tests.support.faults import RUN_FAULTS, SQL_FAULTS
+from tests.support.faults import RUN_FAULTS, SQL_FAULTS, WORKER_FAULTS
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
 # facts about an entity, or what it is joined to
@@ -333,7 +333,7 @@ def test_the_faults_that_tests_have_to_catch_stand_in_today_s_code() -> None:
     """`make soak` alone puts them in: till then nobody would see that a fault has no place now."""
     wrong = [
         fault.name
-        for fault in (*SQL_FAULTS, *RUN_FAULTS)
+        for fault in (*SQL_FAULTS, *RUN_FAULTS, *WORKER_FAULTS)
         if (REPO / fault.file).read_text(encoding="utf-8").count(fault.right) != 1
     ]
     assert wrong == []
@@ -485,7 +485,7 @@ VARS_OF_COMMANDS = {  # they say what a run reports, refuses or keeps, and chang
     *("absent_columns_allowed", "allow_behind", "join_rows_per_key", "max_line_mb"),
     "open_window_days",
     *("publish_versions", "reconciliation_threshold", "reject_least", "reject_threshold"),
-    *("versions_days", "versions_kept"),
+    *("versions_days", "versions_kept", "worker_decoding_checked_in", "worker_decoding_from"),
 }
 
 
