@@ -540,5 +540,23 @@ def test_the_lineage_lists_every_incremental_table_of_the_daily_build(in_one_go:
     assert set(listed) == expected
 
 
+def test_columns_have_the_types_that_the_yaml_says(in_one_go: Warehouse) -> None:
+    """Also those of the Python models, which dbt holds to no contract."""
+    differ, compared = [], 0
+    for path in sorted((REPO / "models").rglob("*.yml")):
+        for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models") or []:
+            said = {one["name"]: one["data_type"].replace(" ", "") for one in model["columns"]}
+            stored = {
+                row["col_name"]: row["data_type"]
+                for row in in_one_go.query(f"describe table dw.{model['name']}")
+                if row["col_name"] in said
+            }
+            if stored != said:
+                differ.append((model["name"], set(said.items()) ^ set(stored.items())))
+            compared += len(said)
+    assert compared > 900
+    assert differ == []
+
+
 def test_the_sample_is_the_projects_default_landing() -> None:
     assert SAMPLE.is_relative_to(REPO / "landing")

@@ -17,6 +17,7 @@ import sqlfluff
 import yaml
 from dbt.adapters.sparksession.declared.business_time import takes_all_columns, utc_hours
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences, views_below
+from dbt.adapters.sparksession.versions.nodes import is_published
 
 from tests.support.dbt_project import REPO, DbtProject
 from tests.support.faults import RUN_FAULTS, SQL_FAULTS
@@ -135,6 +136,32 @@ def test_a_layer_reads_only_the_layers_that_it_may(models: list[Any], manifest: 
             if layer(node) in MAY_READ and not kinds & MAY_READ[layer(node)]:
                 wrong.append(f"{node.name} reads {parent.name}")
     assert wrong == []
+
+
+def test_every_column_has_a_type(models: list[Any]) -> None:
+    columns = [(node.name, one) for node in models for one in node.columns.values()]
+    assert len(columns) > 900
+    assert [(name, one.name) for name, one in columns if not one.data_type] == []
+
+
+def test_what_is_published_is_public_and_gives_what_its_contract_says(
+    models: list[Any], manifest: Any
+) -> None:
+    exposed = {one for found in manifest.exposures.values() for one in found.depends_on.nodes}
+    published = [one for one in models if is_published(one.to_dict()) or one.unique_id in exposed]
+    assert len(published) > 45
+    assert [one.name for one in published if one.access != "public"] == []
+    without = [one for one in published if not one.config.contract.enforced]
+    # dbt has no contracts for Python models: test_columns_have_the_types_that_the_yaml_says
+    assert [one.name for one in without if one.language == "sql"] == []
+    rest = [one for one in models if one not in published]
+    assert {"private", "protected"} == {str(one.access) for one in rest}
+
+
+def test_every_model_has_a_group_with_an_owner(models: list[Any], manifest: Any) -> None:
+    owners = {one.name: one.owner.name for one in manifest.groups.values()}
+    assert [node.name for node in models if not owners.get(node.group)] == []
+    assert {node.group for node in models} == owners.keys()
 
 
 def test_at_most_two_summary_layers_lie_over_the_details(models: list[Any]) -> None:

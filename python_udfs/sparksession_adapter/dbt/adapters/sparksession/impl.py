@@ -225,6 +225,11 @@ class SparkSessionAdapter(SparkAdapter):
             raise CompilationError(f"partition_by {exc}") from exc
 
     @available
+    def column_comments(self, relation: Any) -> dict[str, str]:
+        """Column -> comment, of the columns that have one."""
+        return self.services.warehouse.comments(relation).columns
+
+    @available
     def result_view(self, model: Mapping[str, Any]) -> str:
         return result_view(model["alias"])
 

@@ -92,6 +92,10 @@ class TableReads:
         """How a Python model's rows take the place of others, or None if they are added."""
         return self._warehouse.inputs.plan(model["unique_id"]).python.merged
 
+    def is_clone(self, relation: Any) -> bool:
+        """Whether a relation is a view that dbt clone made."""
+        return self._warehouse.cloned(relation) is not None
+
     def note_context(self, model: Mapping[str, Any], context: dict[str, Any]) -> None:
         """Keep the context that a Python model's views are rendered in, until it has read them."""
         self._warehouse.inputs.building(model["unique_id"]).context = context
@@ -117,7 +121,7 @@ class TableReads:
         for unique_id in model["depends_on"]["nodes"]:
             node = graph["nodes"].get(unique_id) or graph["sources"].get(unique_id)
             if node is not None:
-                names.add(self._warehouse.relation_of_node(node).render())
+                names.add(self._warehouse.read_for(node, model).render())
         is_same = plan.unchanged and names <= plan.relations
         return is_same and not self._definitions.goes_by_clock(model)
 
@@ -147,8 +151,8 @@ class TableReads:
     def read_pinned(self, model: Mapping[str, Any], table: str) -> Any:
         """DataFrame of `table` (schema.name) as of the run's pinned snapshot; of a view its own
         query over pinned tables."""
-        relation = self._warehouse.relation_of(table)
         context = self._warehouse.inputs.building(model["unique_id"]).context
+        relation = self._warehouse.original_of(self._warehouse.relation_of(table), context["graph"])
         reading = self.read(model, relation, "all", context)
         return self._warehouse.session().sql(f"select * from {reading.render()}")
 
@@ -156,7 +160,9 @@ class TableReads:
         """DataFrame of what `table` got since the model's last commit; all of it when not
         incremental."""
         check_news_strategy(model, "new_rows")
-        relation = self._warehouse.relation_of(table)
+        relation = self._warehouse.original_of(
+            self._warehouse.relation_of(table), self._warehouse.manifest().flat_graph
+        )
         known = self._warehouse.get_relation(None, relation.schema, relation.identifier)
         if known is not None and known.type == "view":
             raise CompilationError(
@@ -312,9 +318,9 @@ class TableReads:
         parents = [nodes[one] for one in node["depends_on"]["nodes"] if one in nodes]
         seeds = [one for one in parents if one["resource_type"] == "seed"]
         for seed in seeds:
-            self.read(model, self._warehouse.relation_of_node(seed), "all", context, as_of)
+            self.read(model, self._warehouse.read_for(seed, node), "all", context, as_of)
         known = self._warehouse.inputs.plan(model["unique_id"]).reads
-        reads = [known.get(self._warehouse.relation_of_node(seed).render()) for seed in seeds]
+        reads = [known.get(self._warehouse.read_for(seed, node).render()) for seed in seeds]
         if mode == "new" and any(one is not None and one.recorded != one.pinned for one in reads):
             logger.info(f"{node['name']}: a seed changed since the last commit: reading all rows")
             mode = "all"
@@ -323,7 +329,8 @@ class TableReads:
 
         def read(parent: Mapping[str, Any]) -> Any:
             how = "all" if parent in seeds else mode
-            return self.read(model, self._warehouse.relation_of_node(parent), how, context, as_of)
+            relation = self._warehouse.read_for(parent, node)
+            return self.read(model, relation, how, context, as_of)
 
         return self.rendered(node, context, read)
 
