@@ -1,4 +1,4 @@
-"""The SQL of dbt's suite, which is PostgreSQL's, as Spark's: types, casts and quotes, nothing else."""
+"""The SQL of dbt's suite, which is PostgreSQL's, as Spark's: types, casts, quotes."""
 
 from __future__ import annotations
 

@@ -1,10 +1,16 @@
-"""The classes of dbt's suite for adapters, and what the page of them says of each."""
+"""The classes of dbt's suite for adapters, and what the page of them says of each.
+
+`.venv/bin/python -m tests.dbt_suite.suite` writes the page anew.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+from collections import Counter
+from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +19,35 @@ import yaml
 
 PACKAGE = "dbt.tests.adapter"
 PARITY = Path(__file__).with_name("parity.yml")
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "dbt-suite.md"
+OUTCOMES = {"passes": "passes", "cannot": "can't be", "not_done": "not done"}
+HEAD = """# dbt's own suite for adapters
+`dbt-tests-adapter` {version} has {classes} classes of tests with {tests} tests, written for
+PostgreSQL. `tests/dbt_suite` inherits them: their files and statements are written in Spark's
+dialect (types, casts, quotes; `tests/dbt_suite/dialect.py`), and a class is changed only where the
+table says it. Those with `CI` run in `make test`, all that pass in `make soak`. A test compares
+this table with the package: no class is left out in silence.
+
+| outcome | classes | tests |
+|---|---|---|
+{counts}
+
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What parity.yml says of a class.
+
+    Attributes:
+        outcome: passes, cannot or not_done.
+        reason: why it can't be or isn't done; of a class that passes what was changed, or "".
+        in_ci: whether `make test` runs it.
+    """
+
+    outcome: str
+    reason: str
+    in_ci: bool
 
 
 def name_of(case: type) -> str:
@@ -20,7 +55,7 @@ def name_of(case: type) -> str:
     return f"{case.__module__.removeprefix(f'{PACKAGE}.')}.{case.__name__}"
 
 
-def test_names(case: type) -> list[str]:
+def names_of_tests(case: type) -> list[str]:
     return [
         name
         for name in dir(case)
@@ -39,12 +74,51 @@ def cases() -> dict[str, type]:
             continue
         module: Any = importlib.import_module(".".join((PACKAGE, *parts)))
         for one in vars(module).values():
-            if inspect.isclass(one) and one.__module__ == module.__name__ and test_names(one):
+            if inspect.isclass(one) and one.__module__ == module.__name__ and names_of_tests(one):
                 found[name_of(one)] = one
     extended = {name_of(base) for one in found.values() for base in one.__mro__[1:]}
     return {name: one for name, one in found.items() if name not in extended}
 
 
-def parity() -> dict[str, dict[str, Any]]:
+def parity() -> dict[str, Entry]:
     """Name of a class -> what parity.yml says of it."""
-    return yaml.safe_load(PARITY.read_text(encoding="utf-8"))
+    found = {}
+    for name, said in yaml.safe_load(PARITY.read_text(encoding="utf-8")).items():
+        in_ci = said.pop("ci", False)
+        ((outcome, reason),) = said.items()
+        found[name] = Entry(outcome, reason or "", in_ci)
+    return found
+
+
+def page() -> str:
+    """The page of the table."""
+    said, known = parity(), cases()
+    classes: Counter[str] = Counter(one.outcome for one in said.values())
+    tests: Counter[str] = Counter()
+    for name, one in said.items():
+        tests[one.outcome] += len(names_of_tests(known[name]))
+    counts = "\n".join(
+        f"| {text} | {classes[key]} | {tests[key]} |" for key, text in OUTCOMES.items()
+    )
+    lines = [
+        HEAD.format(
+            version=version("dbt-tests-adapter"),
+            classes=len(known),
+            tests=sum(len(names_of_tests(one)) for one in known.values()),
+            counts=counts,
+        )
+    ]
+    folder = ""
+    for name, one in sorted(said.items()):
+        if name.partition(".")[0] != folder:
+            folder = name.partition(".")[0]
+            lines.append(
+                f"\n## {folder}\n| class | outcome | why, or what was changed |\n|---|---|---|\n"
+            )
+        outcome = OUTCOMES[one.outcome] + (", CI" if one.in_ci else "")
+        lines.append(f"| `{name.rpartition('.')[2]}` | {outcome} | {one.reason} |\n")
+    return "".join(lines).replace("\n\n\n", "\n\n")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

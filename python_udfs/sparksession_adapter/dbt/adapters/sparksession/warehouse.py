@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dbt import selected_resources
-
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot, kept_histories
 from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING, Inputs
@@ -209,15 +208,18 @@ class Warehouse:
         columns = {row[0]: row[2] for row in rows[:end] if row[2]}
         return Comments(details.get("Comment") or None, columns)
 
+    def relations_in(self, schema: str) -> list[Any]:
+        """The tables and views that a schema has now; [] where there is no schema."""
+        relation = self.Relation.create(schema=schema)
+        return self._relations.list_relations_without_caching(relation)
+
     def listed(self, schema: str, kind: str) -> list[str]:
         """Names of the tables or views that a schema has now; [] where there is no schema.
 
         Args:
             kind: `table` or `view`.
         """
-        relation = self.Relation.create(schema=schema)
-        found = self._relations.list_relations_without_caching(relation)
-        return [one.identifier for one in found if one.type == kind]
+        return [one.identifier for one in self.relations_in(schema) if one.type == kind]
 
     def tables(self) -> list[str]:
         """schema.name of the warehouse's tables, in order."""

@@ -9,8 +9,10 @@ from typing import Any
 from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.versions.arguments import a_name, whole_number
+from dbt.adapters.sparksession.versions.nodes import is_published
 from dbt.adapters.sparksession.versions.store import VersionStore, differing
 from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import DbtRuntimeError
 
 UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
 
@@ -80,6 +82,49 @@ class Differences:
                 name, old.texts[name], new.texts[name], keys.get(name, UNKNOWN), rows
             )
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
+
+    def another_schema(self, schema: Any) -> str:
+        """The name of a schema that isn't the target's own.
+
+        Raises:
+            DbtRuntimeError: it is, or holds the published views, or is no name.
+        """
+        name, own = a_name("schema", schema), self._warehouse.credentials
+        if name is None or name in (own.schema, own.published_schema):
+            raise DbtRuntimeError(
+                f"schema must be another schema than {own.schema} and {own.published_schema}, in "
+                f"which something was built to be compared with them, got {schema!r}."
+            )
+        return name
+
+    def diff_built(self, schema: Any, rows: Any, context: dict[str, Any]) -> list[str]:
+        """What a schema's tables and views have otherwise than the newest version: per table rows
+        added, removed and changed, and some of them.
+
+        Args:
+            schema: where they were built; a clone there isn't compared.
+            rows: how many rows of each are shown.
+
+        Raises:
+            DbtRuntimeError: nothing has been published yet.
+        """
+        schema, rows = self.another_schema(schema), whole_number("rows", rows)
+        newest, keys = self._store.known_version(), self.keys_by_name(context)
+        found = self._warehouse.relations_in(schema)
+        built = {one.identifier: one for one in found if self._warehouse.cloned(one) is None}
+        lines = [f"version {newest.version} -> schema {schema}"]
+        for node in sorted(context["graph"]["nodes"].values(), key=lambda one: one["name"]):
+            if node.get("alias") not in built or not is_published(node):
+                continue
+            name = self._warehouse.relation_of_node(node).render()
+            relation = built[node["alias"]].render()
+            if name not in newest.texts:
+                lines.append(f"  {name}: new")
+                continue
+            lines += self.difference(
+                name, newest.texts[name], f"select * from {relation}", keys[name], rows
+            )
+        return lines if len(lines) > 1 else [*lines, "  nothing was built there"]
 
     def difference(
         self,
