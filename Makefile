@@ -70,7 +70,7 @@ reconcile: setup
 compensate: setup
 	@$(BIN)/python -m tools compensate $(FROM) $(TO)
 
-# BASE, STATE and CI_SCHEMA are told in tools/ci_diff.py
+# BASE, STATE and CI_SCHEMA: see tools/ci_diff.py
 ci-diff: setup
 	@$(BIN)/python -m tools ci-diff
 

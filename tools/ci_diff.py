@@ -22,7 +22,7 @@ from pathlib import Path
 
 from dbt.cli.main import dbtRunner
 
-# they tell of the warehouse's own commits and runs
+# models of the warehouse's own commits and runs
 ABOUT_RUNS = ("path:models/meta", "path:models/dqc")
 # dbt runs a unit test before its model is there; a snapshot of another schema knows no past
 LEFT_OUT = ("unit_test", "snapshot")
@@ -75,7 +75,7 @@ def state_of(base: str) -> Iterator[Path]:
         project = Path(held) / "project"
         files_of(base, project)
         # a process of its own: the project's Python packages are others there
-        environment = {key: one for key, one in os.environ.items() if key not in OWN_FOLDERS}
+        environment = {key: value for key, value in os.environ.items() if key not in OWN_FOLDERS}
         done = subprocess.run(
             [str(Path(sys.executable).parent / "dbt"), "parse", "--target", "ci"],
             cwd=project,

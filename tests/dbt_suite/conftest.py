@@ -76,7 +76,7 @@ def tables_in_schema(project: Any) -> dict[str, str]:
     with project.adapter.connection_named("__suite"):
         relation = project.adapter.Relation.create(schema=project.test_schema)
         found = project.adapter.list_relations_without_caching(relation)
-    return {one.identifier: str(one.type) for one in found}
+    return {relation.identifier: str(relation.type) for relation in found}
 
 
 @pytest.fixture(scope="class")

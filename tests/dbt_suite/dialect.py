@@ -48,7 +48,7 @@ def statements(sql: str) -> Iterator[str]:
     texts = list(TEXT.finditer(sql))
     start = 0
     for found in re.finditer(";|$", sql):
-        if any(one.start() <= found.start() < one.end() for one in texts):
+        if any(text.start() <= found.start() < text.end() for text in texts):
             continue
         statement = sql[start : found.start()]
         start = found.end()

@@ -1,6 +1,6 @@
 """Classes of dbt's suite that differ here; the reason of each stands in parity.yml.
 
-A class here takes the place of the one that it extends, see `changed`.
+A class here takes the place of the class that it extends, see `changed`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def with_strategy(models: dict[str, str], strategy: str) -> dict[str, str]:
     given = f"incremental_strategy='{strategy}', unique_key="
     keyless = ("unique_key=''", "unique_key=[]")
     return {
-        name: text if any(one in text for one in keyless) else text.replace("unique_key=", given)
+        name: text
+        if any(empty_key in text for empty_key in keyless)
+        else text.replace("unique_key=", given)
         for name, text in models.items()
     }
 
@@ -300,7 +302,7 @@ class RefusedGrants(invalid_grants.TestInvalidGrants):
 def changed() -> dict[str, type]:
     """Name of a class of the suite -> the class that takes its place here."""
     return {
-        name_of(one.__bases__[0]): one
-        for one in globals().values()
-        if inspect.isclass(one) and one.__bases__[0].__module__.startswith(PACKAGE)
+        name_of(case.__bases__[0]): case
+        for case in globals().values()
+        if inspect.isclass(case) and case.__bases__[0].__module__.startswith(PACKAGE)
     }

@@ -1,6 +1,6 @@
-"""The classes of dbt's suite for adapters, and what the page of them says of each.
+"""The classes of dbt's suite for adapters, and how each of them does here.
 
-`.venv/bin/python -m tests.dbt_suite.suite` writes the page anew.
+`.venv/bin/python -m tests.dbt_suite.suite` writes the page.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ HEAD = """# dbt's own suite for adapters
 `dbt-tests-adapter` {version} has {classes} classes of tests with {tests} tests, written for
 PostgreSQL. `tests/dbt_suite` inherits them: their files and statements are written in Spark's
 dialect (types, casts, quotes; `tests/dbt_suite/dialect.py`), and a class is changed only where the
-table says it. Those with `CI` run in `make test`, all that pass in `make soak`. A test compares
-this table with the package: no class is left out in silence.
+table has the reason. Those with `CI` run in `make test`, all that pass in `make soak`. A test
+compares this table with the package: no class is left out in silence.
 
 | outcome | classes | tests |
 |---|---|---|
@@ -37,7 +37,7 @@ this table with the package: no class is left out in silence.
 
 @dataclass(frozen=True)
 class Entry:
-    """What parity.yml says of a class.
+    """A class in parity.yml.
 
     Attributes:
         outcome: passes, cannot or not_done.
@@ -73,30 +73,31 @@ def cases() -> dict[str, type]:
         if parts[-1] in ("__init__", "__about__"):
             continue
         module: Any = importlib.import_module(".".join((PACKAGE, *parts)))
-        for one in vars(module).values():
-            if inspect.isclass(one) and one.__module__ == module.__name__ and names_of_tests(one):
-                found[name_of(one)] = one
-    extended = {name_of(base) for one in found.values() for base in one.__mro__[1:]}
-    return {name: one for name, one in found.items() if name not in extended}
+        for case in vars(module).values():
+            is_own = inspect.isclass(case) and case.__module__ == module.__name__
+            if is_own and names_of_tests(case):
+                found[name_of(case)] = case
+    extended = {name_of(base) for case in found.values() for base in case.__mro__[1:]}
+    return {name: case for name, case in found.items() if name not in extended}
 
 
 def parity() -> dict[str, Entry]:
-    """Name of a class -> what parity.yml says of it."""
+    """Name of a class -> its entry in parity.yml."""
     found = {}
-    for name, said in yaml.safe_load(PARITY.read_text(encoding="utf-8")).items():
-        in_ci = said.pop("ci", False)
-        ((outcome, reason),) = said.items()
+    for name, entry in yaml.safe_load(PARITY.read_text(encoding="utf-8")).items():
+        in_ci = entry.pop("ci", False)
+        ((outcome, reason),) = entry.items()
         found[name] = Entry(outcome, reason or "", in_ci)
     return found
 
 
 def page() -> str:
     """The page of the table."""
-    said, known = parity(), cases()
-    classes: Counter[str] = Counter(one.outcome for one in said.values())
+    entries, known = parity(), cases()
+    classes: Counter[str] = Counter(entry.outcome for entry in entries.values())
     tests: Counter[str] = Counter()
-    for name, one in said.items():
-        tests[one.outcome] += len(names_of_tests(known[name]))
+    for name, entry in entries.items():
+        tests[entry.outcome] += len(names_of_tests(known[name]))
     counts = "\n".join(
         f"| {text} | {classes[key]} | {tests[key]} |" for key, text in OUTCOMES.items()
     )
@@ -104,19 +105,19 @@ def page() -> str:
         HEAD.format(
             version=version("dbt-tests-adapter"),
             classes=len(known),
-            tests=sum(len(names_of_tests(one)) for one in known.values()),
+            tests=sum(len(names_of_tests(case)) for case in known.values()),
             counts=counts,
         )
     ]
     folder = ""
-    for name, one in sorted(said.items()):
+    for name, entry in sorted(entries.items()):
         if name.partition(".")[0] != folder:
             folder = name.partition(".")[0]
             lines.append(
                 f"\n## {folder}\n| class | outcome | why, or what was changed |\n|---|---|---|\n"
             )
-        outcome = OUTCOMES[one.outcome] + (", CI" if one.in_ci else "")
-        lines.append(f"| `{name.rpartition('.')[2]}` | {outcome} | {one.reason} |\n")
+        outcome = OUTCOMES[entry.outcome] + (", CI" if entry.in_ci else "")
+        lines.append(f"| `{name.rpartition('.')[2]}` | {outcome} | {entry.reason} |\n")
     return "".join(lines).replace("\n\n\n", "\n\n")
 
 

@@ -64,10 +64,10 @@ def test_a_changed_count_is_built_aside_and_its_rows_are_printed(
 
 def test_the_workflow_and_the_hooks_run_the_commands_of_ci() -> None:
     workflow = yaml.safe_load((REPO / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
-    steps = [one.get("run") for one in workflow["jobs"]["ci"]["steps"]]
-    assert [one for one in steps if one] == [".ci/run"]
+    steps = [step.get("run") for step in workflow["jobs"]["ci"]["steps"]]
+    assert [command for command in steps if command] == [".ci/run"]
     commands = re.findall(r"^make (\S+)$", (REPO / ".ci/run").read_text(), re.MULTILINE)
     hooks = yaml.safe_load((REPO / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
-    entries = [one["entry"] for repo in hooks["repos"] for one in repo["hooks"]]
+    entries = [hook["entry"] for repo in hooks["repos"] for hook in repo["hooks"]]
     assert entries == ["make lint", "make test-fast"]
     assert commands == ["lint", "test", "run"]  # test-fast is a part of test

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from dbt.adapters.base import PythonJobHelper
+from dbt.adapters.base import BaseRelation, PythonJobHelper
 from dbt.adapters.base.meta import available, available_property
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark import SparkAdapter, SparkColumn
@@ -14,7 +14,7 @@ from dbt.adapters.sparksession.catalog import Catalog
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
-from dbt.adapters.sparksession.declared.joins import JoinModels
+from dbt.adapters.sparksession.declared.join_models import JoinModels
 from dbt.adapters.sparksession.declared.key_filters import KeyFilters
 from dbt.adapters.sparksession.declared.streams import StreamModels
 from dbt.adapters.sparksession.declared.windows import WindowModels
@@ -220,12 +220,12 @@ class SparkSessionAdapter(SparkAdapter):
         """SQL expressions of a row's partition, from a model's `partition_by`."""
         given = [partition_by] if isinstance(partition_by, str) else partition_by
         try:
-            return [Transform.read(one).value for one in given]
+            return [Transform.read(text).value for text in given]
         except ValueError as exc:
             raise CompilationError(f"partition_by {exc}") from exc
 
     @available
-    def column_comments(self, relation: Any) -> dict[str, str]:
+    def column_comments(self, relation: BaseRelation) -> dict[str, str]:
         """Column -> comment, of the columns that have one."""
         return self.services.warehouse.comments(relation).columns
 
@@ -277,10 +277,14 @@ class SparkSessionAdapter(SparkAdapter):
             for row in rows:
                 if not row[2]:  # a temporary view
                     found.append(self.Relation.create(schema=schema, identifier=row[1], type=kind))
-        views = {one.identifier for one in found if one.type == "view"}
-        return [one for one in found if one.type == "view" or one.identifier not in views]
+        views = {relation.identifier for relation in found if relation.type == "view"}
+        return [
+            relation
+            for relation in found
+            if relation.type == "view" or relation.identifier not in views
+        ]
 
-    def drop_schema(self, relation: Any) -> None:
+    def drop_schema(self, relation: BaseRelation) -> None:
         """Drop a schema with its tables, their files and its views.
 
         Iceberg's catalogs drop empty namespaces alone, whatever `cascade` says.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
@@ -11,7 +12,7 @@ from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.versions.arguments import a_name, whole_number
 from dbt.adapters.sparksession.versions.nodes import is_published
 from dbt.adapters.sparksession.versions.store import VersionStore, differing
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Graph, Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
 UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
@@ -19,7 +20,7 @@ UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
 
 def row_text(columns: Iterable[str]) -> str:
     """SQL of a row's columns as one text that is the same for the same values."""
-    names = ", ".join(quoted(one) for one in columns)
+    names = ", ".join(quoted(column) for column in columns)
     return f"to_json(struct({names}), map('ignoreNullFields', 'false'))"
 
 
@@ -83,7 +84,7 @@ class Differences:
             )
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
 
-    def another_schema(self, schema: Any) -> str:
+    def another_schema(self, schema: object) -> str:
         """The name of a schema that isn't the target's own.
 
         Raises:
@@ -97,7 +98,7 @@ class Differences:
             )
         return name
 
-    def diff_built(self, schema: Any, rows: Any, context: dict[str, Any]) -> list[str]:
+    def diff_built(self, schema: object, rows: object, context: Graph) -> list[str]:
         """What a schema's tables and views have otherwise than the newest version: per table rows
         added, removed and changed, and some of them.
 
@@ -108,21 +109,25 @@ class Differences:
         Raises:
             DbtRuntimeError: nothing has been published yet.
         """
-        schema, rows = self.another_schema(schema), whole_number("rows", rows)
+        place, shown = self.another_schema(schema), whole_number("rows", rows)
         newest, keys = self._store.known_version(), self.keys_by_name(context)
-        found = self._warehouse.relations_in(schema)
-        built = {one.identifier: one for one in found if self._warehouse.cloned(one) is None}
-        lines = [f"version {newest.version} -> schema {schema}"]
-        for node in sorted(context["graph"]["nodes"].values(), key=lambda one: one["name"]):
+        found = self._warehouse.relations_in(place)
+        built = {
+            relation.identifier: relation.render()
+            for relation in found
+            if self._warehouse.cloned(relation) is None
+        }
+        lines = [f"version {newest.version} -> schema {place}"]
+        for node in sorted(context["graph"]["nodes"].values(), key=itemgetter("name")):
             if node.get("alias") not in built or not is_published(node):
                 continue
             name = self._warehouse.relation_of_node(node).render()
-            relation = built[node["alias"]].render()
+            relation = built[node["alias"]]
             if name not in newest.texts:
                 lines.append(f"  {name}: new")
                 continue
             lines += self.difference(
-                name, newest.texts[name], f"select * from {relation}", keys[name], rows
+                name, newest.texts[name], f"select * from {relation}", keys[name], shown
             )
         return lines if len(lines) > 1 else [*lines, "  nothing was built there"]
 
@@ -142,31 +147,31 @@ class Differences:
             kept: relation -> counts by kind, to be added to.
         """
         session = self._warehouse.session()
-        before, after = (session.sql(one).columns for one in (old, new))
-        both = [one for one in after if one in before]
+        before, after = (session.sql(query).columns for query in (old, new))
+        both = [column for column in after if column in before]
         sql = compared(old, new, both, keys(both))
         counts = {
-            one.kind: one.n
-            for one in session.sql(
+            row.kind: row.n
+            for row in session.sql(
                 f"select kind, count(*) as n from ({sql}) group by kind"
             ).collect()
         }
         if kept is not None:
             kept[name] = counts
         summary = ", ".join(
-            f"{counts.get(one, 0):,} {one}" for one in ("added", "removed", "changed")
+            f"{counts.get(kind, 0):,} {kind}" for kind in ("added", "removed", "changed")
         )
         lines = [f"  {name}: {summary}"]
         for kind, names in (("new", after), ("gone", before)):
-            other = [one for one in names if one not in both]
+            other = [name for name in names if name not in both]
             if other:
                 lines.append(f"    {kind} columns: {', '.join(other)}")
         shown = f"select * from ({sql}) order by kind, row, was limit {rows}"
-        for one in session.sql(shown).collect() if rows and counts else []:
-            if one.was is not None:
-                lines.append(f"    - {one.was}")
-            if one.row is not None:
-                lines.append(f"    + {one.row}")
+        for row in session.sql(shown).collect() if rows and counts else []:
+            if row.was is not None:
+                lines.append(f"    - {row.was}")
+            if row.row is not None:
+                lines.append(f"    + {row.row}")
         return lines
 
     def keys_by_name(self, context: dict[str, Any]) -> dict[str, Callable[[list[str]], list[str]]]:

@@ -57,7 +57,7 @@
 
 {#
     As dbt's own, which plans the query twice and the declared columns too: here once, where it gives
-    the names and types that the contract says.
+    the names and types of the contract.
 #}
 {% macro sparksession__get_assert_columns_equivalent(sql) -%}
     {%- set given, declared = {}, {} -%}

@@ -31,7 +31,7 @@
     {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
 
-{# The query of a clone. The comment tells it from other views. #}
+{# The query of a clone. No other view has its comment. #}
 {% macro clone_of(relation) -%}
     select /* clone */ * from {{ relation }}
 {%- endmacro %}
