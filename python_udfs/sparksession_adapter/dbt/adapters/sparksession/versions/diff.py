@@ -123,11 +123,11 @@ class Differences:
                 continue
             name = self._warehouse.relation_of_node(node).render()
             relation = built[node["alias"]]
-            if name not in newest.texts:
+            if name not in newest.queries:
                 lines.append(f"  {name}: new")
                 continue
             lines += self.difference(
-                name, newest.texts[name], f"select * from {relation}", keys[name], shown
+                name, newest.queries[name], f"select * from {relation}", keys[name], shown
             )
         return lines if len(lines) > 1 else [*lines, "  nothing was built there"]
 
