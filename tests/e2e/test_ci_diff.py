@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -11,33 +12,32 @@ import yaml
 
 from tests.support.dbt_project import REPO
 from tests.support.project_copy import copy_of_project, environment_of
-from tests.support.warehouse import Warehouse
+from tests.support.warehouse import Warehouse, sample_days
 
-CHANGED = "models/dws/trade/dws_trade__user_coupon_1d.sql"
+CHANGED = "models/dws/trade/dws_trade__user_status_1d.sql"
 AUTHOR = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 
 
 def committed(root: Path) -> None:
-    for command in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "-m", "base")):
+    linked = (":!.venv", ":!.jars")
+    adding = ("add", "--all", "--", ".", *linked)
+    for command in (("init", "--quiet"), adding, ("commit", "--quiet", "-m", "base")):
         subprocess.run(["git", *AUTHOR, *command], cwd=root, check=True)
 
 
-def test_a_changed_count_is_built_aside_and_its_rows_are_printed(
-    in_one_go: Warehouse, tmp_path: Path
-) -> None:
+def test_a_changed_count_is_built_aside_and_its_rows_are_printed(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    for _, files in sample_days()[:2]:
+        warehouse.land(*files)
+    warehouse.build(data_tests=True)
+    before = warehouse.rows("dws_trade__user_status_1d")
     root = copy_of_project(tmp_path)
     committed(root)
     sql = (root / CHANGED).read_text(encoding="utf-8")
-    assert sql.count("        sign\n") == 1
-    changed = sql.replace("        sign\n", "        if(state = 'used', 2, 1) * sign as sign\n")
+    assert sql.count("        biz_status,\n") == 1
+    changed = sql.replace("        biz_status,\n", "        upper(biz_status) as biz_status,\n")
     (root / CHANGED).write_text(changed, encoding="utf-8")
-    before = in_one_go.rows("dws_trade__user_coupon_1d")
-    environment = in_one_go.env | {
-        "BASE": "HEAD",
-        "DBT_PROFILES_DIR": str(root / "profiles"),
-        "DBT_TARGET_PATH": str(tmp_path / "target"),
-        "DBT_LOG_PATH": str(tmp_path / "logs"),
-    }
+    environment = warehouse.env | {"BASE": "HEAD", "DBT_PROFILES_DIR": str(root / "profiles")}
 
     done = subprocess.run(
         [sys.executable, "-m", "tools", "ci-diff"],
@@ -49,17 +49,19 @@ def test_a_changed_count_is_built_aside_and_its_rows_are_printed(
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    built = set(re.findall(r"OK created sql \w+ model ci\.(\w+)", done.stdout))
-    downstream = {"dws_trade__user_coupon_td", "dws_operations__platform_1d"}
-    assert built == {"dws_trade__user_coupon_1d"} | downstream
-    differing = re.findall(r"^  dw\.(\w+): (.*)$", done.stdout, re.MULTILINE)
-    wanted = sum('"state":"used"' in row for row in before)
-    assert wanted > 0
-    assert ("dws_trade__user_coupon_1d", f"0 added, 0 removed, {wanted} changed") in differing
-    assert {name for name, _ in differing} == built
+    levels = {f"dws_trade__user_status_{level}" for level in ("1d", "1m", "1y", "td")}
+    assert set(re.findall(r"OK created .* ci\.(\w+)", done.stdout)) == levels
+    differing = dict(re.findall(r"^  dw\.(\w+): (.*)$", done.stdout, re.MULTILINE))
+    assert differing.keys() == levels
+    texts = [status for row in before if (status := json.loads(row)["biz_status"]) is not None]
+    moved = sum(status != status.upper() for status in texts)
+    assert moved > 0
+    expected = f"{moved:,} added, {moved:,} removed, 0 changed"
+    assert differing["dws_trade__user_status_1d"] == expected
+    assert re.search(r'^    \+ \{"cut_date":', done.stdout, re.MULTILINE)
     # the warehouse is as it was
-    assert in_one_go.rows("dws_trade__user_coupon_1d") == before
-    assert "ci" not in in_one_go.column("show namespaces")
+    assert warehouse.rows("dws_trade__user_status_1d") == before
+    assert "ci" not in warehouse.column("show namespaces")
 
 
 def test_the_workflow_and_the_hooks_run_the_commands_of_ci() -> None:

@@ -299,6 +299,8 @@ class SparkSessionAdapter(SparkAdapter):
                 if "GC is disabled" not in exc.msg:
                     raise
                 self.execute(f"drop table if exists {held_relation}")
+            else:
+                self.services.place.delete_folder(held_relation)
         super().drop_schema(relation)
 
     def set_relations_cache(self, *args: Any, **kwargs: Any) -> None:

@@ -7,7 +7,7 @@
     {%- set existing_relation = load_cached_relation(this) -%}
     {%- set target_relation = this.incorporate(type='view') -%}
 
-    {%- if not defer_relation -%}
+    {%- if not defer_relation or load_cached_relation(defer_relation) is none -%}
         {{ log('The state has nothing of ' ~ model.unique_id ~ '.', info=True) }}
         {{ return({'relations': []}) }}
     {%- elif this.render() == defer_relation.render() -%}
