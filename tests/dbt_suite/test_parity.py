@@ -16,7 +16,8 @@ def test_what_stays_out_has_a_reason_and_so_has_each_change() -> None:
     passing = {name: entry for name, entry in entries.items() if entry.outcome == "passes"}
     without = [name for name, entry in entries.items() if not entry.reason and name not in passing]
     assert without == []
-    assert {name for name, entry in passing.items() if entry.reason} == changed().keys()
+    reasons = {name for name, entry in passing.items() if entry.reason}
+    assert reasons == passing.keys() & changed().keys()
 
 
 def test_the_page_is_the_table() -> None:
