@@ -95,8 +95,8 @@ class ChangeReads:
         self, model: Mapping[str, Any], table: str, by: Any, incremental: bool
     ) -> Any:
         """DataFrame of the same, for a Python model, of `table` (schema.name)."""
-        relation = self._warehouse.relation_of(table)
         graph = self._warehouse.manifest().flat_graph
+        relation = self._warehouse.original_of(self._warehouse.relation_of(table), graph)
         node = self._warehouse.node_of(relation, graph)
         if node is not None and node["config"]["materialized"] == "view":
             raise CompilationError(

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
@@ -20,6 +21,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, urlparse
 
+from dbt.adapters.base import BaseRelation
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.iceberg.metadata import put_to_now
 from dbt.adapters.sparksession.sql import is_absent, literal
@@ -105,6 +107,16 @@ class Place:
     def local_root(self) -> str | None:
         """The same as a real path; None where it isn't in the local file system."""
         return local_path(self.data_root) if self.data_root is not None else None
+
+    def delete_folder(self, relation: BaseRelation) -> None:
+        """Delete what is left of a dropped table or view in the local file system: Iceberg leaves
+        the metadata of views, which looks like that of a lost catalog."""
+        root = self.local_root
+        if root is None:
+            return
+        folder = os.path.join(root, str(relation.schema), str(relation.identifier))
+        if lies_within(os.path.realpath(folder), root):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def check_location(self, what: str, location: str) -> None:
         """
@@ -300,7 +312,7 @@ class Place:
         for schema, name, _ in folders_of_tables(root):
             there.setdefault(schema, []).append(f"{schema}.{name}")
         own = lease_table.partition(".")[0]
-        is_listed = {schema: bool(self._warehouse.listed(schema, "table")) for schema in there}
+        is_listed = {schema: bool(self._warehouse.relations_in(schema)) for schema in there}
         if lease_table not in there.get(own, []):
             known = is_listed.get(own, False) if own in there else any(is_listed.values())
             if known:
