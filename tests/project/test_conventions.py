@@ -1,6 +1,8 @@
 """The conventions of CONTRIBUTING.md, checked on the files and on what dbt makes of them.
 
 Nothing here starts Spark: the project is parsed and compiled with the offline target `ci`.
+
+Longer than 500 lines: its checks ask the same parsed and compiled project, made once.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from dbt.adapters.sparksession.reading.definitions import definition_of, differe
 from dbt.adapters.sparksession.versions.nodes import is_published
 
 from tests.support.dbt_project import REPO, DbtProject
-from tests.support.faults import RUN_FAULTS, SQL_FAULTS
+from tests.support.faults import RUN_FAULTS, SQL_FAULTS, WORKER_FAULTS
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
 # facts about an entity, or what it is joined to
@@ -355,10 +357,10 @@ def defined(path: Path, kind: str) -> dict[str, list[str]]:
 
 
 def test_the_faults_that_tests_have_to_catch_stand_in_today_s_code() -> None:
-    """`make soak` alone puts them in: till then nobody would see that one has no place now."""
+    """`make soak` alone puts them in: till then nobody would see that a fault has no place now."""
     wrong = [
         fault.name
-        for fault in (*SQL_FAULTS, *RUN_FAULTS)
+        for fault in (*SQL_FAULTS, *RUN_FAULTS, *WORKER_FAULTS)
         if (REPO / fault.file).read_text(encoding="utf-8").count(fault.right) != 1
     ]
     assert wrong == []
@@ -480,7 +482,7 @@ def output_columns(sql: str) -> list[str]:
 
 
 def segments(tree: Any, kind: str) -> Iterator[Any]:
-    """Parts of a parse tree of this kind, in the order of the text; of nested ones the outer."""
+    """Parts of a parse tree of this kind, in the order of the text; of nested parts the outer."""
     if isinstance(tree, list):
         for item in tree:
             yield from segments(item, kind)
@@ -510,7 +512,7 @@ VARS_OF_COMMANDS = {  # they say what a run reports, refuses or keeps, and chang
     *("absent_columns_allowed", "allow_behind", "join_rows_per_key", "max_line_mb"),
     "open_window_days",
     *("publish_versions", "reconciliation_threshold", "reject_least", "reject_threshold"),
-    *("versions_days", "versions_kept"),
+    *("versions_days", "versions_kept", "worker_decoding_checked_in", "worker_decoding_from"),
 }
 
 

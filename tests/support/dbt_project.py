@@ -28,7 +28,7 @@ from tools.run import QUICK_COMPILER
 REPO = Path(__file__).parents[2]
 # small tables: one core, few shuffle tasks, the quick compiler alone and a collector without
 # threads of its own are the fastest. A heap that is there at once, most of it for what is new, and
-# room for Spark's classes: else whole collections at the start, and many small ones after it
+# room for Spark's classes: else whole collections at the start, and many small objects after it
 SMALL_SPARK = {
     "SPARK_MASTER": "local[1]",
     "SPARK_DRIVER_MEMORY": "2g",
@@ -145,7 +145,7 @@ class DbtProject:
         Args:
             args: the command as on the command line, e.g. "run", "--select", "orders".
             vars: the project's --vars.
-            expect_ok: what the command has to end as; None: either.
+            expect_ok: what the command has to end as, None for either.
 
         Raises:
             AssertionError: it ended otherwise; the message is dbt's log.

@@ -348,7 +348,7 @@ class ChangeReads:
                 f"({appended}) as touched on {same} where {near})"
             )
             before, after = chosen.format(before), chosen.format(after)
-        # the columns are those of the newer state: an older one has no others of that name
+        # the columns are those of the newer state: an older state has no others of that name
         old = self._keyed.folded_sql(node, history.at(first), before)
         new = self._keyed.folded_sql(node, history.at(last), after)
         return self.compared(old, new, fold.reader_key)

@@ -225,7 +225,7 @@ class TableReads:
         it from then on.
 
         Args:
-            mode: `all` rows, the `new` ones, or `first`: all, of what could give new ones.
+            mode: `all` rows, the `new` rows, or `first`: all, of what could give new rows.
             context: of the model; its graph, and what views are rendered in.
             as_of: stored table -> the snapshot of it that is read; where it gives none, the
                 run's pinned one.
@@ -336,7 +336,7 @@ class TableReads:
         ):
             raise CompilationError(
                 f"new_rows: {node['name']} is declared row-wise, and reads a relation by "
-                "pinned(..), so that nobody can tell which of that one's rows are new; name the "
+                "pinned(..), so that which of its rows are new is unknown; name the "
                 "relation alone, or join what is looked up in the model that reads the new rows."
             )
         nodes = context["graph"]["nodes"]

@@ -29,7 +29,7 @@ def compared(old: str, new: str, columns: list[str], keys: list[str]) -> str:
 
     Args:
         columns: those that both have.
-        keys: the key columns; none: equal rows are counted.
+        keys: the key columns; without any, equal rows are counted.
     """
     value = row_text(columns)
     if not keys:

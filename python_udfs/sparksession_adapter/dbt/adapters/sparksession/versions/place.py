@@ -2,8 +2,8 @@
 
 Iceberg's metadata holds absolute places. In a folder that was copied the catalog still names the
 tables of the original, and a catalog that was restored or copied alone doesn't know of later
-commits: what such a warehouse deletes as unknown belongs to another one, or to itself. So a command
-that writes compares both before it changes anything.
+commits: what such a warehouse deletes as unknown belongs to another warehouse, or to itself. So a
+command that writes compares both before it changes anything.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def local_path(location: str) -> str | None:
 
 
 def lies_within(location: str, root: str) -> bool:
-    """Whether a place is below another one; symbolic links are followed.
+    """Whether a place is below another place; symbolic links are followed.
 
     >>> lies_within("s3://lake/data/dw/a", "s3a://lake/data"), lies_within("/w2/a", "/w")
     (True, False)
@@ -133,7 +133,7 @@ class Place:
             f"{what} lies in {location}, outside of this warehouse's folder {root}, which is a "
             "copy of another warehouse or was moved. Nothing was written to it or deleted. In the "
             "original, dbt run-operation copy_warehouse makes a copy that stands for itself; a "
-            "folder that was moved works with a symbolic link from its old place to the new one."
+            "folder that was moved works with a symbolic link from its old place to the new place."
         )
 
     def location_of(self, table: str) -> str | None:
