@@ -220,14 +220,25 @@ def _project_file() -> dict[str, Any]:
     """The repository's own dbt_project.yml, with the folders that are here."""
     reported = yaml.safe_load((REPO / "dbt_project.yml").read_text("utf-8"))
     (name,) = reported["models"]
-    reported["models"][name] = {
-        key: value
-        for key, value in reported["models"][name].items()
-        if key.startswith("+") or key in ("ods", "dwd", "dws")
-    }
+    reported["models"][name] = _without_contracts(
+        {
+            key: value
+            for key, value in reported["models"][name].items()
+            if key.startswith("+") or key in ("ods", "dwd", "dws")
+        }
+    )
     reported["models"][name]["+persist_docs"] = {"relation": False}
     reported["test-paths"] = ["tests/dbt"]
     return reported
+
+
+def _without_contracts(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of folders; the small models declare no columns, and an edit changes them."""
+    return {
+        key: _without_contracts(value) if isinstance(value, dict) else value
+        for key, value in settings.items()
+        if key != "+contract"
+    }
 
 
 def _ods_models() -> dict[str, Any]:
