@@ -134,7 +134,7 @@ class SessionJobHelper(PythonJobHelper):
         self._answer(merged=MergedRows(list(by), list(within), gone_when) if by else None)
 
     def _load(self, name: str) -> Any:
-        frame = self.services.reading.read_pinned(self.model, name)
+        frame: Any = self.services.reading.read_pinned(self.model, name)
         frame.dbt_table = name
         return frame
 

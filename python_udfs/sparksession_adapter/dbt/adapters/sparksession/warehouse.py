@@ -12,6 +12,27 @@ from dbt.adapters.sparksession.session import is_remote, own_session
 from dbt.adapters.sparksession.sql import is_absent
 
 
+class Relation(Protocol):
+    """What the rooms take of a relation, see relation.py."""
+
+    @property
+    def schema(self) -> str: ...
+    @property
+    def identifier(self) -> str: ...
+    @property
+    def type(self) -> str | None: ...
+    @property
+    def reading(self) -> str | None: ...
+    @property
+    def as_of(self) -> str | None: ...
+    @property
+    def is_cte(self) -> bool: ...
+    @property
+    def name_only(self) -> Relation: ...
+    def render(self) -> str: ...
+    def replace(self, **changes: Any) -> Relation: ...
+
+
 class Relations(Protocol):
     """What the services ask of dbt's adapter itself."""
 
@@ -87,29 +108,29 @@ class Warehouse:
 
     # ---- dbt's relations and nodes -------------------------------------------------------
 
-    def relation_of(self, table: str) -> Any:
+    def relation_of(self, table: str) -> Relation:
         """The relation of a table's name, schema.name."""
         schema, _, identifier = table.rpartition(".")
         return self.Relation.create(schema=schema, identifier=identifier)
 
-    def relation_of_node(self, node: Any) -> Any:
+    def relation_of_node(self, node: Any) -> Relation:
         """The relation that a node of the graph is built as."""
         identifier = node.get("alias") or node.get("identifier")
         return self.Relation.create(schema=node["schema"], identifier=identifier)
 
     @staticmethod
-    def node_of(relation: Any, graph: dict[str, Any]) -> dict[str, Any] | None:
+    def node_of(relation: Relation, graph: dict[str, Any]) -> dict[str, Any] | None:
         """The node of the graph that is built as `relation`, or None if the project builds none."""
         for node in graph["nodes"].values():
             if node.get("alias") == relation.identifier and node.get("schema") == relation.schema:
                 return node
         return None
 
-    def get_relation(self, database: str | None, schema: str, identifier: str) -> Any | None:
+    def get_relation(self, database: str | None, schema: str, identifier: str) -> Relation | None:
         """The relation as dbt's cache has it; None where there is no such table or view."""
         return self._relations.get_relation(database, schema, identifier)
 
-    def get_columns_in_relation(self, relation: Any) -> list[Any]:
+    def get_columns_in_relation(self, relation: Relation) -> list[Any]:
         """SparkColumns of a table, a view or a temporary view; [] where there is no such."""
         return self._relations.get_columns_in_relation(relation)
 

@@ -10,7 +10,7 @@ from dbt.adapters.sparksession.declared.joins import Join, JoinConfigError, read
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.retract_sql import changed_keys
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
 RUN_NUMBER_PROPERTY = "join.run_number"
@@ -30,7 +30,7 @@ class JoinModels:
     ) -> Join:
         """The join that a macro declares; every problem of it is said at once, see read_join."""
 
-        def types(relation: Any) -> dict[str, str] | None:
+        def types(relation: Relation) -> dict[str, str] | None:
             if self._warehouse.credentials.offline or model["resource_type"] == "unit_test":
                 return None
             unreadable = self._unreadable(relation, context["graph"])
@@ -45,7 +45,7 @@ class JoinModels:
         except JoinConfigError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def _unreadable(self, relation: Any, graph: dict[str, Any]) -> str | None:
+    def _unreadable(self, relation: Relation, graph: dict[str, Any]) -> str | None:
         """Error text for a relation whose changes can't be found, else None."""
         name = relation.name_only.render()
         if relation.is_cte:

@@ -19,7 +19,7 @@ from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.sql import literal, quoted
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
 STRATEGY = "replace_windows"
@@ -378,7 +378,7 @@ class WindowModels:
         kinds = {name: types[name] for name in window.key}
         return replace(window, time_type=types[window.time], key_types=kinds)
 
-    def _is_unknown(self, model: Mapping[str, Any], rows: Any) -> bool:
+    def _is_unknown(self, model: Mapping[str, Any], rows: Relation) -> bool:
         """Whether nobody can tell the columns of the rows yet."""
         return (
             self._warehouse.credentials.offline
@@ -388,7 +388,7 @@ class WindowModels:
         )
 
     def _window_problems(
-        self, model: Mapping[str, Any], window: Window, rows: Any, types: Mapping[str, str]
+        self, model: Mapping[str, Any], window: Window, rows: Relation, types: Mapping[str, str]
     ) -> list[str]:
         name = rows.name_only.render()
         if not types:
@@ -418,7 +418,7 @@ class WindowModels:
         return problems
 
     def record_window(
-        self, model: Mapping[str, Any], window: Window, rows: Any, incremental: bool
+        self, model: Mapping[str, Any], window: Window, rows: Relation, incremental: bool
     ) -> None:
         """Let the model's next commit say what its windows are.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.iceberg.partitions import (
@@ -33,8 +34,11 @@ from dbt.adapters.sparksession.reading.retract_sql import (
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.sql import is_absent, quoted
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 # strategies under which rows that are read again take the place of what was made of them
 REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", "microbatch")
@@ -62,6 +66,21 @@ def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
     return partition_predicate(quoted(name), partition_values(name, changed), kind)
 
 
+@dataclass(frozen=True)
+class Span:
+    """From one state of a table to another.
+
+    Attributes:
+        history: its commits.
+        first: snapshot id of the older state; None of an empty table.
+        last: snapshot id of the newer state.
+    """
+
+    history: History
+    first: int | None
+    last: int | None
+
+
 class ChangeReads:
     """Reads what changed between two versions of a table."""
 
@@ -76,11 +95,11 @@ class ChangeReads:
     def new_changes(
         self,
         model: Mapping[str, Any],
-        relation: Any,
+        relation: Relation,
         by: Any,
         incremental: bool,
         context: dict[str, Any],
-    ) -> Any:
+    ) -> Relation:
         """`relation`, to be read as the changes since the model's last commit.
 
         All rows as +I where the model is built anew, or reads the relation for the first time.
@@ -93,7 +112,7 @@ class ChangeReads:
 
     def read_new_changes(
         self, model: Mapping[str, Any], table: str, by: Any, incremental: bool
-    ) -> Any:
+    ) -> DataFrame:
         """DataFrame of the same, for a Python model, of `table` (schema.name)."""
         relation = self._warehouse.relation_of(table)
         graph = self._warehouse.manifest().flat_graph
@@ -110,12 +129,12 @@ class ChangeReads:
     def _new_changes(
         self,
         model: Mapping[str, Any],
-        relation: Any,
+        relation: Relation,
         by: Any,
         incremental: bool,
         context: dict[str, Any],
         writes: bool,
-    ) -> Any:
+    ) -> Relation:
         check_news_of(model, "new_changes")
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
         inputs.note_news(model_id, is_asked=True)
@@ -157,17 +176,17 @@ class ChangeReads:
             # what it holds may come of this input under another name
             inputs.note_news(model_id, reads_whole=True, is_replayed=True)
         inputs.note_news(model_id, asks_ranges=writes)
-        return self._changes(model_id, relation, node, history, first, read.pinned, by)
+        return self._changes(model_id, relation, node, Span(history, first, read.pinned), by)
 
     def changes_between(
         self,
         model: Mapping[str, Any],
-        relation: Any,
+        relation: Relation,
         first: Any,
         last: Any,
         by: Any,
         context: dict[str, Any],
-    ) -> Any:
+    ) -> Relation:
         """`relation`, to be read as the changes from one of its snapshots to another.
 
         Args:
@@ -189,8 +208,8 @@ class ChangeReads:
                 f"changes_between: {table} has no snapshot {unknown[0]}; it may have expired. "
                 f"select snapshot_id, committed_at from {table}.snapshots lists them."
             )
-        end, model_id = last or history.head, model["unique_id"]
-        return self._changes(model_id, relation, node, history, first, end, by)
+        span = Span(history, first, last or history.head)
+        return self._changes(model["unique_id"], relation, node, span, by)
 
     def replaces_all_rows(self, model: Mapping[str, Any], plan: ReadPlan, strategy: str) -> bool:
         """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
@@ -246,7 +265,7 @@ class ChangeReads:
         finally:
             context["is_incremental"] = is_incremental
 
-    def _as_changes(self, rows: Any) -> Any:
+    def _as_changes(self, rows: Relation) -> Relation:
         """The new rows of a relation as retract rows: where it doesn't say what a row is, it was
         added.
 
@@ -272,7 +291,7 @@ class ChangeReads:
             kind_and_sign = f"'+I' as {ROW_KIND}, 1 as {SIGN}"
         return rows.replace(reading=f"(\nselect *, {kind_and_sign} from {rows.render()}\n)")
 
-    def _stored_relation(self, relation: Any, node: Mapping[str, Any] | None) -> Any:
+    def _stored_relation(self, relation: Relation, node: Mapping[str, Any] | None) -> Relation:
         if node is None or node["config"]["materialized"] != FOLDED:
             return relation.name_only
         return self._warehouse.relation_of(stored_table_of(node))
@@ -280,31 +299,23 @@ class ChangeReads:
     def _changes(
         self,
         model_id: str,
-        relation: Any,
+        relation: Relation,
         node: Mapping[str, Any] | None,
-        history: History,
-        first: int | None,
-        last: int | None,
+        span: Span,
         by: Any,
-    ) -> Any:
+    ) -> Relation:
         by = [by] if isinstance(by, str) else by
         if node is not None and node["config"]["materialized"] == FOLDED:
-            sql = self.folded_changes(model_id, node, history, first, last)
+            sql = self.folded_changes(model_id, node, span)
         else:
             own = declared_key(node) if node is not None else None
             table = relation.name_only.render()
-            sql = self.table_changes(model_id, table, history, first, last, by or own)
+            sql = self.table_changes(model_id, table, span, by or own)
         return relation.replace(reading=f"(\n{sql}\n)")
 
-    def folded_changes(
-        self,
-        model_id: str,
-        node: Mapping[str, Any],
-        history: History,
-        first: int | None,
-        last: int | None,
-    ) -> str:
+    def folded_changes(self, model_id: str, node: Mapping[str, Any], span: Span) -> str:
         """Query of what changed in a folded model: of the keys that its new runs hold."""
+        history, first, last = span.history, span.first, span.last
         table = stored_table_of(node)
         after = f"{table} version as of {last}"
         if first is None:
@@ -352,11 +363,12 @@ class ChangeReads:
         self,
         model_id: str,
         table: str,
-        history: History,
-        first: int | None,
-        last: int | None,
+        span: Span,
         by: Sequence[str] | None,
     ) -> str:
+        """Query of what changed in a table; of the partitions that its commits name, where they
+        name them."""
+        history, first, last = span.history, span.first, span.last
         after = f"{table} version as of {last}"
         if first is None:
             return f"select *, '+I' as row_kind, 1 as sign from {after}"

@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.reading.news import STORED, is_live
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings
 from dbt.adapters.sparksession.sql_texts import without_comments
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
 # strategies that only add
@@ -45,7 +45,7 @@ class DefaultReads:
         self._warehouse = warehouse
         self._reads = reads
 
-    def check_news_of_cte(self, model: Mapping[str, Any], relation: Any, macro: str) -> None:
+    def check_news_of_cte(self, model: Mapping[str, Any], relation: Relation, macro: str) -> None:
         """Refuse a stored model that asks for what is new in an ephemeral one. In a unit test all
         inputs are texts in its query.
 
@@ -81,8 +81,8 @@ class DefaultReads:
         )
 
     def read_by_default(
-        self, model: Mapping[str, Any], relation: Any, context: dict[str, Any]
-    ) -> Any:
+        self, model: Mapping[str, Any], relation: Relation, context: dict[str, Any]
+    ) -> Relation:
         """`relation` as the model reads it where its SQL asks for nothing else.
 
         Args:

@@ -11,6 +11,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -168,14 +169,30 @@ def _metas_of_columns(node: Mapping[str, Any], views: Sequence[Any]) -> list[dic
     return sorted(found, key=str)
 
 
+@dataclass(frozen=True)
+class Around:
+    """What dbt takes from around a project; of the values a definition has hashes alone, they may
+    be secret.
+
+    Attributes:
+        env: the environment.
+        target: dbt's target.
+    """
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    target: Mapping[str, Any] = field(default_factory=dict)
+
+
+NOTHING_AROUND = Around()
+
+
 def definition_of(
     node: Mapping[str, Any],
     macros: Mapping[str, Any],
     values: Mapping[str, Any],
     views: Sequence[Any] = (),
     metas: Sequence[Mapping[str, Any]] = (),
-    env: Mapping[str, str] | None = None,
-    target: Mapping[str, Any] | None = None,
+    around: Around = NOTHING_AROUND,
 ) -> dict[str, Any]:
     """What a model's rows depend on beside its inputs.
 
@@ -187,8 +204,7 @@ def definition_of(
         values: name -> value of each var that is set.
         views: those that it reads its tables through, see views_below.
         metas: `meta` of the models that it refers to.
-        env: the environment; of its values the definition has hashes alone, they may be secret.
-        target: the same of dbt's target.
+        around: what dbt takes from around the project.
 
     Returns:
         {"sql" or "code", "macros", "views": hashes, "engine": number, "config": config -> hash,
@@ -222,15 +238,15 @@ def definition_of(
     if of_columns := _metas_of_columns(node, views):
         code["columns"] = meta_mark(of_columns)
     own_texts = texts_of(node, macros, views)
-    around = {}
+    taken = {}
     for text in own_texts:
         for found in ENV_VAR.finditer(text):
             default = yaml.safe_load(found["default"]) if found["default"] else None
-            value = (env or {}).get(found["name"], default)
-            around[f"environment variable {found['name']}"] = mark_of(str(value))
+            value = around.env.get(found["name"], default)
+            taken[f"environment variable {found['name']}"] = mark_of(str(value))
         for found in TARGET.finditer(text):
-            value = (target or {}).get(found["name"])
-            around[f"target's {found['name']}"] = mark_of(str(value))
+            value = around.target.get(found["name"])
+            taken[f"target's {found['name']}"] = mark_of(str(value))
     if any(map(NAMED_BY_EXPRESSION.search, own_texts)):
         known = {name: value for name, value in values.items() if name not in COMMAND_VARS}
         code["all_vars"] = mark_of(json.dumps(known, sort_keys=True, default=str))
@@ -246,7 +262,7 @@ def definition_of(
             and not key.startswith(OF_A_BATCH)
             and value not in (None, [], {})
         },
-        **({"around": around} if around else {}),
+        **({"around": taken} if taken else {}),
         "vars": {
             name: shown(values.get(name, default))
             for name, default in sorted(called.items())
@@ -331,9 +347,8 @@ class Definitions:
         views = views_below(model, manifest.nodes)
         parents = (manifest.nodes.get(one) for one in model["depends_on"]["nodes"])
         metas = [one.config.get("meta") or {} for one in parents if one is not None]
-        env = get_invocation_context().env
-        target = self._warehouse.config.to_target_dict()
-        return definition_of(model, manifest.macros, values, views, metas, env, target)
+        around = Around(get_invocation_context().env, self._warehouse.config.to_target_dict())
+        return definition_of(model, manifest.macros, values, views, metas, around)
 
     def goes_by_clock(self, model: Mapping[str, Any]) -> bool:
         """Whether a SQL model may make other rows while its inputs stay as they are, also by a

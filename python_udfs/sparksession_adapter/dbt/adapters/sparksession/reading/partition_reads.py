@@ -35,7 +35,7 @@ from dbt.adapters.sparksession.reading.definitions import Definitions
 from dbt.adapters.sparksession.reading.news import OVERWRITING, REPLACING, strategy_of
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.sql import literal
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
 
@@ -85,26 +85,27 @@ class PartitionReads:
     def changed_partitions(
         self,
         model: Mapping[str, Any],
-        relation: Any,
+        relation: Relation,
         column: str,
         incremental: bool,
         context: dict[str, Any],
-        asked: list[str] | None = None,
-        request: str | None = None,
-    ) -> Any:
+        asked: Mapping[str, Any],
+    ) -> Relation:
         """All rows of those partitions of `relation` that changed since the model's last commit in
         any input that the model reads by changed_partitions(..). All rows where an input that it
         reads in another way has changed: nobody can tell which rows that concerns.
 
         Also notes for the strategy `replace_partitions` which partitions the model writes anew.
-        The days in `asked` are among them, changed or not, and the commit names them with the
-        `request`.
+
+        Args:
+            asked: {"days": partitions that are written anew, changed or not; "request": why}; the
+                commit names both.
 
         Raises:
             CompilationError: the model can't be right that way.
         """
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
-        days = self._asked(model_id, "changed_partitions", column, asked, request)
+        days = self._asked(model_id, "changed_partitions", column, asked)
         call = ("changed_partitions", f"by='{column}'")
         pinned = self._read_by_partition(model, relation, call, context)
         if self._warehouse.inputs.is_noting or self._warehouse.credentials.offline:
@@ -132,34 +133,35 @@ class PartitionReads:
     def closed_periods(
         self,
         model: Mapping[str, Any],
-        relation: Any,
-        by: str,
-        period: str,
-        into: str,
+        relation: Relation,
+        level: Mapping[str, str],
         incremental: bool,
         context: dict[str, Any],
-        zone: str = "UTC",
-        asked: list[str] | None = None,
-        request: str | None = None,
-    ) -> Any:
+        asked: Mapping[str, Any],
+    ) -> Relation:
         """All rows of the closed periods of `relation` that the model has to write anew.
 
-        A period is closed once `relation` has a row of a later one, a day ahead of the clock in
-        `zone` left aside. To be written are the closed periods with a partition that changed since
-        the model's last commit, those that closed since then and those that days in `asked` lie in,
-        which the commit names with the `request`. Also notes them for the strategy
-        `replace_partitions`. A closed period stays closed, whatever becomes of the later rows.
-        Rows without a day are in no period.
+        A period is closed once `relation` has a row of a later one, a day ahead of the clock left
+        aside. To be written are the closed periods with a partition that changed since the model's
+        last commit, those that closed since then and those that the asked days lie in. Also notes
+        them for the strategy `replace_partitions`. A closed period stays closed, whatever becomes
+        of the later rows. Rows without a day are in no period.
+
+        Args:
+            level: {"by": column of the days; "period": month or year; "into": column of the
+                period's first day; "zone": of the clock}.
+            asked: see changed_partitions.
         """
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
-        days = self._asked(model_id, "closed_periods", by, asked, request)
+        by, period, into = level["by"], level["period"], level["into"]
+        days = self._asked(model_id, "closed_periods", by, asked)
         table = relation.name_only.render()
         call = ("closed_periods", table, f"by='{by}'", f"period='{period}'", f"into='{into}'")
         pinned = self._read_by_partition(model, relation, call, context)
         if self._warehouse.inputs.is_noting or self._warehouse.credentials.offline:
             return pinned
         plan = inputs.note(model_id, replaced=ReplacedPartitions())
-        today, newest = self._today(zone), None
+        today, newest = self._today(level["zone"]), None
         if table in plan.reads:  # Iceberg answers this from the files' own statistics
             newest = self._warehouse.session().sql(
                 f"select max({by}) as day from {pinned.render()} where {by} <= date '{today}'"
@@ -226,7 +228,7 @@ class PartitionReads:
                     found.append(unique_id)
         return True
 
-    def closed_before(self, relation: Any) -> str | None:
+    def closed_before(self, relation: Relation) -> str | None:
         """First day behind the periods that a level (see closed_periods) holds, None where it
         holds no period."""
         return self._commits.commit_property(relation, CLOSED_PROPERTY)
@@ -242,18 +244,17 @@ class PartitionReads:
             )
         return plan.replaced.predicate
 
-    def _asked(
-        self, model_id: str, macro: str, column: str, asked: list[str] | None, request: str | None
-    ) -> set[str]:
+    def _asked(self, model_id: str, macro: str, column: str, asked: Mapping[str, Any]) -> set[str]:
         """Partitions that the run is asked to write anew; the next commit names them."""
+        names = asked["days"] or []
         try:
-            days = asked_partitions(column, asked or [])
+            days = asked_partitions(column, names)
         except ValueError as exc:
             raise CompilationError(f"{macro}: {exc}") from exc
         if days:
             properties = {
-                ASKED_PROPERTY: ",".join(sorted(map(str, asked or []))),
-                REQUEST_PROPERTY: request or "",
+                ASKED_PROPERTY: ",".join(sorted(map(str, names))),
+                REQUEST_PROPERTY: asked["request"] or "",
             }
             self._warehouse.inputs.note_properties(model_id, properties)
         return days
@@ -265,10 +266,10 @@ class PartitionReads:
     def _read_by_partition(
         self,
         model: Mapping[str, Any],
-        relation: Any,
+        relation: Relation,
         call: tuple[str, ...],
         context: dict[str, Any],
-    ) -> Any:
+    ) -> Relation:
         """`relation` as of its pinned snapshot; the tables below it are noted as read by their
         partitions."""
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
@@ -392,7 +393,7 @@ class PartitionReads:
         known = {one.name: one.dataType for one in schema}
         return column.strip("`") in getattr(known.get("partition"), "names", ())
 
-    def _partition_kind(self, pinned: Any, column: str) -> str | None:
+    def _partition_kind(self, pinned: Relation, column: str) -> str | None:
         """Spark type of a column, None where there is no such column, which Spark will report."""
         name = column.strip("`").lower()
         kinds = {one.lower(): kind for one, kind in self._changes.kinds_at(pinned.render()).items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.inputs import (
@@ -29,9 +29,12 @@ from dbt.adapters.sparksession.reading.news import (
     is_live,
 )
 from dbt.adapters.sparksession.reading.view_marks import Readings, as_named
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 logger = AdapterLogger("Spark")
 
@@ -76,7 +79,9 @@ class TableReads:
         self._keyed = keyed
         self._definitions = definitions
 
-    def pinned(self, model: Mapping[str, Any], relation: Any, context: dict[str, Any]) -> Any:
+    def pinned(
+        self, model: Mapping[str, Any], relation: Relation, context: dict[str, Any]
+    ) -> Relation:
         """`relation` as of the snapshot that this run pinned it to. In the SQL of a view, which
         reads what is there when it is read, the relation itself; as its reader reads it, where the
         view's SQL is rendered for one."""
@@ -85,8 +90,12 @@ class TableReads:
         return self.read(model, relation, "all", context)
 
     def new_rows(
-        self, model: Mapping[str, Any], relation: Any, incremental: bool, context: dict[str, Any]
-    ) -> Any:
+        self,
+        model: Mapping[str, Any],
+        relation: Relation,
+        incremental: bool,
+        context: dict[str, Any],
+    ) -> Relation:
         """The rows that `relation` got since the model's last commit.
 
         All rows where the model is built anew, reads the relation for the first time, or the
@@ -100,7 +109,11 @@ class TableReads:
         return relation.replace(read_by_default=None, reading=reading.text)
 
     def read_news(
-        self, model: Mapping[str, Any], relation: Any, incremental: bool, context: dict[str, Any]
+        self,
+        model: Mapping[str, Any],
+        relation: Relation,
+        incremental: bool,
+        context: dict[str, Any],
     ) -> Reading:
         """What such a read found out."""
         check_news_of(model, "new_rows")
@@ -145,8 +158,8 @@ class TableReads:
         return is_same and not self._definitions.goes_by_clock(model)
 
     def as_read_by(
-        self, model: Mapping[str, Any], relation: Any, reader: Any, context: dict[str, Any]
-    ) -> Any:
+        self, model: Mapping[str, Any], relation: Relation, reader: Any, context: dict[str, Any]
+    ) -> Relation:
         """`relation` as `reader` read it for what the model reads of `reader`, or the run does.
 
         Tables that its commits don't name are read as of the run's pinned snapshot.
@@ -167,7 +180,7 @@ class TableReads:
 
         return self.read(model, relation, "all", context, as_of=recorded)
 
-    def read_pinned(self, model: Mapping[str, Any], table: str) -> Any:
+    def read_pinned(self, model: Mapping[str, Any], table: str) -> DataFrame:
         """DataFrame of `table` (schema.name) as of the run's pinned snapshot; of a view its own
         query over pinned tables."""
         relation = self._warehouse.relation_of(table)
@@ -175,7 +188,7 @@ class TableReads:
         reading = self.read(model, relation, "all", context)
         return self._warehouse.session().sql(f"select * from {reading.render()}")
 
-    def read_new_rows(self, model: Mapping[str, Any], table: str, incremental: bool) -> Any:
+    def read_new_rows(self, model: Mapping[str, Any], table: str, incremental: bool) -> DataFrame:
         """DataFrame of what `table` got since the model's last commit; all of it when not
         incremental."""
         check_news_strategy(model, "new_rows")
@@ -192,12 +205,12 @@ class TableReads:
     def read(
         self,
         model: Mapping[str, Any],
-        relation: Any,
+        relation: Relation,
         mode: str,
         context: dict[str, Any],
         as_of: Callable[[str], int | None] | None = None,
         explicit: bool = True,
-    ) -> Any:
+    ) -> Relation:
         """`relation` with the SQL text that reads it over the run's pinned snapshots, see
         reading."""
         if self._warehouse.credentials.offline:
@@ -208,7 +221,7 @@ class TableReads:
     def reading(
         self,
         model: Mapping[str, Any],
-        relation: Any,
+        relation: Relation,
         mode: str,
         context: dict[str, Any],
         as_of: Callable[[str], int | None] | None = None,
@@ -249,7 +262,7 @@ class TableReads:
         return self.read_table(model, relation, mode, as_of)
 
     def read_table(
-        self, model: Mapping[str, Any], relation: Any, mode: str, as_of: Any = None
+        self, model: Mapping[str, Any], relation: Relation, mode: str, as_of: Any = None
     ) -> Reading:
         """What a read of a table finds out, see reading."""
         table = relation.name_only.render()
@@ -299,7 +312,11 @@ class TableReads:
         return Reading(f"{table} version as of {pinned}", (read,), is_rewrite)
 
     def _read_folded(
-        self, model: Mapping[str, Any], node: Mapping[str, Any], relation: Any, as_of: Any = None
+        self,
+        model: Mapping[str, Any],
+        node: Mapping[str, Any],
+        relation: Relation,
+        as_of: Any = None,
     ) -> Reading:
         """The same of a folded model's rows over its pinned runs."""
         table = stored_table_of(node)
@@ -344,7 +361,7 @@ class TableReads:
             mode, is_rewrite = "all", any(one.recorded is not None for one in reads)
             self._warehouse.inputs.note_news(model["unique_id"], reads_whole=True)
 
-        def read(parent: Mapping[str, Any]) -> Any:
+        def read(parent: Mapping[str, Any]) -> Relation:
             relation = self._warehouse.relation_of_node(parent)
             how = "all" if parent in seeds else mode
             parts.append(self.reading(model, relation, how, context, as_of))
@@ -364,7 +381,7 @@ class TableReads:
         """A node's own SQL, with what `read` gives for each node that it refers to."""
         readings = Readings()
 
-        def resolve(kind: str, name: str) -> Any:
+        def resolve(kind: str, name: str) -> Relation:
             known = context["graph"]["nodes" if kind == "ref" else "sources"]
             for unique_id in node["depends_on"]["nodes"]:
                 parent = known.get(unique_id)

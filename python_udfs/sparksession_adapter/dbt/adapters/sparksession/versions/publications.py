@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.project_code import project_module
-from dbt.adapters.sparksession.reading.changes import ChangeReads
+from dbt.adapters.sparksession.reading.changes import ChangeReads, Span
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
@@ -486,9 +486,10 @@ class Publications:
         same = kind != "view" and is_read_as(first, old) and is_read_as(last, new)
         if not same or last is None:
             return f"(\n{self._changes.compared(f'({old})', f'({new})', key)}\n)"
+        span = Span(history, first, last)
         if kind == FOLDED:
-            return f"(\n{self._changes.folded_changes(reader, node, history, first, last)}\n)"
-        return f"(\n{self._changes.table_changes(reader, table, history, first, last, key)}\n)"
+            return f"(\n{self._changes.folded_changes(reader, node, span)}\n)"
+        return f"(\n{self._changes.table_changes(reader, table, span, key)}\n)"
 
     def _text_at(self, node: Mapping[str, Any], history: Any, snapshot: int) -> str:
         """Query of a stored model's rows at a snapshot, as it is declared now."""

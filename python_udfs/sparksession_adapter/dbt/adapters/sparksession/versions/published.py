@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC
@@ -246,14 +246,16 @@ class Versions:
                 inputs.pop(table, None)
         marks = {name: mark_of(text) for name, text in texts.items()}
         changed = differing(before.marks, marks)
-        older = self._left_behind(snapshots, inputs, nodes)
+        sources = map(self._warehouse.relation_of_node, context["graph"]["sources"].values())
+        lost = before.snapshots.keys() - snapshots.keys() - {one.render() for one in sources}
+        older = self._left_behind(snapshots, inputs, nodes, lost)
         late = sorted(older)
         if not changed and late == before.behind:
             if self._lease.took_over is not None and before.version:
                 self.write_views(before, before.marks.keys())
             return self._outcome(behind=late)
         if late and not allow_behind:
-            return self._unpublished(self._behind_problem(older, published))
+            return self._unpublished(self._behind_problem(older, published, lost))
         passed = {one.node.unique_id for one in results if str(one.status) == "pass"}
         proofs = {one: proof for one, proof in self._proofs.items() if one in passed}
         kept = {one: proof for one, proof in before.proofs.items() if one in nodes}
@@ -479,13 +481,19 @@ class Versions:
         snapshots: Mapping[str, int],
         inputs: Mapping[str, Mapping[str, int]],
         nodes: Mapping[str, Mapping[str, Any]],
+        lost: Collection[str],
     ) -> dict[str, set[str]]:
-        """Tables that were made from other rows of an input than a version has -> these inputs."""
+        """Tables that were made from other rows of an input than a version has -> these inputs.
+
+        Args:
+            lost: tables of the version before that no node stores its rows in any more.
+        """
         found: dict[str, set[str]] = {}
         for table, read in inputs.items():
             for one, snapshot in self._reads_through(read.items(), nodes):
                 held = snapshots.get(one, snapshot)
-                if held != snapshot and not self._has_same_rows(one, snapshot, held):
+                is_older = held != snapshot and not self._has_same_rows(one, snapshot, held)
+                if is_older or one in lost:
                     found.setdefault(table, set()).add(one)
         return found
 
@@ -498,13 +506,23 @@ class Versions:
 
     @staticmethod
     def _behind_problem(
-        older: Mapping[str, set[str]], published: Iterable[Mapping[str, Any]]
+        older: Mapping[str, set[str]],
+        published: Iterable[Mapping[str, Any]],
+        lost: Collection[str],
     ) -> str:
-        """Why a version isn't published in which tables were made from older rows than it has."""
+        """Why a version isn't published in which tables were made from older rows than it has, or
+        from a table that is no model's any more."""
         names = {stored_table_of(one): one["name"] for one in published}
         late = sorted(names.get(one, one) for one in older)
         above = sorted({names.get(one, one) for read in older.values() for one in read})
         more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
+        if missing := sorted({one for read in older.values() for one in read if one in lost}):
+            selected = f" -s {' '.join(late)}" if len(late) <= NAMED else ""
+            return (
+                f"{', '.join(late[:NAMED])}{more} would stand on {', '.join(missing[:NAMED])}, "
+                f"which is no model's table any more. Build them too, dbt build{selected}, or "
+                "allow it by --vars 'allow_behind: true'"
+            )
         command = "dbt build"
         if len(above) <= NAMED:
             command += f" -s {' '.join(f'{one}+' for one in above)}"

@@ -21,8 +21,7 @@
             by,
             is_incremental(),
             context,
-            var('compensate_days', []),
-            var('compensate_request', ''),
+            {'days': var('compensate_days', []), 'request': var('compensate_request', '')},
         )
     ) -%}
 {%- endmacro %}

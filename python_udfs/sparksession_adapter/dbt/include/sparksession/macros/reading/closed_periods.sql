@@ -16,14 +16,10 @@
         adapter.partitions.closed_periods(
             model,
             relation,
-            by,
-            period,
-            into,
+            {'by': by, 'period': period, 'into': into, 'zone': var('business_zone', 'UTC')},
             is_incremental(),
             context,
-            var('business_zone', 'UTC'),
-            var('compensate_days', []),
-            var('compensate_request', ''),
+            {'days': var('compensate_days', []), 'request': var('compensate_request', '')},
         )
     ) -%}
 {%- endmacro %}
