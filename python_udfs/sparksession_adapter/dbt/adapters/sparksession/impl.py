@@ -275,6 +275,23 @@ class SparkSessionAdapter(SparkAdapter):
         views = {one.identifier for one in found if one.type == "view"}
         return [one for one in found if one.type == "view" or one.identifier not in views]
 
+    def drop_schema(self, relation: Any) -> None:
+        """Drop a schema with its tables, their files and its views.
+
+        Iceberg's catalogs drop empty namespaces alone, whatever `cascade` says.
+        """
+        held = self.list_relations_without_caching(relation)
+        for one in sorted(held, key=lambda one: one.type != "view"):
+            files = " purge" if one.type == "table" else ""
+            try:
+                self.execute(f"drop {one.type} if exists {one}{files}")
+            except DbtRuntimeError as exc:
+                # a catalog that collects garbage by itself, such as Nessie's
+                if "GC is disabled" not in exc.msg:
+                    raise
+                self.execute(f"drop table if exists {one}")
+        super().drop_schema(relation)
+
     def set_relations_cache(self, *args: Any, **kwargs: Any) -> None:
         if not self.config.credentials.offline:
             super().set_relations_cache(*args, **kwargs)
