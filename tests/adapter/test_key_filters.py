@@ -211,7 +211,7 @@ def test_a_filter_of_another_table_that_had_the_models_place_is_not_used(make_pr
     project.write({"models/views.sql": stored.replace("append',", "append', alias='other',", 1)})
     project.query("delete from src.views")
     project.query("insert into src.views values ('new', date '2026-03-01', 2)")
-    project.run("run", "--full-refresh")
+    project.run("run")
     project.write({"models/views.sql": stored})
     project.query("insert into src.views values ('old', date '2026-03-01', 3)")
     project.run("run")

@@ -88,8 +88,11 @@ class Tried:
 
     def _names_after(self, command: str) -> set[str]:
         """Names of what a command over the whole project has made."""
-        made = (one for one in self.models.models if command == "build" or one.kind not in BUILT)
-        return {self.models.names[one.name] for one in made}
+        return {
+            self.models.names[model.name]
+            for model in self.models.models
+            if command == "build" or model.kind not in BUILT
+        }
 
     def _command(self, *args: str, expect_ok: bool | None = None):
         outcome = self.project.run(*args, vars=self.models.vars, expect_ok=expect_ok)

@@ -6,6 +6,8 @@ import random
 import re
 from dataclasses import dataclass, replace
 
+from dbt.adapters.sparksession.declared.joins import RUN_NUMBER
+
 from tests.support.dbt_project import REPO
 
 SOURCES = """
@@ -264,9 +266,9 @@ class RandomProject:
     def _seed_rows(self) -> tuple[str, str]:
         """A seed's file, and a query of its rows."""
         ids = self.rng.sample(range(1, 9), self.rng.randint(1, 5))
-        rows = [(one, f"2026-03-0{self.rng.randint(1, 6)}", self.rng.randint(-3, 9)) for one in ids]
-        lines = [f"{one},{day},{v}" for one, day, v in rows]
-        values = ", ".join(f"({one}, date '{day}', {v})" for one, day, v in rows)
+        rows = [(key, f"2026-03-0{self.rng.randint(1, 6)}", self.rng.randint(-3, 9)) for key in ids]
+        lines = [f"{key},{day},{v}" for key, day, v in rows]
+        values = ", ".join(f"({key}, date '{day}', {v})" for key, day, v in rows)
         return (
             "\n".join(["id,day,v", *lines]) + "\n",
             f"select * from values {values} as seed(id, day, v)",
@@ -302,13 +304,13 @@ class RandomProject:
         return Model(name, settings + sql, "windows")
 
     def _joined(self, name: str) -> Model:
-        known = [one.name for one in self.models if one.kind in WITH_KEY]
+        known = [model.name for model in self.models if model.kind in WITH_KEY]
         if not known:
             return self._seed(name)
         settings = config(
             materialized="folded",
             unique_key=["id", "rid"],
-            fold={"sequence": "run_number", "row_kind": "row_kind"},
+            fold={"sequence": RUN_NUMBER, "row_kind": "row_kind"},
         )
         macro, on = self.rng.choice(
             (("many_to_many_join", {"v": "v"}), ("many_to_one_join", {"v": "id"}))
@@ -357,7 +359,7 @@ class RandomProject:
     @property
     def needs_build(self) -> bool:
         """Whether `dbt run` alone doesn't make all that models read."""
-        return any(one.kind in BUILT for one in self.models)
+        return any(model.kind in BUILT for model in self.models)
 
     def named(self, text: str) -> str:
         """A text with the present names of the models in it."""
@@ -383,8 +385,8 @@ class RandomProject:
         return f"constant of {model.name}"
 
     def edit_seed(self) -> bool:
-        """Give a seed other rows; whether there is one."""
-        seeds = [place for place, one in enumerate(self.models) if one.kind == "seed"]
+        """Give a seed other rows; whether there is a seed."""
+        seeds = [place for place, model in enumerate(self.models) if model.kind == "seed"]
         if seeds:
             place = self.rng.choice(seeds)
             rows, twin = self._seed_rows()
@@ -394,7 +396,7 @@ class RandomProject:
     def rename_one(self) -> str | None:
         """Give a model another name; the path of its file before. None where all that there is
         has to be built before models can read it by another name."""
-        models = [one for one in self.models if one.kind not in BUILT]
+        models = [model for model in self.models if model.kind not in BUILT]
         if not models:
             return None
         model = self.rng.choice(models)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Node, Values
 from dbt.adapters.sparksession.inputs import (
     COUNTED_PROPERTY,
     sql_mark,
@@ -23,9 +22,7 @@ class CountModels:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def record_count(
-        self, model: Mapping[str, Any], count: dict[str, Any], incremental: bool
-    ) -> None:
+    def record_count(self, model: Node, count: Values, incremental: bool) -> None:
         """Let the model's next commit say what its rows count.
 
         Args:

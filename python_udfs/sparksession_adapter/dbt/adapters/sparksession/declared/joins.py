@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.edges import Given, Node, Settings, Values
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered, names_in
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.ranges import values_of
@@ -38,7 +38,7 @@ def columns_asked(alias: str, condition: str) -> list[str]:
     return re.findall(rf"\b{alias}\.`?(\w+)", condition)
 
 
-def interval_sql(text: Any) -> str:
+def interval_sql(text: Given) -> str:
     """'-5 minutes' as a SQL interval.
 
     Only units of one length: a bound of months could not be taken back from the other side.
@@ -73,7 +73,7 @@ class Side:
     """
 
     name: str
-    relation: Any
+    relation: Given
     key: list[str]
     columns: dict[str, str]
     times: dict[str, str]
@@ -95,7 +95,7 @@ class Side:
         """The key's columns by their names in the join."""
         return [self.columns[name] for name in self.key]
 
-    def wanted_keys(self, columns: Sequence[str]) -> list[dict[str, Any]]:
+    def wanted_keys(self, columns: Sequence[str]) -> list[Values]:
         """Where its keys lie in a table that has them in these columns, as arguments of Wanted."""
         return [
             values_of(one, self.types[one], column=name)
@@ -124,8 +124,8 @@ class Join:
     condition: str
     kind: str
     asked_of_right: frozenset[str] = frozenset()
-    wanted_left: list[dict[str, Any]] = field(default_factory=list)
-    wanted_right: list[dict[str, Any]] = field(default_factory=list)
+    wanted_left: list[Values] = field(default_factory=list)
+    wanted_right: list[Values] = field(default_factory=list)
 
     @property
     def columns(self) -> list[str]:
@@ -138,15 +138,15 @@ class Join:
         return [*self.left.key_names, *self.right.key_names]
 
     @property
-    def wanted_keys(self) -> list[dict[str, Any]]:
+    def wanted_keys(self) -> list[Values]:
         return self.left.wanted_keys(self.left.key)
 
     @property
-    def wanted_pairs(self) -> list[dict[str, Any]]:
+    def wanted_pairs(self) -> list[Values]:
         return self.left.wanted_keys(self.left.key_names)
 
     @property
-    def wanted_right_keys(self) -> list[dict[str, Any]]:
+    def wanted_right_keys(self) -> list[Values]:
         return self.right.wanted_keys(self.right.key)
 
     @property
@@ -161,7 +161,7 @@ class Join:
         return " and ".join(self.conditions)
 
     @property
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> Values:
         """What its stored rows depend on; columns: name in the join -> where it comes from."""
         columns = {
             name: f"{side.name}.{column}"
@@ -181,7 +181,7 @@ class Join:
             "columns": columns,
         }
 
-    def differs_from(self, stored: Mapping[str, Any]) -> bool:
+    def differs_from(self, stored: Settings) -> bool:
         """Whether rows that were stored under a definition say something else than its own do.
 
         Columns may come and go; one that stays has to come from where it came from. Definitions
@@ -211,7 +211,7 @@ class Join:
         return end if plain and types.get(begin) == types.get(end) else None
 
 
-def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> Side:
+def _side(name: str, given: Given, times: Sequence[str], problems: list[str]) -> Side:
     if not isinstance(given, Mapping):
         problems.append(f"{name} must be {{'relation', 'key', 'columns'}}, got {given!r}")
         given = {}
@@ -246,7 +246,7 @@ def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> S
     return Side(name, relation, key, columns, found, list(names_in(given.get("sequence")) or ()))
 
 
-def _interval(name: str, text: Any, problems: list[str]) -> str:
+def _interval(name: str, text: Given, problems: list[str]) -> str:
     try:
         return interval_sql(text)
     except ValueError as exc:
@@ -261,8 +261,8 @@ def _seconds(interval: str) -> int:
 
 
 def _bounds(
-    form: str, given: Mapping[str, Any], left: Side, right: Side, problems: list[str]
-) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
+    form: str, given: Settings, left: Side, right: Side, problems: list[str]
+) -> tuple[str, list[Values], list[Values]]:
     """The condition of a form of join on its times, and where a side's partners lie."""
     at, other = left.times.get("time", ""), right.times.get("time", "")
     to_left: dict[str, str | None]
@@ -315,7 +315,7 @@ def _family(kind: str) -> str:
     return "number" if kind in WHOLE_NUMBERS or kind.startswith("decimal") else kind
 
 
-def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) -> Join:
+def read_join(given: Settings, model: Node, types: Given) -> Join:
     """The join that a macro declares.
 
     Args:
@@ -379,9 +379,7 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
     return join
 
 
-def _typed(
-    wanted: list[dict[str, Any]], side: Side, by_column: bool = False
-) -> list[dict[str, Any]]:
+def _typed(wanted: list[Values], side: Side, by_column: bool = False) -> list[Values]:
     """The same with the type of the bounds: that of the column they are about, or they come of."""
     return [
         one | {"kind": side.types.get(one["column" if by_column else "low"], "")} for one in wanted
@@ -429,7 +427,7 @@ def _type_problems(left: Side, right: Side, on: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _config_problems(join: Join, model: Mapping[str, Any]) -> list[str]:
+def _config_problems(join: Join, model: Node) -> list[str]:
     config = model["config"]
     key = config.get("unique_key")
     key = [key] if isinstance(key, str) else key

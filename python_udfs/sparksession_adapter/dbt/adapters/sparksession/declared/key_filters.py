@@ -11,8 +11,8 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Given, Graph, Node, Values
 from dbt.adapters.sparksession.inputs import OwnCommits
 from dbt.adapters.sparksession.keyed.layout import WHOLE_NUMBERS, names_in
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
@@ -123,11 +123,11 @@ class KeyFilters:
 
     def declared_filter(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         rows: Relation,
-        key: Any,
-        expected_keys: Any,
-        rate: Any,
+        key: Given,
+        expected_keys: Given,
+        rate: Given,
         incremental: bool,
     ) -> Shape:
         """The shape of a filter model, which its next commit tells.
@@ -175,8 +175,8 @@ class KeyFilters:
         return tuple(hashed_kind(kinds.get(name, "")) for name in names)
 
     def key_filter_of(
-        self, model: Mapping[str, Any], name: str | None, key: Sequence[str], graph: dict[str, Any]
-    ) -> dict[str, Any] | None:
+        self, model: Node, name: str | None, key: Sequence[str], graph: Graph
+    ) -> Values | None:
         """The filter of a model's keys: {shape, bitmaps, rows behind it}; None: all keys have to be
         looked up.
 
@@ -221,7 +221,7 @@ class KeyFilters:
             "behind": rows,
         }
 
-    def near_values(self, relation: Relation, names: Sequence[str]) -> list[dict[str, Any]]:
+    def near_values(self, relation: Relation, names: Sequence[str]) -> list[Values]:
         """Values that rows have in columns of a table, as arguments of Wanted."""
         kinds = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(relation)}
         missing = [one for one in names if one not in kinds]
@@ -232,7 +232,7 @@ class KeyFilters:
             )
         return [values_of(one, kinds[one]) for one in names]
 
-    def tell_duplicates(self, model: Mapping[str, Any], counts: Mapping[str, int]) -> str:
+    def tell_duplicates(self, model: Node, counts: Mapping[str, int]) -> str:
         """A line of what a run found; the model's next commit tells it too.
 
         Args:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dbt.adapters.sparksession.edges import Context, Given, Node, Settings, Values
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.iceberg.partitions import (
     partition_names,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", "microbatch")
 
 
-def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
+def touched_by(commits: Sequence[Snapshot], kinds: Settings) -> str:
     """SQL condition on the rows of the partitions that the commits changed; "true" where that
     can't be told.
 
@@ -94,11 +95,11 @@ class ChangeReads:
 
     def new_changes(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         relation: Relation,
-        by: Any,
+        by: Given,
         incremental: bool,
-        context: dict[str, Any],
+        context: Context,
     ) -> Relation:
         """`relation`, to be read as the changes since the model's last commit.
 
@@ -110,9 +111,7 @@ class ChangeReads:
             model, relation, by, incremental, context, self._ranges.writes(context["flags"])
         )
 
-    def read_new_changes(
-        self, model: Mapping[str, Any], table: str, by: Any, incremental: bool
-    ) -> DataFrame:
+    def read_new_changes(self, model: Node, table: str, by: Given, incremental: bool) -> DataFrame:
         """DataFrame of the same, for a Python model, of `table` (schema.name)."""
         relation = self._warehouse.relation_of(table)
         graph = self._warehouse.manifest().flat_graph
@@ -128,11 +127,11 @@ class ChangeReads:
 
     def _new_changes(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         relation: Relation,
-        by: Any,
+        by: Given,
         incremental: bool,
-        context: dict[str, Any],
+        context: Context,
         writes: bool,
     ) -> Relation:
         check_news_of(model, "new_changes")
@@ -180,12 +179,12 @@ class ChangeReads:
 
     def changes_between(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         relation: Relation,
-        first: Any,
-        last: Any,
-        by: Any,
-        context: dict[str, Any],
+        first: Given,
+        last: Given,
+        by: Given,
+        context: Context,
     ) -> Relation:
         """`relation`, to be read as the changes from one of its snapshots to another.
 
@@ -211,7 +210,7 @@ class ChangeReads:
         span = Span(history, first, last or history.head)
         return self._changes(model["unique_id"], relation, node, span, by)
 
-    def replaces_all_rows(self, model: Mapping[str, Any], plan: ReadPlan, strategy: str) -> bool:
+    def replaces_all_rows(self, model: Node, plan: ReadPlan, strategy: str) -> bool:
         """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
         input it can't read the new rows or changes alone any more. A model that leaves out what it
         has (unseen_rows) adds to its rows all the same; windows that are touched are found among
@@ -229,7 +228,7 @@ class ChangeReads:
             self._check_first_reads(model, plan)
         return plan.news.is_replayed and strategy != "replace_windows"
 
-    def _check_first_reads(self, model: Mapping[str, Any], plan: ReadPlan) -> None:
+    def _check_first_reads(self, model: Node, plan: ReadPlan) -> None:
         """A model that keeps its rows reads for the first time what it may know under another
         name.
 
@@ -255,7 +254,7 @@ class ChangeReads:
                 f"it once with --vars '{ACCEPT_VAR}: [{model['name']}]'."
             )
 
-    def rendered_as_first(self, model: Mapping[str, Any], context: dict[str, Any]) -> str:
+    def rendered_as_first(self, model: Node, context: Context) -> str:
         """The model's SQL once more, as it reads when it is built for the first time."""
         # macros look it up here as well
         is_incremental = context["is_incremental"]
@@ -291,7 +290,7 @@ class ChangeReads:
             kind_and_sign = f"'+I' as {ROW_KIND}, 1 as {SIGN}"
         return rows.replace(reading=f"(\nselect *, {kind_and_sign} from {rows.render()}\n)")
 
-    def _stored_relation(self, relation: Relation, node: Mapping[str, Any] | None) -> Relation:
+    def _stored_relation(self, relation: Relation, node: Node | None) -> Relation:
         if node is None or node["config"]["materialized"] != FOLDED:
             return relation.name_only
         return self._warehouse.relation_of(stored_table_of(node))
@@ -300,9 +299,9 @@ class ChangeReads:
         self,
         model_id: str,
         relation: Relation,
-        node: Mapping[str, Any] | None,
+        node: Node | None,
         span: Span,
-        by: Any,
+        by: Given,
     ) -> Relation:
         by = [by] if isinstance(by, str) else by
         if node is not None and node["config"]["materialized"] == FOLDED:
@@ -313,7 +312,7 @@ class ChangeReads:
             sql = self.table_changes(model_id, table, span, by or own)
         return relation.replace(reading=f"(\n{sql}\n)")
 
-    def folded_changes(self, model_id: str, node: Mapping[str, Any], span: Span) -> str:
+    def folded_changes(self, model_id: str, node: Node, span: Span) -> str:
         """Query of what changed in a folded model: of the keys that its new runs hold."""
         history, first, last = span.history, span.first, span.last
         table = stored_table_of(node)
@@ -404,7 +403,7 @@ class ChangeReads:
     def columns_at(self, reading: str) -> list[str]:
         return list(self.kinds_at(reading))
 
-    def kinds_at(self, reading: str) -> dict[str, Any]:
+    def kinds_at(self, reading: str) -> Values:
         """Column -> type."""
         schema = (
             self._warehouse.session().sql(statement_of(f"select * from {reading} limit 0")).schema

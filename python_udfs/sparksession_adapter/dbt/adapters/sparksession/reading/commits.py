@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import itertools
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from dbt.adapters.sparksession.edges import Given, Node, Values
 from dbt.adapters.sparksession.iceberg.history import (
     History,
     Snapshot,
@@ -27,7 +27,7 @@ from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.invocation import get_invocation_id
 
 
-def appended(table: str, first: Any, last: Any) -> str:
+def appended(table: str, first: Given, last: Given) -> str:
     """SQL text, for a `from`, of the rows appended after snapshot `first` up to `last`."""
     return (
         f"(select * from {table} with "
@@ -72,9 +72,7 @@ class Commits:
         self._batches = batches
         self._versions = versions
 
-    def commit_report(
-        self, model: Mapping[str, Any], relation: Relation, changed: bool = True
-    ) -> dict[str, Any]:
+    def commit_report(self, model: Node, relation: Relation, changed: bool = True) -> Values:
         """What the model's run did, from the snapshots' own counters.
 
         Returns:
@@ -186,12 +184,12 @@ class Commits:
             f"alter table {relation.name_only.render()} set tblproperties ('{key}' = '{kept}')"
         )
 
-    def recorded_property(self, model: Mapping[str, Any], key: str) -> str | None:
+    def recorded_property(self, model: Node, key: str) -> str | None:
         """What the newest of the model's commits that speaks of `key` says."""
         table = stored_table_of(model)
         return self._warehouse.history(table).recorded(key, table)
 
-    def own_rows_since(self, model: Mapping[str, Any], key: str) -> Any:
+    def own_rows_since(self, model: Node, key: str) -> Given:
         """DataFrame of the rows that the model's commits added, from the newest one on that
         speaks of `key`. Where commits since then did more than add: the rows as they were at that
         one and as they are now, so that no row is missing which somebody has deleted."""

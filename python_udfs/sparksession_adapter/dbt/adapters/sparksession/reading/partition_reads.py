@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import date
-from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.edges import Context, Node, Settings
 from dbt.adapters.sparksession.iceberg.partitions import (
     NULL,
     PartitionReading,
@@ -47,7 +47,7 @@ ADDING = ("append", "append_new_rows", "append_or_merge", "merge", OVERWRITING, 
 LATEST_YEAR = 9999  # of Python's dates; Spark's go on
 
 
-def _check_materialization(model: Mapping[str, Any], macro: str) -> None:
+def _check_materialization(model: Node, macro: str) -> None:
     strategy = strategy_of(model)
     materialized = (model.get("config") or {}).get("materialized")
     if strategy not in ADDING and materialized != FOLDED:
@@ -84,12 +84,12 @@ class PartitionReads:
 
     def changed_partitions(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         relation: Relation,
         column: str,
         incremental: bool,
-        context: dict[str, Any],
-        asked: Mapping[str, Any],
+        context: Context,
+        asked: Settings,
     ) -> Relation:
         """All rows of those partitions of `relation` that changed since the model's last commit in
         any input that the model reads by changed_partitions(..). All rows where an input that it
@@ -98,7 +98,7 @@ class PartitionReads:
         Also notes for the strategy `replace_partitions` which partitions the model writes anew.
 
         Args:
-            asked: {"days": partitions that are written anew, changed or not; "request": why}; the
+            asked: {"days": partitions that are written, changed or not; "request": why}; the
                 commit names both.
 
         Raises:
@@ -132,12 +132,12 @@ class PartitionReads:
 
     def closed_periods(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         relation: Relation,
         level: Mapping[str, str],
         incremental: bool,
-        context: dict[str, Any],
-        asked: Mapping[str, Any],
+        context: Context,
+        asked: Settings,
     ) -> Relation:
         """All rows of the closed periods of `relation` that the model has to write anew.
 
@@ -206,7 +206,7 @@ class PartitionReads:
         return relation.replace(reading=f"(select * from {pinned.render()} where {condition})")
 
     @staticmethod
-    def _readers_are_built(model: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
+    def _readers_are_built(model: Node, context: Context) -> bool:
         """Whether the run builds all models that read this one, also through views: their SQL may
         name the periods that this one holds."""
         selected = set(context.get("selected_resources") or ())
@@ -244,7 +244,7 @@ class PartitionReads:
             )
         return plan.replaced.predicate
 
-    def _asked(self, model_id: str, macro: str, column: str, asked: Mapping[str, Any]) -> set[str]:
+    def _asked(self, model_id: str, macro: str, column: str, asked: Settings) -> set[str]:
         """Partitions that the run is asked to write anew; the next commit names them."""
         names = asked["days"] or []
         try:
@@ -265,10 +265,10 @@ class PartitionReads:
 
     def _read_by_partition(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         relation: Relation,
         call: tuple[str, ...],
-        context: dict[str, Any],
+        context: Context,
     ) -> Relation:
         """`relation` as of its pinned snapshot; the tables below it are noted as read by their
         partitions."""
@@ -293,7 +293,7 @@ class PartitionReads:
             inputs.note(model_id, by_partition=replace(reading, relation=None))
 
     def _values_to_write(
-        self, model: Mapping[str, Any], column: str, incremental: bool, context: dict[str, Any]
+        self, model: Node, column: str, incremental: bool, context: Context
     ) -> frozenset[str] | None:
         """Texts of the partitions that changed in the model's inputs, None for all partitions.
 
@@ -318,7 +318,7 @@ class PartitionReads:
             self._warehouse.inputs.note(model["unique_id"], by_partition=reading)
         return reading.values
 
-    def _noted(self, model: Mapping[str, Any], context: dict[str, Any]) -> ReadPlan:
+    def _noted(self, model: Node, context: Context) -> ReadPlan:
         """All that the model reads, also through ephemeral models, from a rendering that does
         nothing else. dbt puts the SQL of those in only when the model's own is rendered."""
         nodes = context["graph"]["nodes"]
@@ -333,9 +333,7 @@ class PartitionReads:
 
         return self._warehouse.inputs.rehearsed(model["unique_id"], render)
 
-    def _changed_values(
-        self, model: Mapping[str, Any], noted: ReadPlan, column: str
-    ) -> set[str] | None:
+    def _changed_values(self, model: Node, noted: ReadPlan, column: str) -> set[str] | None:
         if self._definitions.goes_by_clock(model):
             logger.info(
                 f"{model['name']} goes by the clock or the like: all partitions are written"

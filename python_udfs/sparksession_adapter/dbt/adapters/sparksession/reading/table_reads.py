@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.edges import Context, Foreign, Given, Graph, Node, Values
 from dbt.adapters.sparksession.inputs import (
     INPUT_PROPERTY,
     OwnCommits,
@@ -61,13 +62,13 @@ class Reading:
 class _ConfigOf:
     """`config` in the SQL of a view that is rendered for another node: what it sets is known."""
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: Values) -> None:
         self._config = config
 
-    def __call__(self, *_: Any, **__: Any) -> str:
+    def __call__(self, *_: Foreign, **__: Foreign) -> str:
         return ""
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: Given = None) -> Given:
         return self._config.get(name, default)
 
 
@@ -79,9 +80,7 @@ class TableReads:
         self._keyed = keyed
         self._definitions = definitions
 
-    def pinned(
-        self, model: Mapping[str, Any], relation: Relation, context: dict[str, Any]
-    ) -> Relation:
+    def pinned(self, model: Node, relation: Relation, context: Context) -> Relation:
         """`relation` as of the snapshot that this run pinned it to. In the SQL of a view, which
         reads what is there when it is read, the relation itself; as its reader reads it, where the
         view's SQL is rendered for one."""
@@ -91,10 +90,10 @@ class TableReads:
 
     def new_rows(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         relation: Relation,
         incremental: bool,
-        context: dict[str, Any],
+        context: Context,
     ) -> Relation:
         """The rows that `relation` got since the model's last commit.
 
@@ -110,10 +109,10 @@ class TableReads:
 
     def read_news(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         relation: Relation,
         incremental: bool,
-        context: dict[str, Any],
+        context: Context,
     ) -> Reading:
         """What such a read found out."""
         check_news_of(model, "new_rows")
@@ -123,23 +122,23 @@ class TableReads:
         anew = plan.rebuilds or not incremental
         return self.reading(model, relation, "first" if anew else "new", context)
 
-    def plan(self, model: Mapping[str, Any]) -> ReadPlan:
+    def plan(self, model: Node) -> ReadPlan:
         """What the model's SQL, or its Python code, has read; to be asked for once it is compiled,
         or has run. In a macro: what the reads before have found."""
         return self._warehouse.inputs.plan(model["unique_id"])
 
-    def note_context(self, model: Mapping[str, Any], context: dict[str, Any]) -> None:
+    def note_context(self, model: Node, context: Context) -> None:
         """Keep the context that a Python model's views are rendered in, until it has read them."""
         self._warehouse.inputs.building(model["unique_id"]).context = context
 
-    def record_inputs(self, model: Mapping[str, Any]) -> None:
+    def record_inputs(self, model: Node) -> None:
         """Let the next commits name what the model's plan has by now. To be called behind the hooks
         that run before the model: what these commit isn't made of its inputs."""
         plan = self._warehouse.inputs.plan(model["unique_id"])
         for key, value in plan.commit_properties.items():
             self._warehouse.set_snapshot_property(key, value)
 
-    def nothing_new(self, model: Mapping[str, Any], graph: dict[str, Any]) -> bool:
+    def nothing_new(self, model: Node, graph: Graph) -> bool:
         """Whether an incremental run of the model has nothing to add and need not commit.
 
         A SQL model runs that reads a relation without asking for it by a macro, or the clock.
@@ -158,7 +157,7 @@ class TableReads:
         return is_same and not self._definitions.goes_by_clock(model)
 
     def as_read_by(
-        self, model: Mapping[str, Any], relation: Relation, reader: Any, context: dict[str, Any]
+        self, model: Node, relation: Relation, reader: Given, context: Context
     ) -> Relation:
         """`relation` as `reader` read it for what the model reads of `reader`, or the run does.
 
@@ -180,7 +179,7 @@ class TableReads:
 
         return self.read(model, relation, "all", context, as_of=recorded)
 
-    def read_pinned(self, model: Mapping[str, Any], table: str) -> DataFrame:
+    def read_pinned(self, model: Node, table: str) -> DataFrame:
         """DataFrame of `table` (schema.name) as of the run's pinned snapshot; of a view its own
         query over pinned tables."""
         relation = self._warehouse.relation_of(table)
@@ -188,7 +187,7 @@ class TableReads:
         reading = self.read(model, relation, "all", context)
         return self._warehouse.session().sql(f"select * from {reading.render()}")
 
-    def read_new_rows(self, model: Mapping[str, Any], table: str, incremental: bool) -> DataFrame:
+    def read_new_rows(self, model: Node, table: str, incremental: bool) -> DataFrame:
         """DataFrame of what `table` got since the model's last commit; all of it when not
         incremental."""
         check_news_strategy(model, "new_rows")
@@ -204,10 +203,10 @@ class TableReads:
 
     def read(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         relation: Relation,
         mode: str,
-        context: dict[str, Any],
+        context: Context,
         as_of: Callable[[str], int | None] | None = None,
         explicit: bool = True,
     ) -> Relation:
@@ -220,10 +219,10 @@ class TableReads:
 
     def reading(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         relation: Relation,
         mode: str,
-        context: dict[str, Any],
+        context: Context,
         as_of: Callable[[str], int | None] | None = None,
         explicit: bool = True,
     ) -> Reading:
@@ -262,7 +261,7 @@ class TableReads:
         return self.read_table(model, relation, mode, as_of)
 
     def read_table(
-        self, model: Mapping[str, Any], relation: Relation, mode: str, as_of: Any = None
+        self, model: Node, relation: Relation, mode: str, as_of: Given = None
     ) -> Reading:
         """What a read of a table finds out, see reading."""
         table = relation.name_only.render()
@@ -313,10 +312,10 @@ class TableReads:
 
     def _read_folded(
         self,
-        model: Mapping[str, Any],
-        node: Mapping[str, Any],
+        model: Node,
+        node: Node,
         relation: Relation,
-        as_of: Any = None,
+        as_of: Given = None,
     ) -> Reading:
         """The same of a folded model's rows over its pinned runs."""
         table = stored_table_of(node)
@@ -329,11 +328,11 @@ class TableReads:
 
     def _render_view(
         self,
-        model: Mapping[str, Any],
-        node: Mapping[str, Any],
+        model: Node,
+        node: Node,
         mode: str,
-        context: dict[str, Any],
-        as_of: Any = None,
+        context: Context,
+        as_of: Given = None,
     ) -> Reading:
         """The same of a view's own SQL over pinned inputs: a view has no snapshots, its inputs
         have. Nor has an ephemeral model.
@@ -361,7 +360,7 @@ class TableReads:
             mode, is_rewrite = "all", any(one.recorded is not None for one in reads)
             self._warehouse.inputs.note_news(model["unique_id"], reads_whole=True)
 
-        def read(parent: Mapping[str, Any]) -> Relation:
+        def read(parent: Node) -> Relation:
             relation = self._warehouse.relation_of_node(parent)
             how = "all" if parent in seeds else mode
             parts.append(self.reading(model, relation, how, context, as_of))
@@ -374,9 +373,9 @@ class TableReads:
 
     def rendered(
         self,
-        node: Mapping[str, Any],
-        context: dict[str, Any],
-        read: Callable[[dict[str, Any]], Any],
+        node: Node,
+        context: Context,
+        read: Callable[[Values], Relation],
     ) -> str:
         """A node's own SQL, with what `read` gives for each node that it refers to."""
         readings = Readings()

@@ -247,7 +247,7 @@ class Versions:
         marks = {name: mark_of(text) for name, text in texts.items()}
         changed = differing(before.marks, marks)
         sources = map(self._warehouse.relation_of_node, context["graph"]["sources"].values())
-        lost = before.snapshots.keys() - snapshots.keys() - {one.render() for one in sources}
+        lost = before.snapshots.keys() - snapshots.keys() - {table.render() for table in sources}
         older = self._left_behind(snapshots, inputs, nodes, lost)
         late = sorted(older)
         if not changed and late == before.behind:
@@ -516,7 +516,7 @@ class Versions:
         late = sorted(names.get(one, one) for one in older)
         above = sorted({names.get(one, one) for read in older.values() for one in read})
         more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
-        if missing := sorted({one for read in older.values() for one in read if one in lost}):
+        if missing := sorted({table for read in older.values() for table in read if table in lost}):
             selected = f" -s {' '.join(late)}" if len(late) <= NAMED else ""
             return (
                 f"{', '.join(late[:NAMED])}{more} would stand on {', '.join(missing[:NAMED])}, "
