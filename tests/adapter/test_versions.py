@@ -235,10 +235,10 @@ def test_readers_of_a_table_that_is_stored_under_another_name_are_left_behind(
     alone = project.run("build", "--select", "a").log
     assert (
         "Not published: b, c would stand on dw.a, which is no model's table any more. Build them "
-        "too, dbt build -s b c, or allow it by --vars 'allow_behind: true'." in alone
+        "too, dbt build, or allow it by --vars 'allow_behind: true'." in alone
     )
     assert ids(project, "published.a") == ids(project, "published.d") == [0, 1, 2]
-    assert "Published as version 2" in project.run("build", "--select", "b", "c").log
+    assert "Published as version 2" in project.run("build").log
     assert ids(project, "published.renamed") == ids(project, "published.d") == [0, 1, 2, 3]
 
 

@@ -517,11 +517,10 @@ class Versions:
         above = sorted({names.get(one, one) for read in older.values() for one in read})
         more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
         if missing := sorted({table for read in older.values() for table in read if table in lost}):
-            selected = f" -s {' '.join(late)}" if len(late) <= NAMED else ""
             return (
                 f"{', '.join(late[:NAMED])}{more} would stand on {', '.join(missing[:NAMED])}, "
-                f"which is no model's table any more. Build them too, dbt build{selected}, or "
-                "allow it by --vars 'allow_behind: true'"
+                "which is no model's table any more. Build them too, dbt build, or allow it by "
+                "--vars 'allow_behind: true'"
             )
         command = "dbt build"
         if len(above) <= NAMED:
