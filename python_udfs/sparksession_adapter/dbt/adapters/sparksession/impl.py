@@ -220,7 +220,7 @@ class SparkSessionAdapter(SparkAdapter):
         """SQL expressions of a row's partition, from a model's `partition_by`."""
         given = [partition_by] if isinstance(partition_by, str) else partition_by
         try:
-            return [Transform.read(one).value for one in given]
+            return [Transform.read(text).value for text in given]
         except ValueError as exc:
             raise CompilationError(f"partition_by {exc}") from exc
 
@@ -272,8 +272,12 @@ class SparkSessionAdapter(SparkAdapter):
             for row in rows:
                 if not row[2]:  # a temporary view
                     found.append(self.Relation.create(schema=schema, identifier=row[1], type=kind))
-        views = {one.identifier for one in found if one.type == "view"}
-        return [one for one in found if one.type == "view" or one.identifier not in views]
+        views = {relation.identifier for relation in found if relation.type == "view"}
+        return [
+            relation
+            for relation in found
+            if relation.type == "view" or relation.identifier not in views
+        ]
 
     def drop_schema(self, relation: Any) -> None:
         """Drop a schema with its tables, their files and its views.

@@ -57,13 +57,13 @@ class Read:
         if self.recorded == self.pinned:
             return True
         commits = self.commits or []
-        return bool(commits) and all(one.operation == "replace" for one in commits)
+        return bool(commits) and all(commit.operation == "replace" for commit in commits)
 
     @property
     def changes_nothing(self) -> bool:
         """The same, where commits say only what their writer had read: of these the model has to
         take note, or nobody could ever expire them."""
-        known = self.commits is not None and not any(one.changes_rows for one in self.commits)
+        known = self.commits is not None and not any(commit.changes_rows for commit in self.commits)
         return self.same_rows or known
 
 
@@ -119,7 +119,7 @@ class OwnCommits:
         return [
             name
             for name, (_, uuid) in self.newest_reads.items()
-            if not any(is_same_table(name, uuid, *one) for one in now)
+            if not any(is_same_table(name, uuid, *current) for current in now)
         ]
 
 

@@ -93,10 +93,10 @@ class History:
         """A history as Iceberg's metadata file has it, see iceberg.metadata."""
         head = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
         snapshots = {}
-        for one in metadata.get("snapshots", []):
-            summary = dict(one["summary"])
-            operation, number = summary.pop("operation"), one["snapshot-id"]
-            parent = one.get("parent-snapshot-id")
+        for snapshot in metadata.get("snapshots", []):
+            summary = dict(snapshot["summary"])
+            operation, number = summary.pop("operation"), snapshot["snapshot-id"]
+            parent = snapshot.get("parent-snapshot-id")
             snapshots[number] = Snapshot(number, parent, operation, summary)
         return cls(head, snapshots, metadata.get("table-uuid"))
 
