@@ -200,19 +200,3 @@ def test_a_filter_of_before_the_kinds_were_stored_serves_keys_that_cannot_be_wid
     stored = Shape.read('{"key":["id"],"blocks":1,"hashes":3}')
     assert stored.hashes_as(["string"]) and not stored.hashes_as(["bigint"])
     assert Shape.for_keys(["id"], 1, 0.1, ["bigint"]).hashes_as(["bigint"])
-
-
-def test_a_filter_of_another_table_that_had_the_models_place_is_not_used(make_project) -> None:
-    project = make_project(files(expected_keys=1_000))
-    make_views(project)
-    project.query("insert into src.views values ('old', date '2026-03-01', 1)")
-    project.run("run")
-    stored = files(expected_keys=1_000)["models/views.sql"]
-    project.write({"models/views.sql": stored.replace("append',", "append', alias='other',", 1)})
-    project.query("delete from src.views")
-    project.query("insert into src.views values ('new', date '2026-03-01', 2)")
-    project.run("run")
-    project.write({"models/views.sql": stored})
-    project.query("insert into src.views values ('old', date '2026-03-01', 3)")
-    project.run("run")
-    assert sorted(project.column("select view_id from dw.views")) == ["new", "old"]
