@@ -10,6 +10,6 @@ Node: TypeAlias = Mapping[str, Any]  # a node of dbt's graph as a mapping, or a 
 Graph: TypeAlias = dict[str, Any]  # dbt's graph: nodes, sources, ..
 Context: TypeAlias = dict[str, Any]  # names that a macro sees -> what they are
 Settings: TypeAlias = Mapping[str, Any]  # a mapping of YAML, of JSON or of a macro's argument
-Values: TypeAlias = dict[str, Any]  # the same, as it is handed to macros or written as JSON
+Json: TypeAlias = dict[str, Any]  # the same, as it is handed to macros or written as JSON
 Given: TypeAlias = Any  # a value of YAML or of a macro's argument, before it is checked
 Foreign: TypeAlias = Any  # an object of dbt's or Spark's: manifest, parsed node, session, schema

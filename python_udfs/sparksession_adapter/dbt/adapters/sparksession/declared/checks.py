@@ -7,13 +7,18 @@ from functools import cache
 
 from dbt.adapters.sparksession.declared.business_time import (
     DAY_COLUMN,
-    takes_all_columns,
+    selects_all_columns,
     utc_hours,
     utc_hours_of_macro,
 )
+from dbt.adapters.sparksession.declared.chain_plans import (
+    chain_plan,
+    check_retract_rows,
+    check_side_by_side,
+)
 from dbt.adapters.sparksession.declared.cleaning import check_cleaning
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from dbt.adapters.sparksession.edges import Foreign, Given, Node, Settings, Values
+from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
     KeyedTables,
@@ -102,6 +107,29 @@ class Declarations:
         if problems:
             raise CompilationError("\n".join(problems))
 
+    def chain_plan(self, declared: Given) -> Json:
+        """The declaration of a log's chain as a plan, see chain_plans.py.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        try:
+            return chain_plan(declared)
+        except DeclarationError as exc:
+            raise CompilationError(str(exc)) from exc
+
+    def check_arguments(self, macro: str, arguments: Settings) -> None:
+        """Check the arguments of `retract_rows` or `side_by_side`.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        checks = {"retract_rows": check_retract_rows, "side_by_side": check_side_by_side}
+        try:
+            checks[macro](arguments)
+        except DeclarationError as exc:
+            raise CompilationError(str(exc)) from exc
+
     def mixed_times(self) -> list[str]:
         """A sentence for each model that mixes hours of UTC with days of the business zone, in
         its own SQL or in a macro of its project that it calls, see utc_hours;
@@ -116,7 +144,7 @@ class Declarations:
         for node in sorted(nodes.values(), key=lambda model: model.name):
             if node.resource_type != "model" or node.config.meta.get("utc_times"):
                 continue
-            shows_all = node.language == "python" or takes_all_columns(node.raw_code)
+            shows_all = node.language == "python" or selects_all_columns(node.raw_code)
             inputs = [nodes[key] for key in node.depends_on.nodes if key in nodes]
             names = (name for model in inputs for name in model.columns)
             has_days = shows_all and any(map(DAY_COLUMN.search, names))
@@ -159,7 +187,7 @@ class Declarations:
                 problems.setdefault(unique_id or "", []).append(problem)
         return problems
 
-    def meta_of(self, table: str) -> Values:
+    def meta_of(self, table: str) -> Json:
         """Config `meta` of the model of a table (schema.name); {} where no model makes it."""
         manifest: Foreign = self._warehouse.manifest()
         for node in manifest.nodes.values():
@@ -167,7 +195,7 @@ class Declarations:
                 return node.config.meta
         return {}
 
-    def source_of(self, model_name: str) -> Values:
+    def source_of(self, model_name: str) -> Json:
         """`meta.source` of the project's model of that name, nothing of a model without it. The
         graph of a unit test's context knows no model."""
         manifest: Foreign = self._warehouse.manifest()

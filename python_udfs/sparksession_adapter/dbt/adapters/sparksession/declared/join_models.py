@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 from dbt.adapters.sparksession.declared.joins import Join, JoinConfigError, read_join
-from dbt.adapters.sparksession.edges import Context, Graph, Node, Values
+from dbt.adapters.sparksession.edges import Context, Graph, Json, Node
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.retract_sql import changed_keys
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
-RUN_NUMBER_PROPERTY = "join.run_number"
+COMMIT_NUMBER_PROPERTY = "join.commit_number"
 DEFINITION_PROPERTY = "join.definition"
 LONGEST_KEY = 80  # characters of a key that it shows
 
@@ -24,8 +24,8 @@ class JoinModels:
         self._warehouse = warehouse
         self._keyed = keyed
 
-    def declared_join(self, model: Node, given: Values, context: Context) -> Join:
-        """The join that a macro declares; every problem of it is said at once, see read_join."""
+    def declared_join(self, model: Node, given: Json, context: Context) -> Join:
+        """The join that a macro declares; all problems are reported at once, see read_join."""
 
         def types(relation: Relation) -> dict[str, str] | None:
             if self._warehouse.credentials.offline or model["resource_type"] == "unit_test":
@@ -79,9 +79,9 @@ class JoinModels:
                 f"{model['name']}: what is stored was joined otherwise: it was {stored}, is "
                 f"{definition}. Run it with --full-refresh."
             )
-        numbers = (one.summary.get(RUN_NUMBER_PROPERTY) for one in history.snapshots.values())
+        numbers = (one.summary.get(COMMIT_NUMBER_PROPERTY) for one in history.snapshots.values())
         number = 1 + max(map(int, filter(None, numbers)), default=0)
-        properties = {RUN_NUMBER_PROPERTY: str(number), DEFINITION_PROPERTY: definition}
+        properties = {COMMIT_NUMBER_PROPERTY: str(number), DEFINITION_PROPERTY: definition}
         self._warehouse.inputs.note_properties(model["unique_id"], properties)
         return number
 
@@ -89,8 +89,8 @@ class JoinModels:
         """SQL text for a `from`: keys of the left rows that may fulfil a condition on its columns.
 
         A condition on columns that a table isn't folded by doesn't reach the scan of its runs. But
-        what a folded row says in columns of one group was said by a row of some run: the keys of
-        these rows hold those that are looked for, and files are left out.
+        the values of a folded row in columns of one group are those of a row of some run: the keys
+        of these rows hold those that are looked for, and files are left out.
 
         Returns:
             None where there is nothing to be won: the left side isn't folded by a plain fold, or

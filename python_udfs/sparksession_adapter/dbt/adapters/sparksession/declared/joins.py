@@ -1,4 +1,5 @@
-"""Joins that follow both their sides: what a join macro is told, and what is wrong with it."""
+"""Joins that follow both their sides: the arguments of a join macro, and what is wrong with
+them."""
 
 from __future__ import annotations
 
@@ -7,16 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from dbt.adapters.sparksession.edges import Given, Node, Settings, Values
+from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered, names_in
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 
-RUN_NUMBER = "run_number"
+COMMIT_NUMBER = "commit_number"
 KINDS = ("inner", "left")
 ALIASES = {"left": "left_row", "right": "right_row"}
-FOLD = {"sequence": [RUN_NUMBER], "row_kind": ROW_KIND}
+FOLD = {"sequence": [COMMIT_NUMBER], "row_kind": ROW_KIND}
 INTERVAL = re.compile(r"([+-]?\d{1,9}) (second|minute|hour|day|week)s?")
 EXAMPLE = (
     "interval_join(left={'relation': ref('order'), 'key': 'order_id', 'columns': ['order_id', "
@@ -27,7 +28,7 @@ EXAMPLE = (
 
 
 class JoinConfigError(DeclarationError):
-    """What a join macro was told."""
+    """The arguments of a join macro."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
         super().__init__(name, problems, EXAMPLE)
@@ -64,7 +65,7 @@ class Side:
     Attributes:
         name: left or right.
         relation: what is read.
-        key: columns that tell its rows apart.
+        key: columns that distinguish its rows.
         columns: column -> its name in the join, the key's first where they aren't named.
         times: columns that the join's bounds go by, by what they are: time, valid_from, valid_to.
         sequence: of a stream of retract rows the columns that order the changes of a key; else [].
@@ -95,8 +96,8 @@ class Side:
         """The key's columns by their names in the join."""
         return [self.columns[name] for name in self.key]
 
-    def wanted_keys(self, columns: Sequence[str]) -> list[Values]:
-        """Where its keys lie in a table that has them in these columns, as arguments of Wanted."""
+    def wanted_keys(self, columns: Sequence[str]) -> list[Json]:
+        """Where its keys lie in a table with these columns, as arguments of PruningColumn."""
         return [
             values_of(one, self.types[one], column=name)
             for name, one in zip(columns, self.key, strict=True)
@@ -113,8 +114,8 @@ class Join:
         asked_of_right: columns of the right side that an author's own condition names.
         kind: inner or left.
         wanted_left, wanted_right: where one side's rows may find partners on the other, as
-            arguments of Wanted; the same of touched keys: wanted_keys, wanted_pairs, of the right
-            side's: wanted_right_keys.
+            arguments of PruningColumn; the same of touched keys: wanted_keys, wanted_pairs, of
+            the right side's: wanted_right_keys.
     """
 
     name: str
@@ -124,8 +125,8 @@ class Join:
     condition: str
     kind: str
     asked_of_right: frozenset[str] = frozenset()
-    wanted_left: list[Values] = field(default_factory=list)
-    wanted_right: list[Values] = field(default_factory=list)
+    wanted_left: list[Json] = field(default_factory=list)
+    wanted_right: list[Json] = field(default_factory=list)
 
     @property
     def columns(self) -> list[str]:
@@ -134,19 +135,19 @@ class Join:
 
     @property
     def key(self) -> list[str]:
-        """Columns that tell its rows apart: a pair's two keys."""
+        """Columns that distinguish its rows: a pair's two keys."""
         return [*self.left.key_names, *self.right.key_names]
 
     @property
-    def wanted_keys(self) -> list[Values]:
+    def wanted_keys(self) -> list[Json]:
         return self.left.wanted_keys(self.left.key)
 
     @property
-    def wanted_pairs(self) -> list[Values]:
+    def wanted_pairs(self) -> list[Json]:
         return self.left.wanted_keys(self.left.key_names)
 
     @property
-    def wanted_right_keys(self) -> list[Values]:
+    def wanted_right_keys(self) -> list[Json]:
         return self.right.wanted_keys(self.right.key)
 
     @property
@@ -161,7 +162,7 @@ class Join:
         return " and ".join(self.conditions)
 
     @property
-    def definition(self) -> Values:
+    def definition(self) -> Json:
         """What its stored rows depend on; columns: name in the join -> where it comes from."""
         columns = {
             name: f"{side.name}.{column}"
@@ -185,7 +186,7 @@ class Join:
         """Whether rows that were stored under a definition say something else than its own do.
 
         Columns may come and go; one that stays has to come from where it came from. Definitions
-        that were stored without columns are of before they were told.
+        that were stored without columns are of before they were recorded.
         """
         own = dict(self.definition)
         columns, was = own.pop("columns"), dict(stored)
@@ -198,7 +199,7 @@ class Join:
     def ends_by(self) -> str | None:
         """Column of the right side that only ends a version, so that of a version which another
         one ended the facts of the time between both ends are touched and no others; None: a
-        changed end changes more, or it can't be told."""
+        changed end changes more, or that is unknown."""
         end = self.right.times.get("valid_to")
         if end is None:
             return None
@@ -224,7 +225,7 @@ def _side(name: str, given: Given, times: Sequence[str], problems: list[str]) ->
     key = list(names_in(given.get("key")) or ())
     if not key:
         problems.append(
-            f"{name}.key must name the columns that tell its rows apart, got {given.get('key')!r}"
+            f"{name}.key must name the columns that distinguish its rows, got {given.get('key')!r}"
         )
     columns = given.get("columns")
     if not isinstance(columns, Mapping):
@@ -262,7 +263,7 @@ def _seconds(interval: str) -> int:
 
 def _bounds(
     form: str, given: Settings, left: Side, right: Side, problems: list[str]
-) -> tuple[str, list[Values], list[Values]]:
+) -> tuple[str, list[Json], list[Json]]:
     """The condition of a form of join on its times, and where a side's partners lie."""
     at, other = left.times.get("time", ""), right.times.get("time", "")
     to_left: dict[str, str | None]
@@ -345,7 +346,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
             f"both sides have a column {name}; name the right one otherwise: "
             f"'columns': {{'{name}': 'right_{name}'}}"
         )
-    for name in {*left.columns.values(), *right.columns.values()} & {RUN_NUMBER, ROW_KIND}:
+    for name in {*left.columns.values(), *right.columns.values()} & {COMMIT_NUMBER, ROW_KIND}:
         problems.append(f"{name}: columns of this name are the join's own")
     condition, to_left, to_right = _bounds(form, given, left, right, problems)
     asked_of_right = frozenset(columns_asked(right.alias, str(given.get("condition") or "")))
@@ -379,7 +380,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     return join
 
 
-def _typed(wanted: list[Values], side: Side, by_column: bool = False) -> list[Values]:
+def _typed(wanted: list[Json], side: Side, by_column: bool = False) -> list[Json]:
     """The same with the type of the bounds: that of the column they are about, or they come of."""
     return [
         one | {"kind": side.types.get(one["column" if by_column else "low"], "")} for one in wanted
@@ -432,7 +433,10 @@ def _config_problems(join: Join, model: Node) -> list[str]:
     key = config.get("unique_key")
     key = [key] if isinstance(key, str) else key
     fold = config.get("fold") or {}
-    fits = fold.get("sequence") in (RUN_NUMBER, [RUN_NUMBER]) and fold.get("row_kind") == ROW_KIND
+    fits = (
+        fold.get("sequence") in (COMMIT_NUMBER, [COMMIT_NUMBER])
+        and fold.get("row_kind") == ROW_KIND
+    )
     if config["materialized"] == FOLDED and key == join.key and fits:
         return []
     return [

@@ -53,7 +53,7 @@ def _why_unread(table: str, exc: Exception) -> str:
 
 
 def metadata(session: Any, table: Any) -> dict[str, Any]:
-    """What the newest metadata file of a table object says, see Iceberg's table spec."""
+    """The newest metadata file of a table object, see Iceberg's table spec."""
     parser = session._jvm.org.apache.iceberg.TableMetadataParser
     return json.loads(parser.toJson(table.operations().current()))
 

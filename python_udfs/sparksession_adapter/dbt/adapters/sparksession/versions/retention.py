@@ -25,7 +25,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 # what Iceberg and Spark say of a commit by themselves has no dot, or begins so
 ICEBERGS_OWN = ("partitions.", "spark.", "iceberg.", "engine.")
-# what a model says of the one commit alone: nobody asks for the last word on it
+# properties of a single commit: the last value isn't looked up
 OF_ONE_COMMIT = {
     *(
         "dbt.run",
@@ -127,13 +127,13 @@ class Retention:
                 f"{newest.version - max(keep, 1)} and published_at < timestamp '{oldest}'"
             )
             kept = session.sql(
-                f"select snapshots, inputs, texts from {self._store.version_table}"
+                f"select snapshots, inputs, queries from {self._store.version_table}"
             ).collect()
             # by snapshots alone, which no two tables share: a table may have got another name
             named: set[int] = set()
             for version in kept:
                 # what a view reads outside of the version stands in its query alone
-                reads = set().union(*map(pinned_reads, version.texts.values()))
+                reads = set().union(*map(pinned_reads, version.queries.values()))
                 named |= {*version.snapshots.values(), *(snapshot for _, snapshot in reads)}
             going_back = self._rollback.read_after_going_back(kept, context)
             histories = {
