@@ -28,6 +28,7 @@ class NodeBuilds:
     def __init__(
         self,
         warehouse: Warehouse,
+        *,
         keyed: KeyedTables,
         named_reads: NamedReads,
         batches: Microbatches,

@@ -29,6 +29,7 @@ class Compaction:
     def __init__(
         self,
         warehouse: Warehouse,
+        *,
         keyed: KeyedTables,
         store: VersionStore,
         writer: OneWriter,

@@ -278,6 +278,7 @@ class Publications:
     def __init__(
         self,
         warehouse: Warehouse,
+        *,
         keyed: KeyedTables,
         changes: ChangeReads,
         store: VersionStore,

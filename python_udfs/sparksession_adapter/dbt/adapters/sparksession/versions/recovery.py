@@ -143,6 +143,7 @@ class Recovery:
     def __init__(
         self,
         warehouse: Warehouse,
+        *,
         store: VersionStore,
         lease: HeldLease,
         writer: OneWriter,

@@ -34,6 +34,7 @@ class Rollback:
     def __init__(
         self,
         warehouse: Warehouse,
+        *,
         keyed: KeyedTables,
         reads: TableReads,
         store: VersionStore,
