@@ -6,7 +6,7 @@ import random
 import re
 from dataclasses import dataclass, replace
 
-from dbt.adapters.sparksession.declared.joins import RUN_NUMBER
+from dbt.adapters.sparksession.declared.joins import COMMIT_NUMBER
 
 from tests.support.dbt_project import REPO
 
@@ -313,7 +313,7 @@ class RandomProject:
         settings = config(
             materialized="folded",
             unique_key=["id", "rid"],
-            fold={"sequence": RUN_NUMBER, "row_kind": "row_kind"},
+            fold={"sequence": COMMIT_NUMBER, "row_kind": "row_kind"},
         )
         macro, on = self.rng.choice(
             (("many_to_many_join", {"v": "v"}), ("many_to_one_join", {"v": "id"}))
