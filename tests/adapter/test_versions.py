@@ -240,6 +240,10 @@ def test_readers_of_a_table_that_is_stored_under_another_name_are_left_behind(
     assert ids(project, "published.a") == ids(project, "published.d") == [0, 1, 2]
     assert "Published as version 2" in project.run("build").log
     assert ids(project, "published.renamed") == ids(project, "published.d") == [0, 1, 2, 3]
+    # readers of a table that has no place in versions any more stand on it all the same
+    unpublished = "{{ config(alias='renamed', meta={'published': False}) }}" + A
+    project.write({"models/a.sql": unpublished})
+    assert "Published as version 3" in project.run("build", "--select", "d").log
 
 
 def test_what_a_table_is_called_does_not_matter_to_what_expires(

@@ -246,14 +246,13 @@ class Versions:
         )
         if problem:
             return self._unpublished(problem)
-        for gone in before.queries.keys() - queries.keys():
-            for table in (gone, gone + RUNS_SUFFIX):
-                snapshots.pop(table, None)
-                inputs.pop(table, None)
+        lost = before.snapshots.keys() - self._stored_tables(context)
+        unnamed = before.queries.keys() - queries.keys()
+        for table in (*lost, *unnamed, *(name + RUNS_SUFFIX for name in unnamed)):
+            snapshots.pop(table, None)
+            inputs.pop(table, None)
         query_hashes = {name: mark_of(text) for name, text in queries.items()}
         changed = differing(before.query_hashes, query_hashes)
-        sources = map(self._warehouse.relation_of_node, context["graph"]["sources"].values())
-        lost = before.snapshots.keys() - snapshots.keys() - {table.render() for table in sources}
         older = self._left_behind(snapshots, inputs, nodes, lost)
         late = sorted(older)
         if not changed and late == before.stale:
@@ -294,6 +293,18 @@ class Versions:
             return self._outcome(changed=changed, compared=compared)
         self.publish_version(version, before)
         return self._outcome(version.version, changed=changed, stale=late)
+
+    def _stored_tables(self, context: Mapping[str, Any]) -> set[str]:
+        """Tables that models, seeds and snapshots store their rows in, published or not, and those
+        that are declared as sources."""
+        nodes, sources = (context["graph"][kind].values() for kind in ("nodes", "sources"))
+        stored = {
+            stored_table_of(node)
+            for node in nodes
+            if node["resource_type"] in PUBLISHED_KINDS
+            and node["config"].get("materialized") not in (VIEW, "ephemeral")
+        }
+        return stored | {self._warehouse.relation_of_node(source).render() for source in sources}
 
     def _write_view_queries(
         self,
@@ -506,7 +517,7 @@ class Versions:
         """Tables that were made from other rows of an input than a version has -> these inputs.
 
         Args:
-            lost: tables of the version before that no node stores its rows in any more.
+            lost: tables of the version before that nothing stores its rows in any more.
         """
         found: dict[str, set[str]] = {}
         for table, read in inputs.items():
