@@ -28,9 +28,9 @@ class NodeBuilds:
     def __init__(
         self,
         warehouse: Warehouse,
-        *,
         keyed: KeyedTables,
         named_reads: NamedReads,
+        *,
         batches: Microbatches,
         reads: TableReads,
         lease: HeldLease,

@@ -79,20 +79,14 @@ class Services:
         comparison = Comparison(warehouse, differences)
         self.versions = versions = Versions(warehouse, batches, store, lease, queries, comparison)
         self.rollback = rollback = Rollback(
-            warehouse,
-            keyed=keyed,
-            reads=reads,
-            store=store,
-            lease=lease,
-            writer=writer,
-            versions=versions,
+            warehouse, keyed, reads, store, lease=lease, writer=writer, versions=versions
         )
         self.candidates = Candidates(warehouse, store, writer, place, versions, rollback)
         self.retention = Retention(warehouse, store, writer, place, rollback)
         self.compaction = Compaction(
             warehouse,
-            keyed=keyed,
-            store=store,
+            keyed,
+            store,
             writer=writer,
             place=place,
             versions=versions,
@@ -101,29 +95,17 @@ class Services:
         self.maintenance = Maintenance(warehouse, store, writer, place, orphans)
         self.copies = copies = Copies(warehouse, lease, writer, place)
         self.recovery = Recovery(
-            warehouse,
-            store=store,
-            lease=lease,
-            writer=writer,
-            place=place,
-            versions=versions,
-            copies=copies,
+            warehouse, store, lease, writer=writer, place=place, versions=versions, copies=copies
         )
         self.publications = Publications(
-            warehouse,
-            keyed=keyed,
-            changes=changes,
-            store=store,
-            lease=lease,
-            writer=writer,
-            place=place,
+            warehouse, keyed, changes, store=store, lease=lease, writer=writer, place=place
         )
 
         self.interrupts = interrupts = Interrupts(warehouse, writer, orphans)
         self.building = NodeBuilds(
             warehouse,
-            keyed=keyed,
-            named_reads=named_reads,
+            keyed,
+            named_reads,
             batches=batches,
             reads=reads,
             lease=lease,

@@ -222,7 +222,7 @@ class KeyFilters:
         }
 
     def near_values(self, relation: Relation, names: Sequence[str]) -> list[Json]:
-        """Json that rows have in columns of a table, as arguments of PruningColumn."""
+        """Values that rows have in columns of a table, as arguments of PruningColumn."""
         kinds = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(relation)}
         missing = [one for one in names if one not in kinds]
         if missing:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from dbt.adapters.sparksession.edges import Context, Given, Json, Node, Settings
+from dbt.adapters.sparksession.edges import Context, Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.iceberg.partitions import (
     partition_names,
@@ -38,9 +36,6 @@ from dbt.adapters.sparksession.sql import is_absent, quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 # strategies under which rows that are read again take the place of what was made of them
 REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", "microbatch")
 
@@ -65,21 +60,6 @@ def touched_by(commits: Sequence[Snapshot], kinds: Settings) -> str:
     ((name,),) = first
     kind = kinds[name].simpleString()
     return partition_predicate(quoted(name), partition_values(name, changed), kind)
-
-
-@dataclass(frozen=True)
-class Span:
-    """From one state of a table to another.
-
-    Attributes:
-        history: its commits.
-        first: snapshot id of the older state; None of an empty table.
-        last: snapshot id of the newer state.
-    """
-
-    history: History
-    first: int | None
-    last: int | None
 
 
 class ChangeReads:
@@ -111,7 +91,7 @@ class ChangeReads:
             model, relation, by, incremental, context, self._ranges.writes(context["flags"])
         )
 
-    def read_new_changes(self, model: Node, table: str, by: Given, incremental: bool) -> DataFrame:
+    def read_new_changes(self, model: Node, table: str, by: Given, incremental: bool) -> Foreign:
         """DataFrame of the same, for a Python model, of `table` (schema.name)."""
         relation = self._warehouse.relation_of(table)
         graph = self._warehouse.manifest().flat_graph
@@ -175,7 +155,7 @@ class ChangeReads:
             # what it holds may come of this input under another name
             inputs.note_news(model_id, reads_whole=True, is_replayed=True)
         inputs.note_news(model_id, asks_ranges=writes)
-        return self._changes(model_id, relation, node, Span(history, first, read.pinned), by)
+        return self._changes(model_id, relation, node, history, first, read.pinned, by=by)
 
     def changes_between(
         self,
@@ -211,8 +191,8 @@ class ChangeReads:
                 f"changes_between: {table} has no snapshot {unknown[0]}; it may have expired. "
                 f"select snapshot_id, committed_at from {table}.snapshots lists them."
             )
-        span = Span(history, first, last or history.head)
-        return self._changes(model["unique_id"], relation, node, span, by)
+        end, model_id = last or history.head, model["unique_id"]
+        return self._changes(model_id, relation, node, history, first, end, by=by)
 
     def replaces_all_rows(self, model: Node, plan: ReadPlan, strategy: str) -> bool:
         """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
@@ -304,21 +284,30 @@ class ChangeReads:
         model_id: str,
         relation: Relation,
         node: Node | None,
-        span: Span,
+        history: History,
+        first: int | None,
+        last: int | None,
+        *,
         by: Given,
     ) -> Relation:
         by = [by] if isinstance(by, str) else by
         if node is not None and node["config"]["materialized"] == FOLDED:
-            sql = self.folded_changes(model_id, node, span)
+            sql = self.folded_changes(model_id, node, history, first, last)
         else:
             own = declared_key(node) if node is not None else None
             table = relation.name_only.render()
-            sql = self.table_changes(model_id, table, span, by or own)
+            sql = self.table_changes(model_id, table, history, first, last, by or own)
         return relation.replace(reading=f"(\n{sql}\n)")
 
-    def folded_changes(self, model_id: str, node: Node, span: Span) -> str:
+    def folded_changes(
+        self,
+        model_id: str,
+        node: Node,
+        history: History,
+        first: int | None,
+        last: int | None,
+    ) -> str:
         """Query of what changed in a folded model: of the keys that its new runs hold."""
-        history, first, last = span.history, span.first, span.last
         table = stored_table_of(node)
         after = f"{table} version as of {last}"
         if first is None:
@@ -366,12 +355,11 @@ class ChangeReads:
         self,
         model_id: str,
         table: str,
-        span: Span,
+        history: History,
+        first: int | None,
+        last: int | None,
         by: Sequence[str] | None,
     ) -> str:
-        """Query of what changed in a table; of the partitions that its commits name, where they
-        name them."""
-        history, first, last = span.history, span.first, span.last
         after = f"{table} version as of {last}"
         if first is None:
             return f"select *, '+I' as row_kind, 1 as sign from {after}"

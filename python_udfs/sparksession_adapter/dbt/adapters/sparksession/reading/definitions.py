@@ -11,7 +11,6 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 import yaml
@@ -169,30 +168,15 @@ def _metas_of_columns(node: Node, views: Sequence[Foreign]) -> list[Json]:
     return sorted(found, key=str)
 
 
-@dataclass(frozen=True)
-class Around:
-    """What dbt takes from around a project; of the values a definition has hashes alone, they may
-    be secret.
-
-    Attributes:
-        env: the environment.
-        target: dbt's target.
-    """
-
-    env: Mapping[str, str] = field(default_factory=dict)
-    target: Settings = field(default_factory=dict)
-
-
-NOTHING_AROUND = Around()
-
-
 def definition_of(
     node: Node,
     macros: Settings,
     values: Settings,
     views: Sequence[Foreign] = (),
     metas: Sequence[Settings] = (),
-    around: Around = NOTHING_AROUND,
+    *,
+    env: Mapping[str, str] | None = None,
+    target: Settings | None = None,
 ) -> Json:
     """What a model's rows depend on beside its inputs.
 
@@ -204,7 +188,8 @@ def definition_of(
         values: name -> value of each var that is set.
         views: those that it reads its tables through, see views_below.
         metas: `meta` of the models that it refers to.
-        around: what dbt takes from around the project.
+        env: the environment; of its values the definition has hashes alone, they may be secret.
+        target: the same of dbt's target.
 
     Returns:
         {"sql" or "code", "macros", "views": hashes, "engine": number, "config": config -> hash,
@@ -242,15 +227,15 @@ def definition_of(
     if of_columns := _metas_of_columns(node, views):
         code["columns"] = meta_mark(of_columns)
     own_texts = texts_of(node, macros, views)
-    taken = {}
+    around = {}
     for text in own_texts:
         for found in ENV_VAR.finditer(text):
             default = yaml.safe_load(found["default"]) if found["default"] else None
-            value = around.env.get(found["name"], default)
-            taken[f"environment variable {found['name']}"] = mark_of(str(value))
+            value = (env or {}).get(found["name"], default)
+            around[f"environment variable {found['name']}"] = mark_of(str(value))
         for found in TARGET.finditer(text):
-            value = around.target.get(found["name"])
-            taken[f"target's {found['name']}"] = mark_of(str(value))
+            value = (target or {}).get(found["name"])
+            around[f"target's {found['name']}"] = mark_of(str(value))
     if any(map(NAMED_BY_EXPRESSION.search, own_texts)):
         known = {name: value for name, value in values.items() if name not in COMMAND_VARS}
         code["all_vars"] = mark_of(json.dumps(known, sort_keys=True, default=str))
@@ -266,7 +251,7 @@ def definition_of(
             and not key.startswith(OF_A_BATCH)
             and value not in (None, [], {})
         },
-        **({"around": taken} if taken else {}),
+        **({"around": around} if around else {}),
         "vars": {
             name: shown(values.get(name, default))
             for name, default in sorted(called.items())
@@ -353,8 +338,9 @@ class Definitions:
         views = views_below(model, manifest.nodes)
         parents = (manifest.nodes.get(node) for node in model["depends_on"]["nodes"])
         metas = [parent.config.get("meta") or {} for parent in parents if parent is not None]
-        around = Around(get_invocation_context().env, self._warehouse.config.to_target_dict())
-        return definition_of(model, manifest.macros, values, views, metas, around)
+        env = get_invocation_context().env
+        target = self._warehouse.config.to_target_dict()
+        return definition_of(model, manifest.macros, values, views, metas, env=env, target=target)
 
     def goes_by_clock(self, model: Node) -> bool:
         """Whether a SQL model may make other rows while its inputs stay as they are, also by a

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import date
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.edges import Context, Node, Settings
+from dbt.adapters.sparksession.edges import Context, Node
 from dbt.adapters.sparksession.iceberg.partitions import (
     NULL,
     PartitionReading,
@@ -89,23 +88,23 @@ class PartitionReads:
         column: str,
         incremental: bool,
         context: Context,
-        asked: Settings,
+        *,
+        asked: list[str] | None = None,
+        request: str | None = None,
     ) -> Relation:
         """All rows of those partitions of `relation` that changed since the model's last commit in
         any input that the model reads by changed_partitions(..). All rows where an input that it
         reads in another way has changed: nobody can tell which rows that concerns.
 
         Also notes for the strategy `replace_partitions` which partitions the model rewrites.
-
-        Args:
-            asked: {"days": partitions that are written, changed or not; "request": why}; the
-                commit names both.
+        The days in `asked` are among them, changed or not, and the commit names them with the
+        `request`.
 
         Raises:
             CompilationError: the model can't be right that way.
         """
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
-        days = self._asked(model_id, "changed_partitions", column, asked)
+        days = self._asked(model_id, "changed_partitions", column, asked, request)
         call = ("changed_partitions", f"by='{column}'")
         pinned = self._read_by_partition(model, relation, call, context)
         if self._warehouse.inputs.is_noting or self._warehouse.credentials.offline:
@@ -134,34 +133,34 @@ class PartitionReads:
         self,
         model: Node,
         relation: Relation,
-        level: Mapping[str, str],
+        by: str,
+        *,
+        period: str,
+        into: str,
         incremental: bool,
         context: Context,
-        asked: Settings,
+        zone: str = "UTC",
+        asked: list[str] | None = None,
+        request: str | None = None,
     ) -> Relation:
         """All rows of the closed periods of `relation` that the model has to rewrite.
 
-        A period is closed once `relation` has a row of a later one, a day ahead of the clock left
-        aside. To be written are the closed periods with a partition that changed since the model's
-        last commit, those that closed since then and those that the asked days lie in. Also notes
-        them for the strategy `replace_partitions`. A closed period stays closed, whatever becomes
-        of the later rows. Rows without a day are in no period.
-
-        Args:
-            level: {"by": column of the days; "period": month or year; "into": column of the
-                period's first day; "zone": of the clock}.
-            asked: see changed_partitions.
+        A period is closed once `relation` has a row of a later one, a day ahead of the clock in
+        `zone` left aside. To be written are the closed periods with a partition that changed since
+        the model's last commit, those that closed since then and those that days in `asked` lie in,
+        which the commit names with the `request`. Also notes them for the strategy
+        `replace_partitions`. A closed period stays closed, whatever becomes of the later rows.
+        Rows without a day are in no period.
         """
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
-        by, period, into = level["by"], level["period"], level["into"]
-        days = self._asked(model_id, "closed_periods", by, asked)
+        days = self._asked(model_id, "closed_periods", by, asked, request)
         table = relation.name_only.render()
         call = ("closed_periods", table, f"by='{by}'", f"period='{period}'", f"into='{into}'")
         pinned = self._read_by_partition(model, relation, call, context)
         if self._warehouse.inputs.is_noting or self._warehouse.credentials.offline:
             return pinned
         plan = inputs.note(model_id, replaced=ReplacedPartitions())
-        today, newest = self._today(level["zone"]), None
+        today, newest = self._today(zone), None
         if table in plan.reads:  # Iceberg answers this from the files' own statistics
             newest = self._warehouse.session().sql(
                 f"select max({by}) as day from {pinned.render()} where {by} <= date '{today}'"
@@ -244,17 +243,18 @@ class PartitionReads:
             )
         return plan.replaced.predicate
 
-    def _asked(self, model_id: str, macro: str, column: str, asked: Settings) -> set[str]:
+    def _asked(
+        self, model_id: str, macro: str, column: str, asked: list[str] | None, request: str | None
+    ) -> set[str]:
         """Partitions that the run is asked to rewrite; the next commit names them."""
-        names = asked["days"] or []
         try:
-            days = asked_partitions(column, names)
+            days = asked_partitions(column, asked or [])
         except ValueError as exc:
             raise CompilationError(f"{macro}: {exc}") from exc
         if days:
             properties = {
-                ASKED_PROPERTY: ",".join(sorted(map(str, names))),
-                REQUEST_PROPERTY: asked["request"] or "",
+                ASKED_PROPERTY: ",".join(sorted(map(str, asked or []))),
+                REQUEST_PROPERTY: request or "",
             }
             self._warehouse.inputs.note_properties(model_id, properties)
         return days

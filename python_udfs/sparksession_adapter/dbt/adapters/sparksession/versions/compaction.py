@@ -29,9 +29,9 @@ class Compaction:
     def __init__(
         self,
         warehouse: Warehouse,
-        *,
         keyed: KeyedTables,
         store: VersionStore,
+        *,
         writer: OneWriter,
         place: Place,
         versions: Versions,

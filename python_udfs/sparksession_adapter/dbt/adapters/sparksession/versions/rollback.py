@@ -34,10 +34,10 @@ class Rollback:
     def __init__(
         self,
         warehouse: Warehouse,
-        *,
         keyed: KeyedTables,
         reads: TableReads,
         store: VersionStore,
+        *,
         lease: HeldLease,
         writer: OneWriter,
         versions: Versions,

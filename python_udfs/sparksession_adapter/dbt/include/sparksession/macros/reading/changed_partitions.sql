@@ -21,7 +21,8 @@
             by,
             is_incremental(),
             context,
-            {'days': var('compensate_days', []), 'request': var('compensate_request', '')},
+            asked=var('compensate_days', []),
+            request=var('compensate_request', ''),
         )
     ) -%}
 {%- endmacro %}

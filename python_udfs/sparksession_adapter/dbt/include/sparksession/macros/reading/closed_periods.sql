@@ -16,10 +16,14 @@
         adapter.partitions.closed_periods(
             model,
             relation,
-            {'by': by, 'period': period, 'into': into, 'zone': var('business_zone', 'UTC')},
-            is_incremental(),
-            context,
-            {'days': var('compensate_days', []), 'request': var('compensate_request', '')},
+            by,
+            period=period,
+            into=into,
+            incremental=is_incremental(),
+            context=context,
+            zone=var('business_zone', 'UTC'),
+            asked=var('compensate_days', []),
+            request=var('compensate_request', ''),
         )
     ) -%}
 {%- endmacro %}
