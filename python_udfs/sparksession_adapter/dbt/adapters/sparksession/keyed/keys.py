@@ -35,7 +35,7 @@ def key_of(node: Node | None, columns: Iterable[str], tested: Sequence[str] = ()
 
 
 def keys_by_test(nodes: Iterable[Node]) -> dict[str, list[str]]:
-    """Node id -> columns that one of its tests, `unique_combination` or `unique`, holds to be
+    """Node id -> columns that a test of its own, `unique_combination` or `unique`, holds to be
     unique in all of its rows."""
     found: dict[str, list[str]] = {}
     for node in nodes:

@@ -365,7 +365,7 @@ class KeyedTables:
 
     def declared_otherwise(self, node: Node, history: History, first: int, last: int) -> bool:
         """Whether a folded model was declared otherwise at its commit `first` than at `last`, so
-        that what is stored at the first one can't be read as it was any more."""
+        that what is stored at the first commit can't be read as it was any more."""
 
         def differs(key: str, differences: Foreign) -> bool:
             old, new = (history.at(snapshot).recorded(key) for snapshot in (first, last))
