@@ -212,8 +212,19 @@ def written(name: str, kind: str) -> tuple[str, str, str]:
     return column, kind_here, column
 
 
+def _no_url(target: str) -> str:
+    return (
+        f"PUBLISH_{target.upper()}_URL must look like http://host:8123/database or "
+        "chdb:/folder/database"
+    )
+
+
 def open_store(session: SparkSession, target: str, warehouse: str) -> ClickhouseStore:
-    url = urlsplit(setting(target, "URL"))
+    try:
+        url = urlsplit(setting(target, "URL"))
+        _ = url.port  # it is read when it is asked for
+    except ValueError:
+        raise PublishError(_no_url(target)) from None
     if url.username or url.password or url.query:
         raise PublishError(
             f"PUBLISH_{target.upper()}_URL holds a user, a password or options, which are not "
@@ -231,10 +242,7 @@ def open_store(session: SparkSession, target: str, warehouse: str) -> Clickhouse
         user, password = setting(target, "USER", "default"), setting(target, "PASSWORD", "")
         client = Server(f"{url.scheme}://{url.netloc}", database, user, password)
     else:
-        raise PublishError(
-            f"PUBLISH_{target.upper()}_URL must look like http://host:8123/database or "
-            "chdb:/folder/database"
-        )
+        raise PublishError(_no_url(target))
     place = Path(setting(target, "FOLDER", session.conf.get("spark.local.dir", "target")))
     folder = place.absolute() / f"publish_{secrets.token_hex(8)}"
     return ClickhouseStore(client, folder, warehouse)

@@ -19,7 +19,7 @@ WORDS = (
     (r"\bNone\.(?=\w)", ""),  # the name of a database, which Spark's relations don't have
 )
 # a value and its type: 'x'::date, null::timestamp, column::text
-CAST = re.compile(r"('(?:[^']|'')*+'|\b[\w.]+\b)\s*::\s*(\w+)")
+CAST = re.compile(r"(\x00\d+\x00|\b[\w.]+\b)\s*::\s*(\w+)")
 
 
 def spark_sql(sql: str) -> str:
@@ -32,14 +32,14 @@ def spark_sql(sql: str) -> str:
 
     def keep(found: re.Match[str]) -> str:
         kept.append(found[0])
-        return f"'\x00{len(kept) - 1}\x00'"
+        return f"\x00{len(kept) - 1}\x00"
 
     text = TEXT.sub(keep, JINJA.sub(keep, sql))
     text = CAST.sub(r"cast(\1 as \2)", text)
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement, text)
     while "\x00" in text:  # Jinja may stand within a text
-        text = re.sub("'\x00(\\d+)\x00'", lambda found: kept[int(found[1])], text)
+        text = re.sub("\x00(\\d+)\x00", lambda found: kept[int(found[1])], text)
     return text
 
 

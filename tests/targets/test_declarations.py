@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -76,6 +77,18 @@ def test_targets_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PUBLISH_TARGETS", "serving=oracle")
     with pytest.raises(PublishError, match="a kind of mysql, postgres, kafka, clickhouse; got"):
         targets()
+
+
+@pytest.mark.parametrize(
+    "address", ["h:99999/shop", "h:x/shop", "[::1/shop", "h:8123", "h:8123/a/b", "/shop"]
+)
+def test_an_address_of_clickhouse_that_is_no_url_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("PUBLISH_X_URL", f"http://{address}")
+    session: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
+    with pytest.raises(PublishError, match="PUBLISH_X_URL must look like http://host:8123/"):
+        clickhouse.open_store(session, "x", "w")
 
 
 def test_keys_have_types_whose_texts_are_exact() -> None:
