@@ -199,7 +199,7 @@ FILES = {
             fold={'sequence': 'position', 'row_kind': 'row_kind', 'tier_runs': 3}) }}
         select * from {{ new_rows(source('src', 'events')) }}
     """,
-    # each change as the row that it was before and the one that it is
+    # each change as the row that it was before and the row that it is
     "models/changes.sql": """
         {{ config(materialized='view', meta={'row_wise': true}) }}
         select *, if(row_kind in ('+I', '+U'), 1, -1) as sign from {{ source('src', 'events') }}

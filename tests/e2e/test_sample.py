@@ -550,5 +550,28 @@ def test_the_lineage_lists_every_incremental_table_of_the_daily_build(in_one_go:
     assert set(listed) == expected
 
 
+def test_columns_have_the_types_of_the_yaml(in_one_go: Warehouse) -> None:
+    """Also those of the Python models, which dbt holds to no contract."""
+    differ, compared = [], 0
+    built = {row["tableName"] for row in in_one_go.query("show tables in dw")}
+    built |= {row["viewName"] for row in in_one_go.query("show views in dw")}
+    for path in sorted((REPO / "models").rglob("*.yml")):
+        for model in yaml.safe_load(path.read_text(encoding="utf-8")).get("models") or []:
+            if model["name"] not in built:  # reconciliations
+                continue
+            declared = {column["name"]: column["data_type"] for column in model["columns"]}
+            declared = {name: kind.replace(" ", "") for name, kind in declared.items()}
+            stored = {
+                row["col_name"]: row["data_type"]
+                for row in in_one_go.query(f"describe table dw.{model['name']}")
+                if row["col_name"] in declared
+            }
+            if stored != declared:
+                differ.append((model["name"], set(declared.items()) ^ set(stored.items())))
+            compared += len(declared)
+    assert compared > 850
+    assert differ == []
+
+
 def test_the_sample_is_the_projects_default_landing() -> None:
     assert SAMPLE.is_relative_to(REPO / "landing")

@@ -332,7 +332,8 @@ def test_macros_that_a_page_calls_are_there(page: Path) -> None:
 
 
 def inside(text: str, start: int) -> str:
-    """What stands between the parenthesis at `start` - 1 and its own end, without inner ones."""
+    """What stands between the parenthesis at `start` - 1 and its own end, without inner
+    parentheses."""
     depth, found = 1, []
     for character in text[start:]:
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(character, 0)

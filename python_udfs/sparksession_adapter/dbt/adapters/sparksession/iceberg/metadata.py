@@ -14,7 +14,8 @@ from dbt.adapters.sparksession.session import is_remote, message_of
 from dbt_common.exceptions import DbtRuntimeError
 
 LOST_FILE = re.compile(r"NotFoundException: Failed to open input stream for file: (\S+)")
-CLOCK_MAY_LAG = 60_000  # milliseconds that Iceberg lets a commit be dated before the one before it
+# milliseconds that Iceberg lets a commit be dated before the commit before it
+CLOCK_MAY_LAG = 60_000
 
 
 def loaded(session: Any, catalog: str, table: str) -> Any:
