@@ -143,7 +143,10 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("*/binlog_messages.py", "test_landing_files.py e2e/test_sources.py"),
     ("python_udfs/ingestion/*", "test_maxwell_envelope.py e2e/test_sources.py"),
     ("python_udfs/targets/kafka.py", "targets/test_publish_kafka.py"),
-    ("python_udfs/targets/clickhouse.py", "targets/test_publish_clickhouse.py"),
+    (
+        "python_udfs/targets/clickhouse.py",
+        "servers/test_clickhouse.py targets/test_publish_clickhouse.py",
+    ),
     ("python_udfs/targets/mysql.py", "targets/test_publish_mysql.py"),
     ("python_udfs/servers/clickhouse.py", "servers/test_clickhouse.py targets/test_secrets.py"),
     ("python_udfs/targets/*", "targets/test_row_counts.py targets/test_publish_postgres.py"),
