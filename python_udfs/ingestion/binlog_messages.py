@@ -23,8 +23,11 @@ from python_udfs.ingestion.landing.files import (
 )
 from python_udfs.ingestion.landing.kafka import (
     beginnings,
+    compacted_topics,
     first_gaps,
+    first_offsets,
     kafka_source,
+    lost_holes,
     ranges_to_read,
     read_topics,
 )
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 HELD_PROPERTY = "landing.held"
 TOPICS_PROPERTY = "landing.kafka_topics"  # topic -> id that Kafka knew it by
 BEGUN_PROPERTY = "landing.kafka_begun"  # where reading of each of Kafka's partitions began
+HOLES_PROPERTY = "landing.kafka_holes_named"  # Kafka's first offsets when lost holes were named
 SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end is known by reading only
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
 
@@ -75,13 +79,21 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     topic_ids = json.loads(dbt.snapshot_property(TOPICS_PROPERTY, "{}"))
     ranges: list[OffsetRange] = []
     if kafka:
-        topics = broker_topics(session, kafka)
+        topics = broker_topics(session, kafka, with_cleanup=True)
         begun = json.loads(dbt.snapshot_property(BEGUN_PROPERTY, "{}"))
+        named = json.loads(dbt.snapshot_property(HOLES_PROPERTY, "{}"))
         ranges = ranges_to_read(topics, held, topic_ids, kafka.accept_gap, begun)
-        if note := first_gaps(topics, held, begun):
-            from dbt.adapters.events.logging import AdapterLogger
+        for note in (
+            first_gaps(topics, held, begun),
+            lost_holes(topics, held, begun, named),
+            compacted_topics(topics, [read.topic for read in ranges]),
+        ):
+            if note:
+                from dbt.adapters.events.logging import AdapterLogger
 
-            AdapterLogger("Kafka").warning(note)
+                AdapterLogger("Kafka").warning(note)
+        named |= first_offsets(topics)
+        dbt.set_snapshot_property(HOLES_PROPERTY, json.dumps(named, separators=(",", ":")))
         begun = beginnings(topics, begun, kafka.accept_gap)
         dbt.set_snapshot_property(BEGUN_PROPERTY, json.dumps(begun, separators=(",", ":")))
         topic_ids |= {name: topic.topic_id for name, topic in topics.items()}

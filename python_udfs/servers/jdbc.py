@@ -8,8 +8,9 @@ options nor that store, see docs/explanation/connections.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from python_udfs.servers.errors import ServerError, server_error
@@ -59,29 +60,44 @@ class Server:
             self.execute(sql)
 
     def execute(self, sql: str) -> None:
-        try:
-            self._connection.createStatement().execute(sql)
-        except Exception as exc:
-            raise server_error(exc, "The server refused") from None
+        with self._statement() as statement:
+            statement.execute(sql)
 
     def change(self, sql: str) -> int:
         """Run an insert, update or delete; the number of rows that the server reports."""
-        try:
-            return self._connection.createStatement().executeUpdate(sql)
-        except Exception as exc:
-            raise server_error(exc, "The server refused") from None
+        with self._statement() as statement:
+            changed: int = statement.executeUpdate(sql)
+        return changed
 
     def query(self, sql: str) -> list[tuple[str | None, ...]]:
         """Rows of a select, each value as text."""
-        try:
-            found = self._connection.createStatement().executeQuery(sql)
+        with self._statement() as statement:
+            found = statement.executeQuery(sql)
             columns = range(1, found.getMetaData().getColumnCount() + 1)
             rows = []
             while found.next():
-                rows.append(tuple(found.getString(column) for column in columns))
+                rows.append(tuple(found.getString(number) for number in columns))
+        return rows
+
+    @contextmanager
+    def _statement(self) -> Iterator[Any]:
+        """A statement. Where Ctrl-C comes while the server works on it, the server stops: else it
+        would go on behind a process that has ended, and keep what it has locked.
+
+        Raises:
+            ServerError: the server refuses.
+        """
+        statement: Any = None
+        try:
+            statement = self._connection.createStatement()
+            yield statement
+        except KeyboardInterrupt:
+            for _ in range(2):  # the first call after Ctrl-C may fail, see stop_signals.is_stop
+                with suppress(Exception):
+                    statement.cancel()
+            raise
         except Exception as exc:
             raise server_error(exc, "The server refused") from None
-        return rows
 
     def frame(self, sql: str, names: list[str]) -> DataFrame:
         """Rows of a select of texts as a DataFrame, read by this connection.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -61,10 +62,12 @@ class BrokerTopic:
     Attributes:
         topic_id: another id for each topic that ever had the name; "" before Kafka 2.8.
         offsets: partition -> (first offset that is kept, offset behind the last message).
+        cleanup: its cleanup.policy; None where it wasn't asked for or the broker doesn't show it.
     """
 
     topic_id: str
     offsets: dict[int, tuple[int, int]]
+    cleanup: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,13 @@ class OffsetRange:
     last: int
 
 
-def broker_topics(session: SparkSession, source: KafkaSource) -> dict[str, BrokerTopic]:
+def broker_topics(
+    session: SparkSession, source: KafkaSource, with_cleanup: bool = False
+) -> dict[str, BrokerTopic]:
     """Topic -> what the broker has of it now, of all topics of the source.
+
+    Args:
+        with_cleanup: whether their cleanup.policy is asked too.
 
     Raises:
         ConnectionError: the broker doesn't answer, or refuses.
@@ -132,6 +140,7 @@ def broker_topics(session: SparkSession, source: KafkaSource) -> dict[str, Broke
             listing = admin.listOffsets(asked, kafka.clients.admin.ListOffsetsOptions(isolation))
             found = answer(listing.all())
             ends.append({key: found[place].offset() for key, place in places.items()})
+        policies = _cleanup_policies(jvm, admin, names, answer) if with_cleanup else {}
     except Exception as exc:
         if not hasattr(exc, "java_exception"):
             raise
@@ -148,8 +157,28 @@ def broker_topics(session: SparkSession, source: KafkaSource) -> dict[str, Broke
     for name in names:
         topic_id = described[name].topicId().toString()
         offsets = {key[1]: (ends[0][key], ends[1][key]) for key in places if key[0] == name}
-        topics[name] = BrokerTopic("" if topic_id == zero else topic_id, offsets)
+        cleanup = policies.get(name)
+        topics[name] = BrokerTopic("" if topic_id == zero else topic_id, offsets, cleanup)
     return topics
+
+
+def _cleanup_policies(
+    jvm: Any, admin: Any, names: list[str], answer: Callable[[Any], Any]
+) -> dict[str, str]:
+    """Topic -> cleanup.policy, as "delete" or "compact,delete"; {} where the broker shows no
+    settings, for which a user needs a right of its own (DescribeConfigs)."""
+    config = jvm.org.apache.kafka.common.config
+    kind = getattr(config, "ConfigResource$Type").TOPIC
+    resources = {name: config.ConfigResource(kind, name) for name in names}
+    asked = jvm.java.util.ArrayList()
+    asked.extend(list(resources.values()))
+    try:
+        found = answer(admin.describeConfigs(asked).all())
+        return {name: found[one].get("cleanup.policy").value() for name, one in resources.items()}
+    except Exception as exc:
+        if not hasattr(exc, "java_exception"):
+            raise
+        return {}
 
 
 def _fitting(source: KafkaSource, there: set[str]) -> list[str]:

@@ -293,4 +293,4 @@ def test_snapshot_of_a_view_that_says_something_else_by_itself_is_taken(project,
         "select reported from dw.of_view where id = 1 order by dbt_valid_from"
     )
     assert len(set(reported)) == 2
-    project.query("drop table dw.of_view")
+    project.query("drop table dw.of_view purge")

@@ -16,6 +16,8 @@ def replaced(name: str, old: str, new: str) -> Edit:
     """The edit that takes one text for another wherever it stands in a file."""
 
     def edit(user: User, _: Random) -> dict[str, str | None]:
+        if not (user.project.root / name).is_file():  # another edit took it away
+            return {}
         text = text_of(user.project, name)
         return {name: text.replace(old, new)} if old in text else {}
 

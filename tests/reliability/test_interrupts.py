@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from dbt.adapters.sparksession.versions.published import Versions
+from dbt.adapters.sparksession.versions.store import Version
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
@@ -37,13 +39,14 @@ class Stopped:
     Attributes:
         files: what is slow of it.
         began: dbt's line once that has begun.
-        times: how often Ctrl-C is pressed, a second apart.
+        times: how often the signal comes, a second apart.
     """
 
     files: dict[str, str]
     began: str
     threads: int = 2
     times: int = 1
+    signal: signal.Signals = signal.SIGINT
 
 
 IN_A_TABLE = Stopped({"models/slow.sql": SLOW}, "START sql table model dw.slow")
@@ -56,7 +59,8 @@ IN_A_TEST = Stopped({"tests/slow.sql": SLOW_TEST}, "START test slow")
     [
         pytest.param(IN_A_TABLE, id="a_table"),
         pytest.param(IN_PYTHON, id="a_python_model"),
-        pytest.param(replace(IN_A_TABLE, times=2), id="twice"),
+        pytest.param(replace(IN_A_TABLE, times=2, signal=signal.SIGTERM), id="sigterm_twice"),
+        pytest.param(replace(IN_A_TABLE, times=2), id="twice", marks=pytest.mark.soak),
         pytest.param(replace(IN_A_TABLE, threads=1), id="one_thread", marks=pytest.mark.soak),
         pytest.param(IN_A_TEST, id="a_test", marks=pytest.mark.soak),
     ],
@@ -85,7 +89,7 @@ def test_an_interrupted_build_says_it_in_one_sentence_and_lets_others_write(
         asked = time.monotonic()
         for number in range(stopped.times):
             time.sleep(min(number, 1))
-            run.send_signal(signal.SIGINT)
+            run.send_signal(stopped.signal)
         run.wait(60)
     finally:
         if run.poll() is None:
@@ -93,13 +97,48 @@ def test_an_interrupted_build_says_it_in_one_sentence_and_lets_others_write(
     text = log.read_text()
     assert time.monotonic() - asked < 30, text
     assert run.returncode != 0
-    assert text.count("Stopped by Ctrl-C: ") == 1, text
+    name = "SIGTERM" if stopped.signal == signal.SIGTERM else "Ctrl-C"
+    assert text.count(f"Stopped by {name}: ") == 1, text
     assert "Traceback" not in text, text
     assert "AttributeError" not in text
     holder = project.query("select run_id from dw.meta_lease")
     assert holder == [{"run_id": None}], text
     project.run("run", "--exclude", "slow")
     assert project.query("show tables in dw like 'slow'") == []
+
+
+@pytest.mark.parametrize(
+    "sent", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM]
+)
+def test_a_version_is_published_whole_or_not_at_all_when_its_run_is_stopped(
+    make_project: Callable[..., DbtProject], monkeypatch: pytest.MonkeyPatch, sent: signal.Signals
+) -> None:
+    project = make_project(FILES)
+    make_raw(project)
+    project.query("insert into dw.raw select id from range(12)")
+    project.run("build")
+    project.query("insert into dw.raw select id from range(12, 20)")
+    (project.root / "models" / "total.sql").unlink()
+    append = Versions._append
+
+    def stopped_then_append(self: Versions, version: Version, table: str) -> None:
+        os.kill(os.getpid(), sent)
+        append(self, version, table)
+
+    monkeypatch.setattr(Versions, "_append", stopped_then_append)
+    stopped = project.run("build", expect_ok=False)
+    monkeypatch.undo()
+
+    name = "SIGTERM" if sent == signal.SIGTERM else "Ctrl-C"
+    said = f"{stopped.exception}"
+    assert f"Stopped by {name}: what was running was cancelled" in said
+    assert "version 2 was published; the next run goes on from here" in said
+    assert "Traceback" not in stopped.log
+    assert project.column("select version from dw.meta_version order by version") == [1, 2]
+    assert project.column("select max(id) from published.rows") == [19]
+    assert project.query("show views in published like 'total'") == []
+    assert project.query("select run_id from dw.meta_lease") == [{"run_id": None}]
+    assert "Published as" not in project.run("build").log
 
 
 def test_a_problem_at_a_runs_end_is_said_as_the_hooks_own(

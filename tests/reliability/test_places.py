@@ -344,6 +344,49 @@ def test_a_catalog_that_is_older_than_its_tables_stops_the_run(
     assert json.loads((link / "data" / MARK).read_text())["generations"]["dw.meta_lease"] > 0
 
 
+def test_an_old_catalog_whose_files_later_runs_have_deleted_names_the_way_out(
+    project: DbtProject, tmp_path: Path
+) -> None:
+    old = (project.warehouse / "catalog.db").read_bytes()
+    for number in range(2, 5):  # so many runs keep none of the lease's files of that time
+        land(project, 10 * number, 10 * number + 10)
+        project.run("build")
+    before = contents(project)
+    os.unlink(project.warehouse / "catalog.db")
+    (project.warehouse / "catalog.db").write_bytes(old)
+    link = tmp_path / "link"
+    link.symlink_to(project.warehouse)  # a session has the newer catalog's file open
+    restored = beside(project, link)
+
+    for command in (("build",), ("run-operation", "remove_orphans")):
+        refused = restored.run(*command, expect_ok=False)
+        said = f"{refused.exception}{refused.log}"
+        assert "dw.meta_lease can't be read: the catalog names its file" in said, said
+        assert "dbt run-operation register_tables" in said, said
+    restored.run("run-operation", "register_tables")
+
+    assert contents(restored) == before
+    land(restored, 50, 55)
+    restored.run("build")
+    holds(restored, list(range(55)))
+
+
+def test_a_lease_whose_files_are_all_gone_is_made_again(
+    project: DbtProject,
+) -> None:
+    before = contents(project)
+    shutil.rmtree(project.warehouse / "data" / "dw" / "meta_lease")
+
+    refused = project.run("build", expect_ok=False)
+
+    assert "dbt run-operation register_tables" in f"{refused.exception}{refused.log}"
+    project.run("run-operation", "register_tables")
+    assert contents(project) == before
+    land(project, 20, 25)
+    project.run("build")
+    holds(project, list(range(25)))
+
+
 def test_a_warehouse_is_dropped_after_a_question_and_never_under_a_run(
     project: DbtProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

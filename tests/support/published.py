@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 from datetime import UTC, datetime
-from typing import Any
+from typing import IO, Any
 
 from dbt.adapters.sparksession.sql import literal
 
@@ -195,15 +195,24 @@ def expected(project: DbtProject) -> dict[str, list[tuple]]:
     return found
 
 
-def publishing(project: DbtProject) -> subprocess.Popen:
-    """dbt as a process group of its own, which publishes the newest version."""
+def publishing(
+    project: DbtProject, *command: str, printed: int | IO[bytes] = subprocess.DEVNULL
+) -> subprocess.Popen:
+    """dbt as a process group of its own, which publishes the newest version.
+
+    Args:
+        command: of dbt; publish_to without any.
+        printed: where its output goes.
+    """
     path = os.pathsep.join([str(REPO), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
-        project.command("run-operation", "publish_to"),
+        project.command(*(command or ("run-operation", "publish_to"))),
         env={**os.environ, **project.env, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=printed,
+        stderr=subprocess.STDOUT,
         start_new_session=True,
+        # a test that a shell started in the background inherits that SIGINT is ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
+import signal
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +274,61 @@ def check_kills(project: ChildProject, serving: Serving) -> None:
     # a reader never saw tables of two versions
     assert len(reader.seen) > 1
     assert all(row[1] == row[2] == row[3] and "," not in str(row[0]) for row in reader.seen)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A publication that is stopped.
+
+    Attributes:
+        signal: what stops it.
+        command: of dbt, which publishes.
+        is_held_up: whether it waits for a lock of the server then, else rows are staged.
+    """
+
+    signal: signal.Signals
+    command: tuple[str, ...]
+    is_held_up: bool
+
+
+def check_stop(project: ChildProject, serving: Serving, folder: Path, stop: Stop) -> None:
+    """One sentence comes, the store holds the version before, and the next one publishes."""
+    print(f"PUBLISH_SEED={SEED}")
+    source = Source(project, SEED)
+    source.change(30)
+    project.run("build")
+    before = serving.rows()
+    source.change(200)
+    if stop.command[0] != "build":
+        build_without_publishing(project)
+    holder = serving.connect()
+    if stop.is_held_up:
+        holder.execute("start transaction")
+        holder.execute("update total set n = n")
+    log = folder / "stopped.log"
+    with log.open("wb") as printed:
+        run = publishing(project.inner, *stop.command, printed=printed)
+    for rows in staged_rows(serving):
+        if rows >= (200 if stop.is_held_up else 1) or run.poll() is not None:
+            break
+    time.sleep(3 if stop.is_held_up else 0)
+    assert run.poll() is None, log.read_text()
+    run.send_signal(stop.signal)
+    try:
+        run.wait(60)
+    finally:
+        kill(run)
+    text = log.read_text()
+    assert run.returncode != 0, text
+    name = "SIGTERM" if stop.signal == signal.SIGTERM else "Ctrl-C"
+    assert text.count(f"Stopped by {name}: ") == 1, text
+    assert "Traceback" not in text, text
+    assert project.query("select run_id from dw.meta_lease") == [{"run_id": None}], text
+    if stop.is_held_up:
+        holder.execute("rollback")
+    holder.close()
+    now = expected(project)
+    assert serving.rows() == before or (serving.rows() == now and not stop.is_held_up), text
+    assert "took over" not in project.run("run-operation", "publish_to").log
+    assert serving.rows() == now
+    assert serving.staging_tables() == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +16,11 @@ from tests.support.published import EXPOSURE, FILES, SEED, Source, expected
 from tests.support.sql_client import SqlClient
 from tests.support.transactional import (
     Serving,
+    Stop,
     check_each_version_row_by_row,
     check_kills,
     check_nothing_of_others_is_dropped,
+    check_stop,
     problem_of,
 )
 
@@ -76,6 +80,7 @@ EDGES = {
     'odd "name': [("'x'", "x"), ("'y'", "y")],
     "Zahl": [("1", "1"), ("2", "2")],
 }
+PUBLISH = ("run-operation", "publish_to")
 TYPES = {
     "fits": "bigint",
     "words": "varchar(8)",
@@ -273,3 +278,18 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
     project: ChildProject, serving: PostgresServing
 ) -> None:
     check_kills(project, serving)
+
+
+@pytest.mark.live  # half a minute each
+@pytest.mark.parametrize(
+    "stop",
+    [
+        pytest.param(Stop(signal.SIGINT, ("build",), True), id="held_up_in_a_build"),
+        pytest.param(Stop(signal.SIGTERM, PUBLISH, True), id="held_up_in_an_operation"),
+        pytest.param(Stop(signal.SIGINT, PUBLISH, False), id="while_rows_are_staged"),
+    ],
+)
+def test_a_publication_that_is_stopped_leaves_the_old_version_or_the_new_one(
+    project: ChildProject, serving: PostgresServing, tmp_path: Path, stop: Stop
+) -> None:
+    check_stop(project, serving, tmp_path, stop)

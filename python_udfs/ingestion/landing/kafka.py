@@ -2,7 +2,11 @@
 
 A run asks the broker once which offsets it has, reads those that the table doesn't hold, and ends.
 The table itself keeps the offsets, never a consumer group. A range that was read counts as held to
-its end, though compaction and the markers of transactions leave offsets without a message.
+its end, though some offsets have no message. Of a topic that isn't compacted these are the markers
+of transactions and what a transaction took back, nothing else: Kafka deletes such a topic's
+messages from its beginning only, and what is deleted while a run reads it fails the run. Spark asks
+for the topic's beginning at each offset without a message (KafkaDataConsumer.fetchRecord). What
+compaction deletes leaves no trace, so compacted topics are named.
 """
 
 from __future__ import annotations
@@ -134,12 +138,17 @@ def beginnings(
     Args:
         begun: result of the run before.
     """
-    found = {
+    found = first_offsets(topics)
+    return begun | found if accept_gap else found | begun
+
+
+def first_offsets(topics: dict[str, BrokerTopic]) -> dict[str, int]:
+    """offsets_key -> first offset that Kafka has, of all partitions."""
+    return {
         offsets_key(LIVE, topic, partition): earliest
         for topic, broker in topics.items()
         for partition, (earliest, _) in broker.offsets.items()
     }
-    return begun | found if accept_gap else found | begun
 
 
 def first_gaps(
@@ -167,6 +176,70 @@ def first_gaps(
         f"{'; '.join(gone)}. Where tables are older than that, bring a full load of each "
         "(make full-load), or deliver the messages as landed files."
     )
+
+
+def lost_holes(
+    topics: dict[str, BrokerTopic],
+    held: dict[str, list[Interval]],
+    begun: dict[str, int],
+    named: dict[str, int],
+) -> str | None:
+    """Warning for offsets in front of held ones that landed files left out and Kafka has no more.
+
+    Args:
+        topics, held, begun: as for `ranges_to_read`, before this run's ranges count as held.
+        named: offsets_key -> first offset that Kafka had when such holes were last named.
+
+    Returns:
+        None without holes behind those that were named.
+    """
+    holes = []
+    for topic, broker in sorted(topics.items()):
+        for partition, (earliest, _) in sorted(broker.offsets.items()):
+            key = offsets_key(LIVE, topic, partition)
+            before = begun.get(key, 0) - 1
+            for first, last in held.get(key, []):
+                end = min(first, earliest) - 1
+                if before < end and end >= named.get(key, 0):
+                    holes.append(f"{topic} partition {partition}: {before + 1} to {end}")
+                before = max(before, last)
+    if not holes:
+        return None
+    return (
+        f"Landed files left these offsets out, and Kafka no longer has them: {'; '.join(holes)}. "
+        "They are markers of transactions, or messages that nothing has brought. Deliver what is "
+        "missing as landed files, or bring full loads of the tables (make full-load)."
+    )
+
+
+def compacted_topics(topics: dict[str, BrokerTopic], read: Iterable[str]) -> str | None:
+    """Warning for topics from which Kafka may have deleted messages that nobody can name.
+
+    Args:
+        topics: as of `broker_topics`, with their cleanup.policy.
+        read: topics of which this run reads messages.
+
+    Returns:
+        None without such topics.
+    """
+    names = sorted(set(read))
+    compacted = [name for name in names if "compact" in (topics[name].cleanup or "")]
+    unknown = [name for name in names if topics[name].cleanup is None]
+    lines = []
+    if compacted:
+        lines.append(
+            f"Kafka compacts the topics {', '.join(compacted)} (cleanup.policy=compact): it "
+            "deletes older messages of a key, and a change that it deleted before this run is "
+            "missing without a trace. Set cleanup.policy=delete for them, and bring full loads of "
+            "their tables (make full-load)."
+        )
+    if unknown:
+        lines.append(
+            f"Kafka doesn't show the settings of the topics {', '.join(unknown)}, so whether it "
+            "compacts them isn't known: a compacted topic loses changes without a trace. Allow "
+            "this user DescribeConfigs on them."
+        )
+    return " ".join(lines) or None
 
 
 def _unheld(intervals: list[Interval], first: int, end: int) -> Iterable[Interval]:

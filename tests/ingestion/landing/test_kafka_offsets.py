@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from random import Random
 
 import pytest
 
-from python_udfs.ingestion.landing.kafka import beginnings, first_gaps, kafka_source, ranges_to_read
+from python_udfs.ingestion.landing.kafka import (
+    beginnings,
+    compacted_topics,
+    first_gaps,
+    first_offsets,
+    kafka_source,
+    lost_holes,
+    ranges_to_read,
+)
 from python_udfs.ingestion.landing.offsets import merge
 from python_udfs.servers.kafka import BrokerTopic, KafkaSource, OffsetRange, _fitting
 
@@ -66,6 +75,57 @@ def test_holes_that_files_left_are_read_as_far_as_the_broker_has_them():
     assert ranges_to_read(topic(p0=(7, 12)), held, {}) == [
         OffsetRange("t", 0, first, last) for first, last in [(7, 7), (9, 11)]
     ]
+
+
+def test_holes_of_files_that_the_broker_has_lost_are_named_once():
+    held = {"t/0": [(2, 4), (7, 9), (20, 29)], "t/1": [(0, 9)]}
+    broker = topic(p0=(15, 40), p1=(12, 20))
+    note = lost_holes(broker, held, {}, {})
+    assert note is not None
+    assert ": t partition 0: 0 to 1; t partition 0: 5 to 6; t partition 0: 10 to 14. " in note
+    assert ranges_to_read(topic(p0=(15, 40)), {"t/0": held["t/0"]}, {}) == [
+        OffsetRange("t", 0, 15, 19),
+        OffsetRange("t", 0, 30, 39),
+    ]
+    assert lost_holes(broker, held, {}, first_offsets(broker)) is None
+    # a hole that the broker still had when others were told
+    later = lost_holes(topic(p0=(25, 40)), held, {}, first_offsets(broker))
+    assert later is not None and "left these offsets out" in later
+    assert ": t partition 0: 10 to 19. " in later
+    # where reading began is no hole, nor is what the broker still has
+    assert lost_holes(topic(p0=(2, 40)), {"t/0": [(2, 4)]}, {"t/0": 2}, {}) is None
+    assert lost_holes(topic(p0=(0, 40)), held, {}, {}) is None
+    assert lost_holes(broker, {}, {}, {}) is None
+
+
+def test_random_offsets_that_nothing_brings_are_all_named():
+    for seed in range(300):
+        random = Random(seed)
+        had = {one for one in range(30) if random.random() < 0.7}
+        earliest = random.randint(0, 30)
+        if not had:
+            continue
+        broker = topic(p0=(earliest, 31))
+        held = {"t/0": merge([(one, one) for one in had])}
+        note = lost_holes(broker, held, {}, {}) or ""
+        named: set[int] = set()
+        for first, last in re.findall(r"partition 0: (\d+) to (\d+)", note):
+            named |= set(range(int(first), int(last) + 1))
+        lost = {one for one in range(min(earliest, max(had))) if one not in had}
+        assert named == lost, f"seed {seed}"
+
+
+def test_compacted_topics_of_which_a_run_reads_are_named():
+    def topics(**cleanup: str | None) -> dict[str, BrokerTopic]:
+        return {name: BrokerTopic("", {0: (0, 9)}, policy) for name, policy in cleanup.items()}
+
+    some = topics(a="delete", b="compact", c="compact,delete", d=None)
+    note = compacted_topics(some, ["a", "b", "c", "d", "d"])
+    assert note is not None
+    assert "Kafka compacts the topics b, c (cleanup.policy=compact)" in note
+    assert "doesn't show the settings of the topics d," in note
+    assert compacted_topics(some, ["a"]) is None
+    assert compacted_topics(some, []) is None
 
 
 def test_messages_that_are_all_held_may_go_from_the_broker():

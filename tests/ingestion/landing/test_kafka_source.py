@@ -142,6 +142,38 @@ def test_lost_messages_are_told_until_they_are_accepted(
     assert held(warehouse) == expected
 
 
+def test_topics_that_lose_messages_by_themselves_and_holes_of_files_are_named(
+    broker: KafkaBroker, warehouse: ChildWarehouse, lines: list[bytes]
+) -> None:
+    warehouse.env["kafka_topics"] = "maxwell_holes, squeezed"
+    broker.create("maxwell_holes")
+    broker.create("squeezed", config={"cleanup.policy": "compact"})
+    broker.send("squeezed", [(b"key", lines[0])])
+    # a transaction's marker at offset 10, behind which nothing was lost
+    broker.send("maxwell_holes", [(None, line) for line in lines[:10]], transaction=True)
+    broker.send("maxwell_holes", [(None, line) for line in lines[10:20]])
+    broker.lose("maxwell_holes", 0, 8)
+    folder = warehouse.here.landing / "topics" / "maxwell_holes"
+    folder.mkdir(parents=True)
+    # the sink's file lacks the offsets 0 to 4, and 7
+    for first, end in ((5, 7), (8, 9)):
+        name = f"maxwell_holes+0+{first:020}.jsonl"
+        (folder / name).write_bytes(b"".join(line + b"\n" for line in lines[first:end]))
+
+    log = warehouse.build().log
+
+    assert "Kafka compacts the topics squeezed (cleanup.policy=compact)" in log
+    assert (
+        "Kafka no longer has them: maxwell_holes partition 0: 0 to 4; "
+        "maxwell_holes partition 0: 7 to 7. "
+    ) in log
+    found = {offset for topic, _, offset in held(warehouse) if topic == "maxwell_holes"}
+    assert found == {5, 6, *range(8, 10), *range(11, 21)}
+    again = warehouse.build().log
+    assert "Kafka compacts" not in again
+    assert "Kafka no longer has" not in again
+
+
 def test_a_broker_that_asks_for_a_password_gets_it_and_nobody_else(
     broker: KafkaBroker,
     warehouse: ChildWarehouse,

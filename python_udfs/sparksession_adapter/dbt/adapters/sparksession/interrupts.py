@@ -4,6 +4,7 @@ that runs dbt in its process may let the nodes end that are being built."""
 from __future__ import annotations
 
 import contextvars
+import os
 import signal
 import sys
 import threading
@@ -14,8 +15,10 @@ from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.session import cancel_statements, own_session
+from dbt.adapters.sparksession.stop_signals import end_at_sigterm, stopped_by
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.orphans import Orphans
+from dbt.adapters.sparksession.versions.store import VersionStore
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -61,8 +64,11 @@ def _is_stopping(*_: Any) -> None:
 class Interrupts:
     """What the adapter does when dbt gives up a run: by Ctrl-C, or with --fail-fast."""
 
-    def __init__(self, warehouse: Warehouse, writer: OneWriter, orphans: Orphans) -> None:
+    def __init__(
+        self, warehouse: Warehouse, store: VersionStore, writer: OneWriter, orphans: Orphans
+    ) -> None:
         self._warehouse = warehouse
+        self._store = store
         self._writer = writer
         self._orphans = orphans
         self._building: dict[str, str] = {}  # unique id -> stored table, of nodes being built
@@ -124,9 +130,15 @@ class Interrupts:
             if self._handler is not None:
                 signal.signal(signal.SIGINT, self._handler)
                 self._handler = None
+            end_at_sigterm()
+        published, what = self._store.published, "nothing was published"
+        if published is not None:
+            what = f"version {published.version} was published"
+            if os.environ.get("PUBLISH_TARGETS"):
+                what += ", targets may hold the version before it"
         raise DbtRuntimeError(
-            "Stopped by Ctrl-C: what was running was cancelled, finished tables stay, nothing was "
-            f"published; {problem or 'the next run goes on from here'}."
+            f"Stopped by {stopped_by()}: what was running was cancelled, finished tables stay, "
+            f"{what}; {problem or 'the next run goes on from here'}."
         )
 
     def _given_back(
@@ -143,6 +155,8 @@ class Interrupts:
         def give_back() -> None:
             try:
                 with connection_named("interrupted"):
+                    # at a run's end nothing has been cancelled yet
+                    cancel_statements(own_session(self._warehouse.credentials).session)
                     self._orphans.tidy_tables(self._cancelled_tables)
                     self._writer.give_back_lease()
             except Exception as exc:

@@ -101,7 +101,7 @@ class Services:
             warehouse, keyed, changes, store=store, lease=lease, writer=writer, place=place
         )
 
-        self.interrupts = interrupts = Interrupts(warehouse, writer, orphans)
+        self.interrupts = interrupts = Interrupts(warehouse, store, writer, orphans)
         self.building = NodeBuilds(
             warehouse,
             keyed,

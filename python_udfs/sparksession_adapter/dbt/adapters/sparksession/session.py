@@ -31,6 +31,7 @@ from dbt.adapters.sparksession.secrets import (
     secrets_of_settings,
     secrets_of_url,
 )
+from dbt.adapters.sparksession.stop_signals import ctrl_c_as_it_is
 from dbt_common.exceptions import DbtRuntimeError
 from filelock import FileLock
 
@@ -155,7 +156,8 @@ def _started(credentials: Any) -> SparkSession:
                 shown["spark.jars"] = ",".join(filter(None, [*jars, given]))
                 builder = builder.config("spark.jars", shown["spark.jars"])
             SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
-            session = builder.getOrCreate()
+            with ctrl_c_as_it_is():
+                session = builder.getOrCreate()
     except JarError:
         raise
     except Exception as exc:

@@ -18,10 +18,15 @@ LOST_FILE = re.compile(r"NotFoundException: Failed to open input stream for file
 CLOCK_MAY_LAG = 60_000
 
 
+class LostFileError(DbtRuntimeError):
+    """The catalog names a metadata file that is gone."""
+
+
 def loaded(session: Any, catalog: str, table: str) -> Any:
     """Iceberg's table object of `table` (schema.name); None on a remote session.
 
     Raises:
+        LostFileError: the catalog names a file of it that is gone.
         DbtRuntimeError: there is no such table (see is_absent), or it can't be read.
     """
     if is_remote(session):
@@ -34,7 +39,7 @@ def loaded(session: Any, catalog: str, table: str) -> Any:
     try:
         return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, f"{catalog}.{table}")
     except Exception as exc:
-        raise DbtRuntimeError(_why_unread(table, exc)) from exc
+        raise _unread(table, exc) from exc
     finally:
         if before.isDefined():
             sessions.setActiveSession(before.get())
@@ -42,14 +47,16 @@ def loaded(session: Any, catalog: str, table: str) -> Any:
             sessions.clearActiveSession()
 
 
-def _why_unread(table: str, exc: Exception) -> str:
+def _unread(table: str, exc: Exception) -> DbtRuntimeError:
+    """The error of a table that can't be read."""
     text = message_of(exc)
     lost = LOST_FILE.search(text)
     if lost is None:
-        return text
-    return (
+        return DbtRuntimeError(text)
+    return LostFileError(
         f"{table} can't be read: the catalog names its file {lost[1]}, which is gone. The catalog "
-        "and the folder `data` of a warehouse belong together: restore both from one backup."
+        "and the folder `data` of a warehouse belong together: restore both from one backup, or "
+        "bring the catalog up to the tables by dbt run-operation register_tables."
     )
 
 

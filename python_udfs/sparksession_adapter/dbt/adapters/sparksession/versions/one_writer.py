@@ -8,6 +8,13 @@ from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.keyed.tables import stored_table
+from dbt.adapters.sparksession.session import cancel_statements, message_of
+from dbt.adapters.sparksession.stop_signals import (
+    end_at_sigterm,
+    is_stop,
+    stop_at_sigterm,
+    stopped_by,
+)
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import (
     READ_ONLY,
@@ -52,10 +59,14 @@ class OneWriter:
         Raises:
             LeaseRefusedError: another run holds it.
             ForeignTableError: the tables are another warehouse's.
-            DbtRuntimeError: catalog and tables don't belong together.
+            DbtRuntimeError: catalog and tables don't belong together, or the list of versions
+                was dropped.
         """
+        self._store.published = None
+        stop_at_sigterm()
         if not is_recovery:
             self._place.check_place(self._lease.table)
+            self.check_not_dropped(self._store.version_table, "a list of versions")
         for table in (self._lease.table, self._store.version_table):
             self._place.prepare_write(table)
         lease = Lease(self._warehouse.session, self._lease.table, get_invocation_id())
@@ -82,6 +93,24 @@ class OneWriter:
             else ". It is out of this run's sight, and only its heartbeat has stopped: the files "
             "that it had not committed stay until dbt run-operation remove_orphans"
         )
+
+    def check_not_dropped(self, table: str, what: str) -> None:
+        """Before a table is made whose rows can't be made of others.
+
+        Args:
+            table: schema.name.
+            what: what would begin anew, for the message.
+
+        Raises:
+            DbtRuntimeError: the catalog doesn't know the table, but its files are there.
+        """
+        folder = self._place.folder_left_of(table)
+        if folder is not None:
+            raise DbtRuntimeError(
+                f"Table {table} is gone from the catalog, as after a drop, but its files are in "
+                f"{folder}. What it held may be nowhere else. Bring it back by dbt run-operation "
+                f"register_tables, then run again; to begin {what} without it, delete that folder."
+            )
 
     def give_back_lease(self, results: Sequence[Any] = ()) -> None:
         """Let others write. What a dead run before, or nodes of this run that failed, had written
@@ -110,6 +139,7 @@ class OneWriter:
         finally:
             lease, self._lease.lease, self._lease.took_over = self._lease.lease, None, None
             lease.give_back()
+            end_at_sigterm()
 
     @contextmanager
     def writing(self, is_recovery: bool = False) -> Iterator[None]:
@@ -121,8 +151,25 @@ class OneWriter:
             for table in [] if is_recovery else self._warehouse.tables():
                 self._place.prepare_write(table)
             yield
-        except BaseException:
+        except BaseException as exc:
+            if is_stop(exc):  # for which dbt would print a stack
+                problem = self._give_back_when_stopped()
+                raise DbtRuntimeError(
+                    f"Stopped by {stopped_by()}: what was running was cancelled; "
+                    f"{problem or 'run the same command again'}."
+                ) from exc
             with suppress(LeaseRefusedError):  # what went wrong first is what counts
                 self.give_back_lease()
             raise
         self.give_back_lease()
+
+    def _give_back_when_stopped(self) -> str | None:
+        """Let others write after Ctrl-C: once Spark does nothing more; what kept it from that."""
+        with suppress(Exception):  # the first call after Ctrl-C may fail, see is_stop
+            cancel_statements(self._warehouse.session())
+        try:
+            cancel_statements(self._warehouse.session())
+            self.give_back_lease()
+        except Exception as exc:
+            return f"the next run takes the lease over, which stays ({message_of(exc)})"
+        return None

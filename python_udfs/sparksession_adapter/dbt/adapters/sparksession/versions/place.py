@@ -228,6 +228,23 @@ class Place:
                 "written."
             )
 
+    def folder_left_of(self, table: str) -> str | None:
+        """Folder of a table that was dropped while its files stayed; None where the catalog has
+        the table, or where no table of that name has ever been written here.
+
+        Args:
+            table: schema.name.
+        """
+        root = self.local_root
+        if root is None:
+            return None
+        folder = os.path.join(root, *table.split("."))
+        files = _entries(os.path.join(folder, "metadata"), folders=False)
+        # a writer that was killed while it made the table leaves the first file alone
+        numbers = [one.name.partition("-")[0] for one in files if one.name.endswith(METADATA)]
+        written = any(number.isdecimal() and int(number) > 0 for number in numbers)
+        return folder if written and self.location_of(table) is None else None
+
     # ---- at the start of a command that writes ---------------------------------------------
 
     def check_place(self, lease_table: str) -> None:

@@ -20,6 +20,7 @@ from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.sql import is_absent, literal
+from dbt.adapters.sparksession.stop_signals import is_stop
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
@@ -168,6 +169,8 @@ class Publications:
                 try:
                     lines += self._publish_to(name, version, context)
                 except Exception as exc:  # the other targets get it all the same
+                    if is_stop(exc):
+                        raise KeyboardInterrupt from exc
                     problem = redacted(" ".join(_message(exc).split())).rstrip(".")
                     problems.append(
                         f"Target {name}: {problem}; version {version.version} is not published "

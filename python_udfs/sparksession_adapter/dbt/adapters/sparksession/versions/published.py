@@ -20,6 +20,7 @@ from dbt.adapters.sparksession.keyed.tables import (
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.sql import mark_of
+from dbt.adapters.sparksession.stop_signals import without_stop_signals
 from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
@@ -79,7 +80,7 @@ class Versions:
         self._queries = queries
         self._comparison = comparison
         self._inputs = VersionInputs(warehouse, queries)
-        self.views = PublishedViews(warehouse, store)
+        self.views = PublishedViews(warehouse, store, lease)
         self._test_fingerprints: dict[str, str] = {}
         self._proved: set[str] = set()
         self._queries_now: dict[str, tuple[str, dict[str, int]]] = {}
@@ -176,7 +177,7 @@ class Versions:
             has = "has" if len(lacking) == 1 else "have"
             return self._unpublished(f"{', '.join(lacking[:3])} {has} gaps")
         schema = self._warehouse.credentials.published_schema
-        if self._store.newest_version is None and self._warehouse.listed(schema, "view"):
+        if self._store.newest_version is None and self.views.views_of_others():
             return self._unpublished(
                 f"the views in {schema} are of another schema's versions. Give this target a "
                 f"published_schema of its own; or drop {schema}, if it is of nothing any more"
@@ -223,8 +224,10 @@ class Versions:
         older = self._inputs.left_behind(snapshots, inputs, nodes, lost)
         late = sorted(older)
         if not changed and late == before.stale:
-            if self._lease.took_over is not None and before.version:
-                self.views.write_views(before, before.query_hashes.keys())
+            if before.version:
+                missing = self.views.views_to_write(before)
+                took_over = self._lease.took_over is not None
+                self.views.write_views(before, before.queries if took_over else missing)
             return self._outcome(stale=late)
         if late and not allow_behind:
             return self._unpublished(self._inputs.behind_problem(older, published, lost))
@@ -328,21 +331,27 @@ class Versions:
         } | values
 
     def publish_version(self, version: Version, before: Version) -> None:
-        """Make a version the newest one, in one commit; then let its views know it alone."""
+        """Make a version the newest one, in one commit; then let its views know it alone.
+
+        Ctrl-C waits for the end of it: readers see the version, and their views are its own.
+        """
+        with without_stop_signals():
+            self._publish_version(version, before)
+
+    def _publish_version(self, version: Version, before: Version) -> None:
         self._lease.confirm()
         changed = [name for name in version.changed if name in version.queries]
         self.views.write_views(version, changed, before)
         self._lease.confirm()  # views take a while, in which this run may have slept
         self._append(version, self._store.version_table)
         self._store.set_newest(version)
+        missing = self.views.views_to_write(version)
         # the run before may have stopped right here; and a view that never changes would look at
         # ever more versions
         if self._lease.took_over is not None or version.version % ALL_VIEWS_EVERY == 0:
-            changed = list(version.queries)
-        self.views.write_views(version, changed)
-        for gone in before.queries.keys() - version.queries.keys():
-            self._lease.confirm()
-            self.views.drop_view(gone)
+            self.views.write_views(version, version.queries)
+        else:
+            self.views.write_views(version, sorted({*changed, *missing}))
 
     def _append(self, version: Version, table: str) -> None:
         """Write a version's row; of the candidates one is held."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.sql import is_absent, literal, quoted
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.store import Version, VersionStore
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 THREADS = 4  # that write views at a run's end
+logger = AdapterLogger("Spark")
 NO_SNAPSHOT = "Cannot find snapshot"  # Iceberg, of one that has expired or was of a table before
 
 
@@ -44,12 +48,24 @@ def guarded(name: str, table: str, queries: Mapping[str, str], since: int) -> st
     return "\nunion all\n".join(parts)
 
 
+def reads_versions(text: str, table: str) -> bool:
+    """Whether the text of a view is `guarded`'s, of the versions in `table`.
+
+    >>> reads_versions(guarded("dw.a", "dw.meta_version", {"1": "select 1"}, 1), "dw.meta_version")
+    True
+    >>> reads_versions("select version from dw.meta_version", "other.meta_version")
+    False
+    """
+    return re.search(rf"\bfrom {re.escape(table)} where version >= ", text) is not None
+
+
 class PublishedViews:
     """Writes the views of versions."""
 
-    def __init__(self, warehouse: Warehouse, store: VersionStore) -> None:
+    def __init__(self, warehouse: Warehouse, store: VersionStore, lease: HeldLease) -> None:
         self._warehouse = warehouse
         self._store = store
+        self._lease = lease
 
     def _published(self, name: str) -> str:
         """The view of a relation in the newest version."""
@@ -98,6 +114,58 @@ class PublishedViews:
                 return None
             raise
 
-    def drop_view(self, name: str) -> None:
-        """Drop the view of a relation."""
-        self._warehouse.session().sql(f"drop view if exists {self._published(name)}")
+    def views_to_write(self, version: Version) -> list[str]:
+        """Relations of a version whose views aren't there, as after they were dropped by hand.
+
+        Views of relations that the version hasn't are dropped: of models that are gone, also where
+        a run was killed before it came to that.
+        """
+        there = {view.lower(): view for view in self._listed()}
+        wanted = {name.rpartition(".")[2].strip("`").lower(): name for name in version.queries}
+        own, _ = self._own_and_others(there[view] for view in there.keys() - wanted.keys())
+        self._drop(own)
+        return [wanted[view] for view in sorted(wanted.keys() - there.keys())]
+
+    def views_of_others(self) -> list[str]:
+        """Published views that don't read this schema's versions, where there is no version.
+
+        Those that read them are left of versions that were dropped with their files: they fail for
+        every reader, and are dropped here.
+        """
+        schema = self._warehouse.credentials.published_schema
+        own, others = self._own_and_others(self._listed())
+        if own and not others:
+            logger.warning(
+                f"Table {self._store.version_table}, which holds the versions, is gone with its "
+                f"files, so they begin anew with version 1; the {len(own)} views in {schema} that "
+                "read it are dropped and written again."
+            )
+            self._drop(own)
+        return others
+
+    def _listed(self) -> list[str]:
+        """Names of the views that readers have; [] where there is no schema of them."""
+        schema = self._warehouse.credentials.published_schema
+        try:
+            rows = self._warehouse.session().sql(f"show views in {schema}").collect()
+        except Exception as exc:
+            if not is_absent(exc):
+                raise
+            return []
+        return [row.viewName for row in rows if not row.isTemporary]
+
+    def _own_and_others(self, views: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Published views that read this schema's versions, and those that don't; full names."""
+        session, schema = self._warehouse.session(), self._warehouse.credentials.published_schema
+        own: list[str] = []
+        others: list[str] = []
+        for view in sorted(views):
+            name = f"{schema}.{quoted(view)}"
+            (text,) = session.sql(f"show create table {name}").first()
+            (own if reads_versions(text, self._store.version_table) else others).append(name)
+        return own, others
+
+    def _drop(self, views: Iterable[str]) -> None:
+        for view in views:
+            self._lease.confirm()
+            self._warehouse.session().sql(f"drop view if exists {view}")

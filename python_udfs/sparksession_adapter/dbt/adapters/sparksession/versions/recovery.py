@@ -16,12 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dbt.adapters.sparksession.iceberg.metadata import LostFileError
 from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.sql import is_absent
 from dbt.adapters.sparksession.versions.copies import Copies, java_identifier, java_namespace
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
-from dbt.adapters.sparksession.versions.lease import Lease
+from dbt.adapters.sparksession.versions.lease import Holder, Lease
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import (
     METADATA,
@@ -191,11 +192,12 @@ class Recovery:
         if not files:
             return [f"{root} holds no tables."]
         marked = self._place.marked_generation()  # before the lease, see generation_check
-        holder = Lease(self._warehouse.session, self._lease.table, "").holder()
+        holder = self._holder()
         is_behind = holder is None or marked > holder.generation
         lines: list[str] = []
         if is_behind:
             lines += self._register(self._lease.table, files, {}, True)
+            lines += self._drop_without_files(self._lease.table, files)
         with self._writer.writing(is_recovery=True):
             lines += self._register(self._store.version_table, files, {}, is_behind)
             named = self._named(files)
@@ -207,6 +209,24 @@ class Recovery:
                 self._versions.views.write_views(newest_version, newest_version.queries)
                 lines.append(f"The newest version is {newest_version.version}.")
         return lines
+
+    def _holder(self) -> Holder | None:
+        """What the lease says; None where there is none that can be read."""
+        try:
+            return Lease(self._warehouse.session, self._lease.table, "").holder()
+        except LostFileError:
+            return None
+
+    def _drop_without_files(self, table: str, files: Mapping[str, list[MetadataFile]]) -> list[str]:
+        """Take a table that the next command makes again out of the catalog, where none of its
+        metadata is there; lines for the user."""
+        identifier = java_identifier(self._warehouse.session(), table)
+        catalog = self._copies.iceberg_catalog()
+        is_listed, current = _listed(catalog, identifier)
+        if files.get(table) or not is_listed or current is not None:
+            return []
+        catalog.dropTable(identifier, False)
+        return [f"{table}: none of its metadata files is there, so it is made again."]
 
     def _named(self, files: Mapping[str, list[MetadataFile]]) -> dict[str, set[int]]:
         """Table -> snapshots that the newest commits of other tables, or versions, name."""

@@ -81,6 +81,7 @@ class VersionStore:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
+        self.published: Version | None = None  # by this process's current command
         self._newest: Version | None = None
         self._newest_is_known = False
         self._versions_read: dict[str, Version] = {}
@@ -155,7 +156,7 @@ class VersionStore:
 
     def set_newest(self, version: Version) -> None:
         """Take note of a version that this run has published."""
-        self._newest = version
+        self._newest = self.published = version
 
     def text_as_of(self, number: str, name: str) -> str | None:
         """Query of a relation's rows in a version, or None if it has no such relation."""

@@ -34,6 +34,10 @@
         {{ return({'relations': [existing_relation or target_relation]}) }}
     {%- endif -%}
 
+    {%- if existing_relation is none and config.get('full_refresh') is false -%}
+        {%- do adapter.writer.check_not_dropped(schema ~ '.' ~ model['alias'], 'a table') -%}
+    {%- endif -%}
+
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
     {%- do adapter.reading.record_inputs(model) -%}

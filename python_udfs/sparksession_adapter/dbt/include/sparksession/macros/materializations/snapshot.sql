@@ -10,6 +10,11 @@
     {%- if existing_relation is not none and existing_relation.type == 'view' -%}
         {% do exceptions.relation_wrong_type(existing_relation, 'table') %}
     {%- endif -%}
+    {%- if existing_relation is none -%}
+        {% do adapter.writer.check_not_dropped(
+            schema ~ '.' ~ model['alias'], 'a history of versions'
+        ) %}
+    {%- endif -%}
 
     {%- if _is_left_as_it_is(existing_relation) -%}
         {{ return({'relations': [existing_relation]}) }}
