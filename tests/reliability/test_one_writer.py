@@ -26,6 +26,7 @@ from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.processes import is_running, process_mark
 from dbt.adapters.sparksession.versions.publications import Held, Part, Publications, Taken
 from dbt.adapters.sparksession.versions.published import Versions as Published
+from dbt.adapters.sparksession.warehouse import Warehouse
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
@@ -358,6 +359,35 @@ def test_a_run_that_loses_its_lease_while_it_publishes_adds_no_version(
     lost = project.run("build", expect_ok=False)
     assert "lease of the warehouse was taken over" in f"{lost.exception}{lost.log}"
     assert project.column("select version from dw.meta_version") == [1]
+
+
+@pytest.mark.parametrize("is_behind_the_look", [False, True])
+def test_a_version_is_refused_that_another_run_has_published_meanwhile(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch, is_behind_the_look: bool
+) -> None:
+    """A run that slept behind its last look at the lease wakes up."""
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    published: list[int] = []
+    history = Warehouse.history
+
+    def history_and_another_run(self: Any, table: str) -> Any:
+        found = history(self, table)
+        if table != "dw.meta_version" or published:
+            return found
+        published.append(2)
+        project.query("insert into dw.meta_version (version) values (2)")
+        return found if is_behind_the_look else history(self, table)
+
+    project.query("insert into dw.raw select 10L")
+    with monkeypatch.context() as patch:
+        patch.setattr(Warehouse, "history", history_and_another_run)
+        lost = project.run("build", expect_ok=False)
+    assert "Another run has published version 2 while" in f"{lost.exception}{lost.log}"
+    assert project.column("select version from dw.meta_version order by version") == [1, 2]
+    project.query("delete from dw.meta_version where version = 2")
+    project.run("build")
+    assert project.column("select n from published.total") == [11]
 
 
 EXPOSURES = """

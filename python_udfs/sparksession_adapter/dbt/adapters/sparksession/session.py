@@ -45,6 +45,7 @@ for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
 _lock = threading.RLock()  # a lease may end while its thread holds it
 _application: SparkSession | None = None
 _own = threading.local()
+own_remote_ids: set[str] = set()  # of this process's sessions on a Spark Connect server
 
 
 @contextmanager
@@ -253,6 +254,7 @@ class OwnSession:
         app = application(credentials)
         if is_remote(app):
             self.session = app.builder.remote(os.environ["SPARK_REMOTE"]).create()
+            own_remote_ids.add(self.session.client._session_id)
         else:
             self.session = app.newSession()
         for key, value in credentials.spark_settings().items():

@@ -23,7 +23,7 @@ from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.sql import is_absent, literal, mark_of, quoted
 from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
-from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt.adapters.sparksession.versions.lease import LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, is_published
 from dbt.adapters.sparksession.versions.store import COLUMNS, Version, VersionStore, differing
 from dbt.adapters.sparksession.versions.texts import VIEW, VersionTexts
@@ -347,8 +347,15 @@ class Versions:
             self._warehouse.session().sql(f"drop view if exists {self._published(gone)}")
 
     def _append(self, version: Version, table: str) -> None:
-        """Write a version's row; of the candidates one is held."""
-        from pyspark.sql import functions
+        """Write a version's row; of the candidates one is held.
+
+        Iceberg refuses the row where another one of its number has come: a run that was presumed
+        dead, and only slept, publishes nothing beside the run that took its lease over.
+
+        Raises:
+            LeaseRefusedError: another run has published this version.
+        """
+        from pyspark.sql import functions as F
 
         session = self._warehouse.session()
         schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -360,9 +367,31 @@ class Versions:
         values = tuple(getattr(row, name) for name in COLUMNS)
         writer = session.createDataFrame([values], schema).coalesce(1).writeTo(table)
         if table == self._store.candidate_table:
-            writer.overwrite(functions.lit(True))
-        else:
+            writer.overwrite(F.lit(True))
+            return
+        head = self._warehouse.history(table).head
+        if head is None:
             writer.append()
+            return
+        known = f"select max(version) as newest from {table} version as of {head}"
+        (newest,) = session.sql(known).first()
+        if newest is not None and newest >= version.version:
+            raise self._already_published(version)
+        writer = writer.option("isolation-level", "serializable")
+        writer = writer.option("validate-from-snapshot-id", str(head))
+        try:
+            writer.overwrite(F.col("version") == version.version)
+        except Exception as exc:
+            if "conflicting files" not in str(exc):
+                raise
+            raise self._already_published(version) from exc
+
+    @staticmethod
+    def _already_published(version: Version) -> LeaseRefusedError:
+        return LeaseRefusedError(
+            f"Another run has published version {version.version} while this one worked on it. "
+            "Nothing was published; run again."
+        )
 
     def _published(self, name: str) -> str:
         """The view of a relation in the newest version."""

@@ -1,0 +1,82 @@
+"""A run on a Spark Connect server that is killed commits nothing behind the run that takes over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.dbt_project import DbtProject
+from tests.support.small_warehouse import FILES, make_raw
+from tests.support.spark_servers import connect_server
+
+UNTIL_SECONDS = 30  # from a row's coming in to the end of the statement that reads it
+# a row whose id is a time (milliseconds) is read when that has come
+SLOW_ROWS = """
+    {{ config(materialized='incremental') }}
+    select id, id % 7 as user_id, id div 10 as day from {{ new_rows(source('raw', 'raw')) }}
+    where coalesce(
+        java_method(
+            'java.lang.Thread',
+            'sleep',
+            if(id < 1000, 0, greatest(0, id - unix_millis(current_timestamp())))
+        ),
+        ''
+    ) <> 'awake'
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with connect_server(tmp_path_factory.mktemp("connect")) as url:
+        yield url
+
+
+def begun(project: DbtProject, remote: dict[str, str], log: Path) -> subprocess.Popen:
+    """A build on the server, whose model `rows` is slow, a moment after that model began."""
+    with log.open("wb") as file:
+        run = subprocess.Popen(
+            project.command("build", "--select", "rows"),
+            env={**os.environ, **project.env, **remote, "PYTHONUNBUFFERED": "1"},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+    until = time.monotonic() + 120
+    while "START sql incremental model dw.rows" not in log.read_text():
+        assert time.monotonic() < until and run.poll() is None, log.read_text()
+        time.sleep(0.2)
+    time.sleep(3)  # the server works on it
+    return run
+
+
+def test_a_run_that_is_killed_commits_nothing_behind_the_next_one(
+    make_project: Callable[..., DbtProject], server: str, tmp_path: Path
+) -> None:
+    project = make_project(FILES | {"models/rows.sql": SLOW_ROWS})
+    make_raw(project)
+    project.query("insert into dw.raw select id from range(10)")
+    remote = {"DBT_TARGET": "connect", "SPARK_REMOTE": server, "SPARK_SHUFFLE_PARTITIONS": "2"}
+    first = project.subprocess("build", env=remote)
+    assert first.returncode == 0, first.stdout
+    until = 1000 * int(time.time() + UNTIL_SECONDS)
+    project.query(f"insert into dw.raw select id from range(10, 20) union all select {until}")
+    dead = begun(project, remote, tmp_path / "log")
+    dead.kill()
+    dead.wait()
+    assert time.time() < until / 1000 - 5, "the slow statement has ended: nothing was tested"
+    second = project.subprocess("build", env=remote)
+    assert second.returncode == 0, second.stdout
+    time.sleep(max(0.0, until / 1000 + 3 - time.time()))
+    assert project.column("select id from dw.rows order by id") == [*range(20), until]
+    assert project.column("select n from published.total") == [21]
+    assert "took over the lease of a run that is gone" in second.stdout
+    assert "out of this run's sight" not in second.stdout
+    properties = project.query("show tblproperties dw.meta_lease")
+    assert [one["key"] for one in properties if "lease.session" in one["key"]] == []
