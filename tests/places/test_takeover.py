@@ -15,7 +15,7 @@ from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
 from tests.support.spark_servers import connect_server
 
-UNTIL_SECONDS = 30  # from a row's coming in to the end of the statement that reads it
+LONGER = 20  # seconds that a statement takes longer than a build is begun in
 # a row whose id is a time (milliseconds) is read when that has come
 SLOW_ROWS = """
     {{ config(materialized='incremental') }}
@@ -63,9 +63,11 @@ def test_a_run_that_is_killed_commits_nothing_behind_the_next_one(
     make_raw(project)
     project.query("insert into dw.raw select id from range(10)")
     remote = {"DBT_TARGET": "connect", "SPARK_REMOTE": server, "SPARK_SHUFFLE_PARTITIONS": "2"}
+    begins = time.monotonic()
     first = project.subprocess("build", env=remote)
+    took = time.monotonic() - begins
     assert first.returncode == 0, first.stdout
-    until = 1000 * int(time.time() + UNTIL_SECONDS)
+    until = 1000 * int(time.time() + took + LONGER)
     project.query(f"insert into dw.raw select id from range(10, 20) union all select {until}")
     dead = begun(project, remote, tmp_path / "log")
     dead.kill()

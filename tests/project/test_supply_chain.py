@@ -133,7 +133,7 @@ def test_the_jars_of_every_profile_are_locked() -> None:
     missing = [one for one in coordinates if jar_of(one) not in lock]
     # of Kafka's a run stops with the lines to add
     assert [one for one in missing if "kafka" not in one] == []
-    assert len(coordinates) == 5
+    assert len(coordinates) == 6
 
 
 def jar_of(coordinate: str) -> str:

@@ -22,6 +22,7 @@ import pytest
 from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.versions import processes
 from dbt.adapters.sparksession.versions.lease import HEARTBEAT, Lease, LeaseRefusedError, utc_now
+from dbt.adapters.sparksession.versions.orphans import Orphans
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.processes import is_running, process_mark
 from dbt.adapters.sparksession.versions.publications import Held, Part, Publications, Taken
@@ -298,6 +299,49 @@ def taken_over(project: DbtProject) -> None:
         "update dw.meta_lease set generation = generation + 1, run_id = 'another', "
         "host = 'elsewhere', owner = 'somebody'"
     )
+
+
+def dies(project: DbtProject, lease: Callable[[str], Lease]) -> None:
+    """Let a run have died that held the lease."""
+    lease("first").take()
+    held_by(project, pid=os.getppid(), process=f"'{mark_of_another_start()}'", engine_pid="null")
+
+
+def test_files_that_a_catalog_keeps_to_itself_stay_and_the_run_passes(
+    project: DbtProject, lease: Callable[[str], Lease]
+) -> None:
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    for name in ("raw", "rows", "days", "latest__runs"):
+        project.query(f"alter table dw.{name} set tblproperties ('gc.enabled' = 'false')")
+    files = left_behind(project)
+    dies(project, lease)
+    done = project.run("build")
+    assert "took over the lease of a run that is gone" in done.log
+    assert "dw.rows was left as it is: its catalog keeps all of its files to itself" in done.log
+    done = project.run("run-operation", "remove_orphans")
+    assert "dw.days was left as it is: its catalog keeps all of its files to itself" in done.log
+    assert all(one.exists() for one in files)
+    assert lease("next").take() is None
+
+
+def test_tidying_that_fails_neither_fails_a_run_nor_keeps_its_lease(
+    project: DbtProject, lease: Callable[[str], Lease], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+
+    def has_no_file_system(self: Any, table: str) -> int:
+        raise RuntimeError('No FileSystem for scheme "s3"\n\tat org.apache.hadoop')
+
+    monkeypatch.setattr(Orphans, "remove_from", has_no_file_system)
+    left_behind(project)
+    dies(project, lease)
+    done = project.run("build")
+    said = "nothing reads them: they couldn't be deleted (No FileSystem for scheme"
+    assert said in done.log
+    assert "org.apache.hadoop" not in done.log
+    assert lease("next").take() is None
 
 
 def left_behind(project: DbtProject) -> list[Path]:

@@ -131,7 +131,9 @@ def _started(credentials: Any) -> SparkSession:
         session = SparkSession.builder.remote(remote).getOrCreate()
         _check_remote(session, credentials, settings)
         return session
-    keep_private(credentials.path(credentials.warehouse))  # tools start Spark without dbt, too
+    folder = credentials.folder()
+    if folder is not None:  # tools start Spark without dbt, too
+        keep_private(folder)
     os.environ["JAVA_HOME"] = find_java()
     of_java = "spark.driver.extraJavaOptions"
     settings[of_java] = f"{archive_options()} {settings.get(of_java, '')}".strip()
