@@ -39,3 +39,4 @@ class HeldLease:
         """Before something is deleted or published: the same, and the table is asked."""
         if self.lease is not None:
             self.lease.confirm()
+            self.lease.note_session()
