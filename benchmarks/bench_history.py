@@ -5,7 +5,7 @@
 A run should cost what its day brought, and a point read a few files, however many changes the
 warehouse holds. For each size of history: `dbt run -s +dws_trade__user_status_td` of a day that
 has landed (its seconds, and what Spark and Iceberg say was read), the read of one user's row of
-the totals, and, beside it, the counts computed anew from the whole changelog
+the totals, and, beside it, the counts computed again from the whole changelog
 (`--full-refresh` of the days, months and years).
 
 How the history comes about: a first day is landed and built by dbt. Its rows are then multiplied
@@ -22,7 +22,7 @@ commits in a table, not a thousand; the users stay the same.
 
 What was read comes from Spark's event log, kept during the measured runs. `MB read` is what the
 tasks read of all tables' data files. `files opened` and their size are as Iceberg planned its
-scans; of scans of new rows only, as those of ods_binlog are, it tells none. Landed files, which
+scans; of scans of new rows only, as those of ods_binlog are, it has none. Landed files, which
 Python workers read, and the tables' metadata are in neither.
 """
 
@@ -174,7 +174,9 @@ def in_history(field: StructField, one_partition: int) -> Column:
 
     name = field.name
     if name == "before":
-        parts = [moved(F.col("before")[one.name], one).alias(one.name) for one in field.dataType]
+        parts = [
+            moved(F.col("before")[named.name], named).alias(named.name) for named in field.dataType
+        ]
         return F.when(F.col("before").isNotNull(), F.struct(*parts)).alias(name)
     if name == "message_offset":
         new = F.col(name) - FIRST_OFFSET + F.col("_copy").cast("long") * one_partition
@@ -219,12 +221,12 @@ def event_log(folder: Path) -> dict[str, str]:
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
     }
-    told = " ".join(f"--conf {key}={value}" for key, value in settings.items())
-    return {"PYSPARK_SUBMIT_ARGS": f"{told} pyspark-shell"}
+    options = " ".join(f"--conf {key}={value}" for key, value in settings.items())
+    return {"PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell"}
 
 
 def logged_reads(folder: Path, description: str | None = None) -> Counter[str]:
-    """What the event log in a folder says was read: FILES, FILE_BYTES and READ_BYTES.
+    """What was read by the event log in a folder: FILES, FILE_BYTES and READ_BYTES.
 
     Args:
         description: count only the queries of this job description.
@@ -269,7 +271,7 @@ def _events(folder: Path) -> Iterator[dict[str, Any]]:
 def _stages_of_tables(stages: list[dict[str, Any]]) -> Iterator[int]:
     """Those that scan a table."""
     for stage in stages:
-        if any(one["Name"] in ("DataSourceRDD", "FileScanRDD") for one in stage["RDD Info"]):
+        if any(row["Name"] in ("DataSourceRDD", "FileScanRDD") for row in stage["RDD Info"]):
             yield stage["Stage ID"]
 
 
@@ -301,7 +303,7 @@ def read_point(user: int) -> dict[str, Any]:
         found["table bytes"] += size or 0
     sql = f"select count(*), sum(order_count), sum(amount_sum) from dw.{TOTALS}"
     found["answer"] = list(map(str, spark.sql(sql).collect()[0]))
-    # by its description the read is told from the queries before it
+    # by its description the read is reported from the queries before it
     spark.sparkContext.setJobDescription(POINT)
     spark.sql(f"select * from dw.{TOTALS} where user_id = {user}").collect()
     return found
@@ -311,8 +313,8 @@ def measure(times: int, files: list[list[Path]], options: argparse.Namespace) ->
     """All of one size of history.
 
     Returns:
-        {"runs": seconds and reads of the measured runs, "refresh": of the counts made anew,
-        "point": reads of the point read, and what read_point tells}
+        {"runs": seconds and reads of the measured runs, "refresh": of the counts rebuilt,
+        "point": reads of the point read, and read_point's answer}
     """
     shutil.rmtree(WAREHOUSE, ignore_errors=True)
     shutil.rmtree(LANDING, ignore_errors=True)
@@ -332,18 +334,18 @@ def measure(times: int, files: list[list[Path]], options: argparse.Namespace) ->
         runs.append(run | logged_reads(log))
     log = logs / "point"
     point = point_read(options.user, log) | logged_reads(log, POINT)
-    log = logs / "anew"
-    levels, anew = " ".join(LEVELS), ["--full-refresh"]
-    refresh = run_dbt(LANDING, WAREHOUSE, levels, arguments=anew, env=event_log(log))
+    log = logs / "rebuilt"
+    levels, full_refresh = " ".join(LEVELS), ["--full-refresh"]
+    refresh = run_dbt(LANDING, WAREHOUSE, levels, arguments=full_refresh, env=event_log(log))
     refresh |= logged_reads(log)
-    anew = point_read(options.user, logs / "point_anew")["answer"]
-    if anew != point["answer"]:
-        sys.exit(f"bench: the totals are {point['answer']}, made anew they are {anew}")
+    rebuilt = point_read(options.user, logs / "point_rebuilt")["answer"]
+    if rebuilt != point["answer"]:
+        sys.exit(f"bench: the totals are {point['answer']}, rebuilt they are {rebuilt}")
     return {"runs": runs, "refresh": refresh, "point": point}
 
 
 def point_read(user: int, log: Path) -> dict[str, Any]:
-    """What read_point tells, in a process of its own with an event log."""
+    """read_point's answer, in a process of its own with an event log."""
     ran = run_module("bench_history", "--point", user, env=event_log(log))
     return json.loads(ran.output.splitlines()[-1])
 
@@ -353,13 +355,13 @@ def report(found: dict[int, dict[str, Any]], day_rows: int) -> str:
     mega, kilo = 1e6, 1e3
     seconds = [("the day's run, s", "run", "wall", 1)]
     seconds += [(f"{name.removeprefix('dws_trade__')}, s", "run", name, 1) for name in SHOWN]
-    seconds += [("counts made anew, s", "refresh", "wall", 1), ("memory, GiB", "run", "peak", 1)]
+    seconds += [("counts rebuilt, s", "refresh", "wall", 1), ("memory, GiB", "run", "peak", 1)]
     reads = [
         ("run: files opened", "run", FILES, 1),
         ("their MB", "run", FILE_BYTES, mega),
         ("run: MB read", "run", READ_BYTES, mega),
-        ("anew: files opened", "refresh", FILES, 1),
-        ("anew: MB read", "refresh", READ_BYTES, mega),
+        ("again: files opened", "refresh", FILES, 1),
+        ("again: MB read", "refresh", READ_BYTES, mega),
         ("point read: files of the levels", "point", "table files", 1),
         ("their MB", "point", "table bytes", mega),
         ("files opened", "point", FILES, 1),
@@ -374,15 +376,15 @@ def _table(
 ) -> str:
     """One table; a column is (heading, part of what was measured, key in it, unit)."""
     numbers = []
-    for one in found.values():
-        runs = one["runs"]
+    for item in found.values():
+        runs = item["runs"]
         run = {key: statistics.median(each[key] for each in runs) for key in runs[0]}
-        parts = one | {"run": run}
+        parts = item | {"run": run}
         numbers.append([parts[part][key] / unit for _, part, key, unit in columns])
     lines = [["rows of history", *(heading for heading, *_ in columns)]]
     lines.append(["---"] * len(lines[0]))
     for times, row in zip(found, numbers, strict=True):
-        cells = [f"{one:,.0f}" if one == int(one) else f"{one:,.1f}" for one in row]
+        cells = [f"{item:,.0f}" if item == int(item) else f"{item:,.1f}" for item in row]
         lines.append([f"{times * day_rows:,}", *cells])
     if len(found) > 1:
         pairs = zip(numbers[0], numbers[-1], strict=True)

@@ -79,8 +79,8 @@ def run_child(
         out.seek(0)
         err.seek(0)
         if child.returncode:
-            told = "see above" if show else f"it says:\n{(out.read() + err.read())[-3000:]}"
-            sys.exit(f"bench: {' '.join(map(str, command[:4]))} .. failed, {told}")
+            output = "see above" if show else f"its output:\n{(out.read() + err.read())[-3000:]}"
+            sys.exit(f"bench: {' '.join(map(str, command[:4]))} .. failed, {output}")
         return Ran(seconds, peak / 2**30, out.read())
 
 
@@ -150,7 +150,7 @@ def run_dbt(
     }
     ran = run_child(command, settings | (env or {}), show=True)
     results = json.loads((target / "run_results.json").read_text())["results"]
-    seconds = {one["unique_id"].split(".")[-1]: one["execution_time"] for one in results}
+    seconds = {result["unique_id"].split(".")[-1]: result["execution_time"] for result in results}
     return {"wall": ran.seconds, "peak": ran.peak} | seconds
 
 
@@ -181,5 +181,5 @@ def answer(values: list | tuple) -> Answer:
 
 
 def ask_spark(warehouse: Path, sql: str, table: str) -> Answer:
-    """What a table of a warehouse says to a query of {table}."""
+    """The rows of a query of {table} in a warehouse."""
     return answer(session(warehouse).sql(sql.format(table=f"dw.{table}")).collect()[0])

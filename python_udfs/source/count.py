@@ -10,7 +10,7 @@ from python_udfs.ingestion.formats import maxwell
 from python_udfs.ingestion.formats.envelope import of_topics
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.tables.log_resets import FILES_OF_A_LOG, LogReset, log_resets, placed
-from python_udfs.servers.jdbc import ServerError
+from python_udfs.servers.errors import ServerError
 from python_udfs.servers.mysql import (
     COMMIT_SECONDS,
     Server,
@@ -44,7 +44,7 @@ class CountedTable:
         dimensions: column -> Spark type.
         measures: name -> (MySQL's expression, Spark type).
         topic: shell patterns of the topics that the server's log comes by.
-        log_resets: where its binlog began anew; the server that is asked writes the last log.
+        log_resets: where its binlog restarted; the server that is asked writes the last log.
     """
 
     database: str
@@ -100,7 +100,7 @@ def counted_table(model: str, declared: Any) -> CountedTable:
         declared["table"],
         [topic] if isinstance(topic, str) else topic,
         dict(declared["dimensions"]),
-        {name: (one["sql"], one["type"]) for name, one in declared["measures"].items()},
+        {name: (measure["sql"], measure["type"]) for name, measure in declared["measures"].items()},
         tuple(resets),
     )
 
@@ -135,7 +135,7 @@ def source_count(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFram
         for name, kind in counted.dimensions.items()
     }
     sums = {name: F.col(name).cast(kind) for name, (_, kind) in counted.measures.items()}
-    return rows.select(*(one.alias(name) for name, one in (keys | sums).items()))
+    return rows.select(*(key.alias(name) for name, key in (keys | sums).items()))
 
 
 SNAPSHOT = "start transaction with consistent snapshot"
@@ -156,7 +156,7 @@ def _begin_in_quiet(
         server.execute("rollback")
     raise ServerError(
         f"The binlog went on each of the {ROUNDS} times that it was watched for "
-        f"{COMMIT_SECONDS} s, so no count could be told its position. With MYSQL_LOCK=true the "
+        f"{COMMIT_SECONDS} s, so no consistent binlog position was found. With MYSQL_LOCK=true the "
         "writers of the table wait for the moment that it takes (needs LOCK TABLES)."
     )
 
@@ -222,7 +222,7 @@ def last_change(
     changed = ":".join(map(str, known))
     try:
         files = [str(row[0]) for row in server.query("show binary logs")]
-        behind = [one for one in files if _place(f"{known[0]}:0")[0] <= _place(f"{one}:0")[0]]
+        behind = [file for file in files if _place(f"{known[0]}:0")[0] <= _place(f"{file}:0")[0]]
         if not behind or behind[0] != known[0]:
             return position  # it has been purged
         pages = PAGES

@@ -7,7 +7,7 @@ They land as the messages that Maxwell's own bootstrap writes, so that one path 
 Partition 0 holds bootstrap-start and bootstrap-complete, each further one a range of the key as
 bootstrap-insert. The topic appears when it is whole, and each load is a topic of its own.
 
-The log goes on where `binlog_before` of bootstrap-start says (file:position, noted before the
+The log goes on at `binlog_before` of bootstrap-start (file:position, noted before the
 first row was read). Without a lock each range is read as it is at some time between that and
 `binlog_after` of bootstrap-complete: a row that the log changes in between may be read before or
 after that change. Under a lock the writers of the table wait until it is read: all rows are of
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from python_udfs.servers.jdbc import ServerError, server_error
+from python_udfs.servers.errors import ServerError, server_error
 from python_udfs.servers.mysql import COMMIT_SECONDS, DRIVER, SESSION, Server, literal, quoted
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def ranges(key: str, bounds: tuple[int, int] | None, count: int) -> list[str]:
         return ["true"]
     low, high = bounds
     size = high - low + 1
-    cuts = sorted({low + size * one // count for one in range(1, count)} - {low})
+    cuts = sorted({low + size * number // count for number in range(1, count)} - {low})
     name = quoted(key)
     starts = [None, *(f"{name} >= {cut}" for cut in cuts)]
     ends = [*(f"{name} < {cut}" for cut in cuts), None]
@@ -120,7 +120,10 @@ def ranges(key: str, bounds: tuple[int, int] | None, count: int) -> list[str]:
 
 def select(table: Table, condition: str) -> str:
     """A select of the rows, each value as the text that MySQL itself writes (bytes: as bytes)."""
-    parts = [f"{_value(quoted(one), kind)} as {quoted(one)}" for one, kind in table.columns.items()]
+    parts = [
+        f"{_value(quoted(column), kind)} as {quoted(column)}"
+        for column, kind in table.columns.items()
+    ]
     return f"select {', '.join(parts)} from {table} where {condition}"
 
 
@@ -154,7 +157,7 @@ def messages(rows: DataFrame, table: Table, seconds: int) -> DataFrame:
         elif kind == "float":
             text = column.cast("double").cast("float").cast("string")
         elif kind == "set":  # a list, as in the log
-            text = F.to_json(F.filter(F.split(column, ","), lambda one: one != ""))
+            text = F.to_json(F.filter(F.split(column, ","), lambda part: part != ""))
         elif kind in BARE:
             text = column
         else:
@@ -214,7 +217,7 @@ def load(
         if not lock:
             time.sleep(COMMIT_SECONDS)
         conditions = ranges(table.key or "", bounds(server, table), range_count)
-        rows = _read(session, options, [select(table, one) for one in conditions])
+        rows = _read(session, options, [select(table, condition) for condition in conditions])
         counted = Observation()
         texts = messages(rows, table, int(began.timestamp()))
         texts = texts.observe(counted, F.count(F.lit(1)).alias("rows"))
@@ -234,7 +237,7 @@ def load(
             head_of(table, "bootstrap-complete", int(time.time()))
             | {"data": {}, "binlog_before": before, "binlog_after": after, "rows": row_count},
         ]
-        lines = "".join(json.dumps(one, **COMPACT) + "\n" for one in ends)
+        lines = "".join(json.dumps(message, **COMPACT) + "\n" for message in ends)
         _partition(hidden, topic, 0).write_bytes(gzip.compress(lines.encode()))
         hidden.rename(topics / topic)
     except BaseException:

@@ -65,12 +65,12 @@ class Versions:
     def some_rows(self, count: int, keys: Any = KEYS) -> str:
         rng = self.rng
         chosen = rng.sample(list(keys), min(count, len(keys)))
-        cells = (f"({one}, '{rng.choice('abc')}', {rng.randint(0, 2)})" for one in chosen)
+        cells = (f"({item}, '{rng.choice('abc')}', {rng.randint(0, 2)})" for item in chosen)
         return ", ".join(cells)
 
     def append(self) -> None:
         held = {row["id"] for row in self.project.query(f"select id from {self.table}")}
-        free = [one for one in KEYS if one not in held] if self.name != "keyless" else KEYS
+        free = [key for key in KEYS if key not in held] if self.name != "keyless" else KEYS
         if free:
             self.project.query(f"insert into {self.table} values {self.some_rows(4, free)}")
 
@@ -140,7 +140,7 @@ def applied(rows: Counter, changes: list[dict[str, Any]], keyed: bool) -> Counte
     """The rows after the changes, which must fit them."""
     after = Counter(rows)
     kinds = {"-U": -1, "-D": -1, "+U": 1, "+I": 1}
-    for change in sorted(changes, key=lambda one: one["sign"]):
+    for change in sorted(changes, key=lambda change: change["sign"]):
         row = (change["id"], change["part"], change["v"])
         assert kinds[change["row_kind"]] == change["sign"]
         after[row] += change["sign"]
@@ -150,9 +150,9 @@ def applied(rows: Counter, changes: list[dict[str, Any]], keyed: bool) -> Counte
         for change in changes:
             by_key.setdefault(change["id"], []).append(change)
         for of_key in by_key.values():
-            told = sorted(one["row_kind"] for one in of_key)
-            assert told in (["+I"], ["-D"], ["+U", "-U"]), of_key
-            images = {(one["part"], one["v"]) for one in of_key}
+            reported = sorted(row["row_kind"] for row in of_key)
+            assert reported in (["+I"], ["-D"], ["+U", "-U"]), of_key
+            images = {(row["part"], row["v"]) for row in of_key}
             assert len(images) == len(of_key), f"a pair that changes nothing: {of_key}"
     return +after
 
@@ -190,8 +190,8 @@ def test_changes_applied_to_a_version_give_the_other(make_project):
         assert got == after, where
     print(f"{len(pairs)} pairs of versions, {sum(map(len, found.values()))} changes, 0 differ")
     outcome = project.run("run", "-s", "unknown", vars={"pairs": pairs}, expect_ok=False)
-    told = outcome.results["unknown"].message
-    assert "src.keyed has no snapshot 1" in told
+    message = outcome.results["unknown"].message
+    assert "src.keyed has no snapshot 1" in message
 
 
 SNAPSHOT = {
@@ -202,7 +202,7 @@ SNAPSHOT = {
             relation: source('src', 'people')
             config: {unique_key: id, strategy: check, check_cols: all, hard_deletes: invalidate}
     """,
-    "models/told.sql": """
+    "models/reported.sql": """
         {{ config(materialized='incremental', on_definition_change='accept') }}
         select
             id, name, dbt_valid_to is null as is_current, row_kind, sign, {{ var('step') }} as step
@@ -238,8 +238,8 @@ def test_changes_of_a_snapshot_are_those_of_its_versions(make_project):
         variables = {"step": number, "first": heads[0] if heads else 0}
         project.run("snapshot", vars=variables)
         heads += project.column("select snapshot_id from dw.versions.refs where name = 'main'")
-        project.run("run", "-s", "told", vars=variables)
-        rows = project.query(f"select * except (step, sign) from dw.told where step = {number}")
+        project.run("run", "-s", "reported", vars=variables)
+        rows = project.query(f"select * except (step, sign) from dw.reported where step = {number}")
         assert sorted(tuple(row.values()) for row in rows) == sorted(expected[number])
     project.run("run", "-s", "between", vars=variables)
     rows = project.query("select * except (sign) from dw.between")
@@ -268,9 +268,9 @@ RETOLD = {
     """,
     "models/own_rows.sql": APPENDED
     + """
-        select * from {{ new_changes(source('src', 'held'), by='id') }} as told
+        select * from {{ new_changes(source('src', 'held'), by='id') }} as reported
         {% if is_incremental() %}
-        where told.id not in (select id from {{ this }})
+        where reported.id not in (select id from {{ this }})
         {% endif %}
     """,
     "models/of_log.sql": APPENDED + "select * from {{ new_changes(ref('log_view')) }}",
@@ -333,8 +333,8 @@ def test_changes_that_are_told_again_replace_those_that_were_appended(make_proje
     assert outcome.results["of_log"].message == "nothing new"
 
     outcome = project.run("run", "-s", "signed_view", "of_signed", expect_ok=False)
-    told = outcome.results["of_signed"].message
-    assert "new_changes: dw.signed_view has a column sign but no row_kind" in told
+    message = outcome.results["of_signed"].message
+    assert "new_changes: dw.signed_view has a column sign but no row_kind" in message
 
 
 def test_changes_that_are_told_again_replace_those_that_were_merged(make_project):
@@ -392,7 +392,7 @@ def test_changes_of_maps_are_told(make_project):
             f"array(map(1, 'x'), null), map('o', map({mm}), 'n', null))"
         )
 
-    rows = ", ".join(row(one) for one in range(1, 6))
+    rows = ", ".join(row(number) for number in range(1, 6))
     project.query(f"insert into src.maps values {rows}, (6, null, null, null, null)")
     first = project.column("select snapshot_id from src.maps.refs where name = 'main'")[0]
     rows = [
@@ -406,19 +406,19 @@ def test_changes_of_maps_are_told(make_project):
     project.query(f"insert overwrite src.maps values {', '.join(rows)}")
     project.run("run", vars={"first": first})
     found = project.query("select * from dw.found where keyless = 0")
-    told = sorted((one["id"], one["row_kind"]) for one in found)
-    assert told == [
+    reported = sorted((row["id"], row["row_kind"]) for row in found)
+    assert reported == [
         *((2, "+U"), (2, "-U"), (3, "+U"), (3, "-U"), (4, "+U"), (4, "-U")),
         *((5, "-D"), (7, "+I")),
     ]
-    new = {one["id"]: one for one in found if one["row_kind"] == "+U"}
+    new = {row["id"]: row for row in found if row["row_kind"] == "+U"}
     assert new[2]["m"] == {"a": 3, "b": 2}
     assert new[3]["s"] == {"a": 1, "m": {"x": [1, 2]}}
     assert new[4]["mm"] == {"o": {"p": None}, "n": None}
     found = project.query("select id, row_kind from dw.found where keyless = 1")
     kinds = {"+U": "+I", "-U": "-D"}
-    told = sorted((key, kinds.get(kind, kind)) for key, kind in told)
-    assert sorted(tuple(one.values()) for one in found) == told
+    reported = sorted((key, kinds.get(kind, kind)) for key, kind in reported)
+    assert sorted(tuple(item.values()) for item in found) == reported
 
     text = "(select {} as id, map('k', parse_json('{}')) as v)"
     kinds = {"id": IntegerType(), "v": MapType(StringType(), VariantType())}
@@ -433,7 +433,7 @@ def test_changes_of_maps_are_told(make_project):
 def test_a_column_that_nothing_can_be_compared_by_is_named():
     kind = StructType().add("span", CalendarIntervalType())
     with pytest.raises(
-        CompilationError, match="told of column held, since values of type interval"
+        CompilationError, match="unknown of column held, since values of type interval"
     ):
         same_rows({"id": IntegerType(), "held": kind})
 

@@ -1,4 +1,4 @@
-"""Levels above the days: which months and years a run writes anew, and what a total reads."""
+"""Levels above the days: which months and years a run rewrites, and what a total reads."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def project(make_project: Callable[..., DbtProject]) -> DbtProject:
 
 
 def add(project: DbtProject, *sales: Sale) -> None:
-    rows = ", ".join(f"({', '.join(literal(one) for one in sale)})" for sale in sales)
+    rows = ", ".join(f"({', '.join(literal(item) for item in sale)})" for sale in sales)
     project.query(f"insert into src.log values {rows}")
 
 
@@ -112,7 +112,7 @@ def test_a_period_is_closed_once_a_later_one_began(project: DbtProject) -> None:
     assert months(project) == {"2025-11": 1, "2025-12": 1}
     assert project.written_partitions("dw.sales_1m") == {"cut_month=2025-12-01"}
 
-    # December has closed, but only a January that closed tells that the year's months are all there
+    # December has closed, but only a January that closed shows that the year's months are all there
     add(project, sale("2026-02-01"))
     project.run("run")
     assert project.query("select cut_year, sales from dw.sales_1y") == [
@@ -267,8 +267,8 @@ def test_days_of_two_declarations_do_not_mix(project: DbtProject) -> None:
 
     def refused(*args: str) -> list[str]:
         results = project.run("run", *args, expect_ok=None).results
-        said = "what is stored was counted otherwise"
-        return [name for name, result in results.items() if said in result.message]
+        reported = "what is stored was counted otherwise"
+        return [name for name, result in results.items() if reported in result.message]
 
     count = COUNT.replace("['city']", "['city', 'sign']")
     project.write({"macros/sales.sql": count})
@@ -277,7 +277,7 @@ def test_days_of_two_declarations_do_not_mix(project: DbtProject) -> None:
     assert refused() == ["sales_1m"]
     project.run("run", "--full-refresh")
 
-    # what says nothing of the rows may change, and a measure that is told by the same days
+    # what has no effect on the rows may change, and a measure that the same days give
     spaced = "-- of each city\n" + days.replace("        ", "    ").replace("sort_by='city', ", "")
     more = "'amount_least': {'aggregate': 'min', 'column': 'amount'}, 'buyers'"
     project.write({"models/sales_1d.sql": spaced})
@@ -313,13 +313,13 @@ def test_every_mistake_of_a_declaration_is_told(project: DbtProject) -> None:
         {"macros/sales.sql": f"{{% macro sales() %}}{{% do return({wrong}) %}}{{% endmacro %}}"}
     )
     outcome = project.run("compile", expect_ok=False)
-    said = f"{outcome.log} {outcome.exception}"
-    assert "it has dimension, but only cut_column, dimensions and measures are known" in said
-    assert "dimensions must be a list of column names, got city" in said
-    assert "measure sales must have an aggregate of count, sum, min, max" in said
-    assert "measure amount_sum must name its column" in said
-    assert "measure share_sum must have a type with all places of share" in said
-    assert "Example: " in said
+    output = f"{outcome.log} {outcome.exception}"
+    assert "it has dimension, but only cut_column, dimensions and measures are known" in output
+    assert "dimensions must be a list of column names, got city" in output
+    assert "measure sales must have an aggregate of count, sum, min, max" in output
+    assert "measure amount_sum must name its column" in output
+    assert "measure share_sum must have a type with all places of share" in output
+    assert "Example: " in output
 
 
 # ---- random histories -----------------------------------------------------------------------
@@ -380,8 +380,8 @@ def test_every_measure_equals_plain_python(project: DbtProject, seed: int) -> No
     print(f"seed {seed}")
     rng = random.Random(seed)
     log = random_log(rng)
-    late = [one for one in log if rng.random() < 0.1]
-    rest = [one for one in log if one not in late]
+    late = [item for item in log if rng.random() < 0.1]
+    rest = [item for item in log if item not in late]
     batches = [rest[:60], rest[60:], late]
     arrived: list[Sale] = []
     for batch in batches:
@@ -389,7 +389,7 @@ def test_every_measure_equals_plain_python(project: DbtProject, seed: int) -> No
         arrived += batch
         project.run("run")
         assert answered(project, "select * from dw.sales_td") == totals(arrived)
-        for day in rng.sample(sorted({one[0] for one in arrived}), 2):
+        for day in rng.sample(sorted({item[0] for item in arrived}), 2):
             sql = TOTALS.replace(")) }}", f"), as_of='{day}') }}}}")
             compiled = project.run("compile", "--inline", sql).raw.results[0].node.compiled_code
             assert answered(project, compiled) == totals(arrived, as_of=day)

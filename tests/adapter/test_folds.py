@@ -1,4 +1,5 @@
-"""Folds: random streams of events against one sorted pass, and what is said of a wrong config."""
+"""Folds: random streams of events against one sorted pass, and the refusals of a wrong
+config."""
 
 from __future__ import annotations
 
@@ -95,7 +96,9 @@ FOLDS = {
         "on_delete": "retract",
     },
     "groups that ignore deletes": {
-        "sequence_groups": {name: one | {"on_delete": "ignore"} for name, one in GROUPS.items()},
+        "sequence_groups": {
+            name: group | {"on_delete": "ignore"} for name, group in GROUPS.items()
+        },
         "tie_break": POSITION,
         "aggregates": COUNTING,
         "row_kind": "kind",
@@ -150,13 +153,13 @@ def columns_of(name: str) -> list[str]:
         return ["total", "times"]
     if name.startswith("latest"):
         return [*POSITION, "a", "b", "total", "plain"]
-    return [one for one in TYPES if one not in (*KEY, "kind")]
+    return [item for item in TYPES if item not in (*KEY, "kind")]
 
 
 def repeatable(name: str) -> bool:
     counts = {"sum", "count"}
     used = FOLDS[name].get("aggregates", {}).values()
-    return not any(one["function"] in counts or one.get("net") for one in used)
+    return not any(row["function"] in counts or row.get("net") for row in used)
 
 
 @pytest.mark.parametrize("name", FOLDS)
@@ -178,11 +181,11 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
         rng.shuffle(events)
         arrived += [(rng.randint(0, 8), event) for event in events]
     names = [*KEY, *with_kind]
-    schema = "batch int, " + ", ".join(f"`{one}` {TYPES[one]}" for one in names)
-    rows = [(batch, *(event[one] for one in names)) for batch, event in arrived]
+    schema = "batch int, " + ", ".join(f"`{name}` {TYPES[name]}" for name in names)
+    rows = [(batch, *(event[name] for name in names)) for batch, event in arrived]
     spark.createDataFrame(rows, schema).createOrReplaceTempView("fold_events")
 
-    bound = Fold.read("wide", KEY, config).bound([(one, TYPES[one]) for one in names])
+    bound = Fold.read("wide", KEY, config).bound([(name, TYPES[name]) for name in names])
     # runs of nine batches, six of which are merged by threes: queries of the same fold with the
     # number of the run in the key
     per_run = dataclasses.replace(bound, key=("batch", *KEY))
@@ -202,7 +205,7 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
         if row is not None:
             expected[key] = row
     for rows in rows_got:
-        actual = {(row.stream, row.id): {one: row[one] for one in columns} for row in rows}
+        actual = {(row.stream, row.id): {column: row[column] for column in columns} for row in rows}
         assert len(rows) == len(actual)
         wrong = {
             key: (actual.get(key), expected.get(key))
@@ -385,9 +388,9 @@ def test_deletes_that_are_ignored_tell_of_no_key(spark: SparkSession):
 def test_a_row_kind_that_is_none_is_told(spark: SparkSession, on_delete: str):
     config = {"sequence": ["at"], "row_kind": "kind", "on_delete": on_delete}
     fold = Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("kind", "string")])
-    for kind, told in (("'X'", "got X"), ("cast(null as string)", "got null")):
+    for kind, item in (("'X'", "got X"), ("cast(null as string)", "got null")):
         spark.sql(f"select 1 as id, 1 as at, {kind} as kind").createOrReplaceTempView("kinds")
-        with pytest.raises(Exception, match=rf"kind must be \+I, -U, \+U or -D, {told}"):
+        with pytest.raises(Exception, match=rf"kind must be \+I, -U, \+U or -D, {item}"):
             spark.sql(fold.merge_states(f"({fold.to_state('kinds')})")).collect()
 
 
@@ -416,8 +419,8 @@ def test_a_batch_is_merged_few_times_however_many_come():
         runs.append([fold.level_of(10), 10])
         level = fold.level_to_compact(runs)
         if level is not None:
-            merged = sum(rows for one, rows in runs if one <= level)
-            runs = [one for one in runs if one[0] > level] + [[fold.level_of(merged), merged]]
+            merged = sum(rows for number, rows in runs if number <= level)
+            runs = [run for run in runs if run[0] > level] + [[fold.level_of(merged), merged]]
             written += merged
     assert len(runs) < 20
     assert sum(rows for _, rows in runs) == 10_000
@@ -432,8 +435,8 @@ def test_what_stored_state_depends_on_is_compared():
     more = Fold.read("m", "id", config).bound([*types, ("w", "int")])
     assert more.changed_since(fold.signature()) == []
     other = Fold.read("m", "id", config | {"aggregates": {"v": "min"}, "buckets": 8})
-    told = other.bound(types).changed_since(fold.signature())
-    assert [one.split(" was ")[0] for one in told] == ["column v", "partition_by"]
+    reported = other.bound(types).changed_since(fold.signature())
+    assert [text.split(" was ")[0] for text in reported] == ["column v", "partition_by"]
     zipper = Zipper.read("m", "id", {"sequence": "at"}).bound(types)
     assert fold.changed_since(zipper.signature()) == ["it was a zipper, is a fold"]
     assert zipper.changed_since(fold.signature())
@@ -443,7 +446,7 @@ def test_what_readers_see_of_stored_state_is_compared():
     listing = {"function": "listagg"}
     config = {"sequence": "at", "aggregates": {"v": listing, "n": "sum"}, "keep_when": "n > 0"}
     derived = {"by": "id", "key": "id", "sql": "select id from folded_rows"}
-    said = [
+    reported = [
         reading_of(Fold.read("m", "id", config | more))
         for more in (
             {"tier_runs": 3, "buckets": 8},  # of how it lies
@@ -453,12 +456,12 @@ def test_what_readers_see_of_stored_state_is_compared():
             {"aggregates": config["aggregates"] | {"v": listing | {"delimiter": ";"}}},
         )
     ]
-    said += [
+    reported += [
         reading_of(Zipper.read("m", "id", {"sequence": "at", "tracked": tracked}))
         for tracked in ("v", "n", None)
     ]
-    assert said[0] == reading_of(Fold.read("m", "id", config))
-    assert len(set(said)) == len(said)
+    assert reported[0] == reading_of(Fold.read("m", "id", config))
+    assert len(set(reported)) == len(reported)
 
 
 PROBLEMS = [
@@ -515,22 +518,22 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[told for _, told in PROBLEMS])
-def test_a_problem_of_a_config_is_told(config: dict, told: str):
+@pytest.mark.parametrize(("config", "expected"), PROBLEMS, ids=[item for _, item in PROBLEMS])
+def test_a_problem_of_a_config_is_told(config: dict, expected: str):
     with pytest.raises(FoldConfigError) as caught:
         Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", "int")])
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "Example: config(materialized='folded'" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "expected"),
     [("map<string,string>", "can't be compared"), ("variant", "can't be compared"),
      ("double", "must not depend on the order")],
 )  # fmt: skip
-def test_a_type_that_has_no_total_order_or_exact_sum_is_refused(kind: str, told: str):
+def test_a_type_that_has_no_total_order_or_exact_sum_is_refused(kind: str, expected: str):
     config = {"sequence": ["at"]}
     if kind == "double":
         config["aggregates"] = {"v": "sum"}
-    with pytest.raises(FoldConfigError, match=told):
+    with pytest.raises(FoldConfigError, match=expected):
         Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", kind)])

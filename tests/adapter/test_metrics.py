@@ -159,12 +159,12 @@ def expected(rows: list[Event]) -> dict[tuple, tuple]:
     """The rows of the windows, as WINDOWS gives them."""
     zone, found = ZoneInfo(ZONE), {}
     for key, events in grouped(filter(possible, rows), SETS, zone).items():
-        dear = [one for one in events if one["price"] > 50]
-        count = sum(one["sign"] for one in events)
-        amount = sum((one["sign"] * one["price"] for one in events), Decimal(0))
-        dear_count = sum(one["sign"] for one in dear)
+        dear = [event for event in events if event["price"] > 50]
+        count = sum(event["sign"] for event in events)
+        amount = sum((event["sign"] * event["price"] for event in events), Decimal(0))
+        dear_count = sum(row["sign"] for row in dear)
         buyers, dear_buyers = (
-            there(some, lambda one: one["buyer"], zone) for some in (events, dear)
+            there(some, lambda row: row["buyer"], zone) for some in (events, dear)
         )
         if count or amount or dear_count:
             measures = (count, amount, dear_count, buyers, dear_buyers, buyers, buyers, dear_buyers)
@@ -201,8 +201,8 @@ def append(project: DbtProject, rows: list[Event]) -> None:
 def add_up(windows: dict[tuple, tuple]) -> None:
     """A day's coarser rows are the sum of its 5-minute rows."""
     sums: dict[str, dict[tuple, Any]] = {}
-    for (one, grain, _, _, *values), (count, amount, *_, day) in windows.items():
-        total = sums.setdefault(grain, {}).setdefault((one, day, *values), [0, Decimal(0)])
+    for (item, grain, _, _, *values), (count, amount, *_, day) in windows.items():
+        total = sums.setdefault(grain, {}).setdefault((item, day, *values), [0, Decimal(0)])
         total[0] += count
         total[1] += amount
     kept = {
@@ -230,14 +230,15 @@ def check(project: DbtProject, seeds: range, builds: int) -> None:
         refused = project.column("select count(*) from dw.events where reject_reason is not null")
         assert refused == [sum(not possible(row) for row in arrived)]
     # a batch of one day writes that day alone
-    [row] = [one for one in rows if possible(one)][:1]
+    [row] = [row for row in rows if possible(row)][:1]
     append(project, [row])
     arrived.append(row)
     project.run("run", vars=variables)
     day = row["at"].astimezone(ZoneInfo(ZONE)).date()
-    assert {one.split("/")[0] for one in project.written_partitions("dw.windows")} == {
-        f"cut_date={day}"
-    }
+    assert {
+        written_partition.split("/")[0]
+        for written_partition in project.written_partitions("dw.windows")
+    } == {f"cut_date={day}"}
     incremental = stored(project)
     assert differing(expected(arrived), incremental) == []
 
@@ -252,8 +253,8 @@ def test_windows_equal_the_oracle_after_every_build(project: DbtProject) -> None
     check(project, range(first, first + 25), builds=2)
     # windows of two declarations don't mix
     project.write({"macros/sales.sql": METRIC.replace("price > 50", "price > 60")})
-    said = project.run("run", vars={"business_zone": ZONE} | BOUNDS, expect_ok=False).results
-    assert "what is stored was counted otherwise" in said["windows"].message
+    reported = project.run("run", vars={"business_zone": ZONE} | BOUNDS, expect_ok=False).results
+    assert "what is stored was counted otherwise" in reported["windows"].message
 
 
 @pytest.mark.soak
@@ -283,7 +284,7 @@ def test_a_wrong_declaration_names_every_problem(project: DbtProject) -> None:
     )
     variables = {"business_zone": ZONE} | BOUNDS
     outcome = project.run("compile", "--select", "wrong", vars=variables, expect_ok=False)
-    said = f"{outcome.log} {outcome.exception}"
+    output = f"{outcome.log} {outcome.exception}"
     for part in (
         "it has filter, but only time, grains",
         "time must name a column, got None",
@@ -294,4 +295,4 @@ def test_a_wrong_declaration_names_every_problem(project: DbtProject) -> None:
         "measure paid must have a type with all places of x",
         "measure visits: lg_k must be a whole number from 4 to 21, got 40",
     ):
-        assert part in said
+        assert part in output

@@ -1,4 +1,5 @@
-"""Zippers: random streams of changes against one sorted pass; what is said of a wrong config."""
+"""Zippers: random streams of changes against one sorted pass; the refusals of a wrong
+config."""
 
 from __future__ import annotations
 
@@ -68,23 +69,23 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
     for stream in range(STREAMS):
         events = [random_event(rng, stream, n) for n in range(rng.randint(1, 25))]
         if "row_kind" not in config:
-            events = [one | {"kind": "+U"} for one in events]
-        for one in list(events):  # the before image of a change stands at its place
-            if one["kind"] == "+U" and rng.random() < 0.3:
-                events.append(one | {"kind": "-U", "a": "old"})
-        for one in events:
-            by_key[stream, one["id"]].append(one)
+            events = [event | {"kind": "+U"} for event in events]
+        for item in list(events):  # the before image of a change stands at its place
+            if item["kind"] == "+U" and rng.random() < 0.3:
+                events.append(item | {"kind": "-U", "a": "old"})
+        for item in events:
+            by_key[stream, item["id"]].append(item)
         events += rng.choices(events, k=rng.randint(0, 5))
         rng.shuffle(events)
-        arrived += [(rng.randint(0, 8), one) for one in events]
-    names = [one for one in TYPES if one != "kind" or "row_kind" in config]
+        arrived += [(rng.randint(0, 8), event) for event in events]
+    names = [item for item in TYPES if item != "kind" or "row_kind" in config]
     if "row_kind" not in config:
-        arrived = [(batch, one) for batch, one in arrived if one["kind"] == "+U"]
-    schema = "batch int, " + ", ".join(f"`{one}` {TYPES[one]}" for one in names)
-    rows = [(batch, *(event[one] for one in names)) for batch, event in arrived]
+        arrived = [(batch, row) for batch, row in arrived if row["kind"] == "+U"]
+    schema = "batch int, " + ", ".join(f"`{name}` {TYPES[name]}" for name in names)
+    rows = [(batch, *(event[name] for name in names)) for batch, event in arrived]
     spark.createDataFrame(rows, schema).createOrReplaceTempView("zipper_events")
 
-    zipper = Zipper.read("z", KEY, config).bound([(one, TYPES[one]) for one in names])
+    zipper = Zipper.read("z", KEY, config).bound([(name, TYPES[name]) for name in names])
     per_run = dataclasses.replace(zipper, key=("batch", *KEY))
     runs = per_run.merge_states(f"({per_run.to_state('zipper_events')})")
     merged = per_run.merge_states(
@@ -159,14 +160,16 @@ def test_a_before_image_with_a_sequence_of_its_own_ends_no_version(
         for first, end in itertools.pairwise(bounds)
     ]
     zipper, ignoring = zipper_of_kinds(), zipper_of_kinds(unpaired_retraction="ignored")
-    told = [zipper.refusal(spark.sql(zipper.refused_counts(one)).first()) for one in batches]
-    assert len([one for one in told if one]) == 1
-    assert "z: 1 rows of kind -U have a sequence that no +U has" in "".join(filter(None, told))
+    reported = [
+        zipper.refusal(spark.sql(zipper.refused_counts(batch)).first()) for batch in batches
+    ]
+    assert len([item for item in reported if item]) == 1
+    assert "z: 1 rows of kind -U have a sequence that no +U has" in "".join(filter(None, reported))
 
-    for one in batches:
-        assert ignoring.refusal(spark.sql(ignoring.refused_counts(one)).first()) is None
+    for batch in batches:
+        assert ignoring.refusal(spark.sql(ignoring.refused_counts(batch)).first()) is None
     state = " union all ".join(
-        ignoring.merge_states(f"({ignoring.to_state(one)})") for one in batches
+        ignoring.merge_states(f"({ignoring.to_state(batch)})") for batch in batches
     )
     got = spark.sql(ignoring.folded(f"({state})", len(batches))).collect()
     assert sorted((row.a, row.valid_from, row.valid_to) for row in got) == [
@@ -190,8 +193,8 @@ def test_what_is_tracked_may_change_over_stored_state():
     other = Zipper.read("z", "id", {"sequence": "at", "tracked": "a"}).bound([*types, ("c", "int")])
     assert other.changed_since(one.signature()) == []
     moved = Zipper.read("z", "id", {"sequence": "b", "buckets": 8}).bound(types)
-    told = moved.changed_since(one.signature())
-    assert [line.split(" was ")[0] for line in told] == ["partition_by", "sequence", "time"]
+    reported = moved.changed_since(one.signature())
+    assert [line.split(" was ")[0] for line in reported] == ["partition_by", "sequence", "time"]
 
 
 PROBLEMS = [
@@ -220,13 +223,13 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[told for _, told in PROBLEMS])
-def test_a_config_that_makes_no_sense_is_told(config: dict[str, Any], told: str):
+@pytest.mark.parametrize(("config", "expected"), PROBLEMS, ids=[item for _, item in PROBLEMS])
+def test_a_config_that_makes_no_sense_is_told(config: dict[str, Any], expected: str):
     columns = [("id", "int"), ("at", "int"), ("n", "int"), ("r", "double"), ("s", "string")]
     with pytest.raises(ZipperConfigError) as caught:
         Zipper.read("dim_z", "id", config).bound(columns)
     assert "dim_z: its zipper can't be built" in str(caught.value)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_all_problems_are_told_at_once():

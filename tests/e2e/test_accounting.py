@@ -98,28 +98,28 @@ def test_every_message_is_accounted_for(tmp_path: Path) -> None:
     check_volume(warehouse.query("select * from dw.meta_topic_volume"), wanted)
     quarantine = warehouse.query("select topic, count(*) as n from dw.meta_quarantine group by 1")
     refused = {row["topic"]: row["n"] for row in quarantine}
-    assert refused == {topic: one["rejected"] for topic, one in wanted.items() if one["rejected"]}
+    assert refused == {topic: row["rejected"] for topic, row in wanted.items() if row["rejected"]}
     check_a_lost_row(warehouse)
 
 
 def check_a_lost_row(warehouse: Warehouse) -> None:
-    """A row that goes from a typed table is missed, with the messages that tell of it."""
+    """A row that goes from a typed table is missed, with the messages that report it."""
     of_change = "dw.ods_shop__order_info where op_type = 'insert' and topic = 'maxwell_a'"
     [place] = warehouse.query(
         f"select binlog_file, binlog_position, row_number from {of_change} limit 1"
     )
     same = " and ".join(f"{name} = {value!r}" for name, value in place.items())
-    [told] = warehouse.column(f"select count(*) from dw.ods_binlog where {same}")
+    [reported] = warehouse.column(f"select count(*) from dw.ods_binlog where {same}")
     warehouse.query(f"delete from dw.ods_shop__order_info where {same}")
 
     rows = warehouse.query("select topic, unaccounted from dw.meta_accounting")
     missed = {row["topic"]: row["unaccounted"] for row in rows if row["unaccounted"]}
-    assert missed == {"maxwell_a": told}
+    assert missed == {"maxwell_a": reported}
 
 
 def check_volume(rows: list[dict[str, Any]], wanted: dict[str, dict[str, int]]) -> None:
     assert {row["topic"]: row["message_count"] for row in rows} == {
-        topic: sum(one.values()) for topic, one in wanted.items()
+        topic: sum(item.values()) for topic, item in wanted.items()
     }
     for row in rows:
         assert (row["batch_id"], row["partition_number"], row["missing_count"]) == ("live", 0, 0)

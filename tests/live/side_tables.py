@@ -67,7 +67,7 @@ class SideTable:
         if kind == "insert":
             rows = [self._row(random, number) for number in some]
             if not self.key and random.random() < 0.3:
-                rows *= 2  # rows that nothing tells apart
+                rows *= 2  # rows that nothing reports apart
             return kind, f"insert ignore into {self.name} values {', '.join(rows)}"
         where = self._condition(random, some)
         if kind == "delete":
@@ -135,5 +135,5 @@ def literal(random: Random, kind: str) -> str:
         fraction = f".{random.randrange(10 ** int(size)):0{size}d}" if size else ""
         return f"'{day} {clock}{fraction}'"
     # few, so that rows without key meet
-    text = random.choice([one for one in TEXTS if one is not None])
+    text = random.choice([text for text in TEXTS if text is not None])
     return f"_utf8mb4 x'{text[: int(size) if size else None].encode().hex()}'"

@@ -57,7 +57,9 @@ def beside(project: DbtProject, warehouse: Path) -> DbtProject:
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {
-        str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
     }
 
 
@@ -76,13 +78,13 @@ def contents(project: DbtProject) -> dict[str, list[tuple[object, ...]]]:
 
 def wanted(ids: list[int]) -> dict[str, list[tuple[object, ...]]]:
     """What a warehouse holds when these ids have come in."""
-    days = sorted({one // 10 for one in ids})
+    days = sorted({number // 10 for number in ids})
     answer: dict[str, list[tuple[object, ...]]] = {
-        "rows": [(one, one % 7, one // 10) for one in sorted(ids)],
-        "days": [(day, sum(one // 10 == day for one in ids)) for day in days],
+        "rows": [(number, number % 7, number // 10) for number in sorted(ids)],
+        "days": [(day, sum(number // 10 == day for number in ids)) for day in days],
         "latest": [
-            (user, max(one for one in ids if one % 7 == user))
-            for user in sorted({one % 7 for one in ids})
+            (user, max(number for number in ids if number % 7 == user))
+            for user in sorted({number % 7 for number in ids})
         ],
         "total": [(len(ids),)],
     }
@@ -110,9 +112,9 @@ def test_a_folder_that_was_copied_touches_nothing_of_the_original(
     before, copied_before = files_of(project.warehouse), files_of(copied.warehouse)
     for command in WRITING:
         refused = copied.run(*command, expect_ok=False)
-        said = f"{refused.exception}{refused.log}"
-        assert "outside of this warehouse's folder" in said, (command, said)
-        assert "copy_warehouse" in said, command
+        output = f"{refused.exception}{refused.log}"
+        assert "outside of this warehouse's folder" in output, (command, output)
+        assert "copy_warehouse" in output, command
     assert files_of(project.warehouse) == before
     assert files_of(copied.warehouse) == copied_before
 
@@ -125,8 +127,8 @@ def test_a_folder_that_was_copied_touches_nothing_of_the_original(
         catalog.execute("delete from iceberg_tables where iceberg_type = 'VIEW'")
     for command in (("run",), ("run-operation", "expire_versions")):
         refused = copied.run(*command, expect_ok=False)
-        said = f"{refused.exception}{refused.log}"
-        assert "of table dw.meta_lease lies in" in said, (command, said)
+        output = f"{refused.exception}{refused.log}"
+        assert "of table dw.meta_lease lies in" in output, (command, output)
     assert files_of(project.warehouse) == before
 
     # a folder that was moved works by a link
@@ -153,17 +155,17 @@ def test_one_table_that_lies_elsewhere_is_neither_written_nor_tidied(
     other_before = files_of(other.warehouse)
     for command in (("run",), ("run-operation", "remove_orphans")):
         refused = other.run(*command, expect_ok=False)
-        said = f"{refused.exception}{refused.log}"
-        assert "Table or view dw.days lies in" in said, said
+        output = f"{refused.exception}{refused.log}"
+        assert "Table or view dw.days lies in" in output, output
     assert files_of(project.warehouse) == before
     assert files_of(other.warehouse) == other_before, "nothing is written before all are looked at"
 
     # of a catalog that can't be looked through, tables are looked at as they are written
     monkeypatch.setattr(Place, "_places_in_catalog", lambda _: [])
     failed = other.run("run", expect_ok=False)
-    said = f"{failed.exception}{failed.log}"
-    assert "OK created sql incremental model dw.rows" in said
-    assert "Table dw.days lies in" in said
+    output = f"{failed.exception}{failed.log}"
+    assert "OK created sql incremental model dw.rows" in output
+    assert "Table dw.days lies in" in output
     assert files_of(project.warehouse) == before
 
 
@@ -179,8 +181,8 @@ def test_a_copy_holds_the_same_and_both_go_on_apart_from_each_other(
     project.query("delete from dw.merged_on_read where id = 4")
     before = contents(project)
     copy = ("run-operation", "copy_warehouse", "--args")
-    told = project.run(*copy, f"{{to: '{tmp_path / 'copy'}'}}").log
-    assert "7 tables and 6 views of" in told, told
+    output = project.run(*copy, f"{{to: '{tmp_path / 'copy'}'}}").log
+    assert "7 tables and 6 views of" in output, output
     again = project.run(*copy, f"{{to: '{tmp_path / 'copy'}'}}", expect_ok=False)
     assert "new or empty" in f"{again.exception}{again.log}"
     inside = project.run(*copy, f"{{to: '{project.warehouse / 'copy'}'}}", expect_ok=False)
@@ -195,8 +197,8 @@ def test_a_copy_holds_the_same_and_both_go_on_apart_from_each_other(
 
     land(copied, 20, 25)
     land(project, 50, 55)
-    for one in (copied, project):
-        done = one.run("build")
+    for item in (copied, project):
+        done = item.run("build")
         assert done.results["rows"].adapter_response["rows_affected"] == 5  # new rows alone
         assert "Published as version 3" in done.log
     kept = files_of(project.warehouse)
@@ -235,7 +237,7 @@ def test_a_copy_that_was_not_finished_is_not_taken_for_a_warehouse(
 def orphan(project: DbtProject, table: str, **changed: object) -> Path:
     """A metadata file behind a table's newest one, as a commit leaves it that failed."""
     folder = project.warehouse / "data" / "dw" / table / "metadata"
-    newest = max(one for one in folder.glob("*.metadata.json"))
+    newest = max(path for path in folder.glob("*.metadata.json"))
     known = json.loads(newest.read_text())
     log = [
         *known["metadata-log"],
@@ -255,7 +257,9 @@ def test_a_lost_catalog_stops_the_run_and_the_tables_come_back(
     half = orphan(project, "days")
     known = json.loads(half.read_text())
     (head,) = [
-        one for one in known["snapshots"] if one["snapshot-id"] == known["current-snapshot-id"]
+        snapshot
+        for snapshot in known["snapshots"]
+        if snapshot["snapshot-id"] == known["current-snapshot-id"]
     ]
     lost = head | {
         "snapshot-id": 7,
@@ -276,11 +280,11 @@ def test_a_lost_catalog_stops_the_run_and_the_tables_come_back(
 
     for command in (("build",), ("run-operation", "remove_orphans")):
         refused = left.run(*command, expect_ok=False)
-        said = f"{refused.exception}{refused.log}"
-        assert "holds 12 tables and views, but there is no catalog of them" in said, said
-    told = left.run("run-operation", "register_tables").log
-    assert "dw.days: the commit of" in told
-    assert "It doesn't count" in told
+        output = f"{refused.exception}{refused.log}"
+        assert "holds 12 tables and views, but there is no catalog of them" in output, output
+    printed = left.run("run-operation", "register_tables").log
+    assert "dw.days: the commit of" in printed
+    assert "It doesn't count" in printed
     assert contents(left) == before
 
     land(left, 20, 30)
@@ -304,8 +308,8 @@ def test_a_lost_catalog_of_tables_of_other_schemas_stops_the_first_run_too(
     link = tmp_path / "link"
     link.symlink_to(project.warehouse)
     refused = beside(project, link).run("run", expect_ok=False)
-    said = f"{refused.exception}{refused.log}"
-    assert "holds 1 tables and views, but there is no catalog of them" in said, said
+    output = f"{refused.exception}{refused.log}"
+    assert "holds 1 tables and views, but there is no catalog of them" in output, output
 
 
 def test_a_catalog_that_is_older_than_its_tables_stops_the_run(
@@ -368,7 +372,7 @@ def test_a_warehouse_is_dropped_after_a_question_and_never_under_a_run(
     monkeypatch.setattr("builtins.input", lambda _: "warehouse")
     drop_warehouse(project.warehouse, None)
     assert files_of(project.warehouse).keys() == {"notes.txt"}
-    assert [one.name for one in tmp_path.iterdir()] == ["src"]
+    assert [path.name for path in tmp_path.iterdir()] == ["src"]
 
 
 @pytest.mark.parametrize(
@@ -382,11 +386,11 @@ def test_a_warehouse_is_dropped_after_a_question_and_never_under_a_run(
 def test_make_deletes_by_the_tool_alone(goal: tuple[str, ...], recipe: str) -> None:
     """A recipe that deleted by itself would ask nobody, nor look at the lease."""
     command = ["make", "-n", "--no-print-directory", *goal]
-    told = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
-    *_, last = told.stdout.strip().splitlines()
+    reported = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
+    assert reported.returncode == 0, reported.stderr
+    *_, last = reported.stdout.strip().splitlines()
     assert last.strip().endswith(recipe)
-    assert not re.search(r"\brm\b|-delete", told.stdout)
+    assert not re.search(r"\brm\b|-delete", reported.stdout)
 
 
 def metadata_file(

@@ -41,7 +41,7 @@ def start_jvm(classpath: str, options: list[str], printed: IO[str]) -> tuple[Jav
         redirect_stderr=printed,
         return_proc=True,
     )
-    # Java objects stay until the JVM ends: nothing is said to one that was killed
+    # Java objects stay until the JVM ends: nothing is reported to one that was killed
     parameters = GatewayParameters(
         port=port, auth_token=token, auto_convert=True, enable_memory_management=False
     )
@@ -59,7 +59,7 @@ def texts(gateway: JavaGateway, *values: str) -> Any:
 def free_ports(count: int) -> list[int]:
     """Ports of 127.0.0.1 that nobody listens on."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    ports = [socket.getsockname()[1] for socket in sockets]
+    for item in sockets:
+        item.close()
     return ports

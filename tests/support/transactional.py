@@ -76,7 +76,7 @@ class Serving(ABC):
 
 
 def problem_of(project: ChildProject, password: str, version: int = 2, **env: str) -> str:
-    """What `publish_to` says of a version, with other environment variables, where it fails."""
+    """What `publish_to` states of a version, with other environment variables, where it fails."""
     kept = dict(project.inner.env)
     project.inner.env |= env
     try:
@@ -84,7 +84,7 @@ def problem_of(project: ChildProject, password: str, version: int = 2, **env: st
     finally:
         project.inner.env = kept
     assert password not in log and "not-the-password" not in log
-    (line,) = [one.strip() for one in log.splitlines() if "Target " in one]
+    (line,) = [line.strip() for line in log.splitlines() if "Target " in line]
     assert line.startswith("Target serving: ")
     assert line.endswith(f"version {version} is not published there.")
     return line
@@ -93,7 +93,7 @@ def problem_of(project: ChildProject, password: str, version: int = 2, **env: st
 def secrets_in(project: DbtProject, password: str) -> list[Path]:
     """Files of dbt and Spark that hold the password."""
     written = [*project.target.rglob("*"), *project.logs.rglob("*")]
-    return [one for one in written if one.is_file() and password.encode() in one.read_bytes()]
+    return [path for path in written if path.is_file() and password.encode() in path.read_bytes()]
 
 
 def check_each_version_row_by_row(project: ChildProject, serving: Serving) -> None:
@@ -174,8 +174,10 @@ def check_nothing_of_others_is_dropped(project: ChildProject, serving: Serving) 
     before = serving.rows()
     source.change(4)
     project.run("build", expect_ok=False)
-    said = problem_of(project, serving.password, version=3)
-    assert "table total differs from the model: it has rows, and published_version doesn't" in said
+    reported = problem_of(project, serving.password, version=3)
+    assert (
+        "table total differs from the model: it has rows, and published_version doesn't" in reported
+    )
     assert serving.rows() == before
     serving.client.execute("delete from total")
     project.run("run-operation", "publish_to")

@@ -17,12 +17,12 @@ ADAPTER = "sparksession"
 FINE = ("success", "pass", "warn", "no-op", "skipped")
 WARNINGS = ("JinjaLogWarning", "AdapterEventWarning")
 MESSAGE_LENGTH = 300
-# one line a cycle is all that is said: what dbt says stands in its log file
+# it prints one line a cycle; dbt's output stands in its log file
 SILENT = ("--log-level", "none", "--log-level-file", "info", "--no-print", "--no-use-colors")
 
 
 class BuildError(Exception):
-    """dbt could not do what it was asked for; the message says what, in one line."""
+    """dbt could not do what it was asked for; the message names it, in one line."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Published:
     Attributes:
         version: its number.
         published_at: UTC.
-        behind: relations that it made from older rows of an input.
+        stale: relations that it made from older rows of an input.
     """
 
     version: int
     published_at: datetime
-    behind: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
 
 
 class Builds:
@@ -96,17 +96,17 @@ class Builds:
         command = ["build", "--exclude-resource-type", "unit_test", *selected]
         done = self._invoke(command, callbacks=[note])
         results = list(getattr(done.result, "results", None) or [])
-        failed = [one for one in results if str(one.status) not in FINE]
+        failed = [result for result in results if str(result.status) not in FINE]
         problem = None
         if not done.success or failed:
             problem = _problem(done.exception, failed)
-        for one in results:
-            if str(one.status) == "warn":
-                warnings[one_line(f"test {one.node.name}: {one.message}")] = None
+        for result in results:
+            if str(result.status) == "warn":
+                warnings[one_line(f"test {result.node.name}: {result.message}")] = None
         added = {
-            one.node.name: int((one.adapter_response or {}).get("rows_affected") or 0)
-            for one in results
-            if one.node.resource_type == "model" and str(one.status) == "success"
+            result.node.name: int((result.adapter_response or {}).get("rows_affected") or 0)
+            for result in results
+            if result.node.resource_type == "model" and str(result.status) == "success"
         }
         return Build(problem, tuple(warnings), added, len(results))
 
@@ -143,7 +143,7 @@ class Builds:
     def logs(self) -> list[Any]:
         """The models of the log, which read what has landed: those with `landing` in their meta."""
         nodes = self.manifest.nodes.values() if self.manifest else ()
-        return [one for one in nodes if "landing" in (one.config.meta or {})]
+        return [node for node in nodes if "landing" in (node.config.meta or {})]
 
     def project_var(self, name: str, default: Any = None) -> Any:
         """A var of the project."""
@@ -156,7 +156,7 @@ class Builds:
             newest = self.adapter.services.store.newest_version
         if newest is None:
             return None
-        return Published(newest.version, newest.published_at, tuple(newest.behind))
+        return Published(newest.version, newest.published_at, tuple(newest.stale))
 
     def newest_changes(self, log: Any) -> dict[str, tuple[datetime, int]]:
         """Topic -> time of its newest change (UTC), and how many of its messages were refused,
@@ -180,7 +180,7 @@ def _problem(exception: BaseException | None, failed: Sequence[Any]) -> str:
     """Why a command failed, in one line: the first node that did, and how many others."""
     if not failed:
         return one_line(exception or "dbt failed, see logs/dbt.log")
-    named = [one for one in failed if str(one.status) == "error"] or list(failed)
+    named = [result for result in failed if str(result.status) == "error"] or list(failed)
     first, others = named[0], len(failed) - 1
     name = getattr(getattr(first, "node", None), "name", "")
     more = f" (and {others} more)" if others else ""

@@ -1,4 +1,4 @@
-"""The envelope: what every format says of a message, in the same columns.
+"""The envelope: what every format has for a message, in the same columns.
 
 And conditions on such messages.
 """
@@ -44,12 +44,12 @@ def of_topics(patterns: Iterable[str]) -> Column:
     """Condition on `topic`: it fits one of the shell patterns; true where there are none."""
     from pyspark.sql import functions as F
 
-    regex = "|".join(translate(one) for one in patterns)
+    regex = "|".join(translate(pattern) for pattern in patterns)
     return F.col("topic").rlike(f"^(?:{regex})") if regex else F.lit(True)
 
 
 def row_changes(messages: DataFrame) -> DataFrame:
-    """The messages that tell of a single row's change."""
+    """The messages of a single row's change."""
     from pyspark.sql import functions as F
 
     return messages.where(F.col("op").isin(*ROW_OPS))

@@ -15,7 +15,7 @@ IS_WHOLE = "_is_whole"  # of an image: all of its columns are known, not the key
 
 
 def marked(source: TableSource, rows: DataFrame) -> DataFrame:
-    """Rows of a format with partial changes, in the form of whole images: IS_WHOLE says
+    """Rows of a format with partial changes, in the form of whole images: IS_WHOLE is
     whether it is all of the row, else it is the key. A row of a full load is an insert.
 
     Args:
@@ -34,7 +34,7 @@ def marked(source: TableSource, rows: DataFrame) -> DataFrame:
         F.lit(True).alias(IS_WHOLE), *[before[name].alias(name) for name in names]
     )
     nothing = known_if(F.lit(False)).items()
-    bare = F.struct(F.lit(False).alias(IS_WHOLE), *[one.alias(name) for name, one in nothing])
+    bare = F.struct(F.lit(False).alias(IS_WHOLE), *[null.alias(name) for name, null in nothing])
     had = F.when(before.isNotNull(), whole_before).otherwise(bare)
     of_load = F.col("metadata_op_type") == "snapshot"
     return rows.withColumns(

@@ -42,9 +42,9 @@ def test_every_statement_is_taken_or_refused_with_its_reason(
     in_quarantine |= {row.message_offset for row in model.rows if row.reject_reason}
     whole_table = [row for row in read.values() if row.op in ("truncate", "drop", "rename")]
     of_no_one = []
-    for row, one in zip(whole_table, statements(whole_table, format_name), strict=True):
-        if row.message_offset not in in_quarantine and not one.moves and one.reason:
-            of_no_one.append((one.reason, row.payload[:120]))
+    for row, statement in zip(whole_table, statements(whole_table, format_name), strict=True):
+        if row.message_offset not in in_quarantine and not statement.moves and statement.reason:
+            of_no_one.append((statement.reason, row.payload[:120]))
     print(f"{len(in_quarantine)} of {len(texts)} in quarantine, {len(whole_table)} of whole tables")
     for reason, payload in of_no_one:  # statements on tables that aren't declared
         assert "`o`" not in payload and '"o"' not in payload.replace('"table": "o"', ""), reason
@@ -75,12 +75,14 @@ def test_every_row_message_gives_a_row_or_is_refused(spark: SparkSession, format
         if (row.reject_reason, row.database_name, row.table_name) == (None, "shop", "order_info")
         and row.op in ("insert", "update", "delete", "snapshot")
     }
-    told = {row.message_offset for row in model.rows}
+    message = {row.message_offset for row in model.rows}
     refused = {row.message_offset for row in model.rows if row.reject_reason}
-    print(f"{len(texts)}: {len(envelopes)} by their envelope, {len(refused)} of {len(told)} rows")
-    assert wanted - told == set()
+    print(
+        f"{len(texts)}: {len(envelopes)} by their envelope, {len(refused)} of {len(message)} rows"
+    )
+    assert wanted - message == set()
     assert len(wanted) + len(envelopes) > len(texts) / 2
-    assert refused < told
+    assert refused < message
 
 
 def statements(rows: list[Row], format_name: str) -> list[Statement]:

@@ -37,8 +37,8 @@ COLUMNS = {
 META = {"aliases": {"id": "_id", "city": ["address.city", "town"]}, "format": "mongodb"}
 NO_PLACE = "the place in its transaction isn't known: "
 PARTLY = (
-    "the update sets a part of {}, whose value isn't known from it (keep post-images and say so "
-    "by the option full_document, or declare the parts)"
+    "the update sets a part of {}, whose value isn't known from it (keep post-images and declare "
+    "them by the option full_document, or declare the parts)"
 )
 
 
@@ -60,7 +60,7 @@ def token(t: int = T, i: int = 1, place: int = 0, key: str = "00", version: int 
 
 
 def stream(kind: str = "insert", **fields: Any) -> dict[str, Any]:
-    """A change event, of document 1 unless told otherwise."""
+    """A change event, of document 1 unless reported otherwise."""
     event = {
         "_id": {"_data": token()},
         "operationType": kind,
@@ -69,7 +69,7 @@ def stream(kind: str = "insert", **fields: Any) -> dict[str, Any]:
         "ns": {"db": "shop", "coll": "o"},
         "documentKey": {"_id": 1},
     }
-    return {name: one for name, one in (event | fields).items() if one is not ...}
+    return {name: field for name, field in (event | fields).items() if field is not ...}
 
 
 def update(
@@ -111,8 +111,8 @@ Message = dict[str, Any] | str | tuple[dict[str, Any] | str, str | None]
 def enveloped(spark: SparkSession, messages: list[Message]) -> DataFrame:
     """The messages, or (message, message key), as rows of ods_binlog."""
     rows = []
-    for offset, one in enumerate(messages):
-        value, name = one if isinstance(one, tuple) else (one, None)
+    for offset, message in enumerate(messages):
+        value, name = message if isinstance(message, tuple) else (message, None)
         text = value if isinstance(value, str) else json.dumps(value)
         as_bytes = name.encode() if name is not None else None
         rows.append((LIVE, "t", 0, offset, 0, as_bytes, text.encode(), None))
@@ -139,7 +139,7 @@ def one_row(spark: SparkSession, message: Message, declaration: TableSource | No
 
 
 def test_a_collection_without_key_is_refused():
-    with pytest.raises(ValueError, match="`primary_key` is empty, and mongodb tells a delete"):
+    with pytest.raises(ValueError, match="`primary_key` is empty, and mongodb identifies"):
         declared(primary_key=[])
 
 
@@ -238,7 +238,7 @@ def test_debezium_s_wall_time(spark):
 
 def test_the_changes_of_a_transaction_are_in_its_order(spark):
     places = [0, 1, 2, 63, 64, 127, 128, 300, 16383, 16384, 70000]
-    tokens = [token(place=one, key=f"{one % 7:02X}") for one in places]
+    tokens = [token(place=place, key=f"{place % 7:02X}") for place in places]
     # as a server wrote them: places 1 and 4
     real = [
         "8266561E1B000000062B022C01002B026E5A100433C2A58AB57149A3871DA09C9D3A899646645F696400646656"
@@ -247,8 +247,8 @@ def test_the_changes_of_a_transaction_are_in_its_order(spark):
         "5F49506238B3BBCC1CB20C00004",
     ]
     events = [
-        stream(_id={"_data": one}, txnNumber={"$numberLong": "7"}, lsid={})
-        for one in [*tokens, *real]
+        stream(_id={"_data": token}, txnNumber={"$numberLong": "7"}, lsid={})
+        for token in [*tokens, *real]
     ]
     rows = heads(spark, events)
     assert [row.reject_reason for row in rows] == [None] * len(events)
@@ -257,7 +257,7 @@ def test_the_changes_of_a_transaction_are_in_its_order(spark):
 
 
 def test_events_of_one_time_on_several_shards_are_told_apart(spark):
-    events = [stream(_id={"_data": token(key=f"{one:04X}")}) for one in range(300)]
+    events = [stream(_id={"_data": token(key=f"{number:04X}")}) for number in range(300)]
     rows = heads(spark, [*events, *events])
     assert len({row.row_number for row in rows}) == 300
 
@@ -340,7 +340,7 @@ BAD: dict[str, tuple[Message, str]] = {
     "Debezium with a key that is none": ((debezium("d"), "{"), NO_KEY),
     "no token": (
         stream(_id=...),
-        "no resume token (`_id`), which tells events of one time apart",
+        "no resume token (`_id`), which distinguishes events of one time",
     ),
     "fragment": (
         stream(splitEvent={"fragment": 1, "of": 2}),
@@ -526,8 +526,8 @@ def test_an_update_tells_only_its_own_fields(spark):
         ({"schema": {}, "payload": debezium("u", updateDescription=patch)}, key()),
     ]
     for row in rows_of(spark, messages):
-        told = {name: one for name, one in row.data.asDict().items() if one is not None}
-        assert told == {"id": "1", "status": "paid"}
+        reported = {name: item for name, item in row.data.asDict().items() if item is not None}
+        assert reported == {"id": "1", "status": "paid"}
         assert sorted(row.known_columns) == ["amount", "status"]
         assert (row.before, row.image_reason, row.document_rest) == (None, None, None)
         assert json.loads(row.document_patch) == patch | {"truncatedArrays": []}
@@ -547,8 +547,12 @@ def test_a_post_image_is_the_whole_document(spark):
 
 def test_an_update_without_post_image(spark):
     event = update({"status": "x"}, fullDocument=None)
-    told = one_row(spark, event, declared(full_document="whenAvailable"))
-    assert (told.known_columns, told.data.status, told.image_reason) == (["status"], "x", None)
+    reported = one_row(spark, event, declared(full_document="whenAvailable"))
+    assert (reported.known_columns, reported.data.status, reported.image_reason) == (
+        ["status"],
+        "x",
+        None,
+    )
     refused = one_row(spark, event, declared(full_document="required"))
     assert refused.image_reason == (
         "an update without post-image, which the option full_document requires"
@@ -584,7 +588,7 @@ PATHS: list[tuple[dict[str, Any], list[str], list[str], tuple]] = [
 
 def test_paths_into_nested_documents(spark):
     events: list[Message] = [
-        update(updated, removed, [{"field": one, "newSize": 1} for one in cut])
+        update(updated, removed, [{"field": item, "newSize": 1} for item in cut])
         for updated, removed, cut, _ in PATHS
     ]
     for row, (*case, expected) in zip(rows_of(spark, events), PATHS, strict=True):
@@ -731,7 +735,7 @@ def test_typed_rows_say_what_is_known(spark):
     columns = {"id": "int", "status": "varchar(9)", "at": "timestamp", "tags": "json"}
     declaration = declared(columns, cut_column="at", aliases={"id": "_id"})
 
-    rows = typed(spark, [json.dumps(one) for one in events], declaration)
+    rows = typed(spark, [json.dumps(event) for event in events], declaration)
 
     assert [row.reject_reason for row in rows] == [None] * 5 + [PARTLY.format("tags")]
     was = (1, "old", datetime(2026, 3, 1), None, None)
@@ -762,7 +766,7 @@ def test_other_formats_have_no_extra_columns(spark):
         names[format_name] = frame.columns
     extra = list(EXTRA)
     assert names["mongodb"][3:6] == extra
-    assert [one for one in names["mongodb"] if one not in extra] == names["maxwell"]
+    assert [item for item in names["mongodb"] if item not in extra] == names["maxwell"]
     assert names["maxwell"] == names["canal"] == names["debezium"]
 
 
@@ -798,7 +802,7 @@ columns_told as (
         _id,
         max(place) as last,
         max_by(op, place) as last_op,
-        -- a column is told by each row that isn't an update of other columns only; a delete tells
+        -- a column is known by each row but updates of other columns only; a delete has
         -- that nothing is left
         {columns}
     from changes
@@ -811,10 +815,10 @@ select _id, {names} from columns_told where last_op <> 'delete'
 
 def fold_sql() -> str:
     names = [name for name in FOLD_COLUMNS if name != "_id"]
-    told = "op <> 'update' or known_columns is null or array_contains(known_columns, '{0}')"
+    reported = "op <> 'update' or known_columns is null or array_contains(known_columns, '{0}')"
     columns = [
         f"max_by(if(op = 'delete', null, data.{name}), place) "
-        f"filter (where {told.format(name)}) as {name}"
+        f"filter (where {reported.format(name)}) as {name}"
         for name in names
     ]
     return FOLD.format(columns=",\n        ".join(columns), names=", ".join(names))
@@ -921,19 +925,19 @@ class Collection:
             origin["txnNumber"] = 1
             message["transaction"] = {"total_order": self.place + 1}
         renamed = {"fullDocument": "after", "fullDocumentBeforeChange": "before"}
-        message |= {renamed.get(name, name): one for name, one in fields.items()}
+        message |= {renamed.get(name, name): field for name, field in fields.items()}
         op = {"insert": "c", "delete": "d"}.get(kind, "u")
         self.log.append((debezium(op, source=origin, **message), key(document_id)))
 
     def latest(self) -> dict[int, tuple]:
         return {
-            one["_id"]: (
-                one.get("status"),
-                one.get("n"),
-                one.get("address", {}).get("city"),
-                json.dumps(one["tags"], separators=(",", ":")) if "tags" in one else None,
+            document["_id"]: (
+                document.get("status"),
+                document.get("n"),
+                document.get("address", {}).get("city"),
+                json.dumps(document["tags"], separators=(",", ":")) if "tags" in document else None,
             )
-            for one in self.documents.values()
+            for document in self.documents.values()
         }
 
 

@@ -40,8 +40,8 @@ def deliver(model: Model, messages: list[tuple[int, str]], rng: random.Random, p
     while left or late:
         batch, left = left[:size], left[size:]
         batch += late
-        late = [one for one in batch if left and rng.random() < 0.1]
-        batch = [one for one in batch if one not in late]
+        late = [item for item in batch if left and rng.random() < 0.1]
+        batch = [item for item in batch if item not in late]
         if batch:
             model.take(dict(batch))
             if not (left or late) or rng.random() < 0.3:
@@ -141,7 +141,7 @@ def corrected(line: str, rng: random.Random) -> str:
 
 
 def test_changes_of_before_a_rename_may_come_behind_it(spark: SparkSession) -> None:
-    """What the RENAME filled the table with is no full load, which tells of before the log."""
+    """What the RENAME filled the table with is no full load, which reports before the log."""
     server = Server(3, "maxwell")
     server.run(20, table_events=False)
     late = len(server.lines)
@@ -176,8 +176,8 @@ def canal(kind: str, *ids: int, old: list[dict] | None = None, amount: str = "1.
     """A message of rows with these keys, of which the last has this amount."""
     amounts = ["1.5"] * (len(ids) - 1) + [amount]
     rows = [
-        {"id": str(key), "state": "new", "amount": one}
-        for key, one in zip(ids, amounts, strict=True)
+        {"id": str(key), "state": "new", "amount": amount}
+        for key, amount in zip(ids, amounts, strict=True)
     ]
     head = {"database": "shop", "table": "o", "type": kind, "es": 1772416800000, "isDdl": False}
     return json.dumps(head | {"data": rows, "old": old})
@@ -192,7 +192,7 @@ def test_messages_of_which_a_row_was_refused_are_corrected_by_a_batch(
     right = {5: canal("INSERT", 1, 2), 6: canal("INSERT", 3, 4)}
     wrong = {offset: json.loads(text) for offset, text in right.items()}
     wrong[5]["data"][1]["amount"] = wrong[6]["data"][0]["amount"] = "much"
-    live = {offset: json.dumps(one) for offset, one in wrong.items()}
+    live = {offset: json.dumps(item) for offset, item in wrong.items()}
     model = Model(spark, "canal", ["id"])
     if together:
         model.take_all({LIVE: live, "again": right})
@@ -207,7 +207,7 @@ def test_messages_of_which_a_row_was_refused_are_corrected_by_a_batch(
 
 
 def test_rows_that_change_must_come_by_one_partition_of_canal(spark: SparkSession) -> None:
-    """Canal tells no position: which of two rows of a key is the newer one can't be known."""
+    """Canal has no position: which of two rows of a key is the newer one can't be known."""
 
     def take(model: Model, messages: dict[int, str]) -> None:
         """Each message by a partition of its own."""
@@ -219,7 +219,7 @@ def test_rows_that_change_must_come_by_one_partition_of_canal(spark: SparkSessio
     update = {2: canal("UPDATE", 1, old=[{"amount": "1"}])}
     keyed = Model(spark, "canal", ["id"])
     take(keyed, inserts)
-    with pytest.raises(ValueError, match=r"shop\.o: rows by t/0, t/1, t/2\. canal tells no binlog"):
+    with pytest.raises(ValueError, match=r"shop\.o: rows by t/0, t/1, t/2\. canal has no binlog"):
         take(keyed, update)
     # without a key rows are counted
     take(Model(spark, "canal", []), inserts | update)
@@ -229,7 +229,7 @@ SWAP = "rename table o to o_old, o_new to o"
 
 
 def statement(sql: str, table: str, kind: str) -> str:
-    """A statement as Canal tells it."""
+    """A statement as Canal reports it."""
     head = {"database": "shop", "table": table, "type": kind, "isDdl": True, "sql": sql}
     return json.dumps(head | {"es": 1772416900000, "data": None, "old": None})
 
@@ -263,7 +263,7 @@ def test_a_statement_that_came_by_another_partition_than_the_rows_is_refused_alo
 
 def test_a_rename_whose_rows_the_log_lacks_is_told(spark: SparkSession) -> None:
     """What the table had is gone, what it has since isn't known: that is refused with its reason.
-    A full load brings it, and a row that a change tells of too counts once."""
+    A full load brings it, and a row that a change reports too counts once."""
     head = {"database": "shop", "table": "o", "ts": 1772416800, "xid": 1, "commit": True}
     row = {"id": 1, "state": "new", "amount": 1.5}
     changed = row | {"id": 7, "amount": 2.5}
@@ -276,9 +276,9 @@ def test_a_rename_whose_rows_the_log_lacks_is_told(spark: SparkSession) -> None:
         rename | {"old": tables[old], "def": tables[new], "table": tables[old]["table"]}
         for old, new in ((0, 1), (2, 0))
     ]
-    swap = [one | {"database": "shop"} for one in swap]
+    swap = [item | {"database": "shop"} for item in swap]
     load = {"database": "shop", "table": "o", "type": "bootstrap-insert", "ts": head["ts"] + 7200}
-    loads = [load | {"data": one} for one in (changed, row | {"id": 8})]
+    loads = [load | {"data": item} for item in (changed, row | {"id": 8})]
     model = Model(spark, "maxwell", ["id"])
     model.take(dict(enumerate(map(json.dumps, [insert, *swap, update]))))
 
@@ -315,7 +315,7 @@ def test_rows_that_a_rename_brings_are_known_from_an_empty_table_on(
     spark: SparkSession, before: list[tuple[str, str, str]], is_told: bool
 ) -> None:
     model = Model(spark, "canal", ["id"])
-    model.take(dict(enumerate(statement(*one) for one in [*before, (SWAP, "o", "RENAME")])))
+    model.take(dict(enumerate(statement(*row) for row in [*before, (SWAP, "o", "RENAME")])))
 
     assert [row.op_type for row in model.rows] == ([] if is_told else ["rename"])
 
@@ -324,14 +324,14 @@ def collection_events() -> list[str]:
     """Documents with and without pre-images, a drop, another that the name gets, a rename away."""
 
     def document(i: int, kind: str, key: int, state: str | None, was: str | None = None) -> str:
-        told: dict[str, Any] = {"documentKey": {"_id": key}}
+        reported: dict[str, Any] = {"documentKey": {"_id": key}}
         if kind == "update":
-            told["updateDescription"] = {"updatedFields": {"state": state}, "removedFields": []}
+            reported["updateDescription"] = {"updatedFields": {"state": state}, "removedFields": []}
         elif state is not None:
-            told["fullDocument"] = {"_id": key, "state": state, "amount": 1.5}
+            reported["fullDocument"] = {"_id": key, "state": state, "amount": 1.5}
         if was is not None:
-            told["fullDocumentBeforeChange"] = {"_id": key, "state": was, "amount": 1.5}
-        return collection_event(i, kind, **told)
+            reported["fullDocumentBeforeChange"] = {"_id": key, "state": was, "amount": 1.5}
+        return collection_event(i, kind, **reported)
 
     return [
         document(0, "insert", 1, "new"),
@@ -362,7 +362,7 @@ def taken_away(model: Model) -> Counter:
             assert whole or (row.before is None and row.known_columns == [])
             found[row.binlog_position, row.id, image] += 1 if deletes else -1
     assert all(row.reject_reason is None for row in model.rows)
-    return Counter({one: n for one, n in found.items() if n})
+    return Counter({item: n for item, n in found.items() if n})
 
 
 def of_mongodb(spark: SparkSession) -> Model:
@@ -376,7 +376,7 @@ def test_a_dropped_or_renamed_collection_loses_its_documents(spark: SparkSession
     drop, rename = ((1772416800 + i) * 2**31 + 1 for i in (7, 11))
     expected = {
         (drop, 1, "new"): 1,
-        (drop, 2, None): 1,  # an update told a part of it
+        (drop, 2, None): 1,  # an update reported a part of it
         (drop, 3, "paid"): 1,
         (rename, 1, "again"): 1,
     }
@@ -412,7 +412,7 @@ def test_what_a_collection_got_by_a_rename_is_refused(spark: SparkSession) -> No
 def test_statements_that_cannot_be_taken_are_refused(spark: SparkSession) -> None:
     reasons = {
         statement("alter table o truncate partition p1", "o", "ALTER"): (
-            "ALTER TABLE .. TRUNCATE PARTITION: which rows are in the table since isn't told"
+            "ALTER TABLE .. TRUNCATE PARTITION: the rows in the table since then aren't in the log"
         ),
         statement("rename table o", "o", "RENAME"): "`to` was expected",
         statement("alter table p exchange partition q with table o", "p", "ALTER"): "EXCHANGE PART",
@@ -421,15 +421,15 @@ def test_statements_that_cannot_be_taken_are_refused(spark: SparkSession) -> Non
         statement("alter table o drop column a", "o", "ALTER"): None,
     }
     model = Model(spark, "canal", ["id"])
-    for _ in range(2):  # read anew, they aren't refused again
+    for _ in range(2):  # read again, they aren't refused again
         model.take(dict(enumerate(reasons)))
 
-    told = {row.reject_payload: row.reject_reason for row in model.rows}
+    reported = {row.reject_payload: row.reject_reason for row in model.rows}
     expected = {payload: reason for payload, reason in reasons.items() if reason}
     assert len(model.rows) == len(expected)
-    assert told.keys() == expected.keys()
+    assert reported.keys() == expected.keys()
     assert [
-        told[payload] for payload, reason in expected.items() if reason not in told[payload]
+        reported[payload] for payload, reason in expected.items() if reason not in reported[payload]
     ] == []
 
 

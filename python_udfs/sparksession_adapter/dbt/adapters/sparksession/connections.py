@@ -95,7 +95,7 @@ class SparkSessionCredentials(SparkCredentials):
         return self.warehouse
 
     def _connection_keys(self) -> tuple[str, ...]:
-        # where one of these changes dbt parses the whole project anew: the folder changes nothing
+        # where one of these changes dbt parses the whole project again: the folder changes nothing
         return ("schema", "catalog")
 
     def path(self, name: str) -> str:
@@ -112,10 +112,12 @@ class SparkSessionCredentials(SparkCredentials):
         Raises:
             DbtRuntimeError: a name in `extra_jars` that ends in .jar is no file.
         """
-        extra = [one.strip() for one in self.extra_jars.split(",") if one.strip()]
-        left_out = [one[1:] for one in extra if one.startswith("!")]
-        patterns = [one for one in extra if one.endswith(".jar")]
-        coordinates = [one for one in extra if not one.startswith("!") and one not in patterns]
+        extra = [part.strip() for part in self.extra_jars.split(",") if part.strip()]
+        left_out = [entry[1:] for entry in extra if entry.startswith("!")]
+        patterns = [entry for entry in extra if entry.endswith(".jar")]
+        coordinates = [
+            entry for entry in extra if not entry.startswith("!") and entry not in patterns
+        ]
         files = []
         for pattern in patterns:
             found = sorted(glob.glob(self.path(pattern)))
@@ -172,7 +174,7 @@ class SparkSessionCredentials(SparkCredentials):
             # each query's plan is written out for a UI; this is the form that costs least
             "spark.sql.ui.explainMode": "simple",
             # compiled code of queries that is kept; with its usual 100 each run of 60 models and
-            # their tests compiles all of it anew
+            # their tests compiles all of it again
             "spark.sql.codegen.cache.maxEntries": "1000",
             "spark.sql.sources.partitionOverwriteMode": "dynamic",
             # else ${env:NAME} in a text would become the variable's value
@@ -255,8 +257,8 @@ class Handle:
         if self._frame is None:
             return []
         return [
-            (one.name, one.dataType.simpleString(), None, None, None, None, one.nullable)
-            for one in self._frame.schema.fields
+            (field.name, field.dataType.simpleString(), None, None, None, None, field.nullable)
+            for field in self._frame.schema.fields
         ]
 
     def cancel(self) -> None:
@@ -280,7 +282,7 @@ class SparkSessionConnectionManager(SparkConnectionManager):
             return connection
         credentials = connection.credentials
         if credentials.offline:
-            raise FailedToConnectError("The profile says `offline`: nothing can be run with it.")
+            raise FailedToConnectError("The profile has `offline`: nothing can be run with it.")
         warehouse = credentials.folder()
         try:
             if warehouse is not None:

@@ -53,7 +53,7 @@ class SparkSessionAdapter(SparkAdapter):
     """dbt-spark's adapter on one in-process session.
 
     Attributes:
-        services: what the adapter is made of; a macro says `adapter.<service>.<method>(..)` of
+        services: what the adapter is made of; a macro states `adapter.<service>.<method>(..)` of
             those that stand here as properties.
     """
 
@@ -178,7 +178,7 @@ class SparkSessionAdapter(SparkAdapter):
 
     @available_property
     def differences(self) -> Differences:
-        """What one version says otherwise than another."""
+        """Where a version differs from another."""
         return self.services.differences
 
     @available_property
@@ -220,7 +220,7 @@ class SparkSessionAdapter(SparkAdapter):
         """SQL expressions of a row's partition, from a model's `partition_by`."""
         given = [partition_by] if isinstance(partition_by, str) else partition_by
         try:
-            return [Transform.read(one).value for one in given]
+            return [Transform.read(text).value for text in given]
         except ValueError as exc:
             raise CompilationError(f"partition_by {exc}") from exc
 
@@ -272,24 +272,28 @@ class SparkSessionAdapter(SparkAdapter):
             for row in rows:
                 if not row[2]:  # a temporary view
                     found.append(self.Relation.create(schema=schema, identifier=row[1], type=kind))
-        views = {one.identifier for one in found if one.type == "view"}
-        return [one for one in found if one.type == "view" or one.identifier not in views]
+        views = {relation.identifier for relation in found if relation.type == "view"}
+        return [
+            relation
+            for relation in found
+            if relation.type == "view" or relation.identifier not in views
+        ]
 
     def drop_schema(self, relation: Any) -> None:
         """Drop a schema with its tables, their files and its views.
 
-        Iceberg's catalogs drop empty namespaces alone, whatever `cascade` says.
+        Iceberg's catalogs drop empty namespaces alone, whatever `cascade` is.
         """
         held = self.list_relations_without_caching(relation)
-        for one in sorted(held, key=lambda one: one.type != "view"):
-            files = " purge" if one.type == "table" else ""
+        for held_relation in sorted(held, key=lambda relation: relation.type != "view"):
+            files = " purge" if held_relation.type == "table" else ""
             try:
-                self.execute(f"drop {one.type} if exists {one}{files}")
+                self.execute(f"drop {held_relation.type} if exists {held_relation}{files}")
             except DbtRuntimeError as exc:
                 # a catalog that collects garbage by itself, such as Nessie's
                 if "GC is disabled" not in exc.msg:
                     raise
-                self.execute(f"drop table if exists {one}")
+                self.execute(f"drop table if exists {held_relation}")
         super().drop_schema(relation)
 
     def set_relations_cache(self, *args: Any, **kwargs: Any) -> None:

@@ -24,13 +24,13 @@ FROM_WHERE = ("spark.jars.ivySettings", "spark.jars.repositories")
 
 
 class JarError(DbtRuntimeError):
-    """A jar is another one than the lock file says."""
+    """A jar differs from the lock file's."""
 
 
 def _note_of(credentials: Any) -> str:
     """The file that keeps what the coordinates were resolved to."""
     packages, left_out, _ = credentials.jars()
-    asked_for = packages + [f"!{one}" for one in left_out]
+    asked_for = packages + [f"!{pattern}" for pattern in left_out]
     digest = hashlib.sha256(json.dumps(asked_for).encode()).hexdigest()[:12]
     return os.path.join(credentials.path(credentials.jars_dir), f"resolved-{digest}.json")
 
@@ -62,7 +62,7 @@ def verified_jars(credentials: Any, settings: Mapping[str, str]) -> list[str]:
         settings: of the Spark that is to be started; a Java that resolves gets its own options.
 
     Raises:
-        JarError: one is another than the lock file says, or isn't listed there.
+        JarError: one is another than in the lock file, or isn't listed there.
     """
     if not credentials.jars()[0]:
         return []
@@ -79,7 +79,7 @@ def verified_jars(credentials: Any, settings: Mapping[str, str]) -> list[str]:
             unlisted[name] = digest
         elif digest != locked[name]:
             raise JarError(
-                f"The jar {path} is another one than {credentials.jars_lock} says: its sha256 is "
+                f"The jar {path} isn't the jar of {credentials.jars_lock}: its sha256 is "
                 f"{digest}, expected {locked[name]}. Nothing of it was run. Delete it and "
                 f"{_note_of(credentials)}, and run again; where it stays so, ask where it comes "
                 "from."
@@ -113,9 +113,9 @@ def locked_jars(credentials: Any) -> dict[str, str]:
     except FileNotFoundError:
         raise JarError(
             f"The profile's jars_lock names {path}, which isn't there. Put the file back; a "
-            "profile whose jars are to run unverified says jars_lock: ''."
+            "profile whose jars are to run unverified has jars_lock: ''."
         ) from None
-    wrong = [one for one in lines if len(one) != 2 or len(one[0]) != DIGITS]
+    wrong = [line for line in lines if len(line) != 2 or len(line[0]) != DIGITS]
     if wrong:
         raise JarError(f"{path} must hold lines of `<sha256>  <jar>`, got {' '.join(wrong[0])!r}.")
     return {name: digest for digest, name in lines}
@@ -141,7 +141,7 @@ def _resolved(credentials: Any, settings: Mapping[str, str]) -> list[str]:
         "spark.jars.excludes": ",".join(left_out),
         "spark.jars.ivy": credentials.path(credentials.jars_dir),
     }
-    # where the jars come from, if the profile says it
+    # where the jars come from, if the profile names it
     own |= {key: settings[key] for key in FROM_WHERE if key in settings}
     gateway = launch_gateway(SparkConf(loadDefaults=False).setAll(list(own.items())))
     try:
@@ -150,5 +150,5 @@ def _resolved(credentials: Any, settings: Mapping[str, str]) -> list[str]:
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait()
-    names = [os.path.basename(one) for one in listed.split(",")]
-    return sorted(one for one in names if os.path.isfile(_path(credentials, one)))
+    names = [os.path.basename(part) for part in listed.split(",")]
+    return sorted(name for name in names if os.path.isfile(_path(credentials, name)))

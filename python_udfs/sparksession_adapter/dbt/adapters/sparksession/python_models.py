@@ -34,11 +34,11 @@ class SessionJobHelper(PythonJobHelper):
         dbt.ref(name): the input's rows as of the run's pinned snapshot.
         dbt.new_rows(dbt.ref(name)): the rows that the input got since this model's last commit.
         dbt.new_changes(dbt.ref(name), by): what changed in the input since then, as the SQL macro
-            tells it: its columns, row_kind and sign, each change once.
+            gives it: its columns, row_kind and sign, each change once.
         dbt.inputs_unchanged(): whether all inputs stand where the last commit read them.
-        dbt.snapshot_property(key, default): what this model's last commit said of itself.
+        dbt.snapshot_property(key, default): a property of this model's last commit.
         dbt.set_snapshot_property(key, value): lets this commit say it, with the data.
-        dbt.own_rows_since(key): rows that the model's commits added, from the one that says
+        dbt.own_rows_since(key): rows that the model's commits added, from the commit that has
             `key` on.
         dbt.merge_rows(by, within, gone_when): lets the rows take the place of those with equal
             columns `by`; `within`: SQL conditions on dbt_internal_dest, to prune it by;
@@ -170,16 +170,16 @@ class SessionJobHelper(PythonJobHelper):
     @staticmethod
     def _report(exc: BaseException, path: str) -> str:
         """The traceback from the model's own file on, without Spark's inner frames; the message
-        alone of what the project's code or the adapter says to the author of a model."""
+        alone of what the project's code or the adapter reports to the author of a model."""
         frames = traceback.extract_tb(exc.__traceback__)
         is_for_the_author = isinstance(exc, SAID) and str(frames[-1].line).startswith("raise ")
         if isinstance(exc, DbtBaseException) or (is_for_the_author and frames[-1].filename != path):
             return getattr(exc, "msg", None) or str(exc)
-        start = next((i for i, one in enumerate(frames) if one.filename == path), len(frames))
+        start = next((i for i, frame in enumerate(frames) if frame.filename == path), len(frames))
         own = [
-            one
-            for one in frames[start:]
-            if "/pyspark/" not in one.filename and "/py4j/" not in one.filename
+            frame
+            for frame in frames[start:]
+            if "/pyspark/" not in frame.filename and "/py4j/" not in frame.filename
         ]
         where = "".join(traceback.format_list(own))
         return f"Python model failed:\n{where}{type(exc).__name__}: {message_of(exc)}"

@@ -90,7 +90,7 @@ def _tail(path: str | None, lines: int = 5) -> str:
         return "".join(file.readlines()[-lines:])
 
 
-# of the JVM, used at every function of a column. py4j asks for a name each time anew, and looks in
+# of the JVM, used at every function of a column. py4j asks for a name each time again, and looks in
 # every jar for one that is none of a package it knows: a tenth of the work of building small tables
 _MUCH_USED = ("org.apache.spark.sql.functions", "functions", "PythonUtils", "PythonSQLUtils")
 
@@ -268,7 +268,7 @@ class OwnSession:
     def set_with(self, prefix: str) -> list[str]:
         """Names of the settings that begin so, each without the prefix."""
         names = _settings_of(self.session)
-        return [one.removeprefix(prefix) for one in names if one.startswith(prefix)]
+        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
     def reset(self, but: Container[str] = ()) -> None:
         """Undo what the last node left behind: changed settings and temporary views.

@@ -47,7 +47,7 @@ class Snapshot:
 
     @property
     def adds_only(self) -> bool:
-        """Whether an incremental read over this commit tells all that it changed.
+        """Whether an incremental read over this commit gives all that it changed.
 
         Such a read passes an overwrite's rows over without a word, the added ones too.
         """
@@ -93,10 +93,10 @@ class History:
         """A history as Iceberg's metadata file has it, see iceberg.metadata."""
         head = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
         snapshots = {}
-        for one in metadata.get("snapshots", []):
-            summary = dict(one["summary"])
-            operation, number = summary.pop("operation"), one["snapshot-id"]
-            parent = one.get("parent-snapshot-id")
+        for snapshot in metadata.get("snapshots", []):
+            summary = dict(snapshot["summary"])
+            operation, number = summary.pop("operation"), snapshot["snapshot-id"]
+            parent = snapshot.get("parent-snapshot-id")
             snapshots[number] = Snapshot(number, parent, operation, summary)
         return cls(head, snapshots, metadata.get("table-uuid"))
 
@@ -158,7 +158,7 @@ class KeptHistories:
         self._kept: OrderedDict[str, History] = OrderedDict()
 
     def of(self, location: str, read: Callable[[], Mapping[str, Any]]) -> History:
-        """The history in the metadata file at `location`; `read` gives what it says, where it isn't
+        """The history in the metadata file at `location`; `read` gives its content, where it isn't
         kept."""
         with self._lock:
             known = self._kept.get(location)

@@ -53,7 +53,7 @@ def _why_unread(table: str, exc: Exception) -> str:
 
 
 def metadata(session: Any, table: Any) -> dict[str, Any]:
-    """What the newest metadata file of a table object says, see Iceberg's table spec."""
+    """The newest metadata file of a table object, see Iceberg's table spec."""
     parser = session._jvm.org.apache.iceberg.TableMetadataParser
     return json.loads(parser.toJson(table.operations().current()))
 
@@ -69,8 +69,8 @@ def dated(table_metadata: dict[str, Any], now: int) -> dict[str, Any]:
     for name in lists:
         if name in table_metadata:
             found[name] = [
-                one | {"timestamp-ms": min(one["timestamp-ms"], now)}
-                for one in table_metadata[name]
+                entry | {"timestamp-ms": min(entry["timestamp-ms"], now)}
+                for entry in table_metadata[name]
             ]
     return found
 

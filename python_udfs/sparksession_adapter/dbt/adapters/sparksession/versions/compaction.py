@@ -54,13 +54,13 @@ class Compaction:
         select = a_name("select", select)
         lines: list[str] = []
         nodes = context["graph"]["nodes"].values()
-        stored = {stored_table_of(one): one for one in nodes if one["resource_type"] != "test"}
+        stored = {stored_table_of(node): node for node in nodes if node["resource_type"] != "test"}
         with self._writer.writing():
             moved: dict[str, tuple[int, int]] = {}
             readings: dict[str, str] = {}
             for table in self._warehouse.tables():
                 names = {table, table.rpartition(".")[2], table.removesuffix(RUNS_SUFFIX)}
-                names |= {one.rpartition(".")[2] for one in names}
+                names |= {name.rpartition(".")[2] for name in names}
                 before = self._warehouse.history(table)
                 if (select is not None and select not in names) or before.head is None:
                     continue
@@ -82,8 +82,10 @@ class Compaction:
                     lines.append(f"{table}: {made}")
                 if merged and node is not None:
                     old, new = (
-                        self._keyed.folded_sql(node, one, f"{table} version as of {one.head}")
-                        for one in (before, after)
+                        self._keyed.folded_sql(
+                            node, version, f"{table} version as of {version.head}"
+                        )
+                        for version in (before, after)
                     )
                     readings[old] = new
             newest = self._store.version()
@@ -146,7 +148,7 @@ class Compaction:
             moved: table -> its snapshots before and after.
             readings: text of how a folded model was read -> how it is now.
         """
-        texts, snapshots = dict(newest.texts), dict(newest.snapshots)
+        queries, snapshots = dict(newest.queries), dict(newest.snapshots)
         inputs = {table: dict(read) for table, read in newest.inputs.items()}
         for table, (before, after) in moved.items():
             if snapshots.get(table) != before:  # rows that no version holds are among them
@@ -155,14 +157,14 @@ class Compaction:
             for read in inputs.values():
                 if read.get(table) == before:
                     read[table] = after
-            for name, text in texts.items():
+            for name, text in queries.items():
                 for old, new in readings.items():
                     text = text.replace(old, new)
-                texts[name] = text.replace(
+                queries[name] = text.replace(
                     f"{table} version as of {before}", f"{table} version as of {after}"
                 )
-        marks = {name: mark_of(text) for name, text in texts.items()}
-        changed = differing(newest.marks, marks)
+        query_hashes = {name: mark_of(text) for name, text in queries.items()}
+        changed = differing(newest.query_hashes, query_hashes)
         if not changed:
             return []
         self._versions.publish_version(
@@ -176,8 +178,8 @@ class Compaction:
                 changed=changed,
                 snapshots=snapshots,
                 inputs=inputs,
-                texts=texts,
-                marks=marks,
+                queries=queries,
+                query_hashes=query_hashes,
             ),
             newest,
         )

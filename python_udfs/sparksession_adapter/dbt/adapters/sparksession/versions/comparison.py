@@ -25,13 +25,13 @@ class Comparison:
         """Compare the build that is held back (`new`) with the newest version, row by row; lines
         that tell it. What each table and view came to is kept in meta_quality."""
         keys = self._differences.keys_by_name(context)
-        lines = [f"Held back: what the candidate says otherwise than version {old.version}"]
+        lines = [f"Held back: where the candidate differs from version {old.version}"]
         kept: dict[str, dict[str, int]] = {}
         for name in new.changed:
-            if name in old.texts and name in new.texts:
-                texts = old.texts[name], new.texts[name]
+            if name in old.queries and name in new.queries:
+                queries = old.queries[name], new.queries[name]
                 lines += self._differences.difference(
-                    name, *texts, keys.get(name, UNKNOWN), SAMPLE_ROWS, kept
+                    name, *queries, keys.get(name, UNKNOWN), SAMPLE_ROWS, kept
                 )
         for table, snapshot in sorted(new.snapshots.items()):
             before = old.snapshots.get(table)
@@ -64,11 +64,11 @@ class Comparison:
         )
         session = self._warehouse.session()
         session.sql(f"create table if not exists {table} ({columns}) using iceberg")
-        names = ", ".join(one.split()[0] for one in columns.replace("(38, 4)", "").split(", "))
+        names = ", ".join(part.split()[0] for part in columns.replace("(38, 4)", "").split(", "))
         for name, counts in kept.items():
             got, expected = (
-                session.sql(f"select count(*) as n from ({one.texts[name]})").first().n
-                for one in (new, old)
+                session.sql(f"select count(*) as n from ({version.queries[name]})").first().n
+                for version in (new, old)
             )
             rows = sum(counts.values())
             added, removed = counts.get("added", 0), counts.get("removed", 0)

@@ -1,7 +1,7 @@
-"""Publishing: what a store outside has to be told so that it holds a version's rows.
+"""Publishing: what a store outside has to receive so that it holds a version's rows.
 
-An exposure with `meta.publish` says which model goes into which table of which target. What the
-targets are the environment says, and what a target understands its module in python_udfs/targets.
+An exposure with `meta.publish` maps a model to a table of a target. The
+environment has the targets, and a module in python_udfs/targets what its kind understands.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Publication:
         target: name of the store.
         table: the table or topic there.
         model: unique id of the model.
-        key: columns that tell the model's rows apart.
+        key: columns that distinguish the model's rows.
         types: column -> its type in the store, where it isn't the usual one.
         mode: how the store takes changes; "" for the store's usual way.
     """
@@ -77,8 +77,8 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a store says of one of its tables.
+class StoreState:
+    """What a store records of one of its tables.
 
     Attributes:
         version, mark: the version that it holds, and the hash of the model's query in that
@@ -98,8 +98,8 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Part:
-    """What one table of a store has to be told.
+class TableUpdate:
+    """What one table of a store has to receive.
 
     Attributes:
         publication: which.
@@ -117,7 +117,7 @@ class Part:
     whole: bool
     kinds: Mapping[str, str]
 
-    def key_is_none(self) -> str:
+    def duplicate_key_message(self) -> str:
         """What is wrong where the rows have a key twice."""
         return (
             f"version {self.version} of table {self.publication.table} has a key twice, so "
@@ -126,10 +126,10 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Taken:
+class UpdateResult:
     """What a store did for a part: rows that it wrote or left as they were, rows that went."""
 
-    part: Part
+    part: TableUpdate
     written: int
     removed: int
 
@@ -137,20 +137,20 @@ class Taken:
 class Store(Protocol):
     """An open target.
 
-    `together` says whether it takes the parts of all its tables in one transaction.
+    `together` is whether it takes the parts of all its tables in one transaction.
     """
 
     together: bool
 
-    def held(self, tables: Sequence[str]) -> Mapping[str, Held]: ...
+    def held(self, tables: Sequence[str]) -> Mapping[str, StoreState]: ...
 
-    def take(self, parts: Sequence[Part]) -> Sequence[Taken]: ...
+    def take(self, parts: Sequence[TableUpdate]) -> Sequence[UpdateResult]: ...
 
     def close(self) -> None: ...
 
 
 def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Publication | None:
-    """What an exposure says of publishing, or None if it says nothing.
+    """What an exposure declares of publishing, or None.
 
     Raises:
         CompilationError: with all that is wrong with it.
@@ -162,8 +162,8 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
     example = "Example: publish: {target: serving, table: user_status, key: [user_id, biz_status]}"
     if not isinstance(declared, Mapping):
         raise CompilationError(f"{name}: publish must be a mapping, got {declared!r}. {example}")
-    models = [one for one in exposure["depends_on"]["nodes"] if one in nodes]
-    problems = [f"unknown key {one}" for one in sorted(declared.keys() - KEYS_OF_PUBLISH)]
+    models = [node for node in exposure["depends_on"]["nodes"] if node in nodes]
+    problems = [f"unknown key {name}" for name in sorted(declared.keys() - KEYS_OF_PUBLISH)]
     if not NAME.fullmatch(str(declared.get("target", ""))):
         problems.append(f"target must be a lower case name, got {declared.get('target')!r}")
     if len(models) != 1:
@@ -171,11 +171,11 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
     node = nodes[models[0]] if models else {"config": {}, "name": "", "resource_type": "model"}
     key = declared.get("key") or declared_key(node)
     key = [key] if isinstance(key, str) else key
-    if not isinstance(key, list | tuple) or any(not isinstance(one, str) for one in key):
+    if not isinstance(key, list | tuple) or any(not isinstance(column, str) for column in key):
         problems.append(f"key must be names of columns, got {key!r}")
         key = []
     elif not key:
-        problems.append("it needs the key: columns that tell the model's rows apart")
+        problems.append("it needs the key: columns that distinguish the model's rows")
     types = declared.get("types") or {}
     if not isinstance(types, Mapping):
         problems.append(f"types must be a mapping of columns to types, got {types!r}")
@@ -218,11 +218,11 @@ def row_key(key: Sequence[str], kinds: Mapping[str, str]) -> str:
     Raises:
         ValueError: columns that the rows lack, or whose type no key can have.
     """
-    lacking = [one for one in key if one not in kinds]
+    lacking = [column for column in key if column not in kinds]
     if lacking:
         raise ValueError(f"its rows have no column {', '.join(lacking)}")
-    texts = {one: key_text(one, kinds[one]) for one in key}
-    unfit = [f"{one} ({kinds[one]})" for one, text in texts.items() if text is None]
+    texts = {column: key_text(column, kinds[column]) for column in key}
+    unfit = [f"{column} ({kinds[column]})" for column, text in texts.items() if text is None]
     if unfit:
         raise ValueError(f"these can't be columns of a key: {', '.join(unfit)}")
     # each with its length before it: no two keys give one text
@@ -235,7 +235,7 @@ def row_key(key: Sequence[str], kinds: Mapping[str, str]) -> str:
 def keyed_changes(changes: str, columns: Sequence[str], key: str) -> str:
     """Query of what has to be done to each key, of retract rows: row_key, the columns, sign.
 
-    A key that has a row now is told by it, whatever was taken back of it.
+    A key that has a row now gets it, whatever was taken back of it.
 
     Args:
         changes: SQL text for a `from`: the columns and sign.
@@ -257,7 +257,7 @@ class Stores(Protocol):
         """Name -> kind of the targets that the environment names.
 
         Raises:
-            PublishError: it says something else.
+            PublishError: it is something else.
         """
 
     def open_store(self, session: Any, target: str, warehouse: str) -> Store:
@@ -305,7 +305,7 @@ class Publications:
         """
         known = self._stores.targets()
         wanted = [target] if target is not None else list(known)
-        if not known or any(one not in known for one in wanted):
+        if not known or any(model not in known for model in wanted):
             raise PublishError(
                 f"Target {target or '(none)'} isn't known: PUBLISH_TARGETS names "
                 f"{', '.join(known) or 'none'}. Example: PUBLISH_TARGETS=serving=mysql"
@@ -355,32 +355,45 @@ class Publications:
 
     def _publish_to(self, target: str, version: Version, context: dict[str, Any]) -> list[str]:
         nodes, exposures = context["graph"]["nodes"], context["graph"]["exposures"]
-        declared = [publication_of(one, nodes) for one in exposures.values()]
-        ours = [one for one in declared if one is not None and one.target == target]
-        ours.sort(key=lambda one: one.table)
+        declared = [publication_of(exposure, nodes) for exposure in exposures.values()]
+        ours = [
+            publication
+            for publication in declared
+            if publication is not None and publication.target == target
+        ]
+        ours.sort(key=lambda publication: publication.table)
         if not ours:
             raise PublishError("no exposure names it in meta.publish, so there is nothing for it")
-        twice = {one.table for one in ours if [other.table for other in ours].count(one.table) > 1}
+        twice = {
+            publication.table
+            for publication in ours
+            if [other.table for other in ours].count(publication.table) > 1
+        }
         if twice:
             raise PublishError(f"several exposures publish to {', '.join(sorted(twice))}")
         names = {
-            one.table: self._warehouse.relation_of_node(nodes[one.model]).render() for one in ours
+            publication.table: self._warehouse.relation_of_node(nodes[publication.model]).render()
+            for publication in ours
         }
-        missing = sorted(name for name in names.values() if name not in version.texts)
+        missing = sorted(name for name in names.values() if name not in version.queries)
         if missing:
             raise PublishError(f"version {version.version} doesn't hold {', '.join(missing)}")
         warehouse = self._place.warehouse_id(self._lease.table)
         store = self._stores.open_store(self._warehouse.session(), target, warehouse)
-        taken: list[Taken] = []
+        taken: list[UpdateResult] = []
         try:
-            held = store.held([one.table for one in ours])
+            held = store.held([publication.table for publication in ours])
             steps = [
                 list(
                     self._parts(
-                        one, names[one.table], held.get(one.table, Held()), version, context
+                        publication,
+                        names[publication.table],
+                        held.get(publication.table, StoreState()),
+                        version,
+                        context,
                     )
                 )
-                for one in ours
+                for publication in ours
             ]
             parts = [part for step in steps for part in step]
             for batch in [parts] if store.together and parts else [[part] for part in parts]:
@@ -391,10 +404,10 @@ class Publications:
             store.close()
         self._record(target, version, names, taken)
         lines = [
-            f"  {one.part.publication.table}: {one.written:,} rows written, "
-            f"{one.removed:,} removed{', compared as a whole' if one.part.whole else ''}"
-            for one in taken
-            if one.part.rows is not None
+            f"  {result.part.publication.table}: {result.written:,} rows written, "
+            f"{result.removed:,} removed{', compared as a whole' if result.part.whole else ''}"
+            for result in taken
+            if result.part.rows is not None
         ]
         return [f"Target {target} holds version {version.version}.", *lines]
 
@@ -402,11 +415,11 @@ class Publications:
         self,
         publication: Publication,
         name: str,
-        held: Held,
+        held: StoreState,
         version: Version,
         context: dict[str, Any],
-    ) -> Iterator[Part]:
-        """What a table has to be told, one after the other: none where it holds the version."""
+    ) -> Iterator[TableUpdate]:
+        """What a table has to receive, in order: nothing where it holds the version."""
         before = self._version_of_mark(name, held.version, held.mark)
         if held.is_half:
             begun = self._version_of_mark(name, held.begun_version, held.begun_mark)
@@ -414,10 +427,10 @@ class Publications:
                 yield self._part(publication, name, None, version, context)
                 return
             yield self._part(publication, name, before, begun, context)
-            before, held = begun, Held(begun.version, begun.marks[name])
-        if held.mark == version.marks[name]:
+            before, held = begun, StoreState(begun.version, begun.query_hashes[name])
+        if held.mark == version.query_hashes[name]:
             if held.version != version.version:
-                yield Part(publication, version.version, held.mark, None, False, {})
+                yield TableUpdate(publication, version.version, held.mark, None, False, {})
             return
         yield self._part(publication, name, before, version, context)
 
@@ -428,10 +441,10 @@ class Publications:
         before: Version | None,
         version: Version,
         context: dict[str, Any],
-    ) -> Part:
-        session, text = self._warehouse.session(), version.texts[name]
+    ) -> TableUpdate:
+        session, text = self._warehouse.session(), version.queries[name]
         node = context["graph"]["nodes"][publication.model]
-        kinds = {one.name: one.dataType.simpleString() for one in session.sql(text).schema}
+        kinds = {field.name: field.dataType.simpleString() for field in session.sql(text).schema}
         taken = sorted(kinds.keys() & {ROW_KIND, SIGN, ROW_KEY})
         if taken:
             raise PublishError(
@@ -445,10 +458,10 @@ class Publications:
         except ValueError as exc:
             raise PublishError(f"exposure {publication.name}, key: {exc}") from exc
         rows = keyed_changes(changes or f"(select *, 1 as {SIGN} from ({text}))", list(kinds), key)
-        return Part(
+        return TableUpdate(
             publication,
             version.version,
-            version.marks[name],
+            version.query_hashes[name],
             session.sql(rows),
             before is None,
             kinds,
@@ -462,15 +475,15 @@ class Publications:
         after: Version,
         key: Sequence[str],
     ) -> str:
-        """SQL text for a `from`: retract rows of what a model says otherwise in a version.
+        """SQL text for a `from`: retract rows of where a model differs in a version.
 
         A table or a folded model is read where its commits touched it; a view, or a model that is
         declared otherwise by now, is compared as a whole.
         """
         table = stored_table_of(node)
         history = self._warehouse.history(table)
-        first, last = (one.snapshots.get(table) for one in (before, after))
-        old, new = (one.texts[name] for one in (before, after))
+        first, last = (version.snapshots.get(table) for version in (before, after))
+        old, new = (version.queries[name] for version in (before, after))
         reader = f"publish.{name}"
         self._warehouse.inputs.forget(reader)
         self._warehouse.inputs.note_news(reader, asks_ranges=True)
@@ -498,7 +511,7 @@ class Publications:
         return f"select * from {reading}"
 
     def _version_of_mark(self, name: str, number: int, mark: str) -> Version | None:
-        """The version of that number, where it says that of a relation; None: it isn't known, or
+        """The version of that number, where it has that hash; None where it isn't known, or
         another warehouse's."""
         if not mark:
             return None
@@ -506,7 +519,7 @@ class Publications:
             version = self._store.known_version(int(number))
         except DbtRuntimeError:
             return None
-        fits = version.version == int(number) and version.marks.get(name) == mark
+        fits = version.version == int(number) and version.query_hashes.get(name) == mark
         return version if fits else None
 
     def _record(
@@ -514,7 +527,7 @@ class Publications:
         target: str,
         version: Version,
         names: Mapping[str, str],
-        taken: Sequence[Taken],
+        taken: Sequence[UpdateResult],
     ) -> None:
         """Write down what a target holds, for those who ask the warehouse.
 
@@ -536,10 +549,10 @@ class Publications:
             session.sql(
                 f"create table if not exists {table} ({columns}) using iceberg {FEW_METADATA_FILES}"
             )
-        known = {one.table_name: one.version for one in rows}
-        done: dict[str, list[Taken]] = {}
-        for one in taken:
-            done.setdefault(one.part.publication.table, []).append(one)
+        known = {row.table_name: row.version for row in rows}
+        done: dict[str, list[UpdateResult]] = {}
+        for update in taken:
+            done.setdefault(update.part.publication.table, []).append(update)
         values = [
             ", ".join(
                 (
@@ -547,9 +560,9 @@ class Publications:
                     literal(name),
                     literal(relation),
                     str(version.version),
-                    literal(any(one.part.whole for one in done.get(name, []))),
-                    str(sum(one.written for one in done.get(name, []))),
-                    str(sum(one.removed for one in done.get(name, []))),
+                    literal(any(update.part.whole for update in done.get(name, []))),
+                    str(sum(update.written for update in done.get(name, []))),
+                    str(sum(update.removed for update in done.get(name, []))),
                     literal(utc_now()),
                     literal(get_invocation_id()),
                 )
@@ -561,7 +574,7 @@ class Publications:
         if values:
             session.sql(
                 f"insert into {table} ({', '.join(RECORD_COLUMNS)}) values "
-                + ", ".join(f"({one})" for one in values)
+                + ", ".join(f"({value})" for value in values)
             )
 
 

@@ -25,8 +25,8 @@ from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, is_published
+from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
 from dbt.adapters.sparksession.versions.store import COLUMNS, Version, VersionStore, differing
-from dbt.adapters.sparksession.versions.texts import VIEW, VersionTexts
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.clients.agate_helper import table_from_rows
 from dbt_common.invocation import get_invocation_id
@@ -57,11 +57,15 @@ def _views_below(
             found[node["unique_id"]] = node
         if not _has_table(node):
             below = node["depends_on"]["nodes"]
-            left += [nodes[one] for one in below if one in nodes and one not in found]
+            left += [
+                nodes[unique_id]
+                for unique_id in below
+                if unique_id in nodes and unique_id not in found
+            ]
     return list(found.values())
 
 
-def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
+def guarded(name: str, table: str, queries: Mapping[str, str], since: int) -> str:
     """Query of a relation's rows in the newest version, for a view.
 
     Within a query Spark reads `table`, the versions, once: all such views in it agree on which
@@ -70,17 +74,19 @@ def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
     Args:
         name: the relation.
         table: schema.name of meta_version.
-        texts: mark -> query, of the versions that the view knows.
+        queries: mark -> query, of the versions that the view knows.
         since: a version that is no newer than the newest one: older rows needn't be looked at.
     """
-    newest = f"max_by(marks[{literal(name)}], version)"
+    newest = f"max_by(query_hashes[{literal(name)}], version)"
     stale = (
         f"raise_error('A version of {name.replace(chr(39), '')} was published in this moment. "
         "Read again.')"
     )
     parts = []
-    for mark, text in texts.items():
-        cases = "".join(f" when {literal(one)} then {str(one == mark).lower()}" for one in texts)
+    for mark, text in queries.items():
+        cases = "".join(
+            f" when {literal(text)} then {str(text == mark).lower()}" for text in queries
+        )
         parts.append(
             f"select * from (\n{text}\n) where "
             f"(select case {newest}{cases} else {stale} end from {table} "
@@ -98,22 +104,22 @@ class Versions:
         batches: Microbatches,
         store: VersionStore,
         lease: HeldLease,
-        texts: VersionTexts,
+        queries: VersionQueries,
         comparison: Comparison,
     ) -> None:
         self._warehouse = warehouse
         self._batches = batches
         self._store = store
         self._lease = lease
-        self._texts = texts
+        self._queries = queries
         self._comparison = comparison
-        self._proofs: dict[str, str] = {}
+        self._test_fingerprints: dict[str, str] = {}
         self._proved: set[str] = set()
-        self._texts_now: dict[str, tuple[str, dict[str, int]]] = {}
+        self._queries_now: dict[str, tuple[str, dict[str, int]]] = {}
         self._unpinned: set[str] = set()  # nodes whose text reads something without a pin
 
     def test_proof(self, model: Mapping[str, Any], sql: str, context: dict[str, Any]) -> str | None:
-        """A hash of all that a data test looks at; None where that can't be told.
+        """A hash of all that a data test looks at; None where that is unknown.
 
         Args:
             sql: the test's own query.
@@ -121,47 +127,47 @@ class Versions:
         if self._lease.lease is None:
             return None
         nodes = context["graph"]["nodes"]
-        parents = [nodes.get(one) for one in model["depends_on"]["nodes"]]
-        if not parents or any(one is None or not is_published(one) for one in parents):
+        parents = [nodes.get(node) for node in model["depends_on"]["nodes"]]
+        if not parents or any(parent is None or not is_published(parent) for parent in parents):
             return None
         # a view that the run doesn't write may stand there with other SQL than it has by now
         selected = set(context.get("selected_resources") or ())
-        if not {one["unique_id"] for one in _views_below(parents, nodes)} <= selected:
+        if not {node["unique_id"] for node in _views_below(parents, nodes)} <= selected:
             return None
         seen = [sql, json.dumps(model["config"], sort_keys=True, default=str)]
-        seen += [self._text_now(one, context) for one in parents]
+        seen += [self._text_now(parent, context) for parent in parents]
         if any(map(goes_by_clock, seen)):
             return None
-        if any(one["unique_id"] in self._unpinned for one in parents):
+        if any(parent["unique_id"] in self._unpinned for parent in parents):
             return None
-        proof = mark_of("\0".join(seen))
-        self._proofs[model["unique_id"]] = proof
-        return proof
+        fingerprint = mark_of("\0".join(seen))
+        self._test_fingerprints[model["unique_id"]] = fingerprint
+        return fingerprint
 
     def _text_now(self, node: Mapping[str, Any], context: dict[str, Any]) -> str:
         """The same as text_of, found once as long as the run doesn't write what it reads."""
-        before = self._texts_now.get(node["unique_id"])
+        before = self._queries_now.get(node["unique_id"])
         if before is not None:
             text, pins = before
             if all(self._warehouse.inputs.pinned(table) == pin for table, pin in pins.items()):
                 return text
         reader = f"text.{threading.get_ident()}"
         self._warehouse.inputs.forget(reader)
-        text = self._texts.text_of(node, reader, context)
+        text = self._queries.text_of(node, reader, context)
         reads = self._warehouse.inputs.plan(reader).reads.values()
-        known = {one.table for one in reads}
-        for one in context["graph"]["nodes"].values():
-            if one["config"].get("materialized") in ("view", FOLDED):
-                known.add(f"{one['schema']}.{one['alias']}")
+        known = {read.table for read in reads}
+        for known_node in context["graph"]["nodes"].values():
+            if known_node["config"].get("materialized") in ("view", FOLDED):
+                known.add(f"{known_node['schema']}.{known_node['alias']}")
         if not self._warehouse.inputs.plan(reader).relations <= known:
             self._unpinned.add(node["unique_id"])
-        self._texts_now[node["unique_id"]] = text, {one.table: one.pinned for one in reads}
+        self._queries_now[node["unique_id"]] = text, {read.table: read.pinned for read in reads}
         return text
 
-    def is_proved(self, model: Mapping[str, Any], proof: str | None) -> bool:
-        """Whether the newest version says that the test passed on exactly this."""
-        newest = self._store.newest_version if proof else None
-        if newest is None or newest.proofs.get(model["unique_id"]) != proof:
+    def is_proved(self, model: Mapping[str, Any], fingerprint: str | None) -> bool:
+        """Whether the test passed on exactly this by the newest version."""
+        newest = self._store.newest_version if fingerprint else None
+        if newest is None or newest.test_fingerprints.get(model["unique_id"]) != fingerprint:
             return False
         self._proved.add(model["unique_id"])
         return True
@@ -191,14 +197,14 @@ class Versions:
 
         Returns:
             {"version": its number or None, "why": why there is none, "changed": relations that
-            the version changes, "behind": those that the run left behind, "compared": lines that
-            tell what a candidate says otherwise}. Without `why` nothing has changed: the newest
+            the version changes, "stale": those that the run left behind, "compared": lines that
+            show where a candidate differs}. Without `why` nothing has changed: the newest
             version stands.
         """
-        failed = [one.node.name for one in results if str(one.status) not in FINE]
+        failed = [result.node.name for result in results if str(result.status) not in FINE]
         if failed:
             return self._unpublished(f"{', '.join(failed[:3])} failed or did not run")
-        lacking = [one.node.name for one in results if self._batches.gaps_of(one.node)]
+        lacking = [result.node.name for result in results if self._batches.gaps_of(result.node)]
         if lacking:
             has = "has" if len(lacking) == 1 else "have"
             return self._unpublished(f"{', '.join(lacking[:3])} {has} gaps")
@@ -212,51 +218,59 @@ class Versions:
             return self._unpublished("there is no version yet that a candidate could differ from")
         nodes = context["graph"]["nodes"]
         built = [
-            nodes[one.node.unique_id]
-            for one in results
-            if one.node.unique_id in nodes and is_published(nodes[one.node.unique_id])
+            nodes[result.node.unique_id]
+            for result in results
+            if result.node.unique_id in nodes and is_published(nodes[result.node.unique_id])
         ]
         before = self._store.newest_version or Version(0, utc_now(), "", "", "")
-        published = [one for one in nodes.values() if is_published(one)]
-        known = {self._warehouse.relation_of_node(one).render() for one in published}
-        texts = {name: text for name, text in before.texts.items() if name in known}
+        published = [node for node in nodes.values() if is_published(node)]
+        known = {self._warehouse.relation_of_node(node).render() for node in published}
+        queries = {name: text for name, text in before.queries.items() if name in known}
         snapshots, inputs = dict(before.snapshots), dict(before.inputs)
-        tables = {stored_table_of(one) for one in built if _has_table(one)}
+        tables = {stored_table_of(node) for node in built if _has_table(node)}
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self._warehouse.input_history, tables))
         for node in built:
             text = self._text_now(node, context)
             if node["config"].get("materialized") != VIEW:
-                texts[self._warehouse.relation_of_node(node).render()] = text
+                queries[self._warehouse.relation_of_node(node).render()] = text
             table = stored_table_of(node)
             head = self._warehouse.inputs.pinned(table) if _has_table(node) else None
             if head is not None:
                 snapshots[table] = head
                 read = self._warehouse.inputs.plan(node["unique_id"]).reads.values()
-                inputs[table] = {one.table: one.pinned for one in read}
+                inputs[table] = {table_read.table: table_read.pinned for table_read in read}
         problem = self._unpublished_input(built, snapshots, inputs, nodes)
-        problem = problem or self._write_view_texts(
-            texts, [one["unique_id"] for one in built], before, snapshots, context
+        problem = problem or self._write_view_queries(
+            queries, [node["unique_id"] for node in built], before, snapshots, context
         )
         if problem:
             return self._unpublished(problem)
-        for gone in before.texts.keys() - texts.keys():
+        for gone in before.queries.keys() - queries.keys():
             for table in (gone, gone + RUNS_SUFFIX):
                 snapshots.pop(table, None)
                 inputs.pop(table, None)
-        marks = {name: mark_of(text) for name, text in texts.items()}
-        changed = differing(before.marks, marks)
+        query_hashes = {name: mark_of(text) for name, text in queries.items()}
+        changed = differing(before.query_hashes, query_hashes)
         older = self._left_behind(snapshots, inputs, nodes)
         late = sorted(older)
-        if not changed and late == before.behind:
+        if not changed and late == before.stale:
             if self._lease.took_over is not None and before.version:
-                self.write_views(before, before.marks.keys())
-            return self._outcome(behind=late)
+                self.write_views(before, before.query_hashes.keys())
+            return self._outcome(stale=late)
         if late and not allow_behind:
             return self._unpublished(self._behind_problem(older, published))
-        passed = {one.node.unique_id for one in results if str(one.status) == "pass"}
-        proofs = {one: proof for one, proof in self._proofs.items() if one in passed}
-        kept = {one: proof for one, proof in before.proofs.items() if one in nodes}
+        passed = {result.node.unique_id for result in results if str(result.status) == "pass"}
+        test_fingerprints = {
+            unique_id: fingerprint
+            for unique_id, fingerprint in self._test_fingerprints.items()
+            if unique_id in passed
+        }
+        kept = {
+            unique_id: fingerprint
+            for unique_id, fingerprint in before.test_fingerprints.items()
+            if unique_id in nodes
+        }
         version = Version(
             before.version + 1,
             utc_now(),
@@ -268,30 +282,30 @@ class Versions:
             late,
             snapshots,
             inputs,
-            texts,
-            marks,
-            kept | proofs,
+            queries,
+            query_hashes,
+            kept | test_fingerprints,
         )
         if hold_back:
             self._append(version, self._store.candidate_table)
             compared = self._comparison.compare_candidate(before, version, context)
             return self._outcome(changed=changed, compared=compared)
         self.publish_version(version, before)
-        return self._outcome(version.version, changed=changed, behind=late)
+        return self._outcome(version.version, changed=changed, stale=late)
 
-    def _write_view_texts(
+    def _write_view_queries(
         self,
-        texts: dict[str, str],
+        queries: dict[str, str],
         built: Sequence[str],
         before: Version,
         snapshots: Mapping[str, int],
         context: dict[str, Any],
     ) -> str | None:
-        """Write the queries of the views over a version's snapshots into `texts`: of those that
+        """Write the queries of the views over a version's snapshots into `queries`: of those that
         the run built, and of those that read what it built. What keeps one from it, if anything.
 
         Args:
-            texts: relation -> query, of the version before; those of tables are the new ones.
+            queries: relation -> query, of the version before; those of tables are the new ones.
             built: ids of the nodes that the run built.
         """
         nodes = context["graph"]["nodes"]
@@ -300,14 +314,18 @@ class Versions:
             is_built = node["unique_id"] in built
             if name is None or node["config"].get("materialized") != VIEW:
                 continue
-            if not is_built and name not in before.texts:
+            if not is_built and name not in before.queries:
                 continue
-            below = self._texts.tables_below(node, nodes)
-            moved = {one for one in below if snapshots.get(one) != before.snapshots.get(one)}
+            below = self._queries.tables_below(node, nodes)
+            moved = {
+                table for table in below if snapshots.get(table) != before.snapshots.get(table)
+            }
             if not is_built and not moved:
                 continue
             over = None if is_built else before.snapshots
-            text = self._texts.views_text(node, context, snapshots, over, before.texts.get(name))
+            text = self._queries.views_text(
+                node, context, snapshots, over, before.queries.get(name)
+            )
             if text is None:
                 return (
                     f"{node['name']} isn't written any more as in version {before.version}, and "
@@ -316,7 +334,7 @@ class Versions:
             problem = self._not_held(node, pinned_reads(text), snapshots, nodes)
             if problem and not is_built:
                 return problem
-            texts[name] = text
+            queries[name] = text
         return None
 
     @staticmethod
@@ -325,14 +343,14 @@ class Versions:
             "version": version,
             "why": None,
             "changed": [],
-            "behind": [],
+            "stale": [],
             "compared": [],
         } | values
 
     def publish_version(self, version: Version, before: Version) -> None:
         """Make a version the newest one, in one commit; then let its views know it alone."""
         self._lease.confirm()
-        changed = [one for one in version.changed if one in version.texts]
+        changed = [name for name in version.changed if name in version.queries]
         self.write_views(version, changed, before)
         self._lease.confirm()  # views take a while, in which this run may have slept
         self._append(version, self._store.version_table)
@@ -340,9 +358,9 @@ class Versions:
         # the run before may have stopped right here; and a view that never changes would look at
         # ever more versions
         if self._lease.took_over is not None or version.version % ALL_VIEWS_EVERY == 0:
-            changed = list(version.texts)
+            changed = list(version.queries)
         self.write_views(version, changed)
-        for gone in before.texts.keys() - version.texts.keys():
+        for gone in before.queries.keys() - version.queries.keys():
             self._lease.confirm()
             self._warehouse.session().sql(f"drop view if exists {self._published(gone)}")
 
@@ -414,19 +432,19 @@ class Versions:
         session.sql(f"create namespace if not exists {schema}")
 
         def write(name: str) -> None:
-            texts = {version.marks[name]: version.texts[name]}
+            queries = {version.query_hashes[name]: version.queries[name]}
             if before is not None:
-                old = before.texts.get(name)
+                old = before.queries.get(name)
                 schema_then = None if old is None else self._schema_of(old)
-                if schema_then is None or schema_then != session.sql(texts_of[name]).schema:
+                if schema_then is None or schema_then != session.sql(queries_of[name]).schema:
                     return
-                texts = {before.marks[name]: before.texts[name]} | texts
+                queries = {before.query_hashes[name]: before.queries[name]} | queries
             session.sql(
                 f"create or replace view {self._published(name)} as "
-                f"{guarded(name, self._store.version_table, texts, since)}"
+                f"{guarded(name, self._store.version_table, queries, since)}"
             )
 
-        texts_of = version.texts
+        queries_of = version.queries
         since = (before or version).version
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(write, names))
@@ -452,8 +470,8 @@ class Versions:
             read: Mapping[str, int | None] = inputs.get(stored_table_of(node), {})
             if node["config"].get("materialized") == VIEW:
                 read = {
-                    one: self._warehouse.inputs.pinned(one)
-                    for one in self._texts.tables_below(node, nodes)
+                    input_table: self._warehouse.inputs.pinned(input_table)
+                    for input_table in self._queries.tables_below(node, nodes)
                 }
             problem = self._not_held(node, read.items(), snapshots, nodes)
             if problem:
@@ -468,7 +486,7 @@ class Versions:
         nodes: Mapping[str, Mapping[str, Any]],
     ) -> str | None:
         """What a table or view reads and a version doesn't hold, and what to do."""
-        stored = {stored_table_of(one): one for one in nodes.values() if is_published(one)}
+        stored = {stored_table_of(node): node for node in nodes.values() if is_published(node)}
         for table, snapshot in sorted(self._reads_through(read, nodes), key=str):
             if table == stored_table_of(node) or table not in stored:
                 continue
@@ -485,9 +503,11 @@ class Versions:
         """Stored tables and the snapshots that were read of them; of those that have no place in
         versions also what they were made from then, and so on."""
         unpublished = {
-            stored_table_of(one): one
-            for one in nodes.values()
-            if one["resource_type"] in PUBLISHED_KINDS and not is_published(one) and _has_table(one)
+            stored_table_of(node): node
+            for node in nodes.values()
+            if node["resource_type"] in PUBLISHED_KINDS
+            and not is_published(node)
+            and _has_table(node)
         }
         waiting, found = list(read), set()
         while waiting:
@@ -497,10 +517,10 @@ class Versions:
             found.add((table, snapshot))
             if table in unpublished:
                 history = self._warehouse.input_history(table).at(snapshot)
-                for one in self._texts.tables_below(unpublished[table], nodes):
-                    recorded = history.recorded(INPUT_PROPERTY + one, table)
+                for input_table in self._queries.tables_below(unpublished[table], nodes):
+                    recorded = history.recorded(INPUT_PROPERTY + input_table, table)
                     if recorded is not None:
-                        waiting.append((one, int(recorded)))
+                        waiting.append((input_table, int(recorded)))
         return found
 
     def _left_behind(
@@ -512,31 +532,31 @@ class Versions:
         """Tables that were made from other rows of an input than a version has -> these inputs."""
         found: dict[str, set[str]] = {}
         for table, read in inputs.items():
-            for one, snapshot in self._reads_through(read.items(), nodes):
-                held = snapshots.get(one, snapshot)
-                if held != snapshot and not self._has_same_rows(one, snapshot, held):
-                    found.setdefault(table, set()).add(one)
+            for input_table, snapshot in self._reads_through(read.items(), nodes):
+                held = snapshots.get(input_table, snapshot)
+                if held != snapshot and not self._has_same_rows(input_table, snapshot, held):
+                    found.setdefault(table, set()).add(input_table)
         return found
 
     def _has_same_rows(self, table: str, first: int | None, last: int | None) -> bool:
         """Whether a table's commits between two snapshots changed none of its rows."""
-        if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded anew
+        if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded again
             return False
         commits = self._warehouse.input_history(table).between(first, last)
-        return commits is not None and not any(one.changes_rows for one in commits)
+        return commits is not None and not any(commit.changes_rows for commit in commits)
 
     @staticmethod
     def _behind_problem(
         older: Mapping[str, set[str]], published: Iterable[Mapping[str, Any]]
     ) -> str:
         """Why a version isn't published in which tables were made from older rows than it has."""
-        names = {stored_table_of(one): one["name"] for one in published}
-        late = sorted(names.get(one, one) for one in older)
-        above = sorted({names.get(one, one) for read in older.values() for one in read})
+        names = {stored_table_of(node): node["name"] for node in published}
+        late = sorted(names.get(table, table) for table in older)
+        above = sorted({names.get(table, table) for read in older.values() for table in read})
         more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
         command = "dbt build"
         if len(above) <= NAMED:
-            command += f" -s {' '.join(f'{one}+' for one in above)}"
+            command += f" -s {' '.join(f'{name}+' for name in above)}"
         return (
             f"{', '.join(late[:NAMED])}{more} would stand on older rows of "
             f"{', '.join(above[:NAMED])}{' and others' if len(above) > NAMED else ''} than the "

@@ -69,7 +69,7 @@ class Rollback:
                     f"Version {wanted.version} can't be gone back to: its rows of {lost[0]} have "
                     "expired."
                 )
-            changed = differing(newest.marks, wanted.marks)
+            changed = differing(newest.query_hashes, wanted.query_hashes)
             self._versions.publish_version(
                 replace(
                     wanted,
@@ -82,7 +82,7 @@ class Rollback:
                 ),
                 newest,
             )
-            lines = [f"Published version {wanted.version} anew, as version {newest.version + 1}."]
+            lines = [f"Published version {wanted.version} again, as version {newest.version + 1}."]
             lines += self.put_back(wanted, histories, context)
             lines += self._readers_of_expired(wanted, context)
         return lines
@@ -93,17 +93,17 @@ class Rollback:
         lines = []
         for table, snapshots in self.read_after_going_back([version], context).items():
             history = self._warehouse.history(table)
-            if all(history.between(one, history.head) is not None for one in snapshots):
+            if all(history.between(snapshot, history.head) is not None for snapshot in snapshots):
                 continue
             readers = sorted(
-                one.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
-                for one, reads in version.inputs.items()
+                reader.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
+                for reader, reads in version.inputs.items()
                 if table in reads
             )
             lines.append(
                 f"{table} was replaced since, or its commits have expired: build what reads it "
                 f"again before anything else, dbt build -s "
-                f"{' '.join(f'{one}+' for one in readers)} "
+                f"{' '.join(f'{reader}+' for reader in readers)} "
                 "--full-refresh."
             )
         return lines
@@ -113,13 +113,13 @@ class Rollback:
     ) -> list[str]:
         """Put the tables back to a version, with the views over them; a line for each table."""
         session, lines = self._warehouse.session(), []
-        nodes = [one for one in context["graph"]["nodes"].values() if is_published(one)]
+        nodes = [node for node in context["graph"]["nodes"].values() if is_published(node)]
         folded = {
-            stored_table_of(one): one
-            for one in nodes
-            if one["config"].get("materialized") == FOLDED
+            stored_table_of(node): node
+            for node in nodes
+            if node["config"].get("materialized") == FOLDED
         }
-        kept = {stored_table_of(one) for one in nodes if not is_put_back(one)}
+        kept = {stored_table_of(node) for node in nodes if not is_put_back(node)}
         for table, snapshot in sorted(version.snapshots.items()):
             if histories[table].head == snapshot:
                 continue
@@ -132,7 +132,7 @@ class Rollback:
             if now != then:
                 name = table.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
                 lines.append(
-                    f"{table} had other columns then and stays as it is: build it anew "
+                    f"{table} had other columns then and stays as it is: build it again "
                     f"(dbt build -s {name}+ --full-refresh)."
                 )
                 continue
@@ -146,7 +146,7 @@ class Rollback:
             ).collect()
             lines.append(f"{table} is at snapshot {snapshot} again.")
         for node in nodes:
-            if self._warehouse.relation_of_node(node).render() not in version.texts:
+            if self._warehouse.relation_of_node(node).render() not in version.queries:
                 continue  # nobody has built it, or not yet then
             if node["config"].get("materialized") == FOLDED:
                 self._warehouse.inputs.forget(node["unique_id"])
@@ -170,8 +170,8 @@ class Rollback:
         Args:
             versions: each with snapshots and inputs.
         """
-        nodes = [one for one in context["graph"]["nodes"].values() if is_published(one)]
-        stay = {stored_table_of(one) for one in nodes if not is_put_back(one)}
+        nodes = [node for node in context["graph"]["nodes"].values() if is_published(node)]
+        stay = {stored_table_of(node) for node in nodes if not is_put_back(node)}
         found: dict[str, set[int]] = {}
         for version in versions:
             for reads in version.inputs.values():
