@@ -1,4 +1,4 @@
-"""Which catalog keeps the tables, as the environment says it."""
+"""Which catalog keeps the tables, as the environment sets it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.postgres_server import PASSWORD, USER, PostgresServer, postgr
 S3 = "s3://bucket/lake"
 
 
-def test_a_catalog_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalog_is_what_the_environment_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     sqlite = catalog_settings("sqlite", "", "/data/lake")
     assert sqlite["uri"].startswith("jdbc:sqlite:/data/lake/catalog.db")
     assert sqlite["warehouse"] == "/data/lake/data"
@@ -38,7 +38,7 @@ def test_a_catalog_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatch)
     assert (jdbc["warehouse"], jdbc["s3.endpoint"]) == (S3, "http://store:9000")
     rest = catalog_settings("rest", "http://server/iceberg", "lake")
     assert (rest["token"], rest["warehouse"]) == ("a-token", "lake")
-    assert "io-impl" not in rest  # the server says it
+    assert "io-impl" not in rest  # the server decides
     hive = catalog_settings("hive", "thrift://host:9083", "hdfs://name/lake")
     assert hive | {"s3.endpoint": ""} == {
         "type": "hive",
@@ -46,7 +46,7 @@ def test_a_catalog_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatch)
         "warehouse": "hdfs://name/lake",
         "s3.endpoint": "",
     }
-    assert all(is_secret(f"spark.sql.catalog.lake.{one}") for one in ("token", "jdbc.password"))
+    assert all(is_secret(f"spark.sql.catalog.lake.{name}") for name in ("token", "jdbc.password"))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def postgres(make_project: Callable[..., DbtProject], tmp_path: Path) -> Iterato
         if error:
             pytest.skip(f"PostgreSQL's driver could not be had: {error[:300]}")
         (jars,) = child.query(any_project, "set spark.jars")
-    driver = ":".join(one.removeprefix("file://") for one in jars["value"].split(","))
+    driver = ":".join(jar.removeprefix("file://") for jar in jars["value"].split(","))
     server = PostgresServer(programs, tmp_path, driver)
     yield server
     server.stop()
@@ -121,5 +121,5 @@ def test_postgresql_keeps_the_tables(
         assert done.returncode == 0, done.stdout
     assert not (project.warehouse / "catalog.db").exists()
     assert list(project.warehouse.rglob("*.parquet")) != []
-    written = [one for one in project.root.rglob("*") if one.is_file() and one.suffix != ".jar"]
-    assert [one for one in written if PASSWORD.encode() in one.read_bytes()] == []
+    written = [path for path in project.root.rglob("*") if path.is_file() and path.suffix != ".jar"]
+    assert [path for path in written if PASSWORD.encode() in path.read_bytes()] == []

@@ -52,12 +52,12 @@ def test_a_run_that_is_killed_is_recovered_by_the_next_one(
             assert done.returncode == 0, done.stdout
             assert "took over the lease of a run that is gone" in done.stdout
             ids = child.query(project, "select id from dw.rows order by id")
-            assert [one["id"] for one in ids] == list(range(first_id + 10)), number
+            assert [row["id"] for row in ids] == list(range(first_id + 10)), number
             (row,) = child.query(project, "select n from published.total")
             assert row == {"n": first_id + 10}
         done = project.subprocess("run-operation", "remove_orphans")
         assert done.returncode == 0, done.stdout
         assert "its catalog keeps all of its files to itself (gc.enabled=false)" in done.stdout
         assert SECRET not in done.stdout
-    names = {one.name for one in project.root.iterdir()}
+    names = {path.name for path in project.root.iterdir()}
     assert "s3:" not in names and "warehouse" not in names, names

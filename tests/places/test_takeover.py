@@ -15,7 +15,7 @@ from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
 from tests.support.spark_servers import connect_server
 
-LONGER = (30, 90, 240)  # seconds that a statement takes, where it ends too soon one more
+LONGER = (30, 90, 240)  # seconds that a statement takes, if it ends too soon, the next
 # a row whose id is a time (milliseconds) is read when that has come
 SLOW_ROWS = """
     {{ config(materialized='incremental') }}
@@ -68,7 +68,7 @@ def test_a_run_that_is_killed_commits_nothing_behind_the_next_one(
     for longer in LONGER:
         until = 1000 * int(time.time() + longer)
         new = [len(expected), until]
-        project.query(f"insert into dw.raw values {', '.join(f'({one})' for one in new)}")
+        project.query(f"insert into dw.raw values {', '.join(f'({number})' for number in new)}")
         expected = sorted([*expected, *new])
         dead = begun(project, remote, tmp_path / "log")
         if time.time() < until / 1000 - 5:
@@ -86,4 +86,4 @@ def test_a_run_that_is_killed_commits_nothing_behind_the_next_one(
     assert "took over the lease of a run that is gone" in second.stdout
     assert "out of this run's sight" not in second.stdout
     properties = project.query("show tblproperties dw.meta_lease")
-    assert [one["key"] for one in properties if "lease.session" in one["key"]] == []
+    assert [row["key"] for row in properties if "lease.session" in row["key"]] == []

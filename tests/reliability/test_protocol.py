@@ -43,7 +43,7 @@ CAUGHT = [
 def test_no_interleaving_breaks_an_invariant(
     place: str, goes_back: bool, with_reader: bool
 ) -> None:
-    """Two writers of two runs each; two of their runs die, or one beside a reader."""
+    """Two writers of two runs each; two of their runs die, or a single run beside a reader."""
     crashes = 1 if with_reader else 2
     found = explore(Model(place, goes_back=goes_back, has_reader=with_reader, crashes=crashes))
     print(f"\n{place}: {found.states} states")
@@ -65,7 +65,9 @@ def test_a_run_with_its_own_spark_that_only_slept_publishes_nothing() -> None:
     assert not found.broken, "\n".join(found.trace)
 
 
-@pytest.mark.parametrize(("mutant", "model", "broken"), CAUGHT, ids=[one[0] for one in CAUGHT])
+@pytest.mark.parametrize(
+    ("mutant", "model", "broken"), CAUGHT, ids=[caught[0] for caught in CAUGHT]
+)
 def test_a_change_of_the_protocol_is_caught(mutant: str, model: Model, broken: str) -> None:
     found = explore(mutated(model, mutant))
     assert found.broken.startswith(broken)
@@ -73,12 +75,12 @@ def test_a_change_of_the_protocol_is_caught(mutant: str, model: Model, broken: s
 
 
 def test_each_mutant_is_tried() -> None:
-    assert {one[0] for one in CAUGHT} == MUTANTS.keys()
+    assert {caught[0] for caught in CAUGHT} == MUTANTS.keys()
 
 
 def test_each_step_is_a_function_of_the_adapter() -> None:
-    classes = {one.__name__: one for one in REAL}
+    classes = {real.__name__: real for real in REAL}
     text = inspect.getsource(protocol_model)
     named = set(re.findall(r'"([A-Z]\w+)\.(\w+)"', text)) - {("Lease", "note_late")}
     assert {name for name, _ in named} == classes.keys()
-    assert [one for one in named if not hasattr(classes[one[0]], one[1])] == []
+    assert [step for step in named if not hasattr(classes[step[0]], step[1])] == []

@@ -4,7 +4,7 @@ Each step is a real step of the adapter, named by its function. What Spark does 
 statement) is apart from the run's process: on Spark Connect it goes on after the process has ended,
 in a process of its own it goes on until Java has noticed. All interleavings of the steps of two
 writers and a reader, of statements that commit, of processes that die and of new runs in their
-place are explored, breadth first, so that the first trace that breaks an invariant is a short one.
+place are explored, breadth first, so that the first trace that breaks an invariant is short.
 
 The warehouse has one table `rows`, to which new rows of the source are appended, and one table
 `days` with their number, which is replaced. An append is put behind whatever stands there.
@@ -134,8 +134,8 @@ class Model:
                 )
             for after in self._steps(now, place, run):
                 yield f"run {run.number}: {run.step}", after
-        for one in now.statements:
-            yield f"{one.kind} of run {one.run} commits", self._committed(now, one)
+        for work in now.statements:
+            yield f"{work.kind} of run {work.run} commits", self._committed(now, work)
         if self.place == LOCAL:
             for run in now.writers:
                 if run.step == "dead" and run.number not in now.closed:
@@ -152,7 +152,7 @@ class Model:
     @staticmethod
     def _ended(now: State, number: int) -> State:
         """Nothing of a run's session or Java is left."""
-        left = frozenset(one for one in now.statements if one.run != number)
+        left = frozenset(work for work in now.statements if work.run != number)
         return now._replace(statements=left, closed=now.closed | {number})
 
     # ---- a writer ----------------------------------------------------------------------------
@@ -163,14 +163,14 @@ class Model:
 
         lost = now.holder != run.number
         is_closed = run.number in now.closed
-        busy = any(one.run == run.number for one in now.statements)
+        busy = any(work.run == run.number for work in now.statements)
 
         if run.step == "Lease._row":
             seen = (now.generation, now.holder)
             yield goes("Lease._is_dead" if now.holder else "Lease._change", seen=seen)
         elif run.step == "Lease._is_dead":
-            holder = next((one for one in now.writers if one.number == run.seen[1]), None)
-            # of a writer whose next run has begun, the one before is dead
+            holder = next((other for other in now.writers if other.number == run.seen[1]), None)
+            # of a writer whose next run has begun, the run before is dead
             is_dead = holder is None or not holder.is_alive or holder.step == "failed"
             if not is_dead and not self.is_far:
                 yield goes("refused")
@@ -269,7 +269,7 @@ class Model:
                 return
             after = now
             if run.seen[1] and run.saw_end:
-                tidied = frozenset(one._replace(is_tidied=True) for one in now.statements)
+                tidied = frozenset(work._replace(is_tidied=True) for work in now.statements)
                 after = now._replace(statements=tidied)
             yield goes("Lease.give_back", after)
         elif run.step == "Lease.give_back":
@@ -290,37 +290,37 @@ class Model:
 
     # ---- Spark ---------------------------------------------------------------------------------
 
-    def _committed(self, now: State, one: Statement) -> State:
-        now = now._replace(statements=now.statements - {one})
-        if one.is_tidied and not self.only_versions:
+    def _committed(self, now: State, work: Statement) -> State:
+        now = now._replace(statements=now.statements - {work})
+        if work.is_tidied and not self.only_versions:
             return now._replace(broken="a commit's files have been deleted")
-        if one.kind == "append to rows":
-            held = tuple(sorted((*now.rows[now.rows_head].held, *one.value[0])))
-            rows = (*now.rows, Rows(held, one.value[1]))
+        if work.kind == "append to rows":
+            held = tuple(sorted((*now.rows[now.rows_head].held, *work.value[0])))
+            rows = (*now.rows, Rows(held, work.value[1]))
             now = now._replace(rows=rows, rows_head=len(rows) - 1)
             if len(set(held)) < len(held) and not self.only_versions:
                 return now._replace(broken="a row came twice")
-        elif one.kind == "replace days":
-            days = (*now.days, Days(*one.value))
+        elif work.kind == "replace days":
+            days = (*now.days, Days(*work.value))
             now = now._replace(days=days, days_head=len(days) - 1)
-        elif one.kind == "rows view":
-            now = now._replace(rows_view=frozenset(one.value))
-        elif one.kind == "days view":
-            now = now._replace(days_view=frozenset(one.value))
-        elif one.kind == "set rows":
-            now = now._replace(rows_head=one.value[0])
-        elif one.kind == "set days":
-            now = now._replace(days_head=one.value[1])
+        elif work.kind == "rows view":
+            now = now._replace(rows_view=frozenset(work.value))
+        elif work.kind == "days view":
+            now = now._replace(days_view=frozenset(work.value))
+        elif work.kind == "set rows":
+            now = now._replace(rows_head=work.value[0])
+        elif work.kind == "set days":
+            now = now._replace(days_head=work.value[1])
         else:
-            return self._published(now, one)
+            return self._published(now, work)
         return now
 
-    def _published(self, now: State, one: Statement) -> State:
-        rows, days, number = one.value
+    def _published(self, now: State, work: Statement) -> State:
+        rows, days, number = work.value
         known = {version[2] for version in now.versions}
         if number in known and self.mutant != "publishes_without_condition":
             return now  # Iceberg refuses the commit: the run fails, and publishes nothing
-        now = now._replace(versions=(*now.versions, one.value))
+        now = now._replace(versions=(*now.versions, work.value))
         if number in known:
             return now._replace(broken="two versions have one number")
         if self.only_versions:
@@ -355,8 +355,8 @@ class Model:
                 yield "a reader is asked to read again", done
                 return
             at = {version[2] for version in now.versions if version[:2] == read}
-            if not self.only_versions and not any(one >= reader.begun for one in at):
-                done = done._replace(broken="a reader saw no version, or an older one")
+            if not self.only_versions and not any(number >= reader.begun for number in at):
+                done = done._replace(broken="a reader saw no version, or an older version")
             yield f"a reader reads {read}", done
 
 

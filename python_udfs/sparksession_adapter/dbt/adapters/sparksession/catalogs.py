@@ -1,4 +1,4 @@
-"""Which catalog keeps the tables, and where their files lie: as the environment says it.
+"""Which catalog keeps the tables, and where their files lie: as the environment sets it.
 
 | CATALOG | where the tables are kept |
 |---|---|
@@ -101,7 +101,7 @@ def _options() -> dict[str, str]:
         found = json.loads(text)
     except ValueError:
         found = None
-    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise DbtRuntimeError(
             "CATALOG_OPTIONS must be a JSON object of texts, such as "
             '{"s3.endpoint": "http://host:9000", "s3.path-style-access": "true"}.'

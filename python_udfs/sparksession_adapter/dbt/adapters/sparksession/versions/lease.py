@@ -99,8 +99,8 @@ class Lease:
 
     Attributes:
         saw_end: whether the run that it was taken over from was seen to have ended, or was ended
-            (a remote one). Of one that is out of sight only the heartbeat has stopped: a machine
-            that slept may go on with it.
+            (a remote run). Of a run that is out of sight only the heartbeat has stopped: a
+            machine that slept may go on with it.
     """
 
     def __init__(self, session: Callable[[], Any], table: str, run_id: str) -> None:
@@ -148,8 +148,10 @@ class Lease:
                     self.give_back()
                     raise
                 # its process may be out of sight, but each of its sessions is closed, and a new
-                # one writes nothing before note_session has found that the lease is gone
-                if before.engine_pid is None and before.run_id in {one.run_id for one in ended}:
+                # session writes nothing before note_session finds that the lease is gone
+                if before.engine_pid is None and before.run_id in {
+                    session.run_id for session in ended
+                }:
                     self.saw_end = True
                 return before if before.run_id is not None else None
         raise LeaseRefusedError(
@@ -204,22 +206,22 @@ class Lease:
         """Before the calling thread writes: the next run has to know its session, if it is remote.
 
         The table is asked behind it: a run that takes over reads the sessions after it has changed
-        the row, so either it finds this one, or this run finds that its lease is gone.
+        the row, so either it finds this session, or this run finds that its lease is gone.
 
         Raises:
             LeaseRefusedError: another run has taken the lease over.
         """
-        one = remote_session(self._session(), self.run_id)
-        if one is None or self._held is None or one.id in self._noted:
+        writer = remote_session(self._session(), self.run_id)
+        if writer is None or self._held is None or writer.id in self._noted:
             return
-        self._set_properties({property_of(one): one.as_text()})
-        self._noted.add(one.id)
+        self._set_properties({property_of(writer): writer.as_text()})
+        self._noted.add(writer.id)
         self.confirm()
 
     def _end_sessions_before(self) -> list[RemoteSession]:
         """Keep the remote sessions of earlier runs from committing anything more; those sessions.
 
-        A session's property goes when it has ended: where this run stops in between, the next one
+        A session's property goes when it has ended: where this run stops in between, the next run
         ends what is left.
         """
         ended = []
@@ -236,7 +238,7 @@ class Lease:
         with self._lock:
             if self._held is not None and self._lost is None:
                 if self._noted:
-                    self._unset_properties([PROPERTY + one for one in sorted(self._noted)])
+                    self._unset_properties([PROPERTY + known for known in sorted(self._noted)])
                 self._change(Holder(self._held.generation + 1))
             self._held = None
 

@@ -367,7 +367,7 @@ class Versions:
     def _append(self, version: Version, table: str) -> None:
         """Write a version's row; of the candidates one is held.
 
-        Iceberg refuses the row where another one of its number has come: a run that was presumed
+        Iceberg refuses the row where another row of its number has come: a run that was presumed
         dead, and only slept, publishes nothing beside the run that took its lease over.
 
         Raises:
@@ -407,7 +407,7 @@ class Versions:
     @staticmethod
     def _already_published(version: Version) -> LeaseRefusedError:
         return LeaseRefusedError(
-            f"Another run has published version {version.version} while this one worked on it. "
+            f"Another run has published version {version.version} while this run worked on it. "
             "Nothing was published; run again."
         )
 
