@@ -6,13 +6,9 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from dbt.adapters.sparksession.versions.publications import (
-    PublishError,
-    StoreState,
-    key_text,
-    publication_of,
-    row_key,
-)
+from dbt.adapters.sparksession.versions.publications import publication_of
+from dbt.adapters.sparksession.versions.row_keys import key_text, row_key
+from dbt.adapters.sparksession.versions.targets import PublishError, StoreState
 from dbt_common.exceptions import CompilationError
 
 from python_udfs.servers.errors import ServerError, server_error

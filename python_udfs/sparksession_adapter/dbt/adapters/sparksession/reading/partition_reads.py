@@ -89,6 +89,7 @@ class PartitionReads:
         column: str,
         incremental: bool,
         context: dict[str, Any],
+        *,
         asked: list[str] | None = None,
         request: str | None = None,
     ) -> Any:
@@ -134,6 +135,7 @@ class PartitionReads:
         model: Mapping[str, Any],
         relation: Any,
         by: str,
+        *,
         period: str,
         into: str,
         incremental: bool,

@@ -15,3 +15,8 @@ def is_published(node: Mapping[str, Any]) -> bool:
         and node["config"].get("materialized") != "ephemeral"
         and node["config"].get("meta", {}).get("published", True)
     )
+
+
+def has_table(node: Mapping[str, Any]) -> bool:
+    """Whether a node's rows are stored."""
+    return node["config"].get("materialized") != "view"
