@@ -7,11 +7,11 @@ environment has the targets, and a module in python_udfs/targets what its kind u
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Annotated, Any
 
+from dbt.adapters.sparksession.declared.yaml_fields import Fields, field_errors, known_fields
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.project_code import project_module
@@ -40,6 +40,7 @@ from dbt.adapters.sparksession.versions.targets import (
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
+from pydantic import BeforeValidator, Field, StrictStr
 
 RECORD_TABLE = "meta_publication"
 RECORD_COLUMNS = {
@@ -53,8 +54,32 @@ RECORD_COLUMNS = {
     "published_at": "timestamp",
     "run_id": "string",
 }
-KEYS_OF_PUBLISH = {"target", "table", "key", "types", "mode"}
-NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def _or(default: Any) -> BeforeValidator:
+    """A field that is null or empty has its default."""
+    return BeforeValidator(lambda value: value or default)
+
+
+class Publish(Fields):
+    """`meta.publish` of an exposure."""
+
+    target: Annotated[
+        StrictStr, Field(pattern=r"^[a-z][a-z0-9_]*$", description="be a lower case name")
+    ]
+    table: Annotated[str, _or(""), Field(description="be a name")] = ""
+    key: Annotated[
+        list[StrictStr],
+        BeforeValidator(lambda value: [value] if value and isinstance(value, str) else value or []),
+        Field(description="be names of columns"),
+    ] = []
+    types: Annotated[
+        dict[str, Any], _or({}), Field(description="be a mapping of columns to types")
+    ] = {}
+    mode: Annotated[str, _or(""), Field(description="be a name")] = ""
+
+
+KEYS_OF_PUBLISH = set(known_fields(Publish))
 
 
 def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Publication | None:
@@ -71,32 +96,28 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
     if not isinstance(declared, Mapping):
         raise CompilationError(f"{name}: publish must be a mapping, got {declared!r}. {example}")
     models = [node for node in exposure["depends_on"]["nodes"] if node in nodes]
-    problems = [f"unknown key {name}" for name in sorted(declared.keys() - KEYS_OF_PUBLISH)]
-    if not NAME.fullmatch(str(declared.get("target", ""))):
-        problems.append(f"target must be a lower case name, got {declared.get('target')!r}")
+    node = nodes[models[0]] if models else {"config": {}, "name": "", "resource_type": "model"}
+    problems = [
+        f"unknown key {field}"
+        if wanted is None
+        else f"{field} must {wanted}, got {declared.get(field)!r}"
+        for field, wanted in field_errors(Publish, declared).items()
+    ]
     if len(models) != 1:
         problems.append(f"it must depend on one model, got {len(models)}")
-    node = nodes[models[0]] if models else {"config": {}, "name": "", "resource_type": "model"}
-    key = declared.get("key") or declared_key(node)
-    key = [key] if isinstance(key, str) else key
-    if not isinstance(key, list | tuple) or any(not isinstance(column, str) for column in key):
-        problems.append(f"key must be names of columns, got {key!r}")
-        key = []
-    elif not key:
+    if not declared.get("key") and not declared_key(node):
         problems.append("it needs the key: columns that distinguish the model's rows")
-    types = declared.get("types") or {}
-    if not isinstance(types, Mapping):
-        problems.append(f"types must be a mapping of columns to types, got {types!r}")
     if problems:
         raise CompilationError(f"{name}: {'; '.join(problems)}. {example}")
+    publish = Publish.model_validate(declared)
     return Publication(
         exposure["name"],
-        declared["target"],
-        str(declared.get("table") or node["name"]),
+        publish.target,
+        publish.table or node["name"],
         models[0],
-        tuple(key),
-        dict(types),
-        str(declared.get("mode") or ""),
+        tuple(publish.key or declared_key(node)),
+        publish.types,
+        publish.mode,
     )
 
 
