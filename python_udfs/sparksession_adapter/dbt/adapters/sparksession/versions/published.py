@@ -23,7 +23,7 @@ from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.stop_signals import without_stop_signals
 from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
-from dbt.adapters.sparksession.versions.lease import utc_now
+from dbt.adapters.sparksession.versions.lease import LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, has_table, is_published
 from dbt.adapters.sparksession.versions.published_views import PublishedViews
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
@@ -354,8 +354,15 @@ class Versions:
             self.views.write_views(version, sorted({*changed, *missing}))
 
     def _append(self, version: Version, table: str) -> None:
-        """Write a version's row; of the candidates one is held."""
-        from pyspark.sql import functions
+        """Write a version's row; of the candidates one is held.
+
+        Iceberg refuses the row where another row of its number has come: a run that was presumed
+        dead, and only slept, publishes nothing beside the run that took its lease over.
+
+        Raises:
+            LeaseRefusedError: another run has published this version.
+        """
+        from pyspark.sql import functions as F
 
         session = self._warehouse.session()
         schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -367,9 +374,31 @@ class Versions:
         values = tuple(getattr(row, name) for name in COLUMNS)
         writer = session.createDataFrame([values], schema).coalesce(1).writeTo(table)
         if table == self._store.candidate_table:
-            writer.overwrite(functions.lit(True))
-        else:
+            writer.overwrite(F.lit(True))
+            return
+        head = self._warehouse.history(table).head
+        if head is None:
             writer.append()
+            return
+        known = f"select max(version) as newest from {table} version as of {head}"
+        newest = session.sql(known).collect()[0].newest
+        if newest is not None and newest >= version.version:
+            raise self._already_published(version)
+        writer = writer.option("isolation-level", "serializable")
+        writer = writer.option("validate-from-snapshot-id", str(head))
+        try:
+            writer.overwrite(F.col("version") == version.version)
+        except Exception as exc:
+            if "conflicting files" not in str(exc):
+                raise
+            raise self._already_published(version) from exc
+
+    @staticmethod
+    def _already_published(version: Version) -> LeaseRefusedError:
+        return LeaseRefusedError(
+            f"Another run has published version {version.version} while this run worked on it. "
+            "Nothing was published; run again."
+        )
 
     @staticmethod
     def _unpublished(why: str) -> dict[str, Any]:
