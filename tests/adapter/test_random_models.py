@@ -10,7 +10,7 @@ from collections.abc import Collection
 import pytest
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 
-from tests.support.random_models import KEPT_ROW, Model, RandomProject, statements
+from tests.support.random_models import BUILT, KEPT_ROW, Model, RandomProject, statements
 
 
 def rows_of(project, sql: str) -> Counter:
@@ -40,6 +40,8 @@ class Tried:
         self.project.query("create table src.rates (rate int) using iceberg")
         self.project.query(f"insert into src.events values (1, date '2026-03-01', 1), {KEPT_ROW}")
         self.project.query("insert into src.rates values (2)")
+        if self.models.needs_build:
+            self._command("build", expect_ok=True)
 
     def step(self) -> None:
         """Let something happen, run some models perhaps, then all; compare each time."""
@@ -50,6 +52,10 @@ class Tried:
         if rng.random() < 0.2:
             self.done.append(models.edit())
             project.write(models.files())
+        if rng.random() < 0.3 and models.edit_seed():
+            project.write(models.files())
+            self.done.append("seed")
+            self._command("seed", expect_ok=True)
         if rng.random() < 0.3:
             chosen = rng.choice(list(models.names.values()))
             selected = rng.choice(("{}", "+{}", "{}+")).format(chosen)
@@ -60,9 +66,10 @@ class Tried:
             self._compare(built, with_python=False)
         if rng.random() < 0.2:
             gone = models.rename_one()
-            (project.root / gone).unlink()
-            project.write(models.files())
-            self.done.append(f"rename {gone}")
+            if gone is not None:
+                (project.root / gone).unlink()
+                project.write(models.files())
+                self.done.append(f"rename {gone}")
         command = rng.choice(("run", "build"))
         self.done.append(command)
         refused = {
@@ -75,12 +82,22 @@ class Tried:
         if refused:
             self.refused += len(refused)
             self._command(command, "--full-refresh", expect_ok=True)
-        self._compare(set(models.names.values()), with_python=True)
+        self._compare(self._names_after(command), with_python=True)
         if command == "build":
             self._compare_published()
 
+    def _names_after(self, command: str) -> set[str]:
+        """Names of what a command over the whole project has made."""
+        return {
+            self.models.names[model.name]
+            for model in self.models.models
+            if command == "build" or model.kind not in BUILT
+        }
+
     def _command(self, *args: str, expect_ok: bool | None = None):
-        return self.project.run(*args, vars=self.models.vars, expect_ok=expect_ok)
+        outcome = self.project.run(*args, vars=self.models.vars, expect_ok=expect_ok)
+        assert outcome.exception is None, f"{self._when()}: {outcome.exception}"
+        return outcome
 
     def _when(self) -> str:
         return f"seed {self.seed}, after {self.done}"
@@ -96,10 +113,10 @@ class Tried:
             name = self.models.names[model.name]
             if name not in names or model.kind == "ephemeral":
                 continue
-            if not model.is_python:
+            if not model.twin:
                 self._compare_one(name, model, f"({statement_of(compiled[name])})")
-            elif with_python:  # its twin reads views as they are stored
-                self._compare_one(name, model, f"({self.models.named(model.twin)})")
+            elif with_python or not model.is_python:  # its twin reads views as they are stored
+                self._compare_one(name, model, f"({self.models.twin(model)})")
 
     def _compare_one(self, name: str, model: Model, wanted: str) -> None:
         stored, signed = f"dw.{name}", "if(row_kind in ('-U', '-D'), -{0}, {0})"
@@ -116,6 +133,8 @@ class Tried:
             stored, wanted = (
                 text.replace("copies))", "abs(copies)))") for text in (stored, wanted)
             )
+        if model.kind == "snapshot":
+            stored += " where dbt_valid_to is null"
         if model.kind == "summed":  # a key of which nothing is left stays with a sum of 0
             stored, wanted = (f"{item} where v is distinct from 0" for item in (stored, wanted))
         held, full = rows_of(self.project, stored), rows_of(self.project, wanted)

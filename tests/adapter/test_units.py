@@ -16,6 +16,8 @@ from dbt.adapters.sparksession.iceberg.partitions import (
     asked_partitions,
     partition_predicate,
     partition_values,
+    period_after,
+    period_starts,
 )
 from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, Inputs, Read, sql_mark
 from dbt.adapters.sparksession.java import find_java, java_major
@@ -300,6 +302,13 @@ def test_asked_days_are_named_as_the_summaries_name_partitions():
 def test_asked_days_that_are_none_are_named(days):
     with pytest.raises(ValueError, match="must be a list of days, got"):
         asked_partitions("day", days)
+
+
+def test_periods_follow_each_other_over_the_end_of_a_year():
+    assert period_after(date(2026, 1, 1), "year") == date(2027, 1, 1)
+    assert period_after(date(2026, 12, 1), "month") == date(2027, 1, 1)
+    months = period_starts(date(2026, 11, 1), date(2027, 2, 1), "month")
+    assert months == [date(2026, 11, 1), date(2026, 12, 1), date(2027, 1, 1)]
 
 
 def test_a_model_that_is_asked_for_days_has_something_to_do():

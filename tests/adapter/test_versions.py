@@ -225,6 +225,41 @@ def test_a_selection_that_leaves_readers_behind_is_published_only_where_that_is_
     assert ids(project, "published.b") == [0, 1, 2, 3]
 
 
+def test_readers_of_a_table_that_is_stored_under_another_name_are_left_behind(
+    make: Callable[..., DbtProject],
+) -> None:
+    project = make()
+    project.run("build")
+    land(project, 3, 4)
+    project.write({"models/a.sql": "{{ config(alias='renamed') }}" + A})
+    alone = project.run("build", "--select", "a").log
+    assert (
+        "Not published: b, c would stand on dw.a, which is no model's table any more. Build them "
+        "too, dbt build, or allow it by --vars 'allow_behind: true'." in alone
+    )
+    assert ids(project, "published.a") == ids(project, "published.d") == [0, 1, 2]
+    assert "Published as version 2" in project.run("build").log
+    assert ids(project, "published.renamed") == ids(project, "published.d") == [0, 1, 2, 3]
+    # readers of a table that has no place in versions any more stand on it all the same
+    unpublished = "{{ config(alias='renamed', meta={'published': False}) }}" + A
+    project.write({"models/a.sql": unpublished})
+    assert "Published as version 3" in project.run("build", "--select", "d").log
+
+
+def test_what_a_table_is_called_does_not_matter_to_what_expires(
+    make: Callable[..., DbtProject],
+) -> None:
+    project = make()
+    project.run("build")
+    land(project, 3, 4)
+    project.query("alter table dw.raw rename to dw.log")
+    project.run("run-operation", "expire_versions", "--args", "{keep: 1, days: 0}")
+    renamed = TESTS.replace("{name: raw}", "{name: raw, identifier: log}")
+    project.write({"models/_models.yml": renamed})
+    assert project.run("build").results["a"].message == "+1 rows"
+    assert ids(project, "published.d") == [0, 1, 2, 3]
+
+
 def test_tables_that_were_dropped_by_hand_are_built_and_published_again(
     make: Callable[..., DbtProject],
 ) -> None:

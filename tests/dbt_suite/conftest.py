@@ -7,6 +7,7 @@ suite is written for PostgreSQL: what it runs and writes passes through dialect.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,12 @@ def written_for_spark() -> Iterator[None]:
     write, run = suite.write_file, suite.TestProjInfo.run_sql
 
     def write_file(text: str, *path: str) -> None:
-        write(spark_sql(text) if str(path[-1]).endswith(".sql") else text, *path)
+        name = str(path[-1])
+        if name.endswith(".sql"):
+            text = spark_sql(text)
+        elif name.endswith(".yml"):
+            text = re.sub(r"\b(data_type: *)text\b", r"\1string", text)
+        write(text, *path)
 
     def run_sql(project: Any, sql: str, fetch: str | None = None) -> Any:
         given = sql.format(database=project.database, schema=project.test_schema)

@@ -135,7 +135,7 @@ def test_the_jars_of_every_profile_are_locked() -> None:
     missing = [coordinate for coordinate in coordinates if jar_of(coordinate) not in lock]
     # of Kafka's a run stops with the lines to add
     assert [item for item in missing if "kafka" not in item] == []
-    assert len(coordinates) == 5
+    assert len(coordinates) == 6
 
 
 def jar_of(coordinate: str) -> str:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pyarrow as pa
 import pytest
+from dbt.adapters.sparksession.versions.targets import Publication, StoreState, TableUpdate
 from pyarrow import parquet
 
 from python_udfs.servers.clickhouse import Server
 from python_udfs.servers.errors import ServerError
+from python_udfs.targets import clickhouse
 
 session_of = pytest.importorskip("chdb.session", reason="chdb, the embedded ClickHouse").Session
 INPUT = re.compile(r"^(.*)input\((.*)\)(.*) format Parquet$", re.DOTALL)
@@ -76,7 +78,7 @@ def server(engine: Any, tmp_path: Path) -> Iterator[Any]:
         def log_message(self, *_: Any) -> None:
             return
 
-    listening: Any = HTTPServer(("127.0.0.1", 0), Handler)
+    listening: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     listening.requests = []
     thread = threading.Thread(target=listening.serve_forever)
     thread.start()
@@ -158,3 +160,58 @@ def test_a_server_that_is_not_there_is_named_with_the_reason(
         "it can't be reached at http://127.0.0.1:1: [Errno 111] Connection refused"
     )
     assert capfd.readouterr().err == ""
+
+
+class Rows:
+    """What stands for a DataFrame of an update: it writes its rows as Spark would."""
+
+    def __init__(self, *rows: tuple[bytes, int, int | None, str | None]) -> None:
+        self._columns = list(zip(*rows, strict=True))
+
+    @property
+    def write(self) -> Rows:
+        return self
+
+    def selectExpr(self, *_: str) -> Rows:
+        return self
+
+    def parquet(self, uri: str) -> None:
+        folder = Path(unquote(urlsplit(uri).path))
+        folder.mkdir(parents=True)
+        kinds = {"row_key": pa.binary(), "sign": pa.int32(), "id": pa.int64(), "note": pa.string()}
+        arrays = [
+            pa.array(column, type=kind)
+            for column, kind in zip(self._columns, kinds.values(), strict=True)
+        ]
+        parquet.write_table(pa.Table.from_arrays(arrays, list(kinds)), folder / "part.parquet")
+
+
+def test_a_store_takes_versions_by_http(
+    server: Any, client: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publication = Publication("shown", "x", "counts", "model.p.counts", ("id",))
+    kinds = {"id": "bigint", "note": "string"}
+    first, second, third = (bytes([number]) * 32 for number in range(3))
+    note = "it's {id:Int64} %s \\ ☃\n;"
+
+    def taken(version: int, whole: bool, sent: int, rows: Rows) -> dict[str, StoreState]:
+        monkeypatch.setattr(clickhouse, "counted", lambda frame: (frame, lambda: sent))
+        url = f"http://127.0.0.1:{server.server_port}"
+        opened = clickhouse.Server(url, "shop", "writer", "canary")
+        store = clickhouse.ClickhouseStore(opened, tmp_path / "a folder", "w")
+        before = dict(store.held(["counts"]))
+        store.take([TableUpdate(publication, version, f"mark{version}", rows, whole, kinds)])
+        store.close()
+        return before
+
+    assert taken(1, True, 2, Rows((first, 1, 1, note), (second, 1, None, None))) == {}
+    assert client.query("select id, note from counts order by id") == [[1, note], [None, None]]
+    news = Rows((second, -1, None, None), (third, 1, 7, ""), (first, 1, 1, "x"))
+    assert taken(2, False, 3, news) == {"counts": StoreState(1, "mark1", 1, "mark1")}
+    assert client.query("select id, note from counts order by id") == [[1, "x"], [7, ""]]
+    assert taken(3, True, 1, Rows((third, 1, 7, ""))) == {
+        "counts": StoreState(2, "mark2", 2, "mark2")
+    }
+    assert client.query("select id, note from counts order by id") == [[7, ""]]
+    tables = "select name from system.tables where database = currentDatabase() order by name"
+    assert client.query(tables) == [["counts"], ["counts__rows"], ["published_version"]]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from dbt.adapters.sparksession.declared.joins import COMMIT_NUMBER
+
+from tests.support.dbt_project import REPO
 
 SOURCES = """
     sources:
       - name: src
-        tables: [{name: events}, {name: rates}]
+        tables: [{name: events, config: {event_time: day}}, {name: rates}]
 """
 PROJECT = """
     name: small
@@ -18,12 +22,23 @@ PROJECT = """
     profile: binlog_warehouse
     on-run-start: "{{ start_run() }}"
     on-run-end: "{{ end_run(results) }}"
+    seeds:
+      +column_types: {id: int, day: date, v: int}
 """
+MACROS = {
+    f"macros/{folder}/{path.name}": path.read_text(encoding="utf-8")
+    for folder in ("joins", "windows")
+    for path in sorted((REPO / "macros" / folder).glob("*.sql"))
+}
 EVENTS = "{{ source('src', 'events') }}"
 # a row that no statement changes: whoever reads all rows of the events finds it
 KEPT_ROW = "(100, date '2026-03-09', 50)"
 FINDS_KEPT_ROW = "(select count(distinct id) from {} where id = 100)"
 STORED = ("table", "added", "days", "all", "changes", "python", "python_added")
+STORED += ("seed", "snapshot", "windows", "microbatch")
+WITH_KEY = ("latest", "seed")  # no two rows have the same id
+BUILT = ("seed", "snapshot")  # by `dbt build`, not by `dbt run`
+FOLDERS = {"seed": ("seeds", "csv"), "snapshot": ("snapshots", "sql")}
 RATES = "{{ source('src', 'rates') }}"
 
 
@@ -42,9 +57,10 @@ class Model:
         name: what it was called first.
         text: its file, with `<name>` where it refers to another model, `[constant]` where it has a
             number and `[strategy]` where it names how it adds.
-        kind: table, view, ephemeral, added, changes, days, all, merged, summed, latest, python or
-            python_added.
-        twin: of a Python model, a query of the rows that it should have, over its input's table.
+        kind: table, view, ephemeral, added, changes, days, all, merged, summed, latest, windows,
+            joined, microbatch, seed, snapshot, python or python_added.
+        twin: of a Python model, a seed or a model in batches, a query of the rows that it should
+            have, over its input's table.
     """
 
     name: str
@@ -80,7 +96,8 @@ class RandomProject:
         self.vars = {"bonus": 0}
         makers = (self._whole, self._whole, self._whole, self._added, self._added, self._days)
         makers += (self._days, self._summed, self._latest, self._merged, self._python)
-        makers += (self._python_added, self._changes)
+        makers += (self._python_added, self._changes, self._seed, self._snapshot, self._windows)
+        makers += (self._joined, self._microbatch)
         for number in range(rng.randint(4, 7)):
             model = rng.choice(makers)(f"m{number}")
             self.models.append(model)
@@ -245,24 +262,115 @@ class RandomProject:
             return f'dbt.ref("<{chosen}>")', f"dw.<{chosen}>"
         return 'dbt.source("src", "events")', "src.events"
 
+    def _seed(self, name: str) -> Model:
+        rows, twin = self._seed_rows()
+        return Model(name, rows, "seed", twin)
+
+    def _seed_rows(self) -> tuple[str, str]:
+        """A seed's file, and a query of its rows."""
+        ids = self.rng.sample(range(1, 9), self.rng.randint(1, 5))
+        rows = [(key, f"2026-03-0{self.rng.randint(1, 6)}", self.rng.randint(-3, 9)) for key in ids]
+        lines = [f"{key},{day},{v}" for key, day, v in rows]
+        values = ", ".join(f"({key}, date '{day}', {v})" for key, day, v in rows)
+        return (
+            "\n".join(["id,day,v", *lines]) + "\n",
+            f"select * from values {values} as seed(id, day, v)",
+        )
+
+    def _snapshot(self, name: str) -> Model:
+        settings = config(
+            unique_key="id",
+            strategy="check",
+            check_cols=["day", "v"],
+            hard_deletes="invalidate",
+        )
+        sql = (
+            "select id, best.day, best.v from (select id, max(struct(day, v)) as best "
+            f"from {self._any()} where id is not null group by id)"
+        )
+        text = f"{{% snapshot <{name}> %}} {settings}{sql} {{% endsnapshot %}}"
+        return Model(name, text, "snapshot")
+
+    def _windows(self, name: str) -> Model:
+        settings = config(
+            materialized="incremental",
+            incremental_strategy="replace_windows",
+            partition_by="window_date",
+        )
+        size = self.rng.choice(("1 day", "2 days", "1 month"))
+        rows = f"{{{{ tumble(rows={self._stored()}, time='day', size='{size}') }}}}"
+        few = self.rng.choice(("", " having count(*) > 1"))
+        sql = (
+            f"with windowed as ({rows}) select max(id) as id, window_date as day, sum(v) as v, "
+            f"window_start, window_end, window_date from windowed group by all{few}"
+        )
+        return Model(name, settings + sql, "windows")
+
+    def _joined(self, name: str) -> Model:
+        known = [model.name for model in self.models if model.kind in WITH_KEY]
+        if not known:
+            return self._seed(name)
+        settings = config(
+            materialized="folded",
+            unique_key=["id", "rid"],
+            fold={"sequence": COMMIT_NUMBER, "row_kind": "row_kind"},
+        )
+        macro, on = self.rng.choice(
+            (("many_to_many_join", {"v": "v"}), ("many_to_one_join", {"v": "id"}))
+        )
+        left, right = (self.rng.choice(known) for _ in range(2))
+        joined = (
+            f"{{{{ {macro}(left={{'relation': ref('<{left}>'), 'key': 'id', "
+            f"'columns': ['id', 'day', 'v']}}, right={{'relation': ref('<{right}>'), 'key': 'id', "
+            f"'columns': {{'id': 'rid', 'v': 'rv'}}}}, on={on!r}, "
+            f"kind='{self.rng.choice(('inner', 'left'))}') }}}}"
+        )
+        return Model(name, f"{settings}with joined as ({joined}) select * from joined", "joined")
+
+    def _microbatch(self, name: str) -> Model:
+        settings = config(
+            materialized="incremental",
+            incremental_strategy="microbatch",
+            event_time="day",
+            batch_size="year",
+            begin="2026-01-01",
+            partition_by="years(day)",
+        )
+        rows = f"select id, day, v * 3 + {CONSTANT} as v from [events]"
+        twin = rows.replace("[events]", "src.events").replace("{{ var('bonus', 0) }}", "[bonus]")
+        return Model(name, settings + rows.replace("[events]", EVENTS), "microbatch", twin)
+
     # ---- the project ----------------------------------------------------------------------
 
     def files(self) -> dict[str, str]:
         """Path -> text of the project as it is now."""
-        found = {"models/_sources.yml": SOURCES, "dbt_project.yml": PROJECT}
+        found = {"models/_sources.yml": SOURCES, "dbt_project.yml": PROJECT} | MACROS
         for model in self.models:
-            text = self.named(model.text)
-            text = text.replace("[constant]", str(self.constants[model.name]))
-            text = text.replace("[strategy]", self.strategies[model.name])
-            found[self._path(model)] = text
+            found[self._path(model)] = self._filled(model, model.text)
         return found
+
+    def _filled(self, model: Model, text: str) -> str:
+        """A text of a model with the present names, numbers and strategy in it."""
+        text = self.named(text).replace("[constant]", str(self.constants[model.name]))
+        text = text.replace("[bonus]", str(self.vars["bonus"]))
+        return text.replace("[strategy]", self.strategies[model.name])
+
+    def twin(self, model: Model) -> str:
+        """The query of a model's twin as it is now."""
+        return self._filled(model, model.twin)
+
+    @property
+    def needs_build(self) -> bool:
+        """Whether `dbt run` alone doesn't make all that models read."""
+        return any(model.kind in BUILT for model in self.models)
 
     def named(self, text: str) -> str:
         """A text with the present names of the models in it."""
         return re.sub(r"<(m\d+)>", lambda match: self.names[match[1]], text)
 
     def _path(self, model: Model) -> str:
-        return f"models/{self.names[model.name]}.{'py' if model.is_python else 'sql'}"
+        folder, ending = FOLDERS.get(model.kind, ("models", "py" if model.is_python else "sql"))
+        return f"{folder}/{self.names[model.name]}.{ending}"
 
     def edit(self) -> str:
         """Change a number in a model's SQL, its config or the var; what was done."""
@@ -279,9 +387,22 @@ class RandomProject:
         self.constants[model.name] = number
         return f"constant of {model.name}"
 
-    def rename_one(self) -> str:
-        """Give a model another name; the path of its file before."""
-        model = self.rng.choice(self.models)
+    def edit_seed(self) -> bool:
+        """Give a seed other rows; whether there is a seed."""
+        seeds = [place for place, model in enumerate(self.models) if model.kind == "seed"]
+        if seeds:
+            place = self.rng.choice(seeds)
+            rows, twin = self._seed_rows()
+            self.models[place] = replace(self.models[place], text=rows, twin=twin)
+        return bool(seeds)
+
+    def rename_one(self) -> str | None:
+        """Give a model another name; the path of its file before. None where all that there is
+        has to be built before models can read it by another name."""
+        models = [model for model in self.models if model.kind not in BUILT]
+        if not models:
+            return None
+        model = self.rng.choice(models)
         before = self._path(model)
         self.names[model.name] = f"{model.name}_{self.rng.randrange(10**6)}"
         return before

@@ -13,6 +13,7 @@ from typing import Any
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
+from dbt.adapters.sparksession.catalogs import REST, SQLITE, catalog_settings, scheme_of
 from dbt.adapters.sparksession.executors import LOCAL, is_local
 from dbt.adapters.sparksession.private_files import dbt_folders, keep_private, umask
 from dbt.adapters.sparksession.reading.view_marks import statement_of
@@ -20,6 +21,7 @@ from dbt.adapters.sparksession.session import cancel_statements, message_of, own
 from dbt.adapters.sparksession.sql import literal
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
+HIDDEN_SETTINGS = "(?i)secret|password|token|access[.]?key|credential"
 DOUBLE_DIGITS = 15  # digits that a double always keeps
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
@@ -31,7 +33,8 @@ class SparkSessionCredentials(SparkCredentials):
     Attributes:
         schema: the namespace that models are built in.
         published_schema: the namespace of the views of the newest version.
-        warehouse: folder of the tables and of the catalog file; relative to the project.
+        warehouse: folder of the tables and of the catalog file; relative to the project. Or a URI.
+        catalog_type, catalog_uri: which catalog keeps the tables, see catalogs.py.
         catalog: name of the Iceberg catalog, the session's default one.
         packages: Maven coordinates of the jars; resolved once into `jars_dir`.
         extra_jars: more of them as one comma separated text: coordinates, `!group:artifact` to
@@ -60,6 +63,8 @@ class SparkSessionCredentials(SparkCredentials):
     published_schema: str = "published"
     warehouse: str = "warehouse"
     catalog: str = "lake"
+    catalog_type: str = SQLITE
+    catalog_uri: str = ""
     packages: list[str] = field(default_factory=list)
     extra_jars: str = ""
     jars_dir: str = ".jars"
@@ -94,7 +99,10 @@ class SparkSessionCredentials(SparkCredentials):
         return ("schema", "catalog")
 
     def path(self, name: str) -> str:
-        """`name` as an absolute path; a relative one counts from the project's folder."""
+        """`name` as an absolute path; a relative one counts from the project's folder. A URI stays
+        as it is."""
+        if scheme_of(name):
+            return name
         root = self.project_root or os.getcwd()
         return os.path.abspath(os.path.join(root, os.path.expanduser(name)))
 
@@ -125,12 +133,21 @@ class SparkSessionCredentials(SparkCredentials):
         """Local folders that executors have to see as this process does: those that both write,
         and those that are read."""
         kept = "spark.sql.catalog." + self.catalog not in self.server_side_parameters
-        read = [self.path(one) for one in self.executors_read if one and "://" not in one]
-        return [self.path(self.warehouse)] if kept else [], read
+        read = [self.path(one) for one in self.executors_read if one and not scheme_of(one)]
+        folder = self.folder() if kept else None
+        return [folder] if folder else [], read
+
+    def folder(self) -> str | None:
+        """The warehouse's folder; None where it is no folder of this host."""
+        is_name = self.catalog_type == REST and "/" not in self.warehouse
+        return None if is_name or scheme_of(self.warehouse) else self.path(self.warehouse)
+
+    def _catalogs_warehouse(self) -> str:
+        return self.folder() or self.warehouse
 
     def spark_settings(self) -> dict[str, str]:
         """All Spark settings (key -> text): the adapter's own, overlaid by the profile's."""
-        warehouse, lake = self.path(self.warehouse), f"spark.sql.catalog.{self.catalog}"
+        lake = f"spark.sql.catalog.{self.catalog}"
         scratch = self.path("target/spark")
         parameters = self.server_side_parameters.items()
         given = {key: str(value) for key, value in parameters if value not in ("", None)}
@@ -167,15 +184,15 @@ class SparkSessionCredentials(SparkCredentials):
         if is_local(given.get("spark.master", "local[*]")):  # executors elsewhere have to reach it
             own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         if lake not in given:
-            own |= {
-                lake: "org.apache.iceberg.spark.SparkCatalog",
-                f"{lake}.type": "jdbc",
-                f"{lake}.uri": f"jdbc:sqlite:{warehouse}/catalog.db?busy_timeout=30000",
-                f"{lake}.jdbc.schema-version": "V1",
-                f"{lake}.warehouse": f"{warehouse}/data",
-                # with a cache another session would read stale tables
-                f"{lake}.cache-enabled": "false",
-            }
+            found = catalog_settings(
+                self.catalog_type, self.catalog_uri, self._catalogs_warehouse()
+            )
+            # with a cache another session would read stale tables
+            found = {"cache-enabled": "false"} | found
+            own[lake] = "org.apache.iceberg.spark.SparkCatalog"
+            own |= {f"{lake}.{key}": value for key, value in found.items()}
+            if self.catalog_type == REST:  # Spark's own hides secrets, passwords and tokens
+                own["spark.redaction.regex"] = HIDDEN_SETTINGS
         return own | given
 
 
@@ -266,10 +283,12 @@ class SparkSessionConnectionManager(SparkConnectionManager):
         credentials = connection.credentials
         if credentials.offline:
             raise FailedToConnectError("The profile has `offline`: nothing can be run with it.")
-        warehouse = credentials.path(credentials.warehouse)
+        warehouse = credentials.folder()
         try:
-            os.makedirs(warehouse, exist_ok=True)
-            keep_private(warehouse, *map(credentials.path, dbt_folders()))
+            if warehouse is not None:
+                os.makedirs(warehouse, exist_ok=True)
+                keep_private(warehouse)
+            keep_private(*map(credentials.path, dbt_folders()))
         except OSError as exc:
             raise FailedToConnectError(
                 f"The warehouse folder {warehouse} can't be made ({exc.strerror}). "

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from dbt.adapters.base import PythonJobHelper
+from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.inputs import MergedRows, ReadPlan
 from dbt.adapters.sparksession.project_code import find_code_of, ship_by_value
 from dbt.adapters.sparksession.services import Services
@@ -134,7 +135,7 @@ class SessionJobHelper(PythonJobHelper):
         self._answer(merged=MergedRows(list(by), list(within), gone_when) if by else None)
 
     def _load(self, name: str) -> Any:
-        frame = self.services.reading.read_pinned(self.model, name)
+        frame: Foreign = self.services.reading.read_pinned(self.model, name)
         frame.dbt_table = name
         return frame
 

@@ -46,6 +46,7 @@ for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
 _lock = threading.RLock()  # a lease may end while its thread holds it
 _application: SparkSession | None = None
 _own = threading.local()
+own_remote_ids: set[str] = set()  # of this process's sessions on a Spark Connect server
 
 
 @contextmanager
@@ -132,7 +133,9 @@ def _started(credentials: Any) -> SparkSession:
         session = SparkSession.builder.remote(remote).getOrCreate()
         _check_remote(session, credentials, settings)
         return session
-    keep_private(credentials.path(credentials.warehouse))  # tools start Spark without dbt, too
+    folder = credentials.folder()
+    if folder is not None:  # tools start Spark without dbt, too
+        keep_private(folder)
     os.environ["JAVA_HOME"] = find_java()
     of_java = "spark.driver.extraJavaOptions"
     settings[of_java] = f"{archive_options()} {settings.get(of_java, '')}".strip()
@@ -256,6 +259,7 @@ class OwnSession:
         app = application(credentials)
         if is_remote(app):
             self.session = app.builder.remote(os.environ["SPARK_REMOTE"]).create()
+            own_remote_ids.add(self.session.client._session_id)
         else:
             self.session = app.newSession()
         for key, value in credentials.spark_settings().items():

@@ -4,12 +4,11 @@ what the run's models read."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dbt import selected_resources
-from dbt.adapters.base import BaseRelation
+from dbt.adapters.sparksession.edges import Foreign, Graph, Node
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot, kept_histories
 from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING, Inputs
@@ -19,9 +18,6 @@ from dbt.flags import get_flags
 
 # the query of a view that dbt clone made, see the macro clone_of
 CLONE = re.compile(r"select /\* clone \*/ \* from (?P<original>\S+)")
-# of dbt's graph, as macros get it
-Node = Mapping[str, Any]
-Graph = dict[str, Any]
 ELSEWHERE = "is_read_elsewhere"  # key of a node as it is built where --defer reads it
 
 
@@ -36,6 +32,28 @@ class Comments:
 
     relation: str | None
     columns: dict[str, str]
+
+
+class Relation(Protocol):
+    """What the rooms take of a relation, see relation.py."""
+
+    @property
+    def schema(self) -> str: ...
+    @property
+    def identifier(self) -> str: ...
+    @property
+    def type(self) -> str | None: ...
+    @property
+    def reading(self) -> str | None: ...
+    @property
+    def as_of(self) -> str | None: ...
+    @property
+    def is_cte(self) -> bool: ...
+    @property
+    def name_only(self) -> Relation: ...
+    def render(self) -> str: ...
+    def replace(self, **changes: Any) -> Relation: ...
+    def replace_path(self, **changes: Any) -> Relation: ...
 
 
 class Relations(Protocol):
@@ -124,7 +142,7 @@ class Warehouse:
         identifier = node.get("alias") or node.get("identifier")
         return self.Relation.create(schema=node["schema"], identifier=identifier)
 
-    def node_of(self, relation: BaseRelation, graph: Graph) -> Graph | None:
+    def node_of(self, relation: Relation, graph: Graph) -> Graph | None:
         """The node of the graph that is built as `relation`, or None if the project builds none.
 
         Of a relation that --defer reads, or that a node's own is a clone of: the node with that
@@ -143,7 +161,7 @@ class Warehouse:
             return None
         return {**graph["nodes"][unique_id], "schema": name[0], "alias": name[1]}
 
-    def read_for(self, node: Node, reader: Node) -> BaseRelation:
+    def read_for(self, node: Node, reader: Node) -> Relation:
         """The relation that `reader` reads of a node that it refers to: as dbt's ref(..) gives it
         with --defer, and of a clone its original.
 
@@ -167,12 +185,12 @@ class Warehouse:
                 return self.Relation.create(schema=deferred["schema"], identifier=deferred["alias"])
         return self._original(own, node)
 
-    def original_of(self, relation: BaseRelation, graph: Graph) -> BaseRelation:
+    def original_of(self, relation: Relation, graph: Graph) -> Relation:
         """The relation that `relation` is a clone of; itself where it is none."""
         node = self.node_of(relation, graph)
         return relation if node is None else self._original(relation, node)
 
-    def cloned(self, relation: BaseRelation | None) -> str | None:
+    def cloned(self, relation: Relation | None) -> str | None:
         """schema.name of what a view that dbt clone made is a clone of; None of anything else."""
         if relation is None or relation.type != "view":
             return None
@@ -180,7 +198,7 @@ class Warehouse:
         found = CLONE.search(text)
         return None if found is None else found["original"]
 
-    def _original(self, relation: BaseRelation, node: Node) -> BaseRelation:
+    def _original(self, relation: Relation, node: Node) -> Relation:
         kind = node["config"].get("materialized")
         if node["resource_type"] == "source" or kind in ("view", "ephemeral"):
             return relation
@@ -204,7 +222,7 @@ class Warehouse:
         """SparkColumns of a table, a view or a temporary view; [] where there is no such."""
         return self._relations.get_columns_in_relation(relation)
 
-    def comments(self, relation: BaseRelation) -> Comments:
+    def comments(self, relation: Foreign) -> Comments:
         """Comments of a table or view that is there."""
         table = self.Relation.create(schema=relation.schema, identifier=relation.identifier)
         rows = self.session().sql(f"describe table extended {table.render()}").collect()
@@ -214,7 +232,7 @@ class Warehouse:
         columns = {row[0]: row[2] for row in rows[:end] if row[2]}
         return Comments(details.get("Comment") or None, columns)
 
-    def relations_in(self, schema: str) -> list[BaseRelation]:
+    def relations_in(self, schema: str) -> list[Relation]:
         """The tables and views that a schema has now; [] where there is no schema."""
         relation = self.Relation.create(schema=schema)
         return self._relations.list_relations_without_caching(relation)

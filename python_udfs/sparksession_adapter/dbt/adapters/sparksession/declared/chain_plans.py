@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.yaml_fields import (
@@ -12,6 +12,7 @@ from dbt.adapters.sparksession.declared.yaml_fields import (
     field_errors,
     known_fields,
 )
+from dbt.adapters.sparksession.edges import Given, Json, Settings
 from pydantic import Field, StrictStr
 
 A_LIST = "be a list of column names, got {value}"
@@ -53,12 +54,12 @@ class Sides(Fields):
 
     keys: Columns
     domains: Annotated[
-        dict[Any, list[StrictStr]],
+        dict[Given, list[StrictStr]],
         Field(min_length=2, description="map two CTEs or more to their measures, got {value}"),
     ]
 
 
-def chain_plan(declared: Any) -> dict[str, Any]:
+def chain_plan(declared: Given) -> Json:
     """A chain's declaration, checked and with its defaults.
 
     Raises:
@@ -94,7 +95,7 @@ def _column_problems(chain: Chain) -> Iterator[str]:
             yield f"altered_columns must be image_columns, got {column}"
 
 
-def check_retract_rows(arguments: Mapping[str, Any]) -> None:
+def check_retract_rows(arguments: Settings) -> None:
     """Check the arguments of `retract_rows`.
 
     Raises:
@@ -105,7 +106,7 @@ def check_retract_rows(arguments: Mapping[str, Any]) -> None:
         raise DeclarationError("retract_rows", problems, RETRACT_EXAMPLE)
 
 
-def check_side_by_side(arguments: Mapping[str, Any]) -> None:
+def check_side_by_side(arguments: Settings) -> None:
     """Check the arguments of `side_by_side`.
 
     Raises:
@@ -121,7 +122,7 @@ def check_side_by_side(arguments: Mapping[str, Any]) -> None:
         raise DeclarationError("side_by_side", problems, SIDES_EXAMPLE)
 
 
-def _problems(fields: type[Fields], given: Mapping[str, Any]) -> Iterator[str]:
+def _problems(fields: type[Fields], given: Settings) -> Iterator[str]:
     """Error texts for the fields of a mapping."""
     for name, wanted in field_errors(fields, given).items():
         if wanted is None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cache
-from typing import Any
 
 from dbt.adapters.sparksession.declared.business_time import (
     DAY_COLUMN,
@@ -19,6 +18,7 @@ from dbt.adapters.sparksession.declared.chain_plans import (
 )
 from dbt.adapters.sparksession.declared.cleaning import check_cleaning
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
     KeyedTables,
@@ -43,20 +43,20 @@ class Declarations:
         self._warehouse = warehouse
         self._keyed = keyed
 
-    def tested_model(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+    def tested_model(self, model: Node) -> Settings:
         """A context's `model`; of a unit test the model that it tests, with columns and config."""
         tested = model.get("tested_node_unique_id")
         if tested is None:
             return model
-        manifest: Any = self._warehouse.manifest()
+        manifest: Foreign = self._warehouse.manifest()
         return manifest.nodes[tested].to_dict()
 
     def check_cleaning(
         self,
         model: str,
-        rules: Mapping[str, Any],
-        from_cte: Any,
-        columns: Any,
+        rules: Settings,
+        from_cte: Given,
+        columns: Given,
         seeds: Collection[str],
     ) -> None:
         """Look at what macro `cleaned` is given, see there.
@@ -69,7 +69,7 @@ class Declarations:
         except DeclarationError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def check_declarations(self, manifest: Any = None) -> None:
+    def check_declarations(self, manifest: Foreign = None) -> None:
         """Look at all that models declare and that can be judged by itself: `meta.source`, folds
         and zippers.
 
@@ -107,7 +107,7 @@ class Declarations:
         if problems:
             raise CompilationError("\n".join(problems))
 
-    def chain_plan(self, declared: Any) -> dict[str, Any]:
+    def chain_plan(self, declared: Given) -> Json:
         """The declaration of a log's chain as a plan, see chain_plans.py.
 
         Raises:
@@ -118,7 +118,7 @@ class Declarations:
         except DeclarationError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def check_arguments(self, macro: str, arguments: Mapping[str, Any]) -> None:
+    def check_arguments(self, macro: str, arguments: Settings) -> None:
         """Check the arguments of `retract_rows` or `side_by_side`.
 
         Raises:
@@ -134,7 +134,7 @@ class Declarations:
         """A sentence for each model that mixes hours of UTC with days of the business zone, in
         its own SQL or in a macro of its project that it calls, see utc_hours;
         `meta: {utc_times: true}` in its config declares that it means to."""
-        manifest: Any = self._warehouse.manifest()
+        manifest: Foreign = self._warehouse.manifest()
         nodes, lines = manifest.nodes, []
 
         @cache
@@ -166,7 +166,7 @@ class Declarations:
                 )
         return lines
 
-    def _project_problems(self, manifest: Any) -> dict[str, list[str]]:
+    def _project_problems(self, manifest: Foreign) -> dict[str, list[str]]:
         """What the project's own checks say, which the profile names: unique id of a model ->
         its problems; "" -> those of several models together.
 
@@ -187,18 +187,18 @@ class Declarations:
                 problems.setdefault(unique_id or "", []).append(problem)
         return problems
 
-    def meta_of(self, table: str) -> dict[str, Any]:
+    def meta_of(self, table: str) -> Json:
         """Config `meta` of the model of a table (schema.name); {} where no model makes it."""
-        manifest: Any = self._warehouse.manifest()
+        manifest: Foreign = self._warehouse.manifest()
         for node in manifest.nodes.values():
             if node.resource_type == "model" and f"{node.schema}.{node.alias}" == table:
                 return node.config.meta
         return {}
 
-    def source_of(self, model_name: str) -> dict[str, Any]:
+    def source_of(self, model_name: str) -> Json:
         """`meta.source` of the project's model of that name, nothing of a model without it. The
         graph of a unit test's context knows no model."""
-        manifest: Any = self._warehouse.manifest()
+        manifest: Foreign = self._warehouse.manifest()
         for node in manifest.nodes.values():
             if node.name == model_name and node.resource_type == "model":
                 return node.config.meta.get("source", {})

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.yaml_fields import Fields, field_errors, known_fields
+from dbt.adapters.sparksession.edges import Given, Settings
 from pydantic import BeforeValidator, Field, StrictBool
 
 EXAMPLE = (
@@ -26,7 +27,7 @@ TIME = re.compile(DATE.pattern + r"[ T]\d\d:\d\d(:\d\d(\.\d+)?)?", re.ASCII)
 TEXTS, NUMBERS, DATES, TIMES, OTHER = "texts", "numbers", "dates", "times", "other"
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: Given) -> str:
     """What a value in YAML is: a number, a date, a time, a text, or none of these.
 
     >>> [kind_of(one) for one in (1.5, "2026-03-01", "2026-03-01 10:00", "n/a", True)]
@@ -41,7 +42,7 @@ def kind_of(value: Any) -> str:
     return TIMES if TIME.fullmatch(value) else TEXTS
 
 
-def _filled(value: Any) -> Any:
+def _filled(value: Given) -> Given:
     if value in (None, {}, [], ()):
         raise ValueError("nothing is given")
     return value
@@ -55,8 +56,8 @@ OF_SEED = Field(description="be the name of a column of the seed")
 class Bounds(Fields):
     """`range` of a column's rules."""
 
-    min: Any = None
-    max: Any = None
+    min: Given = None
+    max: Given = None
 
 
 class Dictionary(Fields):
@@ -75,16 +76,18 @@ class Rules(Fields):
 
     trim: Annotated[StrictBool, Field(description="be true or false")] = False
     case: Annotated[Literal["lower", "upper"] | None, Filled, Field(description=CASES)] = None
-    null_like: Annotated[list[Any] | None, Filled, Field(description="be a list of values")] = None
+    null_like: Annotated[list[Given] | None, Filled, Field(description="be a list of values")] = (
+        None
+    )
     range: Annotated[Bounds | None, Filled, Field(description=BOUNDS)] = None
-    dictionary: Annotated[dict[Any, Any] | None, Filled, Field(description=DICTIONARY)] = None
+    dictionary: Annotated[dict[Given, Given] | None, Filled, Field(description=DICTIONARY)] = None
 
 
 RULES = tuple(known_fields(Rules))
 DICTIONARY_KEYS = tuple(known_fields(Dictionary))
 
 
-def rule_problems(given: Any, seeds: Collection[str]) -> Iterator[str]:
+def rule_problems(given: Given, seeds: Collection[str]) -> Iterator[str]:
     """Error texts for the rules of one column.
 
     Args:
@@ -112,7 +115,7 @@ def rule_problems(given: Any, seeds: Collection[str]) -> Iterator[str]:
         yield f"{misfits}: cast the column in the CTE, or split it into two"
 
 
-def _null_like_problems(given: Mapping[str, Any], kinds: dict[str, str]) -> Iterator[str]:
+def _null_like_problems(given: Settings, kinds: dict[str, str]) -> Iterator[str]:
     """Error texts for the values that are null; their kind is noted in `kinds`."""
     cases = {"lower": str.lower, "upper": str.upper}
     for value in given["null_like"]:
@@ -128,7 +131,7 @@ def _null_like_problems(given: Mapping[str, Any], kinds: dict[str, str]) -> Iter
             yield f"null_like must have texts (in quotes) or numbers, got {value}"
 
 
-def _range_problems(bounds: Mapping[str, Any], kinds: dict[str, str]) -> Iterator[str]:
+def _range_problems(bounds: Settings, kinds: dict[str, str]) -> Iterator[str]:
     """Error texts for the bounds of a range; their kind is noted in `kinds`."""
     fits = True
     for bound, value in bounds.items():
@@ -147,7 +150,7 @@ def _range_problems(bounds: Mapping[str, Any], kinds: dict[str, str]) -> Iterato
             yield f"min of range, {low}, is above its max, {high}"
 
 
-def _dictionary_problems(given: Mapping[Any, Any], seeds: Collection[str]) -> Iterator[str]:
+def _dictionary_problems(given: Mapping[Given, Given], seeds: Collection[str]) -> Iterator[str]:
     """Error texts for a dictionary."""
     errors = field_errors(Dictionary, given)
     for key, wanted in errors.items():
@@ -164,7 +167,7 @@ def _dictionary_problems(given: Mapping[Any, Any], seeds: Collection[str]) -> It
 
 
 def check_cleaning(
-    model: str, rules: Mapping[str, Any], from_cte: Any, columns: Any, seeds: Collection[str]
+    model: str, rules: Settings, from_cte: Given, columns: Given, seeds: Collection[str]
 ) -> None:
     """Look at what macro `cleaned` is given.
 

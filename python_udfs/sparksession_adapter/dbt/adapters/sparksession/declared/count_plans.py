@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.yaml_fields import (
@@ -13,6 +13,7 @@ from dbt.adapters.sparksession.declared.yaml_fields import (
     field_errors,
     known_fields,
 )
+from dbt.adapters.sparksession.edges import Given, Json, Settings
 from pydantic import ConfigDict, Field, StrictInt, StrictStr
 
 COUNT_EXAMPLE = (
@@ -27,7 +28,7 @@ GRAINS = ["5m", "10m", "1h", "1d"]
 LG_K = 12  # binary logarithm of how many values a sketch keeps
 
 NamedMapping = Annotated[
-    dict[Any, Any], Field(min_length=1, description="be a mapping of names, got {value}")
+    dict[Given, Given], Field(min_length=1, description="be a mapping of names, got {value}")
 ]
 OF_ROWS = Field(None, description="counts rows and has no column, got {measure}")
 Column = Annotated[Name, Field(description="must name its column, got {measure}")]
@@ -43,7 +44,7 @@ SumType = Annotated[
 class Count(Fields):
     """A count's declaration."""
 
-    cut_column: Any = "cut_date"
+    cut_column: Given = "cut_date"
     dimensions: Annotated[Names, Field(description="be a list of column names, got {value}")]
     measures: NamedMapping
 
@@ -72,9 +73,9 @@ class Metric(Fields):
     """A metric's declaration, but for its grains and dimension sets."""
 
     time: Annotated[StrictStr, Field(description="name a column, got {value}")]
-    grains: Any = None
+    grains: Given = None
     dimension_sets: Annotated[
-        dict[Any, Any],
+        dict[Given, Given],
         Field(min_length=1, description="map names to lists of columns, got {value}"),
     ] = Field(default_factory=lambda: {"all": []})
     measures: NamedMapping
@@ -83,11 +84,11 @@ class Metric(Fields):
 class MetricMeasure(Fields):
     """What each measure of a metric may have."""
 
-    aggregate: Any
-    column: Any = None
-    type: Any = None
-    where: Any = None
-    lg_k: Any = LG_K
+    aggregate: Given
+    column: Given = None
+    type: Given = None
+    where: Given = None
+    lg_k: Given = LG_K
 
 
 class MetricRowCount(MetricMeasure):
@@ -133,7 +134,7 @@ METRIC_AGGREGATES: dict[str, type[MetricMeasure]] = {
 }
 
 
-def count_plan(declared: Any) -> dict[str, Any]:
+def count_plan(declared: Given) -> Json:
     """A count's declaration, checked, for the macros that write its SQL.
 
     Returns:
@@ -148,7 +149,7 @@ def count_plan(declared: Any) -> dict[str, Any]:
     problems = list(_field_problems(Count, declared))
     dimensions, measures = given.get("dimensions"), given.get("measures")
     dimensions = list(dimensions) if isinstance(dimensions, list | tuple) else []
-    sums: dict[str, Any] = {}
+    sums: Json = {}
     values: list[str] = []
     count = None
     for name, measure in measures.items() if isinstance(measures, Mapping) else ():
@@ -187,7 +188,7 @@ def count_plan(declared: Any) -> dict[str, Any]:
     }
 
 
-def metric_plan(declared: Any, sizes: Collection[str]) -> dict[str, Any]:
+def metric_plan(declared: Given, sizes: Collection[str]) -> Json:
     """A metric's declaration, checked, for the macros that write its SQL.
 
     Args:
@@ -218,7 +219,7 @@ def metric_plan(declared: Any, sizes: Collection[str]) -> dict[str, Any]:
         for column in columns:
             sets_with.setdefault(column, []).append(name)
     measures = given.get("measures")
-    plans: dict[str, Any] = {}
+    plans: Json = {}
     for name, measure in measures.items() if isinstance(measures, Mapping) else ():
         kind = _aggregate(measure, METRIC_AGGREGATES)
         if kind is None:
@@ -246,7 +247,7 @@ def metric_plan(declared: Any, sizes: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _field_problems(fields: type[Fields], declared: Any) -> Iterator[str]:
+def _field_problems(fields: type[Fields], declared: Given) -> Iterator[str]:
     """Error texts for the fields of a declaration."""
     if not isinstance(declared, Mapping):
         yield f"it must be a mapping, got {declared}"
@@ -260,13 +261,13 @@ def _field_problems(fields: type[Fields], declared: Any) -> Iterator[str]:
             yield f"{name} must {wanted.format(value=declared.get(name))}"
 
 
-def _aggregate(measure: Any, known: Mapping[str, Any]) -> str | None:
+def _aggregate(measure: Given, known: Settings) -> str | None:
     """The aggregate of a measure, where that is known, else None."""
     kind = measure.get("aggregate") if isinstance(measure, Mapping) else None
     return kind if isinstance(kind, str) and kind in known else None
 
 
-def _measure_problem(name: Any, measure: Mapping[str, Any], fields: type[Fields]) -> str | None:
+def _measure_problem(name: Given, measure: Settings, fields: type[Fields]) -> str | None:
     """Error text for the first wrong field of a measure, else None; unknown fields before all."""
     errors = field_errors(fields, measure)
     unknown = [field for field, wanted in errors.items() if wanted is None]

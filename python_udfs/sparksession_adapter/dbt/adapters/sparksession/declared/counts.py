@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 from dbt.adapters.sparksession.declared.count_plans import count_plan, metric_plan
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.edges import Given, Json, Node
 from dbt.adapters.sparksession.inputs import (
     COUNTED_PROPERTY,
     sql_mark,
@@ -25,7 +25,7 @@ class CountModels:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def count_plan(self, declared: Any) -> dict[str, Any]:
+    def count_plan(self, declared: Given) -> Json:
         """A count's declaration as a plan, see count_plans.py.
 
         Raises:
@@ -36,7 +36,7 @@ class CountModels:
         except DeclarationError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def metric_plan(self, declared: Any, sizes: Collection[str]) -> dict[str, Any]:
+    def metric_plan(self, declared: Given, sizes: Collection[str]) -> Json:
         """A metric's declaration as a plan, see count_plans.py.
 
         Args:
@@ -50,9 +50,7 @@ class CountModels:
         except DeclarationError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def record_count(
-        self, model: Mapping[str, Any], count: dict[str, Any], incremental: bool
-    ) -> None:
+    def record_count(self, model: Node, count: Json, incremental: bool) -> None:
         """Let the model's next commit say what its rows count.
 
         Args:

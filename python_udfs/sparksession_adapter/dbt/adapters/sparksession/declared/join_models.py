@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from dbt.adapters.sparksession.declared.joins import Join, JoinConfigError, read_join
+from dbt.adapters.sparksession.edges import Context, Graph, Json, Node
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.retract_sql import changed_keys
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
 COMMIT_NUMBER_PROPERTY = "join.commit_number"
@@ -25,12 +24,10 @@ class JoinModels:
         self._warehouse = warehouse
         self._keyed = keyed
 
-    def declared_join(
-        self, model: Mapping[str, Any], given: dict[str, Any], context: dict[str, Any]
-    ) -> Join:
+    def declared_join(self, model: Node, given: Json, context: Context) -> Join:
         """The join that a macro declares; all problems are reported at once, see read_join."""
 
-        def types(relation: Any) -> dict[str, str] | None:
+        def types(relation: Relation) -> dict[str, str] | None:
             if self._warehouse.credentials.offline or model["resource_type"] == "unit_test":
                 return None
             unreadable = self._unreadable(relation, context["graph"])
@@ -46,7 +43,7 @@ class JoinModels:
         except JoinConfigError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def _unreadable(self, relation: Any, graph: dict[str, Any]) -> str | None:
+    def _unreadable(self, relation: Relation, graph: Graph) -> str | None:
         """Error text for a relation whose changes can't be found, else None."""
         name = relation.name_only.render()
         if relation.is_cte:
@@ -65,7 +62,7 @@ class JoinModels:
             "tell what changed in it; join a table or a folded model"
         )
 
-    def record_join(self, model: Mapping[str, Any], join: Join, incremental: bool) -> int:
+    def record_join(self, model: Node, join: Join, incremental: bool) -> int:
         """The number of the model's next commit, which is above those of all its others.
 
         Lets the commit carry it, and what the join is. Offline it is 1.
@@ -91,9 +88,7 @@ class JoinModels:
         self._warehouse.inputs.note_properties(model["unique_id"], properties)
         return number
 
-    def candidate_keys(
-        self, model: Mapping[str, Any], join: Join, condition: str, graph: dict[str, Any]
-    ) -> str | None:
+    def candidate_keys(self, model: Node, join: Join, condition: str, graph: Graph) -> str | None:
         """SQL text for a `from`: keys of the left rows that may fulfil a condition on its columns.
 
         A condition on columns that a table isn't folded by doesn't reach the scan of its runs. But
@@ -130,7 +125,7 @@ class JoinModels:
         """
         return changed_keys(before, after, join.columns, join.key, pick="max(image)")
 
-    def expect_rows(self, model: Mapping[str, Any], count: int | None) -> None:
+    def expect_rows(self, model: Node, count: int | None) -> None:
         """Let the model's run be of the size class of so many rows; None for what it reads."""
         self._warehouse.inputs.note(model["unique_id"], batch_rows=count)
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered, names_in
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.ranges import values_of
@@ -39,7 +39,7 @@ def columns_asked(alias: str, condition: str) -> list[str]:
     return re.findall(rf"\b{alias}\.`?(\w+)", condition)
 
 
-def interval_sql(text: Any) -> str:
+def interval_sql(text: Given) -> str:
     """'-5 minutes' as a SQL interval.
 
     Only units of one length: a bound of months could not be taken back from the other side.
@@ -74,7 +74,7 @@ class Side:
     """
 
     name: str
-    relation: Any
+    relation: Given
     key: list[str]
     columns: dict[str, str]
     times: dict[str, str]
@@ -96,7 +96,7 @@ class Side:
         """The key's columns by their names in the join."""
         return [self.columns[name] for name in self.key]
 
-    def wanted_keys(self, columns: Sequence[str]) -> list[dict[str, Any]]:
+    def wanted_keys(self, columns: Sequence[str]) -> list[Json]:
         """Where its keys lie in a table with these columns, as arguments of PruningColumn."""
         return [
             values_of(column, self.types[column], column=name)
@@ -125,8 +125,8 @@ class Join:
     condition: str
     kind: str
     asked_of_right: frozenset[str] = frozenset()
-    wanted_left: list[dict[str, Any]] = field(default_factory=list)
-    wanted_right: list[dict[str, Any]] = field(default_factory=list)
+    wanted_left: list[Json] = field(default_factory=list)
+    wanted_right: list[Json] = field(default_factory=list)
 
     @property
     def columns(self) -> list[str]:
@@ -139,15 +139,15 @@ class Join:
         return [*self.left.key_names, *self.right.key_names]
 
     @property
-    def wanted_keys(self) -> list[dict[str, Any]]:
+    def wanted_keys(self) -> list[Json]:
         return self.left.wanted_keys(self.left.key)
 
     @property
-    def wanted_pairs(self) -> list[dict[str, Any]]:
+    def wanted_pairs(self) -> list[Json]:
         return self.left.wanted_keys(self.left.key_names)
 
     @property
-    def wanted_right_keys(self) -> list[dict[str, Any]]:
+    def wanted_right_keys(self) -> list[Json]:
         return self.right.wanted_keys(self.right.key)
 
     @property
@@ -162,7 +162,7 @@ class Join:
         return " and ".join(self.conditions)
 
     @property
-    def definition(self) -> dict[str, Any]:
+    def definition(self) -> Json:
         """What its stored rows depend on; columns: name in the join -> where it comes from."""
         columns = {
             name: f"{side.name}.{column}"
@@ -182,7 +182,7 @@ class Join:
             "columns": columns,
         }
 
-    def differs_from(self, stored: Mapping[str, Any]) -> bool:
+    def differs_from(self, stored: Settings) -> bool:
         """Whether rows that were stored under a definition say something else than its own do.
 
         Columns may come and go; one that stays has to come from where it came from. Definitions
@@ -212,7 +212,7 @@ class Join:
         return end if plain and types.get(begin) == types.get(end) else None
 
 
-def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> Side:
+def _side(name: str, given: Given, times: Sequence[str], problems: list[str]) -> Side:
     if not isinstance(given, Mapping):
         problems.append(f"{name} must be {{'relation', 'key', 'columns'}}, got {given!r}")
         given = {}
@@ -247,7 +247,7 @@ def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> S
     return Side(name, relation, key, columns, found, list(names_in(given.get("sequence")) or ()))
 
 
-def _interval(name: str, text: Any, problems: list[str]) -> str:
+def _interval(name: str, text: Given, problems: list[str]) -> str:
     try:
         return interval_sql(text)
     except ValueError as exc:
@@ -262,8 +262,8 @@ def _seconds(interval: str) -> int:
 
 
 def _bounds(
-    form: str, given: Mapping[str, Any], left: Side, right: Side, problems: list[str]
-) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
+    form: str, given: Settings, left: Side, right: Side, problems: list[str]
+) -> tuple[str, list[Json], list[Json]]:
     """The condition of a form of join on its times, and where a side's partners lie."""
     at, other = left.times.get("time", ""), right.times.get("time", "")
     to_left: dict[str, str | None]
@@ -316,7 +316,7 @@ def _family(kind: str) -> str:
     return "number" if kind in WHOLE_NUMBERS or kind.startswith("decimal") else kind
 
 
-def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) -> Join:
+def read_join(given: Settings, model: Node, types: Given) -> Join:
     """The join that a macro declares.
 
     Args:
@@ -380,9 +380,7 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
     return join
 
 
-def _typed(
-    wanted: list[dict[str, Any]], side: Side, by_column: bool = False
-) -> list[dict[str, Any]]:
+def _typed(wanted: list[Json], side: Side, by_column: bool = False) -> list[Json]:
     """The same with the type of the bounds: that of the column they are about, or they come of."""
     return [
         arguments | {"kind": side.types.get(arguments["column" if by_column else "low"], "")}
@@ -431,7 +429,7 @@ def _type_problems(left: Side, right: Side, on: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _config_problems(join: Join, model: Mapping[str, Any]) -> list[str]:
+def _config_problems(join: Join, model: Node) -> list[str]:
     config = model["config"]
     key = config.get("unique_key")
     key = [key] if isinstance(key, str) else key

@@ -12,14 +12,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
+from dbt.adapters.sparksession.edges import Given, Graph, Json, Node
+from dbt.adapters.sparksession.inputs import OwnCommits
 from dbt.adapters.sparksession.keyed.layout import WHOLE_NUMBERS, names_in
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.sql import quoted
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
 BLOCK_BITS = 32_768  # bits of one of Spark's bitmaps
@@ -124,11 +124,11 @@ class KeyFilters:
 
     def declared_filter(
         self,
-        model: Mapping[str, Any],
-        rows: Any,
-        key: Any,
-        expected_keys: Any,
-        rate: Any,
+        model: Node,
+        rows: Relation,
+        key: Given,
+        expected_keys: Given,
+        rate: Given,
         incremental: bool,
     ) -> Shape:
         """The shape of a filter model, which its next commit records.
@@ -170,7 +170,7 @@ class KeyFilters:
         self._warehouse.inputs.note_properties(model["unique_id"], {FILTER_PROPERTY: shape.text})
         return shape
 
-    def _hashed_kinds(self, rows: Any, names: Sequence[str]) -> tuple[str, ...]:
+    def _hashed_kinds(self, rows: Relation, names: Sequence[str]) -> tuple[str, ...]:
         """What columns of a relation are hashed as; "" of one that it doesn't have."""
         kinds = {
             column.column: column.dtype for column in self._warehouse.get_columns_in_relation(rows)
@@ -178,8 +178,8 @@ class KeyFilters:
         return tuple(hashed_kind(kinds.get(name, "")) for name in names)
 
     def key_filter_of(
-        self, model: Mapping[str, Any], name: str | None, key: Sequence[str], graph: dict[str, Any]
-    ) -> dict[str, Any] | None:
+        self, model: Node, name: str | None, key: Sequence[str], graph: Graph
+    ) -> Json | None:
         """The filter of a model's keys: {shape, bitmaps, rows behind it}. None where all keys have
         to be looked up.
 
@@ -202,13 +202,13 @@ class KeyFilters:
         table, own_table = stored_table_of(node), f"{model['schema']}.{model['alias']}"
         history, own = self._warehouse.history(table), self._warehouse.history(own_table)
         stored = history.recorded(FILTER_PROPERTY)
-        covered = history.recorded(INPUT_PROPERTY + own_table)
+        covered = OwnCommits(table, history).last_read(own_table, own.uuid)
         if stored is None or covered is None or Shape.read(stored).key != tuple(key):
             return None
         own_relation = self._warehouse.relation_of(own_table)
         if not Shape.read(stored).hashes_as(self._hashed_kinds(own_relation, key)):
             return None
-        behind = own.between(int(covered), own.head)
+        behind = own.between(covered, own.head)
         if behind is None or not all(commit.adds_only for commit in behind):
             return None
         rows = None
@@ -224,7 +224,7 @@ class KeyFilters:
             "behind": rows,
         }
 
-    def near_values(self, relation: Any, names: Sequence[str]) -> list[dict[str, Any]]:
+    def near_values(self, relation: Relation, names: Sequence[str]) -> list[Json]:
         """Values that rows have in columns of a table, as arguments of PruningColumn."""
         kinds = {
             column.column: column.dtype
@@ -238,7 +238,7 @@ class KeyFilters:
             )
         return [values_of(name, kinds[name]) for name in names]
 
-    def tell_duplicates(self, model: Mapping[str, Any], counts: Mapping[str, int]) -> str:
+    def tell_duplicates(self, model: Node, counts: Mapping[str, int]) -> str:
         """A line of what a run found; the model's next commit records it too.
 
         Args:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.edges import Graph, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import names_in
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
@@ -55,14 +55,14 @@ class Stream:
         return [column for column in self.all_columns if column not in (*self.key, *self.sequence)]
 
     @property
-    def near_keys(self) -> list[dict[str, Any]]:
+    def near_keys(self) -> list[Json]:
         """Where rows of its keys lie, as arguments of PruningColumn."""
         return [values_of(name, kind) for name, kind in self.key_types.items()]
 
 
 def read_stream(
-    given: Mapping[str, Any],
-    model: Mapping[str, Any],
+    given: Settings,
+    model: Node,
     types: Mapping[str, str] | None,
     is_view: bool,
 ) -> Stream:
@@ -139,9 +139,7 @@ class StreamModels:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def declared_stream(
-        self, model: Mapping[str, Any], given: dict[str, Any], graph: dict[str, Any]
-    ) -> Stream:
+    def declared_stream(self, model: Node, given: Json, graph: Graph) -> Stream:
         """The stream that a macro's call asks for; all problems are reported at once."""
         rows, types, is_view = given["rows"], None, False
         known = not self._warehouse.credentials.offline and model["resource_type"] != "unit_test"
@@ -157,7 +155,7 @@ class StreamModels:
         except StreamError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def record_change_number(self, model: Mapping[str, Any]) -> int:
+    def record_change_number(self, model: Node) -> int:
         """The number of the model's next commit, above those of all its others; the commit
         carries it. Offline it is 1."""
         if self._warehouse.credentials.offline or model["resource_type"] != "model":

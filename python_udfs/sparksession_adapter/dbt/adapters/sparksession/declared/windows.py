@@ -8,18 +8,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.joins import interval_sql
+from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
 from dbt.adapters.sparksession.inputs import ReadPlan, TouchedWindows
 from dbt.adapters.sparksession.keyed.layout import TIMES, names_in
 from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.sql import literal, quoted
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
 STRATEGY = "replace_windows"
@@ -59,7 +59,7 @@ class Length:
     weeks: bool = False
 
     @classmethod
-    def read(cls, text: Any) -> Length:
+    def read(cls, text: Given) -> Length:
         """The length that '5 minutes', '1 day' or '3 months' name.
 
         Raises:
@@ -167,7 +167,7 @@ class Window:
         return (*self.key, START, END)
 
     @property
-    def near(self) -> list[dict[str, Any]]:
+    def near(self) -> list[Json]:
         """Where rows of touched windows lie, as arguments of PruningColumn; [] where the time can't
         rule files out."""
         if self.time_type not in TIMES:
@@ -176,13 +176,13 @@ class Window:
         return [{"column": self.time, "kind": self.time_type, "low": low, "high": high}]
 
     @property
-    def near_neighbours(self) -> list[dict[str, Any]]:
+    def near_neighbours(self) -> list[Json]:
         """The same of rows within a session's gap of touched spans."""
         bounds = {"low": f"first_at - {self.gap}", "high": f"last_at + {self.gap}"}
         return [arguments | bounds for arguments in self.near]
 
     @property
-    def near_keys(self) -> list[dict[str, Any]]:
+    def near_keys(self) -> list[Json]:
         """The same by the keys that are touched."""
         return [values_of(name, kind) for name, kind in self.key_types.items()]
 
@@ -203,7 +203,7 @@ class Window:
         return json.dumps(definition, separators=(",", ":"))
 
 
-def zone_problem(zone: Any) -> str | None:
+def zone_problem(zone: Given) -> str | None:
     """Error text for an invalid time zone, else None."""
     text = str(zone)
     if OFFSET.fullmatch(text):
@@ -218,7 +218,7 @@ def zone_problem(zone: Any) -> str | None:
     return f"zone must be a zone's name or an offset, such as UTC or +08:00, got {zone!r}"
 
 
-def _length(name: str, text: Any, problems: list[str]) -> Length:
+def _length(name: str, text: Given, problems: list[str]) -> Length:
     try:
         return Length.read(text)
     except ValueError as exc:
@@ -226,7 +226,7 @@ def _length(name: str, text: Any, problems: list[str]) -> Length:
         return Length(seconds=DAY)
 
 
-def _instant(name: str, value: Any, problems: list[str]) -> str:
+def _instant(name: str, value: Given, problems: list[str]) -> str:
     """A bound as a SQL timestamp; times without a zone are UTC."""
     try:
         time = datetime.fromisoformat(str(value))
@@ -237,7 +237,7 @@ def _instant(name: str, value: Any, problems: list[str]) -> str:
     return f"timestamp '{time.isoformat(sep=' ')}{zone}'"
 
 
-def _invalid(bounds: Any, time: str, problems: list[str]) -> tuple[tuple[str, str], ...]:
+def _invalid(bounds: Given, time: str, problems: list[str]) -> tuple[tuple[str, str], ...]:
     """Conditions of times that open no window, and the reasons; the first that holds counts."""
     if not isinstance(bounds, Mapping) or bounds.keys() - set(BOUNDS):
         problems.append(f"bounds must be a mapping of {', '.join(BOUNDS)}, got {bounds!r}")
@@ -272,7 +272,7 @@ def _invalid(bounds: Any, time: str, problems: list[str]) -> tuple[tuple[str, st
     return tuple(found)
 
 
-def _lengths(form: str, given: Mapping[str, Any], problems: list[str]) -> tuple[Length, Length]:
+def _lengths(form: str, given: Settings, problems: list[str]) -> tuple[Length, Length]:
     """The lengths of a window and of its parts."""
     if form in ("session", "window_rejects"):
         return Length(), Length()
@@ -302,7 +302,7 @@ def _lengths(form: str, given: Mapping[str, Any], problems: list[str]) -> tuple[
     return size, part
 
 
-def read_window(given: Mapping[str, Any]) -> Window:
+def read_window(given: Settings) -> Window:
     """The window that a macro's call asks for.
 
     Args:
@@ -362,7 +362,7 @@ class WindowModels:
         self._changes = changes
         self._ranges = ranges
 
-    def declared_window(self, model: Mapping[str, Any], given: dict[str, Any]) -> Window:
+    def declared_window(self, model: Node, given: Json) -> Window:
         """The window that a macro's call asks for; all problems are reported at once."""
         try:
             window = read_window(given)
@@ -381,7 +381,7 @@ class WindowModels:
         kinds = {name: types[name] for name in window.key}
         return replace(window, time_type=types[window.time], key_types=kinds)
 
-    def _is_unknown(self, model: Mapping[str, Any], rows: Any) -> bool:
+    def _is_unknown(self, model: Node, rows: Relation) -> bool:
         """Whether nobody can tell the columns of the rows yet."""
         return (
             self._warehouse.credentials.offline
@@ -391,7 +391,7 @@ class WindowModels:
         )
 
     def _window_problems(
-        self, model: Mapping[str, Any], window: Window, rows: Any, types: Mapping[str, str]
+        self, model: Node, window: Window, rows: Relation, types: Mapping[str, str]
     ) -> list[str]:
         name = rows.name_only.render()
         if not types:
@@ -420,9 +420,7 @@ class WindowModels:
             )
         return problems
 
-    def record_window(
-        self, model: Mapping[str, Any], window: Window, rows: Any, incremental: bool
-    ) -> None:
+    def record_window(self, model: Node, window: Window, rows: Relation, incremental: bool) -> None:
         """Let the model's next commit say what its windows are.
 
         Raises:
@@ -455,9 +453,7 @@ class WindowModels:
         spans = self._ranges.literal_ranges(rows, wanted)[0]
         return spans_condition(START, END, spans)
 
-    def touch_windows(
-        self, model: Mapping[str, Any], window: Window, windows: str, dates: str
-    ) -> None:
+    def touch_windows(self, model: Node, window: Window, windows: str, dates: str) -> None:
         """Note for the strategy which windows the model rewrites.
 
         Args:

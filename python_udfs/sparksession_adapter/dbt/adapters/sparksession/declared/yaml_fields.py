@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
+from dbt.adapters.sparksession.edges import Given
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
 Name = Annotated[StrictStr, Field(min_length=1)]
@@ -24,7 +25,7 @@ def known_fields(fields: type[Fields]) -> dict[str, str]:
     }
 
 
-def field_errors(fields: type[Fields], given: Mapping[Any, Any]) -> dict[str, str | None]:
+def field_errors(fields: type[Fields], given: Mapping[Given, Given]) -> dict[str, str | None]:
     """The wrong fields of a mapping -> what their values must be, or None if they are unknown.
 
     Unknown fields come first, then wrong fields in the order in which `fields` declares them.

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Given, Json, Settings
 from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.keyed.fold_sql import FoldSql
 from dbt.adapters.sparksession.keyed.groups import FOLDED_ROWS, OTHERS, Aggregate, Derived, Group
@@ -48,7 +48,7 @@ FUNCTIONS = (
 RETRACTING = ("sum", "count", "last_value", "last_non_null_value")  # by themselves
 NETTED = ("max", "min", "collect")  # where they keep the net count of each value
 ORDERED = ("first_value", "last_value", "last_non_null_value", "listagg")
-SETTINGS: dict[str, Any] = {
+SETTINGS: Json = {
     "sequence": (),
     "tie_break": (),
     "sequence_groups": {},
@@ -107,7 +107,7 @@ class Fold(FoldSql):
         return self.derived.key if self.derived else self.key
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> Json:
         """What is declared of the rows that a reader sees, whatever the state rows hold."""
         derived = self.derived
         return {
@@ -123,7 +123,7 @@ class Fold(FoldSql):
     # ---- what an author declared ---------------------------------------------------------
 
     @classmethod
-    def read(cls, model: str, unique_key: Any, config: Any) -> Fold:
+    def read(cls, model: str, unique_key: Given, config: Given) -> Fold:
         """The fold that a model's config declares.
 
         Raises:
@@ -432,9 +432,7 @@ class Fold(FoldSql):
         return sorted(found)
 
 
-def _group(
-    name: str, setting: Mapping[str, Any], columns: Any, where: str, problems: list[str]
-) -> Group:
+def _group(name: str, setting: Settings, columns: Given, where: str, problems: list[str]) -> Group:
     parts = {}
     given = {"sequence": setting.get("sequence", ()), "columns": columns}
     given["tie_break"] = setting.get("tie_break", ())
@@ -450,7 +448,7 @@ def _group(
     return Group(name, on_delete=setting["on_delete"], **parts)
 
 
-def _derived(declared: Any, key: tuple[str, ...], problems: list[str]) -> Derived | None:
+def _derived(declared: Given, key: tuple[str, ...], problems: list[str]) -> Derived | None:
     if declared is None:
         return None
     given = declared if isinstance(declared, Mapping) else {}
@@ -468,7 +466,7 @@ def _derived(declared: Any, key: tuple[str, ...], problems: list[str]) -> Derive
     return Derived(by, own_key, sql.strip())
 
 
-def _aggregates(declared: Any, problems: list[str]) -> dict[str, Aggregate]:
+def _aggregates(declared: Given, problems: list[str]) -> dict[str, Aggregate]:
     if not isinstance(declared, Mapping):
         problems.append(f"fold.aggregates must map columns to functions, got {declared!r}")
         return {}

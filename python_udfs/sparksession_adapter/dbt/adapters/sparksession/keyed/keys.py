@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+
+from dbt.adapters.sparksession.edges import Node
 
 
-def declared_key(node: Mapping[str, Any]) -> list[str]:
+def declared_key(node: Node) -> list[str]:
     """Columns that a node declares as its key; none where it declares no key.
 
     A snapshot's unique_key is its source's: it has a row for each version of it.
@@ -18,9 +19,7 @@ def declared_key(node: Mapping[str, Any]) -> list[str]:
     return [given] if isinstance(given, str) else list(given or [])
 
 
-def key_of(
-    node: Mapping[str, Any] | None, columns: Iterable[str], tested: Sequence[str] = ()
-) -> list[str]:
+def key_of(node: Node | None, columns: Iterable[str], tested: Sequence[str] = ()) -> list[str]:
     """Columns that distinguish the rows of a node; none where it doesn't say.
 
     Args:
@@ -35,7 +34,7 @@ def key_of(
     return keys if set(keys) <= set(columns) else []
 
 
-def keys_by_test(nodes: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def keys_by_test(nodes: Iterable[Node]) -> dict[str, list[str]]:
     """Node id -> columns that a test of its own, `unique_combination` or `unique`, holds to be
     unique in all of its rows."""
     found: dict[str, list[str]] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Foreign, Given, Json, Settings
 from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.sql import literal, quoted
 
@@ -45,7 +45,7 @@ def is_ordered(kind: str) -> bool:
     return not any(word in kind for word in UNORDERED)
 
 
-def names_in(value: Any) -> tuple[str, ...] | None:
+def names_in(value: Given) -> tuple[str, ...] | None:
     """Column names from a config's name or list of names; None where it is neither."""
     if isinstance(value, str):
         return (value,)
@@ -96,7 +96,7 @@ class RunLayout:
         return self.key
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> Json:
         """What is declared of the rows that a reader sees, whatever the state rows hold."""
         raise NotImplementedError
 
@@ -173,7 +173,7 @@ class RunLayout:
                 ]
         return []
 
-    def written(self, rows: str, level: int, columns: Iterable[Any]) -> str:
+    def written(self, rows: str, level: int, columns: Iterable[Foreign]) -> str:
         """Query of a run as its files shall hold it: by partition, sorted by key in each.
 
         Args:
@@ -253,7 +253,7 @@ class RunLayout:
         return max(full, default=None)
 
 
-def run_setting_problems(where: str, setting: Mapping[str, Any]) -> list[str]:
+def run_setting_problems(where: str, setting: Settings) -> list[str]:
     """What is wrong with the settings of how the runs lie."""
     problems = []
     for name, least in (("buckets", 1), ("tier_runs", 2), ("tier_rows", 1)):
@@ -263,9 +263,7 @@ def run_setting_problems(where: str, setting: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def whole_number_problems(
-    where: str, setting: Mapping[str, Any], name: str, least: int = 1
-) -> list[str]:
+def whole_number_problems(where: str, setting: Settings, name: str, least: int = 1) -> list[str]:
     value = setting[name]
     if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return []
@@ -273,7 +271,7 @@ def whole_number_problems(
 
 
 def partition_setting(
-    where: str, setting: Mapping[str, Any], key: tuple[str, ...], problems: list[str]
+    where: str, setting: Settings, key: tuple[str, ...], problems: list[str]
 ) -> tuple[Transform, ...]:
     """How the runs are partitioned below their level, as partition_by or buckets say."""
     given = setting["partition_by"]

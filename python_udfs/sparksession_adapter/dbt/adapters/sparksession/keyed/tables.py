@@ -9,8 +9,8 @@ import json
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Context, Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.iceberg.history import History
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.layout import LEVEL, FoldConfigError
@@ -42,7 +42,7 @@ def stored_table(schema: str, alias: str, materialized: str | None) -> str:
     return f"{schema}.{alias}{RUNS_SUFFIX if materialized == FOLDED else ''}"
 
 
-def stored_table_of(model: Mapping[str, Any]) -> str:
+def stored_table_of(model: Node) -> str:
     """The same of a node as the manifest has it."""
     return stored_table(model["schema"], model["alias"], model["config"].get("materialized"))
 
@@ -91,7 +91,7 @@ class KeyedTables:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def declared_fold(self, model: Mapping[str, Any]) -> Fold | Zipper:
+    def declared_fold(self, model: Node) -> Fold | Zipper:
         """The fold or zipper that a model's config declares; all problems are reported at
         once."""
         name, config = model["name"], model["config"]
@@ -105,19 +105,19 @@ class KeyedTables:
         except FoldConfigError as exc:
             raise CompilationError(str(exc)) from exc
 
-    def runs_history(self, model: Mapping[str, Any]) -> History:
+    def runs_history(self, model: Node) -> History:
         """Commits of the model's table of runs; asked for once between two of the model's own."""
         building = self._warehouse.inputs.building(model["unique_id"])
         if building.own_history is None:
             building.own_history = self._warehouse.history(stored_table_of(model))
         return building.own_history
 
-    def has_committed(self, model: Mapping[str, Any]) -> None:
+    def has_committed(self, model: Node) -> None:
         """Let the model's own commits be asked for again."""
         self._warehouse.inputs.building(model["unique_id"]).own_history = None
 
     def _bound(
-        self, model: Mapping[str, Any], columns: Sequence[Sequence[str]], left_out: set[str]
+        self, model: Node, columns: Sequence[Sequence[str]], left_out: set[str]
     ) -> Fold | Zipper:
         fold = self.declared_fold(model).without(left_out)
         try:
@@ -126,8 +126,8 @@ class KeyedTables:
             raise CompilationError(str(exc)) from exc
 
     def fold_batch(
-        self, model: Mapping[str, Any], staging: Any, is_rebuild: bool, on_schema_change: str
-    ) -> Any:
+        self, model: Node, staging: Given, is_rebuild: bool, on_schema_change: str
+    ) -> Given:
         """The rows in `staging` as a batch of the model's table, see Batch.
 
         Raises:
@@ -148,7 +148,7 @@ class KeyedTables:
                 raise DbtRuntimeError(problem)
 
     def _read_batch(
-        self, model: Mapping[str, Any], staging: Any, is_rebuild: bool, on_schema_change: str
+        self, model: Node, staging: Given, is_rebuild: bool, on_schema_change: str
     ) -> Batch:
         staged = [
             [column.column, column.dtype]
@@ -192,7 +192,7 @@ class KeyedTables:
             )
         return Batch(fold, rows)
 
-    def record_run(self, model: Mapping[str, Any], fold: Fold | Zipper, replaces: bool) -> int:
+    def record_run(self, model: Node, fold: Fold | Zipper, replaces: bool) -> int:
         """Let the next commit say what it adds; the run's level.
 
         Args:
@@ -208,7 +208,7 @@ class KeyedTables:
         return level
 
     def _record(
-        self, model: Mapping[str, Any], fold: Fold | Zipper, level: int, other_runs: list[list[int]]
+        self, model: Node, fold: Fold | Zipper, level: int, other_runs: list[list[int]]
     ) -> None:
         columns = [[name, kind] for name, kind in fold.types.items()]
         for key, value in {
@@ -220,7 +220,7 @@ class KeyedTables:
         }.items():
             self._warehouse.set_snapshot_property(key, value)
 
-    def range_to_rebuild(self, model: Mapping[str, Any], asked: Any) -> dict[str, str] | None:
+    def range_to_rebuild(self, model: Node, asked: Given) -> dict[str, str] | None:
         """Which of a zipper's changes a run has to rebuild, None where none.
 
         Args:
@@ -253,9 +253,7 @@ class KeyedTables:
             "sequence": ", ".join(map(quoted, zipper.sequence)),
         }
 
-    def record_rebuilt_run(
-        self, model: Mapping[str, Any], fold: Zipper, level: int | None = None
-    ) -> int:
+    def record_rebuilt_run(self, model: Node, fold: Zipper, level: int | None = None) -> int:
         """The level of a run that takes the place of others' changes: below all of theirs, until
         it is merged with them. The next commit records it.
 
@@ -268,13 +266,11 @@ class KeyedTables:
         self._record(model, fold, level, runs)
         return level
 
-    def run_count(self, model: Mapping[str, Any]) -> int:
+    def run_count(self, model: Node) -> int:
         """How many runs the model's table holds."""
         return len(runs_in(self.runs_history(model)))
 
-    def record_compaction(
-        self, model: Mapping[str, Any], everything: bool
-    ) -> dict[str, Any] | None:
+    def record_compaction(self, model: Node, everything: bool) -> Json | None:
         """What has to be merged: {fold, level: it and those below it, into, whole}, or None.
 
         Lets the next commit record it.
@@ -296,7 +292,7 @@ class KeyedTables:
         self._warehouse.set_snapshot_property(COMPACTED_PROPERTY, "true")
         return {"fold": fold, "level": level, "into": into, "whole": not others}
 
-    def merge_statement(self, merge: Mapping[str, Any], runs: Any) -> str:
+    def merge_statement(self, merge: Settings, runs: Given) -> str:
         """SQL that makes one run of those that record_compaction names.
 
         Args:
@@ -319,7 +315,7 @@ class KeyedTables:
         for key, value in GROUPED_READS.items():
             self._warehouse.session().conf.set(key, value)
 
-    def rendered_for_rebuild(self, model: Mapping[str, Any], context: dict[str, Any]) -> str:
+    def rendered_for_rebuild(self, model: Node, context: Context) -> str:
         """The model's SQL once more, as it reads when all runs are rebuilt."""
         self.rebuild(model)
         # here, as dbt's compiler imports adapters itself
@@ -339,21 +335,21 @@ class KeyedTables:
             context["sql"] = compiled
         return sql if not ctes else inject_ctes_into_sql(sql, ctes)
 
-    def rebuild(self, model: Mapping[str, Any]) -> None:
+    def rebuild(self, model: Node) -> None:
         """Let the model read its inputs as when all runs are rebuilt."""
         self._warehouse.inputs.note(model["unique_id"], rebuilds=True)
 
-    def stored_sql(self, model: Mapping[str, Any]) -> str:
+    def stored_sql(self, model: Node) -> str:
         """Query of the rows that readers of the model see, over its table of runs as it is."""
         history = self.runs_history(model)
         fold = self.stored_fold(model, history)
         return fold.folded(stored_table_of(model), len(runs_in(history)))
 
-    def check_reading(self, fold: Fold | Zipper, state: Any) -> None:
+    def check_reading(self, fold: Fold | Zipper, state: Foreign) -> None:
         """Let Spark say now, before a run is written, what would keep it from being read."""
         self._warehouse.session().sql(fold.folded(state.render(), run_count=2))
 
-    def is_declared_otherwise(self, model: Mapping[str, Any]) -> bool:
+    def is_declared_otherwise(self, model: Node) -> bool:
         """Whether the model is declared otherwise than at its last commit: what is stored doesn't
         fit, which its next batch refuses, or readers see other rows of it, which a commit has to
         say, or who follows the model would never learn."""
@@ -367,20 +363,18 @@ class KeyedTables:
         fold = self.stored_fold(model, history)
         return stored is not None and bool(fold.changed_since(stored))
 
-    def declared_otherwise(
-        self, node: Mapping[str, Any], history: History, first: int, last: int
-    ) -> bool:
+    def declared_otherwise(self, node: Node, history: History, first: int, last: int) -> bool:
         """Whether a folded model was declared otherwise at its commit `first` than at `last`, so
         that what is stored at the first commit can't be read as it was any more."""
 
-        def differs(key: str, differences: Any) -> bool:
+        def differs(key: str, differences: Foreign) -> bool:
             old, new = (history.at(snapshot).recorded(key) for snapshot in (first, last))
             return old is not None and new is not None and bool(differences(old, new))
 
         differences = self.declared_fold(node).differences
         return differs(READING_PROPERTY, operator.ne) or differs(SIGNATURE_PROPERTY, differences)
 
-    def reads_otherwise(self, view: Any, sql: str) -> bool:
+    def reads_otherwise(self, view: Foreign, sql: str) -> bool:
         """Whether a view isn't there or its text isn't this query: what its model declares has
         changed, or its last run stopped before it wrote the view."""
         if view is None:
@@ -388,7 +382,7 @@ class KeyedTables:
         (text,) = self._warehouse.session().sql(f"show create table {view.render()}").first()
         return "".join(sql.split()) not in "".join(text.split())
 
-    def folded_sql(self, node: Mapping[str, Any], history: History, reading: str) -> str:
+    def folded_sql(self, node: Node, history: History, reading: str) -> str:
         """SQL text, for a `from`, of a folded model's rows as its runs were at a snapshot.
 
         Args:
@@ -398,7 +392,7 @@ class KeyedTables:
         fold = self.stored_fold(node, history)
         return f"(\n{fold.folded(reading, len(runs_in(history)))}\n)"
 
-    def stored_fold(self, node: Mapping[str, Any], history: History) -> Fold | Zipper:
+    def stored_fold(self, node: Node, history: History) -> Fold | Zipper:
         """The model's fold over the columns that its runs had at the history's head."""
         fold, columns = self.declared_fold(node), columns_in(history)
         named = {name for name, _ in columns}

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Given, Json
 from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.keyed.layout import (
     HIDDEN,
@@ -101,7 +101,7 @@ class Zipper(RunLayout):
     # ---- what an author declared ---------------------------------------------------------
 
     @classmethod
-    def read(cls, model: str, unique_key: Any, config: Any) -> Zipper:
+    def read(cls, model: str, unique_key: Given, config: Given) -> Zipper:
         """The zipper that a model's config declares.
 
         Raises:
@@ -171,7 +171,7 @@ class Zipper(RunLayout):
         )
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> Json:
         """What is declared of the rows that a reader sees, whatever the state rows hold."""
         return {"tracked": self.tracked}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from dbt.adapters.sparksession.edges import Context, Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.iceberg.partitions import (
     partition_names,
@@ -33,14 +33,14 @@ from dbt.adapters.sparksession.reading.retract_sql import (
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.sql import is_absent, quoted
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
 # strategies under which rows that are read again take the place of what was made of them
 REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", "microbatch")
 
 
-def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
+def touched_by(commits: Sequence[Snapshot], kinds: Settings) -> str:
     """SQL condition on the rows of the partitions that the commits changed; "true" where that
     can't be determined.
 
@@ -75,12 +75,12 @@ class ChangeReads:
 
     def new_changes(
         self,
-        model: Mapping[str, Any],
-        relation: Any,
-        by: Any,
+        model: Node,
+        relation: Relation,
+        by: Given,
         incremental: bool,
-        context: dict[str, Any],
-    ) -> Any:
+        context: Context,
+    ) -> Relation:
         """`relation`, to be read as the changes since the model's last commit.
 
         All rows as +I where the model is rebuilt, or reads the relation for the first time.
@@ -91,9 +91,7 @@ class ChangeReads:
             model, relation, by, incremental, context, self._ranges.writes(context["flags"])
         )
 
-    def read_new_changes(
-        self, model: Mapping[str, Any], table: str, by: Any, incremental: bool
-    ) -> Any:
+    def read_new_changes(self, model: Node, table: str, by: Given, incremental: bool) -> Foreign:
         """DataFrame of the same, for a Python model, of `table` (schema.name)."""
         graph = self._warehouse.manifest().flat_graph
         relation = self._warehouse.original_of(self._warehouse.relation_of(table), graph)
@@ -109,13 +107,13 @@ class ChangeReads:
 
     def _new_changes(
         self,
-        model: Mapping[str, Any],
-        relation: Any,
-        by: Any,
+        model: Node,
+        relation: Relation,
+        by: Given,
         incremental: bool,
-        context: dict[str, Any],
+        context: Context,
         writes: bool,
-    ) -> Any:
+    ) -> Relation:
         check_news_of(model, "new_changes")
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
         inputs.note_news(model_id, is_asked=True)
@@ -161,13 +159,13 @@ class ChangeReads:
 
     def changes_between(
         self,
-        model: Mapping[str, Any],
-        relation: Any,
-        first: Any,
-        last: Any,
-        by: Any,
-        context: dict[str, Any],
-    ) -> Any:
+        model: Node,
+        relation: Relation,
+        first: Given,
+        last: Given,
+        by: Given,
+        context: Context,
+    ) -> Relation:
         """`relation`, to be read as the changes from one of its snapshots to another.
 
         Args:
@@ -196,7 +194,7 @@ class ChangeReads:
         end, model_id = last or history.head, model["unique_id"]
         return self._changes(model_id, relation, node, history, first, end, by=by)
 
-    def replaces_all_rows(self, model: Mapping[str, Any], plan: ReadPlan, strategy: str) -> bool:
+    def replaces_all_rows(self, model: Node, plan: ReadPlan, strategy: str) -> bool:
         """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
         input it can't read the new rows or changes alone any more. A model that leaves out what it
         has (unseen_rows) adds to its rows all the same; windows that are touched are found among
@@ -214,7 +212,7 @@ class ChangeReads:
             self._check_first_reads(model, plan)
         return plan.news.is_replayed and strategy != "replace_windows"
 
-    def _check_first_reads(self, model: Mapping[str, Any], plan: ReadPlan) -> None:
+    def _check_first_reads(self, model: Node, plan: ReadPlan) -> None:
         """A model that keeps its rows reads for the first time what it may know under another
         name.
 
@@ -240,7 +238,7 @@ class ChangeReads:
                 f"it once with --vars '{ACCEPT_VAR}: [{model['name']}]'."
             )
 
-    def rendered_as_first(self, model: Mapping[str, Any], context: dict[str, Any]) -> str:
+    def rendered_as_first(self, model: Node, context: Context) -> str:
         """The model's SQL once more, as it reads when it is built for the first time."""
         # macros look it up here as well
         is_incremental = context["is_incremental"]
@@ -250,7 +248,7 @@ class ChangeReads:
         finally:
             context["is_incremental"] = is_incremental
 
-    def _as_changes(self, rows: Any) -> Any:
+    def _as_changes(self, rows: Relation) -> Relation:
         """The new rows of a relation as retract rows: where it doesn't say what a row is, it was
         added.
 
@@ -276,7 +274,7 @@ class ChangeReads:
             kind_and_sign = f"'+I' as {ROW_KIND}, 1 as {SIGN}"
         return rows.replace(reading=f"(\nselect *, {kind_and_sign} from {rows.render()}\n)")
 
-    def _stored_relation(self, relation: Any, node: Mapping[str, Any] | None) -> Any:
+    def _stored_relation(self, relation: Relation, node: Node | None) -> Relation:
         if node is None or node["config"]["materialized"] != FOLDED:
             return relation.name_only
         return self._warehouse.relation_of(stored_table_of(node))
@@ -284,14 +282,14 @@ class ChangeReads:
     def _changes(
         self,
         model_id: str,
-        relation: Any,
-        node: Mapping[str, Any] | None,
+        relation: Relation,
+        node: Node | None,
         history: History,
         first: int | None,
         last: int | None,
         *,
-        by: Any,
-    ) -> Any:
+        by: Given,
+    ) -> Relation:
         by = [by] if isinstance(by, str) else by
         if node is not None and node["config"]["materialized"] == FOLDED:
             sql = self.folded_changes(model_id, node, history, first, last)
@@ -304,7 +302,7 @@ class ChangeReads:
     def folded_changes(
         self,
         model_id: str,
-        node: Mapping[str, Any],
+        node: Node,
         history: History,
         first: int | None,
         last: int | None,
@@ -397,7 +395,7 @@ class ChangeReads:
     def columns_at(self, reading: str) -> list[str]:
         return list(self.kinds_at(reading))
 
-    def kinds_at(self, reading: str) -> dict[str, Any]:
+    def kinds_at(self, reading: str) -> Json:
         """Column -> type."""
         schema = (
             self._warehouse.session().sql(statement_of(f"select * from {reading} limit 0")).schema

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import itertools
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from dbt.adapters.sparksession.edges import Given, Json, Node
 from dbt.adapters.sparksession.iceberg.history import (
     History,
     Snapshot,
@@ -23,11 +23,11 @@ from dbt.adapters.sparksession.reading.microbatch import (
     is_microbatch,
 )
 from dbt.adapters.sparksession.session import is_remote
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.invocation import get_invocation_id
 
 
-def appended(table: str, first: Any, last: Any) -> str:
+def appended(table: str, first: Given, last: Given) -> str:
     """SQL text, for a `from`, of the rows appended after snapshot `first` up to `last`."""
     return (
         f"(select * from {table} with "
@@ -72,9 +72,7 @@ class Commits:
         self._batches = batches
         self._versions = versions
 
-    def commit_report(
-        self, model: Mapping[str, Any], relation: Any, changed: bool = True
-    ) -> dict[str, Any]:
+    def commit_report(self, model: Node, relation: Relation, changed: bool = True) -> Json:
         """What the model's run did, from the snapshots' own counters.
 
         Returns:
@@ -105,7 +103,7 @@ class Commits:
             "rows_removed": removed,
         }
 
-    def rows_of_run(self, relation: Any, key: str | None = None, where: str = "true") -> str:
+    def rows_of_run(self, relation: Relation, key: str | None = None, where: str = "true") -> str:
         """SQL text, for a `from`, of the rows that this run's commits added to `relation`.
 
         Args:
@@ -126,13 +124,13 @@ class Commits:
             f"on after.{key} <=> before.{key})"
         )
 
-    def run_only_added(self, relation: Any) -> bool:
+    def run_only_added(self, relation: Relation) -> bool:
         """Whether no commit of this run changed rows that a table held before it, or took them."""
         added = _commits_of_run(self._warehouse.history(relation.name_only.render()))
         made_it = bool(added) and added[-1].parent is None
         return made_it or all(commit.adds_only for commit in added)
 
-    def rows_of_last_append(self, relation: Any) -> str:
+    def rows_of_last_append(self, relation: Relation) -> str:
         """SQL text, for a `from`, of the rows that the newest commit added; compactions add none.
 
         All rows where that commit made the table.
@@ -144,7 +142,7 @@ class Commits:
                 return _added_rows(table, [commit])
         return f"(select * from {table} limit 0)"
 
-    def commit_property(self, relation: Any, key: str) -> str | None:
+    def commit_property(self, relation: Relation, key: str) -> str | None:
         """What the newest of a table's commits that has `key` holds; of those that are read
         where the run has pinned the table, or the var as_of_version names a version."""
         if self._warehouse.credentials.offline:
@@ -156,12 +154,12 @@ class Commits:
             head = self._versions.snapshot_as_of(relation.as_of, table)
         return history.at(head or history.head).recorded(key)
 
-    def head(self, relation: Any) -> str | None:
+    def head(self, relation: Relation) -> str | None:
         """The id of a table's newest snapshot, None without any."""
         newest = self._warehouse.history(relation.name_only.render()).head
         return None if newest is None else str(newest)
 
-    def note_of(self, relation: Any, key: str) -> str:
+    def note_of(self, relation: Relation, key: str) -> str:
         """The text that `keep_note` left at a table, "" without any."""
         table = relation.name_only.render()
         if is_remote(self._warehouse.session()):
@@ -174,7 +172,7 @@ class Commits:
         except ValueError:  # somebody else wrote it
             return ""
 
-    def keep_note(self, relation: Any, key: str, text: str) -> None:
+    def keep_note(self, relation: Relation, key: str, text: str) -> None:
         """Keep a text beside a table, as its property: no commit, no snapshot. It may hold data:
         in base64 it can't become SQL.
 
@@ -186,12 +184,12 @@ class Commits:
             f"alter table {relation.name_only.render()} set tblproperties ('{key}' = '{kept}')"
         )
 
-    def recorded_property(self, model: Mapping[str, Any], key: str) -> str | None:
+    def recorded_property(self, model: Node, key: str) -> str | None:
         """What the newest of the model's commits that has `key` holds."""
         table = stored_table_of(model)
         return self._warehouse.history(table).recorded(key, table)
 
-    def own_rows_since(self, model: Mapping[str, Any], key: str) -> Any:
+    def own_rows_since(self, model: Node, key: str) -> Given:
         """DataFrame of the rows that the model's commits added, from the newest one on that
         speaks of `key`. Where commits since then did more than add: the rows as they were at that
         commit and as they are now, so that no row is missing which somebody has deleted."""

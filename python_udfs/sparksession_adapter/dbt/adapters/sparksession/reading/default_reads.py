@@ -7,15 +7,14 @@ names it with a mark behind it, see view_marks.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Context, Foreign, Node, Settings
 from dbt.adapters.sparksession.reading.definitions import ENGINE_PACKAGES, used_macros
 from dbt.adapters.sparksession.reading.news import STORED, is_live
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings
 from dbt.adapters.sparksession.sql_texts import without_comments
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
 # strategies that only add
@@ -25,7 +24,7 @@ CTE_PREFIX = "__dbt__cte__"
 THIS = re.compile(r"\bthis\b")
 
 
-def reads_itself(node: Any, macros: Mapping[str, Any]) -> bool:
+def reads_itself(node: Foreign, macros: Settings) -> bool:
     """Whether a SQL model or a macro of the project that it calls names the model's own table, so
     that it may tell by itself what is new.
 
@@ -45,7 +44,7 @@ class DefaultReads:
         self._warehouse = warehouse
         self._reads = reads
 
-    def check_news_of_cte(self, model: Mapping[str, Any], relation: Any, macro: str) -> None:
+    def check_news_of_cte(self, model: Node, relation: Relation, macro: str) -> None:
         """Refuse a stored model that asks for what is new in an ephemeral one. In a unit test all
         inputs are texts in its query.
 
@@ -59,7 +58,7 @@ class DefaultReads:
                 f"take {macro}(..) of the tables that it reads, or store it."
             )
 
-    def check_added_rows(self, model: Mapping[str, Any], strategy: str) -> None:
+    def check_added_rows(self, model: Node, strategy: str) -> None:
         """Look at whether a SQL model that only adds to its rows reads what is new.
 
         Raises:
@@ -70,7 +69,7 @@ class DefaultReads:
         reads_news = plan.news.is_asked or not model["depends_on"]["nodes"]
         if strategy not in ADDING or means_it or reads_news:
             return
-        manifest: Any = self._warehouse.manifest()
+        manifest: Foreign = self._warehouse.manifest()
         if reads_itself(manifest.nodes[model["unique_id"]], manifest.macros):
             return
         raise CompilationError(
@@ -80,9 +79,7 @@ class DefaultReads:
             f"meant, say {ADDS_ALL}=true in its config."
         )
 
-    def read_by_default(
-        self, model: Mapping[str, Any], relation: Any, context: dict[str, Any]
-    ) -> Any:
+    def read_by_default(self, model: Node, relation: Relation, context: Context) -> Relation:
         """`relation` as the model reads it where its SQL asks for nothing else.
 
         Args:

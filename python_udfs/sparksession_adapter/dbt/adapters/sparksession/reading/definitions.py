@@ -12,9 +12,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import yaml
+from dbt.adapters.sparksession.edges import Foreign, Given, Graph, Json, Node, Settings
 from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
 from dbt.adapters.sparksession.sql import mark_of
@@ -93,7 +93,7 @@ GOES_BY_CLOCK = re.compile(
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
 
 
-def used_macros(called: Iterable[str], macros: Mapping[str, Any]) -> list[Any]:
+def used_macros(called: Iterable[str], macros: Settings) -> list[Given]:
     """The macros that a node calls, those that they call, and so on, by name."""
     waiting, seen = list(called), set()
     while waiting:
@@ -104,7 +104,7 @@ def used_macros(called: Iterable[str], macros: Mapping[str, Any]) -> list[Any]:
     return [macros[unique_id] for unique_id in sorted(seen)]
 
 
-def views_below(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> list[Any]:
+def views_below(node: Node, nodes: Graph) -> list[Given]:
     """The views and ephemeral models between a node and the tables that it reads, by name."""
     waiting, seen = list(node["depends_on"]["nodes"]), set()
     while waiting:
@@ -118,7 +118,7 @@ def views_below(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> list[Any]:
     return [nodes[unique_id] for unique_id in sorted(seen)]
 
 
-def shown(value: Any) -> str:
+def shown(value: Given) -> str:
     """A var's value as a commit shows it; a long one as a hash."""
     text = json.dumps(value, sort_keys=True, default=str)
     return text if len(text) <= LONGEST_VALUE else mark_of(text)
@@ -140,13 +140,13 @@ def code_mark(code: str) -> str:
     return mark_of(ast.unparse(WithoutConfig().visit(ast.parse(code))))
 
 
-def meta_mark(metas: Iterable[Mapping[str, Any]]) -> str:
+def meta_mark(metas: Iterable[Settings]) -> str:
     """A short hash of what some models say of their rows in `meta`."""
     metas = [{key: meta[key] for key in meta.keys() - OTHER_META} for meta in metas]
     return mark_of(json.dumps(metas, sort_keys=True, default=str))
 
 
-def _metas_of_columns(node: Mapping[str, Any], views: Sequence[Any]) -> list[dict[str, Any]]:
+def _metas_of_columns(node: Node, views: Sequence[Foreign]) -> list[Json]:
     """YAML's `meta` of the columns of a node and of the views that it reads, and of these
     views themselves: macros make SQL of it, such as cleaning rules."""
     found = []
@@ -169,15 +169,15 @@ def _metas_of_columns(node: Mapping[str, Any], views: Sequence[Any]) -> list[dic
 
 
 def definition_of(
-    node: Mapping[str, Any],
-    macros: Mapping[str, Any],
-    values: Mapping[str, Any],
-    views: Sequence[Any] = (),
-    metas: Sequence[Mapping[str, Any]] = (),
+    node: Node,
+    macros: Settings,
+    values: Settings,
+    views: Sequence[Foreign] = (),
+    metas: Sequence[Settings] = (),
     *,
     env: Mapping[str, str] | None = None,
-    target: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    target: Settings | None = None,
+) -> Json:
     """What a model's rows depend on beside its inputs.
 
     What a Python model imports isn't looked at.
@@ -207,7 +207,7 @@ def definition_of(
         for by_view in used_by_views
         if by_view.package_name not in ENGINE_PACKAGES
     ]
-    called: dict[str, Any] = {}
+    called: Json = {}
     is_python = node.get("language") == "python"
     texts = [] if is_python else [node["raw_code"], *(macro.macro_sql for macro in used)]
     texts += [*(view.raw_code for view in views), *(by_view.macro_sql for by_view in used_by_views)]
@@ -260,7 +260,7 @@ def definition_of(
     }
 
 
-def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def differences(stored: Settings, now: Settings) -> list[str]:
     """What differs between two definitions, each as a phrase.
 
     >>> old = {"sql": "1", "macros": "1", "engine": 1, "config": {}, "vars": {"zone": '"UTC"'}}
@@ -288,7 +288,7 @@ def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[str]:
+def _differing(before: Settings, after: Settings) -> Iterable[str]:
     return sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
     )
@@ -302,9 +302,7 @@ def goes_by_clock(sql: str | None) -> bool:
     return GOES_BY_CLOCK.search(text) is not None
 
 
-def texts_of(
-    node: Mapping[str, Any], macros: Mapping[str, Any], views: Sequence[Any] = ()
-) -> list[str]:
+def texts_of(node: Node, macros: Settings, views: Sequence[Foreign] = ()) -> list[str]:
     """The SQL of a node, of the views that it reads its tables through and of the project's macros
     that they call; of a Python model without its own."""
     called = list(node["depends_on"]["macros"])
@@ -322,7 +320,7 @@ class Definitions:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def _definition(self, model: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _definition(self, model: Node) -> Json | None:
         """The definition of a model that is a table, also one that isn't incremental by now; None
         of any other."""
         if model["config"].get("materialized") not in STORED_KINDS:
@@ -330,7 +328,7 @@ class Definitions:
         # the rows of a log's table stand by its declaration, which its code compares itself
         if model.get("language") != "sql" and "source" in (model["config"].get("meta") or {}):
             return {"sql": model["language"]}
-        manifest: Any = self._warehouse.manifest()
+        manifest: Foreign = self._warehouse.manifest()
         declared = self._warehouse.config.vars.to_dict()
         values = {
             **declared,
@@ -344,15 +342,15 @@ class Definitions:
         target = self._warehouse.config.to_target_dict()
         return definition_of(model, manifest.macros, values, views, metas, env=env, target=target)
 
-    def goes_by_clock(self, model: Mapping[str, Any]) -> bool:
+    def goes_by_clock(self, model: Node) -> bool:
         """Whether a SQL model may make other rows while its inputs stay as they are, also by a
         macro or a view."""
-        manifest: Any = self._warehouse.manifest()
+        manifest: Foreign = self._warehouse.manifest()
         views = views_below(model, manifest.nodes)
         texts = texts_of(model, manifest.macros, views)
         return any(map(goes_by_clock, [*texts, model.get("compiled_code")]))
 
-    def changed_definition(self, model: Mapping[str, Any], is_rebuild: bool) -> str:
+    def changed_definition(self, model: Node, is_rebuild: bool) -> str:
         """Look at whether a model is defined as when its rows were made, and let its next commit
         record its definition.
 

@@ -9,10 +9,10 @@ which times the batches up to it have read, and a run's end compares them with `
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
 from dbt.adapters.sparksession.sql import literal, quoted
@@ -33,7 +33,7 @@ WITHIN = {
 READING_NEW = ("new_rows", "new_changes", "changed_partitions", "closed_periods")
 
 
-def is_microbatch(config: Any) -> bool:
+def is_microbatch(config: Given) -> bool:
     """Whether dbt cuts a node's run into batches, by its config."""
     return (
         config.get("materialized") == "incremental"
@@ -41,7 +41,7 @@ def is_microbatch(config: Any) -> bool:
     )
 
 
-def microbatch_problem(name: str, config: Any, macros: Iterable[str]) -> str | None:
+def microbatch_problem(name: str, config: Given, macros: Iterable[str]) -> str | None:
     """The error text for a microbatch model that can't be right, else None.
 
     Args:
@@ -74,7 +74,7 @@ def microbatch_problem(name: str, config: Any, macros: Iterable[str]) -> str | N
     return None
 
 
-def replaces_whole_table(config: Any, full_refresh: bool) -> bool:
+def replaces_whole_table(config: Given, full_refresh: bool) -> bool:
     """Whether dbt makes a microbatch model's table again by a run's first batch.
 
     Args:
@@ -84,7 +84,7 @@ def replaces_whole_table(config: Any, full_refresh: bool) -> bool:
     return full_refresh if own is None else bool(own)
 
 
-def called_macros(node: Any, macros: Mapping[str, Any]) -> set[str]:
+def called_macros(node: Foreign, macros: Settings) -> set[str]:
     """Unique ids of all macros that a node calls, those that they call among them."""
     found: set[str] = set()
     waiting = list(node.depends_on.macros)
@@ -129,7 +129,7 @@ def gaps(begin: datetime, built: Times) -> Times:
     return found
 
 
-def _moment(value: Any) -> datetime:
+def _moment(value: Given) -> datetime:
     """A time as dbt or a commit has it, in UTC and without a zone."""
     found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
@@ -154,17 +154,17 @@ class Microbatches:
         # of `dbt retry`: models of which the run before had made other batches
         self._continued: set[str] = set()
 
-    def note_retried_batches(self, node: Any) -> None:
+    def note_retried_batches(self, node: Foreign) -> None:
         """Before a batch is built: whether it goes on where another run stopped."""
         if getattr(node, "previous_batch_results", None) is not None:
             self._continued.add(node.unique_id)
 
-    def goes_on_with_batches(self, model: Mapping[str, Any]) -> bool:
+    def goes_on_with_batches(self, model: Node) -> bool:
         """Whether the table holds batches that `dbt retry` doesn't build again: dbt would make it
         again by the first batch that it does, where the run before was given --full-refresh."""
         return model["unique_id"] in self._continued
 
-    def record_batch(self, model: Mapping[str, Any], replaces: bool) -> None:
+    def record_batch(self, model: Node, replaces: bool) -> None:
         """Let a batch's commit say which times the table's batches have read.
 
         Args:
@@ -188,7 +188,7 @@ class Microbatches:
             else [(_moment(start), _moment(end)) for start, end in json.loads(recorded)]
         )
 
-    def gaps_of(self, node: Any) -> Times:
+    def gaps_of(self, node: Foreign) -> Times:
         """The times that no batch of a node has read, though later batches have been; none of a
         node that isn't cut into batches."""
         if node.resource_type != "model" or not is_microbatch(node.config):
@@ -196,7 +196,7 @@ class Microbatches:
         table = stored_table(node.schema, node.alias, node.config.get("materialized"))
         return gaps(_moment(node.config.get("begin")), self._built(table))
 
-    def told_of_gaps(self, results: Iterable[Any]) -> list[str]:
+    def told_of_gaps(self, results: Iterable[Foreign]) -> list[str]:
         """A line for each time that a microbatch model of the run lacks."""
         lines = []
         for result in results:
@@ -209,10 +209,10 @@ class Microbatches:
                 )
         return lines
 
-    def is_microbatch(self, model: Mapping[str, Any]) -> bool:
+    def is_microbatch(self, model: Node) -> bool:
         return is_microbatch(model["config"])
 
-    def batch_condition(self, model: Mapping[str, Any], columns: Iterable[Any]) -> str:
+    def batch_condition(self, model: Node, columns: Iterable[Foreign]) -> str:
         """SQL condition on the event time of a batch's rows.
 
         Args:
@@ -249,7 +249,7 @@ class Microbatches:
         known = self._batches.get(unique_id)
         return None if known is None else known[1]
 
-    def batch_report(self, model: Mapping[str, Any]) -> dict[str, Any]:
+    def batch_report(self, model: Node) -> Json:
         """What one batch did, see commit_report."""
         history = self._warehouse.history(stored_table_of(model))
         head, total = self._batches.get(model["unique_id"], (None, 0))

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Foreign, Node
 from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
 from dbt.adapters.sparksession.reading.news import STORED
 from dbt.adapters.sparksession.reading.view_marks import statement_of
@@ -23,7 +23,7 @@ RELATION = re.compile(
 UNKNOWN = "what the session reads by itself"
 
 
-def relations_named(session: Any, sql: str) -> set[tuple[str, ...]]:
+def relations_named(session: Foreign, sql: str) -> set[tuple[str, ...]]:
     """Names, part by part, of what a statement reads as it is now, CTEs and temporary views among
     them. Nothing on a remote session, which has no parser here, and of what can't be parsed."""
     if is_remote(session):
@@ -118,7 +118,7 @@ class NamedReads:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def check_named_reads(self, node: Any) -> None:
+    def check_named_reads(self, node: Foreign) -> None:
         """Look at what the SQL of a node that is stored names.
 
         Raises:
@@ -143,7 +143,7 @@ class NamedReads:
                     f"{self._dbt_name(name)} instead."
                 )
 
-    def check_session_reads(self, model: Mapping[str, Any]) -> None:
+    def check_session_reads(self, model: Node) -> None:
         """Look at what a Python model reads by its session; where only its run can tell, it counts
         as an input of which nobody knows whether it changed.
 
@@ -186,7 +186,7 @@ class NamedReads:
 
     def _dbt_name(self, name: str) -> str:
         """How a model refers to a table or view."""
-        manifest: Any = self._warehouse.manifest()
+        manifest: Foreign = self._warehouse.manifest()
         for node in manifest.nodes.values():
             table = stored_table(node.schema, node.alias, node.config.get("materialized"))
             if name in (table, f"{node.schema}.{node.alias}"):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from dbt.adapters.sparksession.edges import Foreign, Node, Settings
 from dbt.adapters.sparksession.reading.definitions import used_macros
 from dbt_common.exceptions import CompilationError
 
@@ -16,7 +14,7 @@ READS_OF_NEWS = {"new_rows", "new_changes", "changed_partitions", "closed_period
 REPLACING, OVERWRITING = "replace_partitions", "insert_overwrite"
 
 
-def unrecorded_reads(node: Any, macros: Mapping[str, Any]) -> str | None:
+def unrecorded_reads(node: Foreign, macros: Settings) -> str | None:
     """Error text for a view or an ephemeral model that asks for what is new, else None.
 
     Such a model has no commits that could record what it has read: each run would read all rows.
@@ -47,13 +45,13 @@ def _unrecorded(name: str, kind: str, macro: str) -> str:
     )
 
 
-def is_live(model: Mapping[str, Any]) -> bool:
+def is_live(model: Node) -> bool:
     """Whether a context's `model` is a view, whose rows are read again by each reader."""
     kind = (model.get("config") or {}).get("materialized")
     return model.get("resource_type") == "model" and kind in LIVE_KINDS
 
 
-def check_news_of(model: Mapping[str, Any], macro: str) -> None:
+def check_news_of(model: Node, macro: str) -> None:
     """Refuse a view that asks for what is new.
 
     Raises:
@@ -63,7 +61,7 @@ def check_news_of(model: Mapping[str, Any], macro: str) -> None:
         raise CompilationError(_unrecorded(model["name"], model["config"]["materialized"], macro))
 
 
-def strategy_of(model: Mapping[str, Any]) -> str | None:
+def strategy_of(model: Node) -> str | None:
     """Strategy of an incremental model, None of any other."""
     config = model.get("config") or {}
     if config.get("materialized") != "incremental":
@@ -71,7 +69,7 @@ def strategy_of(model: Mapping[str, Any]) -> str | None:
     return config.get("incremental_strategy") or "append"
 
 
-def check_news_strategy(model: Mapping[str, Any], macro: str) -> None:
+def check_news_strategy(model: Node, macro: str) -> None:
     """Refuse a model that reads what is new and overwrites whole partitions with it.
 
     Raises:

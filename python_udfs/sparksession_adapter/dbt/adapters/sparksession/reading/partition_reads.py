@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import date
-from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.edges import Context, Node
 from dbt.adapters.sparksession.iceberg.partitions import (
     NULL,
     PartitionReading,
@@ -35,7 +34,7 @@ from dbt.adapters.sparksession.reading.definitions import Definitions
 from dbt.adapters.sparksession.reading.news import OVERWRITING, REPLACING, strategy_of
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.sql import literal
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
 
@@ -47,7 +46,7 @@ ADDING = ("append", "append_new_rows", "append_or_merge", "merge", OVERWRITING, 
 LATEST_YEAR = 9999  # of Python's dates; Spark's go on
 
 
-def _check_materialization(model: Mapping[str, Any], macro: str) -> None:
+def _check_materialization(model: Node, macro: str) -> None:
     strategy = strategy_of(model)
     materialized = (model.get("config") or {}).get("materialized")
     if strategy not in ADDING and materialized != FOLDED:
@@ -84,15 +83,15 @@ class PartitionReads:
 
     def changed_partitions(
         self,
-        model: Mapping[str, Any],
-        relation: Any,
+        model: Node,
+        relation: Relation,
         column: str,
         incremental: bool,
-        context: dict[str, Any],
+        context: Context,
         *,
         asked: list[str] | None = None,
         request: str | None = None,
-    ) -> Any:
+    ) -> Relation:
         """All rows of those partitions of `relation` that changed since the model's last commit in
         any input that the model reads by changed_partitions(..). All rows where an input that it
         reads in another way has changed: nobody can tell which rows that concerns.
@@ -132,18 +131,18 @@ class PartitionReads:
 
     def closed_periods(
         self,
-        model: Mapping[str, Any],
-        relation: Any,
+        model: Node,
+        relation: Relation,
         by: str,
         *,
         period: str,
         into: str,
         incremental: bool,
-        context: dict[str, Any],
+        context: Context,
         zone: str = "UTC",
         asked: list[str] | None = None,
         request: str | None = None,
-    ) -> Any:
+    ) -> Relation:
         """All rows of the closed periods of `relation` that the model has to rewrite.
 
         A period is closed once `relation` has a row of a later period, a day ahead of the clock in
@@ -206,7 +205,7 @@ class PartitionReads:
         return relation.replace(reading=f"(select * from {pinned.render()} where {condition})")
 
     @staticmethod
-    def _readers_are_built(model: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
+    def _readers_are_built(model: Node, context: Context) -> bool:
         """Whether the run builds all models that read this model, also through views: their SQL may
         name the periods that this one holds."""
         selected = set(context.get("selected_resources") or ())
@@ -228,7 +227,7 @@ class PartitionReads:
                     found.append(unique_id)
         return True
 
-    def closed_before(self, relation: Any) -> str | None:
+    def closed_before(self, relation: Relation) -> str | None:
         """First day behind the periods that a level (see closed_periods) holds, None where it
         holds no period."""
         return self._commits.commit_property(relation, CLOSED_PROPERTY)
@@ -266,11 +265,11 @@ class PartitionReads:
 
     def _read_by_partition(
         self,
-        model: Mapping[str, Any],
-        relation: Any,
+        model: Node,
+        relation: Relation,
         call: tuple[str, ...],
-        context: dict[str, Any],
-    ) -> Any:
+        context: Context,
+    ) -> Relation:
         """`relation` as of its pinned snapshot; the tables below it are noted as read by their
         partitions."""
         inputs, model_id = self._warehouse.inputs, model["unique_id"]
@@ -294,7 +293,7 @@ class PartitionReads:
             inputs.note(model_id, by_partition=replace(reading, relation=None))
 
     def _values_to_write(
-        self, model: Mapping[str, Any], column: str, incremental: bool, context: dict[str, Any]
+        self, model: Node, column: str, incremental: bool, context: Context
     ) -> frozenset[str] | None:
         """Texts of the partitions that changed in the model's inputs, None for all partitions.
 
@@ -319,7 +318,7 @@ class PartitionReads:
             self._warehouse.inputs.note(model["unique_id"], by_partition=reading)
         return reading.values
 
-    def _noted(self, model: Mapping[str, Any], context: dict[str, Any]) -> ReadPlan:
+    def _noted(self, model: Node, context: Context) -> ReadPlan:
         """All that the model reads, also through ephemeral models, from a rendering that does
         nothing else. dbt puts the SQL of those in only when the model's own is rendered."""
         nodes = context["graph"]["nodes"]
@@ -334,9 +333,7 @@ class PartitionReads:
 
         return self._warehouse.inputs.rehearsed(model["unique_id"], render)
 
-    def _changed_values(
-        self, model: Mapping[str, Any], noted: ReadPlan, column: str
-    ) -> set[str] | None:
+    def _changed_values(self, model: Node, noted: ReadPlan, column: str) -> set[str] | None:
         if self._definitions.goes_by_clock(model):
             logger.info(
                 f"{model['name']} goes by the clock or the like: all partitions are written"
@@ -396,7 +393,7 @@ class PartitionReads:
         known = {field.name: field.dataType for field in schema}
         return column.strip("`") in getattr(known.get("partition"), "names", ())
 
-    def _partition_kind(self, pinned: Any, column: str) -> str | None:
+    def _partition_kind(self, pinned: Relation, column: str) -> str | None:
         """Spark type of a column, None where there is no such column, which Spark will report."""
         name = column.strip("`").lower()
         kinds = {

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Foreign, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -98,7 +98,7 @@ class PruningColumn:
         return f"{self.kind} '{time.isoformat(sep=' ')}{zone}'"
 
 
-def values_of(name: str, kind: str, column: str | None = None) -> dict[str, Any]:
+def values_of(name: str, kind: str, column: str | None = None) -> Json:
     """Arguments of PruningColumn: `column` (by default that of the name) has a value that the
     rows have in their column of this name, null too."""
     value = quoted(name)
@@ -202,12 +202,12 @@ def ranges_condition(wanted: PruningColumn, parts: Sequence[Range]) -> str:
     return f"({' or '.join(texts)})" if texts else "false"
 
 
-def row_bytes(schema: Any) -> int:
+def row_bytes(schema: Foreign) -> int:
     """About how many bytes a row of a Spark schema takes."""
     return sum(8 if is_plain(field.dataType) else NESTED_BYTES for field in schema.fields)
 
 
-def is_plain(kind: Any) -> bool:
+def is_plain(kind: Foreign) -> bool:
     """Whether a Spark type is of one size."""
     return kind.typeName() not in ("string", "binary", "array", "map", "struct", "variant")
 
@@ -218,7 +218,7 @@ class ColumnRanges:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def materialize_once(self, model: Mapping[str, Any], name: str, sql: str) -> str:
+    def materialize_once(self, model: Node, name: str, sql: str) -> str:
         """Name of a temporary view of a query's rows, which are computed once and kept until the
         model is built; they spill to disk.
 
@@ -234,15 +234,15 @@ class ColumnRanges:
         (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
         return f"`{view}`"
 
-    def kept_count(self, model: Mapping[str, Any], view: str) -> int:
+    def kept_count(self, model: Node, view: str) -> int:
         """How many rows materialize_once has kept under a name that it gave."""
         return self._warehouse.inputs.building(model["unique_id"]).kept_counts[view.strip("`")]
 
-    def writes(self, flags: Any) -> bool:
+    def writes(self, flags: Foreign) -> bool:
         """Whether the command writes what it compiles; for others ranges are not asked for."""
         return flags.WHICH in WRITING and not self._warehouse.inputs.is_noting
 
-    def pruning_condition(self, rows: str, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def pruning_condition(self, rows: str, wanted: Iterable[Settings]) -> Json:
         """What may be a partner of the rows: {"condition": SQL, "row_count": of the rows}.
 
         Runs one query, which answers with at most PARTS rows of two numbers for each column; the
@@ -264,9 +264,7 @@ class ColumnRanges:
         conditions = map(ranges_condition, columns, parts)
         return {"condition": " and ".join(conditions), "row_count": row_count}
 
-    def literal_ranges(
-        self, rows: str, wanted: Iterable[Mapping[str, Any]]
-    ) -> list[list[tuple[str, str]]]:
+    def literal_ranges(self, rows: str, wanted: Iterable[Settings]) -> list[list[tuple[str, str]]]:
         """Of each wanted column the ranges that the rows' bounds lie in, as SQL literals, lowest
         first; both bounds of each row must be known.
 

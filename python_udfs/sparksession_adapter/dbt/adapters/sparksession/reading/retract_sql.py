@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from dbt.adapters.sparksession.edges import Foreign, Settings
 from dbt.adapters.sparksession.sql import quoted
 from dbt_common.exceptions import CompilationError
 
@@ -13,7 +13,7 @@ UNORDERED = {"map", "variant"}  # of these Spark compares no two
 INCOMPARABLE = {"interval", "geometry", "geography"}  # nor any type like it
 
 
-def is_ordered(kind: Any) -> bool:
+def is_ordered(kind: Foreign) -> bool:
     """Whether Spark compares values of a type, one of pyspark's."""
     name = kind.typeName()
     if name == "array":
@@ -23,7 +23,7 @@ def is_ordered(kind: Any) -> bool:
     return name not in UNORDERED | INCOMPARABLE
 
 
-def comparable(value: str, kind: Any, depth: int = 0) -> str:
+def comparable(value: str, kind: Foreign, depth: int = 0) -> str:
     """SQL of what is equal where two values are: maps as their entries by key, variants as JSON.
 
     Args:
@@ -57,7 +57,7 @@ def comparable(value: str, kind: Any, depth: int = 0) -> str:
     raise ValueError(name)
 
 
-def same_rows(kinds: Mapping[str, Any]) -> str:
+def same_rows(kinds: Settings) -> str:
     """SQL condition: old_row and new_row are the same, or neither is there.
 
     Args:

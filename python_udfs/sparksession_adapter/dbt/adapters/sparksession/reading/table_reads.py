@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
-from dbt.adapters.base import BaseRelation
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.edges import Context, Foreign, Given, Graph, Json, Node
 from dbt.adapters.sparksession.inputs import (
     INPUT_PROPERTY,
     OwnCommits,
@@ -30,9 +30,12 @@ from dbt.adapters.sparksession.reading.news import (
     is_live,
 )
 from dbt.adapters.sparksession.reading.view_marks import Readings, as_named
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 logger = AdapterLogger("Spark")
 
@@ -59,13 +62,13 @@ class Reading:
 class _ConfigOf:
     """`config` in the SQL of a view that is rendered for another node: what it sets is known."""
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: Json) -> None:
         self._config = config
 
-    def __call__(self, *_: Any, **__: Any) -> str:
+    def __call__(self, *_: Foreign, **__: Foreign) -> str:
         return ""
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: Given = None) -> Given:
         return self._config.get(name, default)
 
 
@@ -77,7 +80,7 @@ class TableReads:
         self._keyed = keyed
         self._definitions = definitions
 
-    def pinned(self, model: Mapping[str, Any], relation: Any, context: dict[str, Any]) -> Any:
+    def pinned(self, model: Node, relation: Relation, context: Context) -> Relation:
         """`relation` as of the snapshot that this run pinned it to. In the SQL of a view, which
         reads what is there when it is read, the relation itself; as its reader reads it, where the
         view's SQL is rendered for one."""
@@ -86,8 +89,12 @@ class TableReads:
         return self.read(model, relation, "all", context)
 
     def new_rows(
-        self, model: Mapping[str, Any], relation: Any, incremental: bool, context: dict[str, Any]
-    ) -> Any:
+        self,
+        model: Node,
+        relation: Relation,
+        incremental: bool,
+        context: Context,
+    ) -> Relation:
         """The rows that `relation` got since the model's last commit.
 
         All rows where the model is rebuilt, reads the relation for the first time, or the
@@ -101,7 +108,11 @@ class TableReads:
         return relation.replace(read_by_default=None, reading=reading.text)
 
     def read_news(
-        self, model: Mapping[str, Any], relation: Any, incremental: bool, context: dict[str, Any]
+        self,
+        model: Node,
+        relation: Relation,
+        incremental: bool,
+        context: Context,
     ) -> Reading:
         """What such a read found out."""
         check_news_of(model, "new_rows")
@@ -111,27 +122,27 @@ class TableReads:
         rebuilds = plan.rebuilds or not incremental
         return self.reading(model, relation, "first" if rebuilds else "new", context)
 
-    def plan(self, model: Mapping[str, Any]) -> ReadPlan:
+    def plan(self, model: Node) -> ReadPlan:
         """What the model's SQL, or its Python code, has read; to be asked for once it is compiled,
         or has run. In a macro: what the reads before have found."""
         return self._warehouse.inputs.plan(model["unique_id"])
 
-    def is_clone(self, relation: BaseRelation) -> bool:
+    def is_clone(self, relation: Relation) -> bool:
         """Whether a relation is a view that dbt clone made."""
         return self._warehouse.cloned(relation) is not None
 
-    def note_context(self, model: Mapping[str, Any], context: dict[str, Any]) -> None:
+    def note_context(self, model: Node, context: Context) -> None:
         """Keep the context that a Python model's views are rendered in, until it has read them."""
         self._warehouse.inputs.building(model["unique_id"]).context = context
 
-    def record_inputs(self, model: Mapping[str, Any]) -> None:
+    def record_inputs(self, model: Node) -> None:
         """Let the next commits name what the model's plan has by now. To be called behind the hooks
         that run before the model: what these commit isn't made of its inputs."""
         plan = self._warehouse.inputs.plan(model["unique_id"])
         for key, value in plan.commit_properties.items():
             self._warehouse.set_snapshot_property(key, value)
 
-    def nothing_new(self, model: Mapping[str, Any], graph: dict[str, Any]) -> bool:
+    def nothing_new(self, model: Node, graph: Graph) -> bool:
         """Whether an incremental run of the model has nothing to add and need not commit.
 
         A SQL model runs that reads a relation without asking for it by a macro, or the clock.
@@ -150,8 +161,8 @@ class TableReads:
         return is_same and not self._definitions.goes_by_clock(model)
 
     def as_read_by(
-        self, model: Mapping[str, Any], relation: Any, reader: Any, context: dict[str, Any]
-    ) -> Any:
+        self, model: Node, relation: Relation, reader: Given, context: Context
+    ) -> Relation:
         """`relation` as `reader` read it for what the model reads of `reader`, or the run does.
 
         Tables that its commits don't name are read as of the run's pinned snapshot.
@@ -172,7 +183,7 @@ class TableReads:
 
         return self.read(model, relation, "all", context, as_of=recorded)
 
-    def read_pinned(self, model: Mapping[str, Any], table: str) -> Any:
+    def read_pinned(self, model: Node, table: str) -> DataFrame:
         """DataFrame of `table` (schema.name) as of the run's pinned snapshot; of a view its own
         query over pinned tables."""
         context = self._warehouse.inputs.building(model["unique_id"]).context
@@ -180,7 +191,7 @@ class TableReads:
         reading = self.read(model, relation, "all", context)
         return self._warehouse.session().sql(f"select * from {reading.render()}")
 
-    def read_new_rows(self, model: Mapping[str, Any], table: str, incremental: bool) -> Any:
+    def read_new_rows(self, model: Node, table: str, incremental: bool) -> DataFrame:
         """DataFrame of what `table` got since the model's last commit; all of it when not
         incremental."""
         check_news_strategy(model, "new_rows")
@@ -198,13 +209,13 @@ class TableReads:
 
     def read(
         self,
-        model: Mapping[str, Any],
-        relation: Any,
+        model: Node,
+        relation: Relation,
         mode: str,
-        context: dict[str, Any],
+        context: Context,
         as_of: Callable[[str], int | None] | None = None,
         explicit: bool = True,
-    ) -> Any:
+    ) -> Relation:
         """`relation` with the SQL text that reads it over the run's pinned snapshots, see
         reading."""
         if self._warehouse.credentials.offline:
@@ -214,10 +225,10 @@ class TableReads:
 
     def reading(
         self,
-        model: Mapping[str, Any],
-        relation: Any,
+        model: Node,
+        relation: Relation,
         mode: str,
-        context: dict[str, Any],
+        context: Context,
         as_of: Callable[[str], int | None] | None = None,
         explicit: bool = True,
     ) -> Reading:
@@ -256,7 +267,7 @@ class TableReads:
         return self.read_table(model, relation, mode, as_of)
 
     def read_table(
-        self, model: Mapping[str, Any], relation: Any, mode: str, as_of: Any = None
+        self, model: Node, relation: Relation, mode: str, as_of: Given = None
     ) -> Reading:
         """What a read of a table finds out, see reading."""
         table = relation.name_only.render()
@@ -306,7 +317,11 @@ class TableReads:
         return Reading(f"{table} version as of {pinned}", (read,), is_rewrite)
 
     def _read_folded(
-        self, model: Mapping[str, Any], node: Mapping[str, Any], relation: Any, as_of: Any = None
+        self,
+        model: Node,
+        node: Node,
+        relation: Relation,
+        as_of: Given = None,
     ) -> Reading:
         """The same of a folded model's rows over its pinned runs."""
         table = stored_table_of(node)
@@ -319,11 +334,11 @@ class TableReads:
 
     def _render_view(
         self,
-        model: Mapping[str, Any],
-        node: Mapping[str, Any],
+        model: Node,
+        node: Node,
         mode: str,
-        context: dict[str, Any],
-        as_of: Any = None,
+        context: Context,
+        as_of: Given = None,
     ) -> Reading:
         """The same of a view's own SQL over pinned inputs: a view has no snapshots, its inputs
         have. Nor has an ephemeral model.
@@ -355,7 +370,7 @@ class TableReads:
             mode, is_rewrite = "all", any(read.recorded is not None for read in reads)
             self._warehouse.inputs.note_news(model["unique_id"], reads_whole=True)
 
-        def read(parent: Mapping[str, Any]) -> Any:
+        def read(parent: Node) -> Relation:
             relation = self._warehouse.read_for(parent, node)
             how = "all" if parent in seeds else mode
             parts.append(self.reading(model, relation, how, context, as_of))
@@ -368,14 +383,14 @@ class TableReads:
 
     def rendered(
         self,
-        node: Mapping[str, Any],
-        context: dict[str, Any],
-        read: Callable[[dict[str, Any]], Any],
+        node: Node,
+        context: Context,
+        read: Callable[[Json], Relation],
     ) -> str:
         """A node's own SQL, with what `read` gives for each node that it refers to."""
         readings = Readings()
 
-        def resolve(kind: str, name: str) -> Any:
+        def resolve(kind: str, name: str) -> Relation:
             known = context["graph"]["nodes" if kind == "ref" else "sources"]
             for unique_id in node["depends_on"]["nodes"]:
                 parent = known.get(unique_id)

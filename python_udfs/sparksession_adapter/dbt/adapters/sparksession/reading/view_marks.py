@@ -10,9 +10,9 @@ import itertools
 import re
 import threading
 from collections import OrderedDict
-from typing import Any
 
 from dbt.adapters.sparksession.sql_texts import COMMENT
+from dbt.adapters.sparksession.warehouse import Relation
 from dbt_common.exceptions import DbtRuntimeError
 
 KEPT = 100_000  # queries of views, of the statements that a process compiled last
@@ -125,7 +125,7 @@ def without_marks(sql: str) -> str:
     return MARK.sub(r"\g<name>", sql)
 
 
-def as_named(relation: Any, read: Any, into: Readings) -> Any:
+def as_named(relation: Relation, read: Relation, into: Readings) -> Relation:
     """The relation `read`, which stands for `relation`, with a mark where it is a query."""
     if read.reading is None or not read.reading.startswith("("):
         return read

@@ -7,12 +7,13 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
+from dbt.adapters.sparksession.edges import Graph
 from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.versions.arguments import a_name, whole_number
 from dbt.adapters.sparksession.versions.nodes import is_published
 from dbt.adapters.sparksession.versions.store import VersionStore, differing
-from dbt.adapters.sparksession.warehouse import Graph, Warehouse
+from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
 UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more

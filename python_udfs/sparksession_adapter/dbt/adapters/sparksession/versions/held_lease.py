@@ -29,11 +29,14 @@ class HeldLease:
         return f"{self._warehouse.credentials.schema}.{LEASE_TABLE}"
 
     def check(self) -> None:
-        """Before a node writes: whether the run that took the lease still has it."""
+        """Before a node writes: whether the run that took the lease still has it. A takeover finds
+        the thread's session."""
         if self.lease is not None:
             self.lease.check()
+            self.lease.note_session()
 
     def confirm(self) -> None:
         """Before something is deleted or published: the same, and the table is asked."""
         if self.lease is not None:
             self.lease.confirm()
+            self.lease.note_session()

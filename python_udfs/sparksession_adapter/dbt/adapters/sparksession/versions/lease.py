@@ -17,6 +17,13 @@ from typing import Any
 from dbt.adapters.sparksession.iceberg.metadata import loaded
 from dbt.adapters.sparksession.sql import is_absent, literal
 from dbt.adapters.sparksession.versions.processes import is_running, process_mark
+from dbt.adapters.sparksession.versions.remote_sessions import (
+    PROPERTY,
+    RemoteSession,
+    end_session,
+    property_of,
+    remote_session,
+)
 from dbt_common.exceptions import DbtRuntimeError
 
 HEARTBEAT_SECONDS = 30.0
@@ -91,8 +98,9 @@ class Lease:
         run_id: the run.
 
     Attributes:
-        saw_end: whether the run that it was taken over from was seen to have ended. Of one that is
-            out of sight only the heartbeat has stopped: a machine that slept may go on with it.
+        saw_end: whether the run that it was taken over from was seen to have ended, or was ended
+            (a remote run). Of a run that is out of sight only the heartbeat has stopped: a
+            machine that slept may go on with it.
     """
 
     def __init__(self, session: Callable[[], Any], table: str, run_id: str) -> None:
@@ -102,6 +110,7 @@ class Lease:
         self._ended = threading.Event()
         self._lost: Holder | None = None
         self._confirmed_at = 0.0
+        self._noted: set[str] = set()  # ids of the remote sessions that this run writes with
         self.saw_end = True
 
     def take(
@@ -132,6 +141,18 @@ class Lease:
             if self._changed(wanted):  # else another run changed the row since it was read
                 self._held, self._confirmed_at = wanted, _seconds()
                 threading.Thread(target=self._keep, name="lease", daemon=True).start()
+                try:
+                    ended = self._end_sessions_before()
+                    self.note_session()
+                except BaseException:
+                    self.give_back()
+                    raise
+                # its process may be out of sight, but each of its sessions is closed, and a new
+                # session writes nothing before note_session finds that the lease is gone
+                if before.engine_pid is None and before.run_id in {
+                    session.run_id for session in ended
+                }:
+                    self.saw_end = True
                 return before if before.run_id is not None else None
         raise LeaseRefusedError(
             f"Other runs took the lease of the warehouse {TAKE_ATTEMPTS} times while this run "
@@ -181,11 +202,43 @@ class Lease:
             self._confirmed_at = asked_at
         self.check()
 
+    def note_session(self) -> None:
+        """Before the calling thread writes: the next run has to know its session, if it is remote.
+
+        The table is asked behind it: a run that takes over reads the sessions after it has changed
+        the row, so either it finds this session, or this run finds that its lease is gone.
+
+        Raises:
+            LeaseRefusedError: another run has taken the lease over.
+        """
+        writer = remote_session(self._session(), self.run_id)
+        if writer is None or self._held is None or writer.id in self._noted:
+            return
+        self._set_properties({property_of(writer): writer.as_text()})
+        self._noted.add(writer.id)
+        self.confirm()
+
+    def _end_sessions_before(self) -> list[RemoteSession]:
+        """Keep the remote sessions of earlier runs from committing anything more; those sessions.
+
+        A session's property goes when it has ended: where this run stops in between, the next run
+        ends what is left.
+        """
+        ended = []
+        for name, text in self._properties().items():
+            if name.startswith(PROPERTY):
+                ended.append(RemoteSession.of_text(text))
+                end_session(ended[-1])
+                self._unset_properties([name])
+        return ended
+
     def give_back(self) -> None:
         """Let others have it. Nothing happens where this run doesn't hold it."""
         self._ended.set()
         with self._lock:
             if self._held is not None and self._lost is None:
+                if self._noted:
+                    self._unset_properties([PROPERTY + known for known in sorted(self._noted)])
                 self._change(Holder(self._held.generation + 1))
             self._held = None
 
@@ -248,15 +301,27 @@ class Lease:
     # ---- the heartbeat, a property of the table: it takes no Spark job ---------------------
 
     def _beat(self) -> None:
-        self._session().sql(
-            f"alter table {self.table} set tblproperties ('{HEARTBEAT}' = '{utc_now()}')"
-        )
+        self._set_properties({HEARTBEAT: str(utc_now())})
 
     def _last_beat(self) -> datetime:
         """When the newest holder's heart beat last, UTC by its clock."""
-        rows = self._session().sql(f"show tblproperties {self.table}").collect()
-        properties = {row.key: row.value for row in rows}
-        return datetime.fromisoformat(properties.get(HEARTBEAT, "0001-01-01"))
+        return datetime.fromisoformat(self._properties().get(HEARTBEAT, "0001-01-01"))
+
+    def _properties(self) -> dict[str, str]:
+        session = self._session()
+        table = loaded(session, session.conf.get("spark.sql.defaultCatalog"), self.table)
+        if table is not None:
+            return dict(table.properties())
+        rows = session.sql(f"show tblproperties {self.table}").collect()
+        return {row.key: row.value for row in rows}
+
+    def _set_properties(self, values: dict[str, str]) -> None:
+        pairs = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in values.items())
+        self._session().sql(f"alter table {self.table} set tblproperties ({pairs})")
+
+    def _unset_properties(self, names: list[str]) -> None:
+        listed = ", ".join(map(literal, names))
+        self._session().sql(f"alter table {self.table} unset tblproperties if exists ({listed})")
 
     def holder(self) -> Holder | None:
         """The table's content, None where there is no table."""

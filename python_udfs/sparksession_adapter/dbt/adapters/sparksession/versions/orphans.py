@@ -10,14 +10,16 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.session import is_remote
+from dbt.adapters.sparksession.session import is_remote, message_of
 from dbt.adapters.sparksession.sql import literal
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
-from dbt.adapters.sparksession.versions.lease import Holder
+from dbt.adapters.sparksession.versions.lease import Holder, LeaseRefusedError
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 VIEW_FILES_STAY = 600  # seconds
+GC_ENABLED = "gc.enabled"
+HADOOP_SCHEMES = ("", "file", "hdfs")
 CLOCKS_DIFFER = 3600  # seconds that two machines' clocks may be apart
 
 logger = AdapterLogger("Spark")
@@ -71,13 +73,33 @@ class Orphans:
         return files
 
     def tidy_after(self, dead: Holder) -> None:
-        """Delete the files that a dead run wrote and never committed."""
+        """Delete the files that a dead run wrote and never committed, see tidy_tables."""
         tables = self._warehouse.tables()
-        self.tidy_tables(table for table in tables if self._has_files_since(table, dead.started_at))
+        since = dead.started_at
+        self.tidy_tables([table for table in tables if self._has_files_since(table, since)])
 
     def tidy_tables(self, tables: Iterable[str]) -> None:
-        """Delete the files of tables that no snapshot knows; those that aren't there have none."""
-        wanted, left = set(tables), 0
+        """Delete the files of tables that no snapshot knows; those that aren't there have none.
+
+        Files that stay take room and nothing else: where a catalog or a store doesn't let them be
+        deleted, a warning names the reason.
+
+        Raises:
+            LeaseRefusedError: another run has taken the lease over.
+        """
+        try:
+            self._tidied(set(tables))
+        except LeaseRefusedError:
+            raise
+        except Exception as exc:
+            reason = message_of(exc).partition("\n")[0]
+            logger.warning(
+                "Files that had not been committed stay, and nothing reads them: they couldn't be "
+                f"deleted ({reason}). dbt run-operation remove_orphans tries it again."
+            )
+
+    def _tidied(self, wanted: set[str]) -> None:
+        left = 0
         if wanted:
             known = self._warehouse.tables()
             self._place.check_own_folders(known)
@@ -108,9 +130,18 @@ class Orphans:
                 f"table => {literal(table)})"
             )
             return len(rows.collect())
+        if loaded.properties().get(GC_ENABLED) == "false":
+            logger.info(
+                f"{table} was left as it is: its catalog keeps all of its files to itself "
+                f"({GC_ENABLED}=false)."
+            )
+            return 0
         jvm = self._warehouse.session()._jvm
         actions = jvm.org.apache.iceberg.spark.actions.SparkActions
         action = actions.get(self._warehouse.session()._jsparkSession).deleteOrphanFiles(loaded)
+        if urlparse(loaded.location()).scheme not in HADOOP_SCHEMES:
+            # by the table's own FileIO: Hadoop may have no file system for such a place
+            action = action.usePrefixListing(True)
         # nobody else writes: a file that no snapshot knows is nobody's
         lease, before = self._lease.lease, self._lease.took_over
         if before is not None and lease is not None and not lease.saw_end:

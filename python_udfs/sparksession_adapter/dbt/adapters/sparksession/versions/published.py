@@ -23,8 +23,8 @@ from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.stop_signals import without_stop_signals
 from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
-from dbt.adapters.sparksession.versions.lease import utc_now
-from dbt.adapters.sparksession.versions.nodes import has_table, is_published
+from dbt.adapters.sparksession.versions.lease import LeaseRefusedError, utc_now
+from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, has_table, is_published
 from dbt.adapters.sparksession.versions.published_views import PublishedViews
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
 from dbt.adapters.sparksession.versions.store import COLUMNS, Version, VersionStore, differing
@@ -214,13 +214,14 @@ class Versions:
         )
         if problem:
             return self._unpublished(problem)
-        for gone in before.queries.keys() - queries.keys():
-            for table in (gone, gone + RUNS_SUFFIX):
-                snapshots.pop(table, None)
-                inputs.pop(table, None)
+        lost = before.snapshots.keys() - self._stored_tables(context)
+        unnamed = before.queries.keys() - queries.keys()
+        for table in (*lost, *unnamed, *(name + RUNS_SUFFIX for name in unnamed)):
+            snapshots.pop(table, None)
+            inputs.pop(table, None)
         query_hashes = {name: mark_of(text) for name, text in queries.items()}
         changed = differing(before.query_hashes, query_hashes)
-        older = self._inputs.left_behind(snapshots, inputs, nodes)
+        older = self._inputs.left_behind(snapshots, inputs, nodes, lost)
         late = sorted(older)
         if not changed and late == before.stale:
             if before.version:
@@ -229,7 +230,7 @@ class Versions:
                 self.views.write_views(before, before.queries if took_over else missing)
             return self._outcome(stale=late)
         if late and not allow_behind:
-            return self._unpublished(self._inputs.behind_problem(older, published))
+            return self._unpublished(self._inputs.behind_problem(older, published, lost))
         passed = {result.node.unique_id for result in results if str(result.status) == "pass"}
         test_fingerprints = {
             unique_id: fingerprint
@@ -262,6 +263,18 @@ class Versions:
             return self._outcome(changed=changed, compared=compared)
         self.publish_version(version, before)
         return self._outcome(version.version, changed=changed, stale=late)
+
+    def _stored_tables(self, context: Mapping[str, Any]) -> set[str]:
+        """Tables that models, seeds and snapshots store their rows in, published or not, and those
+        that are declared as sources."""
+        nodes, sources = (context["graph"][kind].values() for kind in ("nodes", "sources"))
+        stored = {
+            stored_table_of(node)
+            for node in nodes
+            if node["resource_type"] in PUBLISHED_KINDS
+            and node["config"].get("materialized") not in (VIEW, "ephemeral")
+        }
+        return stored | {self._warehouse.relation_of_node(source).render() for source in sources}
 
     def _write_view_queries(
         self,
@@ -341,8 +354,15 @@ class Versions:
             self.views.write_views(version, sorted({*changed, *missing}))
 
     def _append(self, version: Version, table: str) -> None:
-        """Write a version's row; of the candidates one is held."""
-        from pyspark.sql import functions
+        """Write a version's row; of the candidates one is held.
+
+        Iceberg refuses the row where another row of its number has come: a run that was presumed
+        dead, and only slept, publishes nothing beside the run that took its lease over.
+
+        Raises:
+            LeaseRefusedError: another run has published this version.
+        """
+        from pyspark.sql import functions as F
 
         session = self._warehouse.session()
         schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -354,9 +374,31 @@ class Versions:
         values = tuple(getattr(row, name) for name in COLUMNS)
         writer = session.createDataFrame([values], schema).coalesce(1).writeTo(table)
         if table == self._store.candidate_table:
-            writer.overwrite(functions.lit(True))
-        else:
+            writer.overwrite(F.lit(True))
+            return
+        head = self._warehouse.history(table).head
+        if head is None:
             writer.append()
+            return
+        known = f"select max(version) as newest from {table} version as of {head}"
+        newest = session.sql(known).collect()[0].newest
+        if newest is not None and newest >= version.version:
+            raise self._already_published(version)
+        writer = writer.option("isolation-level", "serializable")
+        writer = writer.option("validate-from-snapshot-id", str(head))
+        try:
+            writer.overwrite(F.col("version") == version.version)
+        except Exception as exc:
+            if "conflicting files" not in str(exc):
+                raise
+            raise self._already_published(version) from exc
+
+    @staticmethod
+    def _already_published(version: Version) -> LeaseRefusedError:
+        return LeaseRefusedError(
+            f"Another run has published version {version.version} while this run worked on it. "
+            "Nothing was published; run again."
+        )
 
     @staticmethod
     def _unpublished(why: str) -> dict[str, Any]:

@@ -48,8 +48,8 @@ def expired_snapshots(history: History, named: set[int], read: set[int]) -> list
     it.
 
     Args:
-        named: by versions that are kept.
-        read: recorded as read by the newest commits of other tables.
+        named: by versions that are kept; of other tables too.
+        read: recorded as read by the newest commits of other tables; of any table.
     """
     line = history.ancestry(history.head)
     needed = {history.head} | read
@@ -66,6 +66,16 @@ def expired_snapshots(history: History, named: set[int], read: set[int]) -> list
     last = max((place for place, snapshot in enumerate(line) if snapshot.id in needed), default=-1)
     kept = named | {snapshot.id for snapshot in line[: last + 1]}
     return sorted(history.snapshots.keys() - kept)
+
+
+def read_snapshots(history: History) -> set[int]:
+    """Snapshots of other tables that the newest commits of a table record as read."""
+    found: dict[str, int] = {}
+    for commit in history.ancestry(history.head):
+        for key, value in commit.summary.items():
+            if key.startswith(INPUT_PROPERTY):
+                found.setdefault(key, int(value))
+    return set(found.values())
 
 
 class Retention:
@@ -119,25 +129,20 @@ class Retention:
             kept = session.sql(
                 f"select snapshots, inputs, queries from {self._store.version_table}"
             ).collect()
-            named: dict[str, set[int]] = {}
+            # by snapshots alone, which no two tables share: a table may have got another name
+            named: set[int] = set()
             for version in kept:
                 # what a view reads outside of the version stands in its query alone
                 reads = set().union(*map(pinned_reads, version.queries.values()))
-                for table, snapshot in {*version.snapshots.items(), *reads}:
-                    named.setdefault(table, set()).add(snapshot)
+                named |= {*version.snapshots.values(), *(snapshot for _, snapshot in reads)}
             going_back = self._rollback.read_after_going_back(kept, context)
             histories = {
                 table: self._warehouse.history(table) for table in self._warehouse.tables()
             }
+            read = set().union(*map(read_snapshots, histories.values()), *going_back.values())
             gone = 0
             for table, history in histories.items():
-                read = {
-                    int(recorded_id)
-                    for reader in histories.values()
-                    if (recorded_id := reader.recorded(INPUT_PROPERTY + table)) is not None
-                }
-                read |= going_back.get(table, set())
-                expired = expired_snapshots(history, named.get(table, set()), read)
+                expired = expired_snapshots(history, named, read)
                 if expired:
                     self._place.check_delete(table)
                     session.sql(

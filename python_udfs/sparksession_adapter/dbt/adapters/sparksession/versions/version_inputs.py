@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
@@ -91,13 +91,19 @@ class VersionInputs:
         snapshots: Mapping[str, int],
         inputs: Mapping[str, Mapping[str, int]],
         nodes: Mapping[str, Mapping[str, Any]],
+        lost: Collection[str],
     ) -> dict[str, set[str]]:
-        """Tables that were made from other rows of an input than a version has -> these inputs."""
+        """Tables that were made from other rows of an input than a version has -> these inputs.
+
+        Args:
+            lost: tables of the version before that nothing stores its rows in any more.
+        """
         found: dict[str, set[str]] = {}
         for table, read in inputs.items():
             for input_table, snapshot in self._reads_through(read.items(), nodes):
                 held = snapshots.get(input_table, snapshot)
-                if held != snapshot and not self._has_same_rows(input_table, snapshot, held):
+                is_older = held != snapshot and not self._has_same_rows(input_table, snapshot, held)
+                if is_older or input_table in lost:
                     found.setdefault(table, set()).add(input_table)
         return found
 
@@ -110,13 +116,22 @@ class VersionInputs:
 
     @staticmethod
     def behind_problem(
-        older: Mapping[str, set[str]], published: Iterable[Mapping[str, Any]]
+        older: Mapping[str, set[str]],
+        published: Iterable[Mapping[str, Any]],
+        lost: Collection[str],
     ) -> str:
-        """Why a version isn't published in which tables were made from older rows than it has."""
+        """Why a version isn't published in which tables were made from older rows than it has, or
+        from a table that is no model's any more."""
         names = {stored_table_of(node): node["name"] for node in published}
         late = sorted(names.get(table, table) for table in older)
         above = sorted({names.get(table, table) for read in older.values() for table in read})
         more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
+        if missing := sorted({table for read in older.values() for table in read if table in lost}):
+            return (
+                f"{', '.join(late[:NAMED])}{more} would stand on {', '.join(missing[:NAMED])}, "
+                "which is no model's table any more. Build them too, dbt build, or allow it by "
+                "--vars 'allow_behind: true'"
+            )
         command = "dbt build"
         if len(above) <= NAMED:
             command += f" -s {' '.join(f'{name}+' for name in above)}"

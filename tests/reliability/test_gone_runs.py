@@ -1,0 +1,113 @@
+"""What runs that are gone have left behind, and what a run that only slept may still do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.versions.lease import Lease
+from dbt.adapters.sparksession.versions.orphans import Orphans
+from dbt.adapters.sparksession.versions.processes import process_mark
+from dbt.adapters.sparksession.warehouse import Warehouse
+
+from tests.support.dbt_project import DbtProject
+from tests.support.small_warehouse import FILES, make_raw
+
+
+@pytest.fixture
+def project(make_project: Callable[..., DbtProject]) -> DbtProject:
+    project = make_project(FILES)
+    make_raw(project)
+    return project
+
+
+def lease_of(project: DbtProject, run_id: str) -> Lease:
+    credentials = project.credentials()
+    return Lease(lambda: own_session(credentials).session, "dw.meta_lease", run_id)
+
+
+def dies(project: DbtProject) -> None:
+    """Let a run have died that held the lease: its process number is used again."""
+    lease_of(project, "first").take()
+    mark = str(process_mark(os.getppid())).rpartition("/")[0] + "/1"
+    project.query(
+        f"update dw.meta_lease set pid = {os.getppid()}, process = '{mark}', engine_pid = null"
+    )
+
+
+def left_behind(project: DbtProject) -> list[Path]:
+    """Files that no snapshot knows, one in each table's folder: what another run writes now."""
+    found = []
+    for name in ("rows", "days", "latest__runs"):
+        (folder,) = project.warehouse.rglob(f"dw/{name}/data")
+        found.append(folder / "of_the_new_writer.parquet")
+        found[-1].write_bytes(b"not committed yet")
+    return found
+
+
+def test_files_that_a_catalog_keeps_to_itself_stay_and_the_run_passes(project: DbtProject) -> None:
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    for name in ("raw", "rows", "days", "latest__runs"):
+        project.query(f"alter table dw.{name} set tblproperties ('gc.enabled' = 'false')")
+    files = left_behind(project)
+    dies(project)
+    done = project.run("build")
+    assert "took over the lease of a run that is gone" in done.log
+    assert "dw.rows was left as it is: its catalog keeps all of its files to itself" in done.log
+    done = project.run("run-operation", "remove_orphans")
+    assert "dw.days was left as it is: its catalog keeps all of its files to itself" in done.log
+    assert all(path.exists() for path in files)
+    assert lease_of(project, "next").take() is None
+
+
+def test_tidying_that_fails_neither_fails_a_run_nor_keeps_its_lease(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+
+    def has_no_file_system(self: Any, table: str) -> int:
+        raise RuntimeError('No FileSystem for scheme "s3"\n\tat org.apache.hadoop')
+
+    monkeypatch.setattr(Orphans, "remove_from", has_no_file_system)
+    left_behind(project)
+    dies(project)
+    done = project.run("build")
+    reason = "nothing reads them: they couldn't be deleted (No FileSystem for scheme"
+    assert reason in done.log
+    assert "org.apache.hadoop" not in done.log
+    assert lease_of(project, "next").take() is None
+
+
+@pytest.mark.parametrize("is_behind_the_look", [False, True])
+def test_a_version_is_refused_that_another_run_has_published_meanwhile(
+    project: DbtProject, monkeypatch: pytest.MonkeyPatch, is_behind_the_look: bool
+) -> None:
+    """A run that slept behind its last look at the lease wakes up."""
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    published: list[int] = []
+    history = Warehouse.history
+
+    def history_and_another_run(self: Any, table: str) -> Any:
+        found = history(self, table)
+        if table != "dw.meta_version" or published:
+            return found
+        published.append(2)
+        project.query("insert into dw.meta_version (version) values (2)")
+        return found if is_behind_the_look else history(self, table)
+
+    project.query("insert into dw.raw select 10L")
+    with monkeypatch.context() as patch:
+        patch.setattr(Warehouse, "history", history_and_another_run)
+        lost = project.run("build", expect_ok=False)
+    assert "Another run has published version 2 while" in f"{lost.exception}{lost.log}"
+    assert project.column("select version from dw.meta_version order by version") == [1, 2]
+    project.query("delete from dw.meta_version where version = 2")
+    project.run("build")
+    assert project.column("select n from published.total") == [11]
