@@ -233,11 +233,12 @@ def _project_file() -> dict[str, Any]:
 
 
 def _without_contracts(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of folders; the small models declare no columns, and an edit changes them."""
+    """Settings of folders or models without contracts, groups and access: the small models declare
+    no columns, an edit changes them, and there are no groups."""
     return {
         key: _without_contracts(value) if isinstance(value, dict) else value
         for key, value in settings.items()
-        if key != "+contract"
+        if key.removeprefix("+") not in ("contract", "group", "access")
     }
 
 
@@ -247,10 +248,12 @@ def _ods_models() -> dict[str, Any]:
     shop = yaml.safe_load((REPO / "models/ods/shop/_shop__models.yml").read_text("utf-8"))
     (log,) = (model for model in ods["models"] if model["name"] == "ods_binlog")
     held_once = [test for test in log["data_tests"] if "unique_combination" in test]
-    models = [{"name": "ods_binlog", "config": log["config"], "data_tests": held_once}]
+    models = [
+        {"name": "ods_binlog", "config": _without_contracts(log["config"]), "data_tests": held_once}
+    ]
     for model in shop["models"]:
         if model["name"] in DECLARED:
-            config = model["config"]
+            config = _without_contracts(model["config"])
             source = config["meta"]["source"]
             columns = DECLARED[model["name"]]
             source["columns"] = columns
