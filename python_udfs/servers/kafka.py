@@ -174,7 +174,9 @@ def _cleanup_policies(
     asked.extend(list(resources.values()))
     try:
         found = answer(admin.describeConfigs(asked).all())
-        return {name: found[one].get("cleanup.policy").value() for name, one in resources.items()}
+        return {
+            name: found[topic].get("cleanup.policy").value() for name, topic in resources.items()
+        }
     except Exception as exc:
         if not hasattr(exc, "java_exception"):
             raise

@@ -26,7 +26,7 @@ MODELS = {"models/a.sql": "select 1 as id"}
 
 
 def refused(project: DbtProject, **env: str) -> str:
-    """What a build says that Spark can't be used for; it must end soon and without a stack."""
+    """Why a build reports that Spark can't be used; it must end soon and without a stack."""
     begun = time.monotonic()
     done = project.subprocess("run", env=env)
     seconds = time.monotonic() - begun
@@ -83,7 +83,9 @@ def test_a_python_that_differs_is_named() -> None:
         "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in "
         "driver: 3.11, PySpark cannot run with different minor versions."
     )
-    assert found is not None and found.startswith("The executors' Python is 3.9, this one 3.")
+    assert found is not None and found.startswith(
+        "The executors' Python is 3.9, this process has 3."
+    )
     assert python_problem("Division by zero") is None
 
 
@@ -102,16 +104,16 @@ def test_without_a_worker_the_run_says_that_no_executor_came(
 ) -> None:
     project = make_project(MODELS)
     with standalone(tmp_path, workers=0) as cluster:
-        said = refused(project, **cluster.env, SPARK_EXECUTORS_WITHIN="3")
-    assert f"No executor has come within 3 s from {cluster.master} (memory 800m)" in said
-    assert "SPARK_DRIVER_HOST" in said
+        refusal = refused(project, **cluster.env, SPARK_EXECUTORS_WITHIN="3")
+    assert f"No executor has come within 3 s from {cluster.master} (memory 800m)" in refusal
+    assert "SPARK_DRIVER_HOST" in refusal
 
 
 def test_workers_without_the_driver_s_python_are_named(
     make_project: Callable[..., DbtProject], cluster: Cluster
 ) -> None:
-    said = refused(make_project(MODELS), **cluster.env, PYSPARK_PYTHON="/nowhere/python")
-    assert "The executors have no Python at /nowhere/python: set PYSPARK_PYTHON" in said
+    refusal = refused(make_project(MODELS), **cluster.env, PYSPARK_PYTHON="/nowhere/python")
+    assert "The executors have no Python at /nowhere/python: set PYSPARK_PYTHON" in refusal
 
 
 @pytest.mark.soak
@@ -121,8 +123,8 @@ def test_workers_without_pyarrow_are_named(
     python = tmp_path / "python"  # the interpreter without what is installed beside it
     python.write_text(f'#!/bin/sh\nexec "{os.path.realpath(sys.executable)}" -S "$@"\n')
     python.chmod(0o755)
-    said = refused(make_project(MODELS), **cluster.env, PYSPARK_PYTHON=str(python))
-    assert "The executors' Python lacks the module pyarrow: set PYSPARK_PYTHON" in said
+    refusal = refused(make_project(MODELS), **cluster.env, PYSPARK_PYTHON=str(python))
+    assert "The executors' Python lacks the module pyarrow: set PYSPARK_PYTHON" in refusal
 
 
 @pytest.mark.soak
@@ -145,8 +147,8 @@ def test_a_worker_of_another_host_that_lacks_the_landing_is_named(
     (landing / "topics").mkdir(parents=True)
     project = make_project({"models/a.sql": TABLE}, landing=landing)
     with standalone(tmp_path / "far", another_host=True, hidden=[landing]) as cluster:
-        said = refused(project, **cluster.env)
-        assert f"doesn't see {landing} as this process does" in said
+        refusal = refused(project, **cluster.env)
+        assert f"doesn't see {landing} as this process does" in refusal
         (landing / "topics").rmdir()  # nothing there to be seen
         done = project.subprocess("run", env=cluster.env)
         assert done.returncode == 0, done.stdout
@@ -162,9 +164,11 @@ def test_a_server_without_the_jars_is_named(
 ) -> None:
     project = make_project(MODELS)
     with connect_server(tmp_path, with_jars=False, with_extensions=False) as remote:
-        said = refused(project, DBT_TARGET="connect", SPARK_REMOTE=remote)
+        refusal = refused(project, DBT_TARGET="connect", SPARK_REMOTE=remote)
     # jars alone don't do without the extensions, nor the extensions without jars
-    assert "was started without Iceberg's SQL extensions: start it with --packages org.ap" in said
+    assert (
+        "was started without Iceberg's SQL extensions: start it with --packages org.ap" in refusal
+    )
 
 
 @pytest.mark.soak

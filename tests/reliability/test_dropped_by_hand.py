@@ -123,9 +123,9 @@ def test_versions_that_were_dropped_are_named_and_come_back(project: DbtProject)
 
     for command in (("build",), ("run-operation", "remove_orphans")):
         refused = project.run(*command, expect_ok=False)
-        said = f"{refused.exception}{refused.log}"
-        assert "Table dw.meta_version is gone from the catalog" in said
-        assert "dbt run-operation register_tables" in said
+        refusal = f"{refused.exception}{refused.log}"
+        assert "Table dw.meta_version is gone from the catalog" in refusal
+        assert "dbt run-operation register_tables" in refusal
 
     project.run("run-operation", "register_tables")
     count = land(project)
@@ -154,9 +154,9 @@ def test_what_can_be_made_of_no_other_table_is_not_begun_anew(
 
     refused = project.run("build", expect_ok=False)
 
-    said = refused.results[name].message
-    assert f"Table dw.{name} is gone from the catalog" in said
-    assert "dbt run-operation register_tables" in said
+    refusal = refused.results[name].message
+    assert f"Table dw.{name} is gone from the catalog" in refusal
+    assert "dbt run-operation register_tables" in refusal
     project.run("run-operation", "register_tables")
     count = land(project)
     project.run("build")

@@ -130,9 +130,9 @@ def test_a_version_is_published_whole_or_not_at_all_when_its_run_is_stopped(
     monkeypatch.undo()
 
     name = "SIGTERM" if sent == signal.SIGTERM else "Ctrl-C"
-    said = f"{stopped.exception}"
-    assert f"Stopped by {name}: what was running was cancelled" in said
-    assert "version 2 was published; the next run goes on from here" in said
+    sentence = f"{stopped.exception}"
+    assert f"Stopped by {name}: what was running was cancelled" in sentence
+    assert "version 2 was published; the next run goes on from here" in sentence
     assert "Traceback" not in stopped.log
     assert project.column("select version from dw.meta_version order by version") == [1, 2]
     assert project.column("select max(id) from published.rows") == [19]

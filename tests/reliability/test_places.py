@@ -360,9 +360,9 @@ def test_an_old_catalog_whose_files_later_runs_have_deleted_names_the_way_out(
 
     for command in (("build",), ("run-operation", "remove_orphans")):
         refused = restored.run(*command, expect_ok=False)
-        said = f"{refused.exception}{refused.log}"
-        assert "dw.meta_lease can't be read: the catalog names its file" in said, said
-        assert "dbt run-operation register_tables" in said, said
+        refusal = f"{refused.exception}{refused.log}"
+        assert "dw.meta_lease can't be read: the catalog names its file" in refusal, refusal
+        assert "dbt run-operation register_tables" in refusal, refusal
     restored.run("run-operation", "register_tables")
 
     assert contents(restored) == before

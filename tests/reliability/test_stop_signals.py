@@ -21,12 +21,12 @@ from dbt.adapters.sparksession.stop_signals import (
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
     """As a program has them that has set none of its own."""
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
-    for one, handler in before.items():
-        signal.signal(one, handler)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def send(number: signal.Signals) -> None:

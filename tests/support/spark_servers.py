@@ -53,7 +53,9 @@ class Cluster:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    given = {key: one for key, one in os.environ.items() if not key.startswith(("SPARK_", "PYSP"))}
+    given = {
+        key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSP"))
+    }
     return given | {
         "SPARK_HOME": str(HOME),
         "JAVA_HOME": find_java(),
@@ -112,7 +114,7 @@ def _another_host() -> Iterator[tuple[str, str, str]]:
     name, ours, theirs = f"worker{number}", f"vd{number}", f"vw{number}"
     net = f"10.{64 + number // 256}.{number % 256}"
     inside = ["ip", "netns", "exec", name]
-    for one in (
+    for command in (
         ["ip", "netns", "add", name],
         ["ip", "link", "add", ours, "type", "veth", "peer", "name", theirs, "netns", name],
         ["ip", "address", "add", f"{net}.1/24", "dev", ours],
@@ -121,7 +123,7 @@ def _another_host() -> Iterator[tuple[str, str, str]]:
         [*inside, "ip", "link", "set", theirs, "up"],
         [*inside, "ip", "link", "set", "lo", "up"],
     ):
-        subprocess.run(one, check=True, capture_output=True)
+        subprocess.run(command, check=True, capture_output=True)
     try:
         yield name, f"{net}.1", f"{net}.2"
     finally:
@@ -146,7 +148,8 @@ def standalone(
             yield cluster
         return
     with _another_host() as (name, ours, theirs):
-        hide = " && ".join([*(f"mount -t tmpfs none '{one}'" for one in hidden), 'exec "$@"'])
+        mounts = (f"mount -t tmpfs none '{below}'" for below in hidden)
+        hide = " && ".join([*mounts, 'exec "$@"'])
         inside = ["ip", "netns", "exec", name, "unshare", "-m", "sh", "-c", hide, "worker"]
         with _standalone(folder, (ours, theirs), [port, ui, *uis], inside, env) as cluster:
             yield cluster

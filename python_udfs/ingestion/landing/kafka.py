@@ -184,7 +184,7 @@ def lost_holes(
     begun: dict[str, int],
     named: dict[str, int],
 ) -> str | None:
-    """Warning for offsets in front of held ones that landed files left out and Kafka has no more.
+    """Warning for offsets before held offsets that landed files left out and Kafka no longer has.
 
     Args:
         topics, held, begun: as for `ranges_to_read`, before this run's ranges count as held.

@@ -88,7 +88,7 @@ def test_holes_of_files_that_the_broker_has_lost_are_named_once():
         OffsetRange("t", 0, 30, 39),
     ]
     assert lost_holes(broker, held, {}, first_offsets(broker)) is None
-    # a hole that the broker still had when others were told
+    # a hole that the broker still had when the others were reported
     later = lost_holes(topic(p0=(25, 40)), held, {}, first_offsets(broker))
     assert later is not None and "left these offsets out" in later
     assert ": t partition 0: 10 to 19. " in later
@@ -101,17 +101,17 @@ def test_holes_of_files_that_the_broker_has_lost_are_named_once():
 def test_random_offsets_that_nothing_brings_are_all_named():
     for seed in range(300):
         random = Random(seed)
-        had = {one for one in range(30) if random.random() < 0.7}
+        had = {offset for offset in range(30) if random.random() < 0.7}
         earliest = random.randint(0, 30)
         if not had:
             continue
         broker = topic(p0=(earliest, 31))
-        held = {"t/0": merge([(one, one) for one in had])}
+        held = {"t/0": merge([(offset, offset) for offset in had])}
         note = lost_holes(broker, held, {}, {}) or ""
         named: set[int] = set()
         for first, last in re.findall(r"partition 0: (\d+) to (\d+)", note):
             named |= set(range(int(first), int(last) + 1))
-        lost = {one for one in range(min(earliest, max(had))) if one not in had}
+        lost = {offset for offset in range(min(earliest, max(had))) if offset not in had}
         assert named == lost, f"seed {seed}"
 
 

@@ -133,7 +133,7 @@ class SparkSessionCredentials(SparkCredentials):
         """Local folders that executors have to see as this process does: those that both write,
         and those that are read."""
         kept = "spark.sql.catalog." + self.catalog not in self.server_side_parameters
-        read = [self.path(one) for one in self.executors_read if one and not scheme_of(one)]
+        read = [self.path(path) for path in self.executors_read if path and not scheme_of(path)]
         folder = self.folder() if kept else None
         return [folder] if folder else [], read
 

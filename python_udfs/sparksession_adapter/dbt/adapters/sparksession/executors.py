@@ -36,7 +36,7 @@ NO_CLASS = ("Cannot find catalog plugin class", "CATALOG_NOT_FOUND", "ClassNotFo
 
 
 class PlaceError(DbtRuntimeError):
-    """The Spark outside of this process can't be used; the message says what it lacks."""
+    """The Spark outside of this process can't be used; the message names what it lacks."""
 
 
 def is_local(master: str) -> bool:
@@ -78,8 +78,8 @@ def check_place(place: str, master: str, remote: str | None) -> None:
                 "set the right address."
             )
     elif master.startswith("spark://"):
-        masters = [address(one, MASTER_PORT) for one in master.split(",")]
-        if not any(_answers(*one) for one in masters):
+        masters = [address(part, MASTER_PORT) for part in master.split(",")]
+        if not any(_answers(*host) for host in masters):
             named = ", ".join(f"{host}:{port}" for host, port in masters)
             raise PlaceError(
                 f"No Spark master answers at {named} (SPARK_MASTER): start it, or set the right "
@@ -170,7 +170,7 @@ def check_server(session: Any, settings: Mapping[str, str], catalog: str, jars: 
         session.sql(f"show namespaces in {catalog}").collect()
     except Exception as exc:
         text = str(exc)
-        if any(one in text for one in NO_CLASS) or "No suitable driver" in text:
+        if any(name in text for name in NO_CLASS) or "No suitable driver" in text:
             raise PlaceError(
                 "The Spark Connect server lacks jars that the project's tables need: start it with "
                 f"--packages {jars}."
@@ -197,7 +197,9 @@ def _probe_files(folders: Sequence[str], read: Sequence[str]) -> Iterator[dict[s
                 file.write(str(made[path]))
         for folder in read:
             with suppress(OSError):
-                seen |= {os.path.join(folder, one): None for one in sorted(os.listdir(folder))[:1]}
+                seen |= {
+                    os.path.join(folder, name): None for name in sorted(os.listdir(folder))[:1]
+                }
         yield made | seen
     finally:
         for path in made:
@@ -255,7 +257,7 @@ def python_problem(text: str) -> str | None:
     if program:
         return f"The executors have no Python at {program[1]}: {wanted}"
     if other:
-        return f"The executors' Python is {other[1].rstrip(',')}, this one {own}: {wanted}"
+        return f"The executors' Python is {other[1].rstrip(',')}, this process has {own}: {wanted}"
     if module:
         name = module[1] or module[2]
         return f"The executors' Python lacks the module {name}: {wanted}"
@@ -320,7 +322,7 @@ def look_from_executors(
         if problem is None:
             raise errors[0]
         raise PlaceError(problem) from errors[0]
-    _judge([json.loads(one) for one in answers])
+    _judge([json.loads(answer) for answer in answers])
 
 
 def _judge(answers: Sequence[Mapping[str, Any]]) -> None:
@@ -328,14 +330,14 @@ def _judge(answers: Sequence[Mapping[str, Any]]) -> None:
     Raises:
         PlaceError: an executor lacks pyarrow, or doesn't see a folder.
     """
-    for one in answers:
-        if not one["pyarrow"]:
-            raise PlaceError(f"{python_problem(NO_PYARROW)} Host: {one['host']}.")
-        if one["missing"]:
+    for answer in answers:
+        if not answer["pyarrow"]:
+            raise PlaceError(f"{python_problem(NO_PYARROW)} Host: {answer['host']}.")
+        if answer["missing"]:
             raise PlaceError(
-                f"The executor on {one['host']} doesn't see {', '.join(one['missing'])} as this "
-                "process does: executors need the same folder under the same path (a shared file "
-                "system, readable for their user), or WAREHOUSE and LANDING where all of them "
+                f"The executor on {answer['host']} doesn't see {', '.join(answer['missing'])} "
+                "as this process does: executors need the same folder under the same path (a shared "
+                "file system, readable for their user), or WAREHOUSE and LANDING where all of them "
                 "reach it."
             )
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
+Handler = Callable[[int, FrameType | None], object]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # py4j logs a stack of it by the root logger, and goes on
 PY4J_INTERRUPTED = "KeyboardInterrupt while sending command"
@@ -88,7 +88,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def without_stop_signals() -> Iterator[None]:
-    """Within it Ctrl-C and SIGTERM wait; behind it the first one that came does what it does.
+    """Within it Ctrl-C and SIGTERM wait; behind it the first of them that came does what it does.
 
     Elsewhere than in the main thread nothing has to wait: signals come to that alone.
     """
@@ -96,15 +96,17 @@ def without_stop_signals() -> Iterator[None]:
         yield
         return
     came: list[tuple[int, FrameType | None]] = []
-    before: dict[signal.Signals, Any] = {one: signal.getsignal(one) for one in SIGNALS}
-    before = {one: handler for one, handler in before.items() if callable(handler)}
-    for one in before:
-        signal.signal(one, lambda number, frame: came.append((number, frame)))
+    before: dict[signal.Signals, Handler] = {}
+    for sign in SIGNALS:
+        if callable(handler := signal.getsignal(sign)):
+            before[sign] = handler
+    for sign in before:
+        signal.signal(sign, lambda number, frame: came.append((number, frame)))
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
         if came:
             number, frame = came[0]
             before[signal.Signals(number)](number, frame)

@@ -99,7 +99,7 @@ class OneWriter:
 
         Args:
             table: schema.name.
-            what: what would begin anew, for the message.
+            what: what would begin again, for the message.
 
         Raises:
             DbtRuntimeError: the catalog doesn't know the table, but its files are there.

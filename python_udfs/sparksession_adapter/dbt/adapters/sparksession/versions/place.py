@@ -241,7 +241,7 @@ class Place:
         folder = os.path.join(root, *table.split("."))
         files = _entries(os.path.join(folder, "metadata"), folders=False)
         # a writer that was killed while it made the table leaves the first file alone
-        numbers = [one.name.partition("-")[0] for one in files if one.name.endswith(METADATA)]
+        numbers = [file.name.partition("-")[0] for file in files if file.name.endswith(METADATA)]
         written = any(number.isdecimal() and int(number) > 0 for number in numbers)
         return folder if written and self.location_of(table) is None else None
 

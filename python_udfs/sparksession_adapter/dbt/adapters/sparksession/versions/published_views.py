@@ -137,7 +137,7 @@ class PublishedViews:
         if own and not others:
             logger.warning(
                 f"Table {self._store.version_table}, which holds the versions, is gone with its "
-                f"files, so they begin anew with version 1; the {len(own)} views in {schema} that "
+                f"files, so they begin with version 1; the {len(own)} views in {schema} that "
                 "read it are dropped and written again."
             )
             self._drop(own)

@@ -211,7 +211,7 @@ class Recovery:
         return lines
 
     def _holder(self) -> Holder | None:
-        """What the lease says; None where there is none that can be read."""
+        """The holder of the lease; None where no lease can be read."""
         try:
             return Lease(self._warehouse.session, self._lease.table, "").holder()
         except LostFileError:
