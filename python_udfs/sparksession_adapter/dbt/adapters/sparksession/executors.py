@@ -336,9 +336,9 @@ def _judge(answers: Sequence[Mapping[str, Any]]) -> None:
         if answer["missing"]:
             raise PlaceError(
                 f"The executor on {answer['host']} doesn't see {', '.join(answer['missing'])} "
-                "as this process does: executors need the same folder under the same path (a shared "
-                "file system, readable for their user), or WAREHOUSE and LANDING where all of them "
-                "reach it."
+                "as this process does: executors need the same folder under the same path (a "
+                "shared file system, readable for their user), or WAREHOUSE and LANDING where all "
+                "of them reach it."
             )
 
 
