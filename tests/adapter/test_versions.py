@@ -398,7 +398,7 @@ def test_what_no_version_names_expires_and_all_else_stays(
     output = project.run(*command).log
     assert "dw.f__runs: 6 runs became 1" in output
     assert "Published as version 8: the same rows." in output
-    newest = "select texts['{}'] from dw.meta_version order by version desc limit 1"
+    newest = "select queries['{}'] from dw.meta_version order by version desc limit 1"
     for name in ("f", "g"):
         assert ids(project, f"published.{name}") == ids(project, f"dw.{name}") == list(range(8))
         assert "group by" not in project.column(newest.format(f"dw.{name}"))[0]
