@@ -304,10 +304,9 @@ def test_a_build_leaves_no_secret_behind(make_project: Callable[..., DbtProject]
     profile = project.profiles / "profiles.yml"
     setting = "spark.sql.catalog.other.password: \"{{ env_var('CATALOG_PASSWORD') }}\""
     text = profile.read_text()
-    assert text.count("        spark.master:") == 1
-    profile.write_text(
-        text.replace("        spark.master:", f"        {setting}\n        spark.master:")
-    )
+    settings = "      server_side_parameters: &settings\n"  # of the target `local`
+    assert text.count(settings) == 1
+    profile.write_text(text.replace(settings, f"{settings}        {setting}\n"))
 
     done = project.run("build", "--write-json", expect_ok=None)
     assert "127.0.0.1:1" in f"{done.exception}{done.log}", done.log
