@@ -82,7 +82,7 @@ def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., DbtP
     numbers = itertools.count(1)
 
     def make(files: dict[str, str], **env: str) -> DbtProject:
-        root = tmp_path_factory.mktemp(f"project{next(numbers)}", numbered=False)
+        root = tmp_path_factory.mktemp(f"small_project{next(numbers)}", numbered=False)
         shutil.copytree(REPO / "profiles", root / "profiles")
         shutil.copy(REPO / "jars.lock", root)
         project = DbtProject(root, root / "warehouse", profiles=root / "profiles", **env)

@@ -354,10 +354,13 @@ class LogOrder:
             ).alias("server_before"),
         )
         back = F.coalesce(F.col("place") < F.col("previous"), F.lit(False))
+        # a producer that sends a part of the new log again steps back too, but not from the highest
+        # place, and not to a place that nothing had before
+        begins = back & (F.col("is_new") | (F.col("previous") == F.col("highest")))
         rows = rows.withColumn("steps_back", back).withColumns(
             {
                 "number": F.sum(F.col("is_new").cast("int")).over(by_offset),
-                "begin": F.max(F.when(back, F.col("message_offset"))).over(by_offset),
+                "begin": F.max(F.when(begins, F.col("message_offset"))).over(by_offset),
             }
         )
         ahead = F.col("time") - F.col("latest")

@@ -120,6 +120,15 @@ LOGS: dict[str, tuple[list[str], list[int]]] = {
         ],
         [12, 13, 14],
     ),
+    "its first changes, which were sent again, are older than the end of the first log": (
+        [
+            *rows_of(7, TS),
+            *(again := [*rows_of(1, TS + 9, 1), *rows_of(1, TS - 60, 2)[1:]]),
+            *again,
+            *rows_of(1, TS + 30, 20)[2:],
+        ],
+        [*range(12, 34)],
+    ),
     "changes that the producer sent again are none": (
         [*rows_of(7, TS), *rows_of(8, TS + 20), *rows_of(7, TS)[4:], *rows_of(8, TS + 20, 20)],
         [],
