@@ -67,7 +67,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("--store-durations") and not is_worker:
         known = json.loads(DURATIONS.read_text(encoding="utf-8"))
         known |= {name: round(seconds) for name, seconds in took.items() if seconds >= 1}
-        there = {name: item for name, item in known.items() if DURATIONS.with_name(name).exists()}
+        there = {name: item for name, item in known.items() if (DURATIONS.parent / name).exists()}
         ordered = dict(sorted(there.items(), key=lambda item: (-item[1], item[0])))
         DURATIONS.write_text(json.dumps(ordered, indent=4) + "\n", encoding="utf-8")
 

@@ -69,6 +69,10 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
         r'[".]a\\?"\s*+:'
     ],
     (
+        f"{ADAPTER}/versions/published_views.py",
+        "f'\\\\bfrom {re.escape(table)} where version >= '",
+    ): [r"\bfrom dw\.meta_version where version >= "],
+    (
         f"{ADAPTER}/reading/named_reads.py",
         "f'[ .\\\\[]{re.escape(table)}(?![\\\\w.])'",
     ): [r"[ .\[]dw\.a(?![\w.])"],
