@@ -45,6 +45,7 @@ from dbt.adapters.sparksession.versions.published import Versions
 from dbt.adapters.sparksession.versions.recovery import Recovery
 from dbt.adapters.sparksession.versions.retention import Retention
 from dbt.adapters.sparksession.versions.rollback import Rollback
+from dbt.adapters.sparksession.views import Views
 from dbt.flags import get_flags
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
@@ -150,6 +151,11 @@ class SparkSessionAdapter(SparkAdapter):
     def seeds(self) -> Seeds:
         """Seeds and snapshots."""
         return self.services.seeds
+
+    @available_property
+    def views(self) -> Views:
+        """Views that need not be written."""
+        return self.services.views
 
     @available_property
     def cut_runs(self) -> CutRuns:

@@ -3,8 +3,10 @@ what the run's models read."""
 
 from __future__ import annotations
 
+import os
 from typing import Any, Protocol
 
+from dbt.adapters.sparksession.iceberg.catalog_file import CatalogFile, local_path, metadata_at
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot, kept_histories
 from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING, Inputs
@@ -35,6 +37,7 @@ class Warehouse:
         credentials: the profile's, see SparkSessionCredentials.
         Relation: the adapter's class of relations.
         inputs: what the models of this command read.
+        catalog_file: the catalog's own file; None where it is no file of SQLite.
     """
 
     def __init__(self, relations: Relations, inputs: Inputs) -> None:
@@ -43,6 +46,9 @@ class Warehouse:
         self.credentials = relations.config.credentials
         self.Relation = relations.Relation
         self.inputs = inputs
+        self.catalog_file = CatalogFile.of_settings(
+            self.credentials.spark_settings(), self.credentials.catalog
+        )
 
     # ---- Spark and Iceberg ---------------------------------------------------------------
 
@@ -60,6 +66,24 @@ class Warehouse:
 
     def history(self, table: str) -> History:
         """All snapshots of `table` (schema.name); an empty history where there is no table."""
+        found = self._history_on_disk(table)
+        return found if found is not None else self._history_by_spark(table)
+
+    def _history_on_disk(self, table: str) -> History | None:
+        """The same from local files; None where they don't say it."""
+        if self.catalog_file is None or is_remote(self.session()):
+            return None
+        try:
+            location = self.catalog_file.location_of(table)
+            if location is None:
+                return History(None, {})
+            if not os.path.exists(local_path(location) or ""):
+                return None
+            return kept_histories.of(location, lambda: metadata_at(location))
+        except (LookupError, OSError, ValueError):
+            return None  # Spark will say what is wrong with it
+
+    def _history_by_spark(self, table: str) -> History:
         session = self.session()
         try:
             if not is_remote(session):
