@@ -104,7 +104,7 @@ def main() -> None:
         print(json.dumps({"work": bare_job(*options.bare)}))
         return
     shutil.rmtree(SCRATCH, ignore_errors=True)
-    landing, warehouse, plain = (SCRATCH / one for one in ("landing", "warehouse", "bare"))
+    landing, warehouse, plain = (SCRATCH / item for item in ("landing", "warehouse", "bare"))
     made = generate(landing, options.rows, days=options.days)
     print(f"{made.rows:,} rows, {made.size / 1e6:,.0f} MB in {made.files} files")
     bare = run_bare(landing, plain)

@@ -148,7 +148,7 @@ def write_log(name: str, landing: Path, rows: int) -> tuple[int, int]:
         changes = rows // MONGODB_SHARE
         # a minute apart at most: a model has a file for each day that it writes
         events = mongodb_lines(users=2000, changes=changes, longest_gap_ms=60_000)
-        content = b"".join(one + b"\n" for one in events)
+        content = b"".join(event + b"\n" for event in events)
         file.write_bytes(content)
         return content.count(b"\n"), len(content)
     if name == "maxwell":
@@ -183,25 +183,27 @@ def bare(lines: DataFrame, name: str) -> DataFrame:
         return lines.select(F.from_json("payload", schema).alias("row")).select("row.*")
 
     def row_of(kinds: dict[str, str]) -> str:
-        return f"struct<{', '.join(f'{one} {kind}' for one, kind in kinds.items())}>"
+        return f"struct<{', '.join(f'{item} {kind}' for item, kind in kinds.items())}>"
 
     def cast(image: str, value: Callable[[Column, str], Column]) -> Column:
-        values = [value(F.col(image)[one], kind).alias(one) for one, (_, kind) in COLUMNS.items()]
+        values = [
+            value(F.col(image)[column], kind).alias(column) for column, (_, kind) in COLUMNS.items()
+        ]
         return F.when(F.col(image).isNotNull(), F.struct(*values)).alias(image)
 
     if name == "maxwell":
-        row = row_of({one: kind for one, (_, kind) in COLUMNS.items()})
+        row = row_of({column: kind for column, (_, kind) in COLUMNS.items()})
         return parsed(f"struct<type string, data {row}, old {row}>")
     if name == "canal":
         row = row_of(dict.fromkeys(COLUMNS, "string"))
         frame = parsed(f"struct<type string, data array<{row}>, old array<{row}>>")
         rows = frame.select("type", "old", F.posexplode("data").alias("place", "data"))
         rows = rows.withColumn("old", F.get("old", F.col("place")))
-        casts = [cast(one, lambda raw, kind: raw.try_cast(kind)) for one in ("data", "old")]
+        casts = [cast(item, lambda raw, kind: raw.try_cast(kind)) for item in ("data", "old")]
         return rows.select("type", *casts)
     if name == "debezium":
         raw_kinds = {"timestamp_ntz": "bigint", "decimal(12,2)": "binary"}
-        row = row_of({one: raw_kinds.get(kind, kind) for one, (_, kind) in COLUMNS.items()})
+        row = row_of({column: raw_kinds.get(kind, kind) for column, (_, kind) in COLUMNS.items()})
 
         def value(raw: Column, kind: str) -> Column:
             if kind == "timestamp_ntz":
@@ -255,7 +257,7 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
     binlog = spark.table("dw.ods_binlog")
     raw = [
         F.col(column).cast(kind).alias(column)
-        for column, kind in (one.split() for one in RAW_SCHEMA.split(", "))
+        for column, kind in (part.split() for part in RAW_SCHEMA.split(", "))
     ]
     changes = binlog.where(
         (F.col("table_name") == declared.table)
@@ -314,8 +316,8 @@ def results(name: str, rows: int) -> dict[str, float]:
     dbt = run_dbt(landing, warehouse, f"ods_binlog {TYPED[name]}", shop)
     manifest = json.loads((SCRATCH / "dbt_target" / "manifest.json").read_text())
     own, of_log = (
-        manifest["nodes"][f"model.binlog_warehouse.{one}"]["config"]["meta"]
-        for one in (TYPED[name], "ods_binlog")
+        manifest["nodes"][f"model.binlog_warehouse.{item}"]["config"]["meta"]
+        for item in (TYPED[name], "ods_binlog")
     )
     meta = own | table_settings(own, of_log)
     asked = json.dumps([name, str(warehouse), str(landing), meta, messages])
@@ -330,7 +332,7 @@ def table_row(name: str, found: dict[str, float]) -> str:
     messages, plain, write = found["messages"], found["bare"], found["bare_write"]
     both = found["envelope"] + found["typed"]
     shares = [plain / found["envelope"], plain / found["typed"], plain / both]
-    written = [write / found[one] for one in ("ods_binlog", "model")]
+    written = [write / found[name] for name in ("ods_binlog", "model")]
     cells = [
         name,
         f"{messages:,.0f}",
@@ -338,7 +340,7 @@ def table_row(name: str, found: dict[str, float]) -> str:
         f"{messages / plain:,.0f}",
         *[f"{share:.2f}" for share in shares],
         f"{messages / write:,.0f}",
-        *[f"{messages / found[one]:,.0f}" for one in ("ods_binlog", "model")],
+        *[f"{messages / found[name]:,.0f}" for name in ("ods_binlog", "model")],
         *[f"{share:.2f}" for share in written],
     ]
     return f"| {' | '.join(cells)} |"

@@ -174,7 +174,9 @@ def in_history(field: StructField, one_partition: int) -> Column:
 
     name = field.name
     if name == "before":
-        parts = [moved(F.col("before")[one.name], one).alias(one.name) for one in field.dataType]
+        parts = [
+            moved(F.col("before")[named.name], named).alias(named.name) for named in field.dataType
+        ]
         return F.when(F.col("before").isNotNull(), F.struct(*parts)).alias(name)
     if name == "message_offset":
         new = F.col(name) - FIRST_OFFSET + F.col("_copy").cast("long") * one_partition
@@ -269,7 +271,7 @@ def _events(folder: Path) -> Iterator[dict[str, Any]]:
 def _stages_of_tables(stages: list[dict[str, Any]]) -> Iterator[int]:
     """Those that scan a table."""
     for stage in stages:
-        if any(one["Name"] in ("DataSourceRDD", "FileScanRDD") for one in stage["RDD Info"]):
+        if any(row["Name"] in ("DataSourceRDD", "FileScanRDD") for row in stage["RDD Info"]):
             yield stage["Stage ID"]
 
 
@@ -374,15 +376,15 @@ def _table(
 ) -> str:
     """One table; a column is (heading, part of what was measured, key in it, unit)."""
     numbers = []
-    for one in found.values():
-        runs = one["runs"]
+    for item in found.values():
+        runs = item["runs"]
         run = {key: statistics.median(each[key] for each in runs) for key in runs[0]}
-        parts = one | {"run": run}
+        parts = item | {"run": run}
         numbers.append([parts[part][key] / unit for _, part, key, unit in columns])
     lines = [["rows of history", *(heading for heading, *_ in columns)]]
     lines.append(["---"] * len(lines[0]))
     for times, row in zip(found, numbers, strict=True):
-        cells = [f"{one:,.0f}" if one == int(one) else f"{one:,.1f}" for one in row]
+        cells = [f"{item:,.0f}" if item == int(item) else f"{item:,.1f}" for item in row]
         lines.append([f"{times * day_rows:,}", *cells])
     if len(found) > 1:
         pairs = zip(numbers[0], numbers[-1], strict=True)

@@ -79,7 +79,11 @@ def contents() -> dict[str, tuple]:
     """Model -> number of its rows and a sum over them that tells other rows apart."""
     spark, found = session(WAREHOUSE), {}
     for model in MODELS:
-        names = [one for one in spark.table(f"dw.{model}").columns if not one.endswith("_sketch")]
+        names = [
+            column
+            for column in spark.table(f"dw.{model}").columns
+            if not column.endswith("_sketch")
+        ]
         hashed = f"sum(cast(xxhash64({', '.join(names)}) as decimal(38, 0)))"
         found[model] = tuple(spark.sql(f"select count(*), {hashed} from dw.{model}").collect()[0])
     return found

@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--flink-python", default=sys.executable, help="one that has apache-flink")
     options = parser.parse_args()
     shutil.rmtree(SCRATCH, ignore_errors=True)
-    landing, warehouse, plain = (SCRATCH / one for one in ("landing", "warehouse", "bare"))
+    landing, warehouse, plain = (SCRATCH / item for item in ("landing", "warehouse", "bare"))
     made = generate(landing, options.rows, days=1)
     print(f"{made.rows:,} rows, {made.size / 1e6:,.0f} MB in {made.files} files", flush=True)
 

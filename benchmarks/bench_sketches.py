@@ -69,14 +69,14 @@ def sketches(sizes: Sequence[int]) -> None:
                 before, start = set(metrics(spark)), time.perf_counter()
                 got = spark.sql(f"select {answer} as n from {source}").collect()[0].n
                 seconds = time.perf_counter() - start
-                took = [one for stage, one in metrics(spark).items() if stage not in before]
+                took = [metric for stage, metric in metrics(spark).items() if stage not in before]
                 errors.append(got / size - 1)
                 if made:
                     parts = f"select {made} as sketch from ({values}) group by part"
                     asked = spark.sql(f"select {JOINED[name]} as n from ({parts})").collect()
                     joined.append(asked[0].n / size - 1)
-            memory = max((one[0] for one in took), default=0) / 2**20
-            shuffled = sum(one[1] for one in took) / 1024
+            memory = max((item[0] for item in took), default=0) / 2**20
+            shuffled = sum(item[1] for item in took) / 1024
             width = (
                 spark.sql(f"select length(sketch) as n from {source}").collect()[0].n
                 if made
@@ -92,7 +92,7 @@ def sketches(sizes: Sequence[int]) -> None:
 
 
 def rms(errors: Sequence[float]) -> float:
-    return math.sqrt(sum(one * one for one in errors) / len(errors))
+    return math.sqrt(sum(error * error for error in errors) / len(errors))
 
 
 def main() -> None:

@@ -49,7 +49,7 @@ def main() -> None:
     chosen = ["folded", "folded_3", *SYSTEMS] if given.only is None else given.only
     results = measure(given, chosen, jars)
     print(table(results))
-    answers = {name: one["check"] for name, one in results.items()}
+    answers = {name: result["check"] for name, result in results.items()}
     if len(set(map(tuple, answers.values()))) != 1:
         sys.exit(f"bench: the answers differ: {answers}")
     print(f"answers equal: {next(iter(answers.values()))}")
@@ -66,7 +66,7 @@ def measure(given: Any, chosen: list[str], jars: dict[str, str]) -> dict[str, di
         "peer_upserts", "generate", made, "", "--keys", keys, "--batches", given.batches, "--rows",
         given.rows,
     )  # fmt: skip
-    own_jars = ",".join(str(one) for one in sorted((ROOT / ".jars" / "jars").glob("*iceberg*")))
+    own_jars = ",".join(str(path) for path in sorted((ROOT / ".jars" / "jars").glob("*iceberg*")))
     common = ["--input", made, "--keys", keys, *(["--held"] if given.held else [])]
     found = {}
     for name in chosen:
@@ -86,8 +86,10 @@ def measure(given: Any, chosen: list[str], jars: dict[str, str]) -> dict[str, di
             ran = run_module("peer_upserts", name, place, jars[kind], *common, python=python)
         found[name] = json.loads(ran.output.strip().splitlines()[-1])
         # not all of the place: scratch files of a child that ends are still being removed
-        tables = [one for folder in ("warehouse", "lake") for one in (place / folder).rglob("*")]
-        found[name]["gib"] = sum(one.stat().st_size for one in tables if one.is_file()) / 2**30
+        tables = [path for folder in ("warehouse", "lake") for path in (place / folder).rglob("*")]
+        found[name]["gib"] = (
+            sum(table.stat().st_size for table in tables if table.is_file()) / 2**30
+        )
         print(json.dumps({name: found[name]}), file=sys.stderr)
         shutil.rmtree(place, ignore_errors=True)
     return found
@@ -101,15 +103,15 @@ def table(results: dict[str, dict[str, Any]]) -> str:
         "| compaction | point after | range after | full after |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, one in results.items():
+    for name, result in results.items():
         cells = []
         for path in (
             ("all",), ("median",), ("last",), ("open", "point"), ("open", "range"),
             ("open", "full"), ("compaction",), ("compacted", "point"), ("compacted", "range"),
             ("compacted", "full"),
         ):  # fmt: skip
-            value, own = _value(one, path), _value(base, path) if base else None
-            ratio = f" ({value / own:.2f}x)" if value and own and one is not base else ""
+            value, own = _value(result, path), _value(base, path) if base else None
+            ratio = f" ({value / own:.2f}x)" if value and own and result is not base else ""
             cells.append("-" if value is None else f"{value:.2f}{ratio}")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -131,11 +131,15 @@ def build(warehouse: Path, landing: Path, publish: bool) -> tuple[float, float, 
     seconds = time.perf_counter() - start
     worked = processor_seconds_of(os.getpid()) - worked
     if not done.success:
-        failed = [one for one in getattr(done.result, "results", ()) if one.status in FAILED]
-        told = done.exception or "; ".join(f"{one.node.name}: {one.message}" for one in failed)
+        failed = [
+            result for result in getattr(done.result, "results", ()) if result.status in FAILED
+        ]
+        told = done.exception or "; ".join(
+            f"{result.node.name}: {result.message}" for result in failed
+        )
         raise SystemExit(f"bench: the build in {warehouse} failed: {told}")
-    nodes = [one for one in done.result.results if str(one.node.resource_type) in KINDS]
-    of_nodes = sum(one.execution_time for one in nodes)
+    nodes = [result for result in done.result.results if str(result.node.resource_type) in KINDS]
+    of_nodes = sum(node.execution_time for node in nodes)
     return seconds, worked, of_nodes, pinning().seconds - pins, len(nodes)
 
 
@@ -170,8 +174,8 @@ def measure(rows: int, rounds: int, steps: Sequence[str]) -> None:
     for step in steps:
         for place, kind in enumerate(("clock", "processor")):
             with_it, without = (
-                statistics.median(took[place] for took in seconds[step, one])
-                for one in (True, False)
+                statistics.median(took[place] for took in seconds[step, item])
+                for item in (True, False)
             )
             print(
                 f"{rows:>12,} {step:<8} {kind:<10} {without:8.1f} {with_it:8.1f} "
@@ -199,7 +203,7 @@ def main() -> None:
     generate(warm / "landing", rows=2_000)
     build(warm / "warehouse", warm / "landing", True)
     heads = ("without", "with", "ratio", "ms/model")
-    columns = " ".join(f"{one:>8}" for one in heads)
+    columns = " ".join(f"{head:>8}" for head in heads)
     print(f"{'changes':>12} {'build':<8} {'seconds of':<10} {columns}")
     for rows in arguments.rows:
         measure(rows, arguments.rounds, STEPS[:1] if arguments.first_only else STEPS)

@@ -183,7 +183,7 @@ def dbt(part: str, *arguments: str, log: Path | None = None) -> dict[str, float]
     command += ["--project-dir", PROJECT, "--vars", json.dumps(variables)]
     run_child(command, settings | (event_log(log) if log else {}), show=True)
     results = json.loads((FOLDER / "target" / "run_results.json").read_text())["results"]
-    return {one["unique_id"].split(".")[-1]: one["execution_time"] for one in results}
+    return {result["unique_id"].split(".")[-1]: result["execution_time"] for result in results}
 
 
 def measure(days: int) -> dict[str, float]:
@@ -248,8 +248,8 @@ def report(found: dict[int, dict[str, float]]) -> str:
         "join anew, s": ("join anew", 1),
     }
     lines = [["days of history", *columns], ["---"] * (len(columns) + 1)]
-    for days, one in found.items():
-        cells = [f"{one[key] / unit:,.1f}" for key, unit in columns.values()]
+    for days, item in found.items():
+        cells = [f"{item[key] / unit:,.1f}" for key, unit in columns.values()]
         lines.append([str(days), *cells])
     first, last = min(found.items())[1], max(found.items())[1]
     if len(found) > 1:

@@ -150,7 +150,7 @@ def run_dbt(
     }
     ran = run_child(command, settings | (env or {}), show=True)
     results = json.loads((target / "run_results.json").read_text())["results"]
-    seconds = {one["unique_id"].split(".")[-1]: one["execution_time"] for one in results}
+    seconds = {result["unique_id"].split(".")[-1]: result["execution_time"] for result in results}
     return {"wall": ran.seconds, "peak": ran.peak} | seconds
 
 

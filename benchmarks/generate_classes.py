@@ -152,7 +152,10 @@ def written(value: Any) -> Any:
 def lines(seed: int = SEED) -> list[bytes]:
     """The sample's lines, without newlines."""
     messages = School(seed).run(CLASSES, CHANGES)
-    return [json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode() for one in messages]
+    return [
+        json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+        for message in messages
+    ]
 
 
 def write(folder: Path) -> Path:

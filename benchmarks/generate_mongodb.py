@@ -185,11 +185,11 @@ class Collection:
 
     def look_up(self, last: bool = False) -> None:
         """Give those updates their documents whose lookup is due."""
-        due = [one for one in self.lookups if last or one[1] <= self.changes]
+        due = [lookup for lookup in self.lookups if last or lookup[1] <= self.changes]
         for index, _ in due:
             key = self.events[index]["documentKey"]["_id"]["$oid"]
             self.events[index]["fullDocument"] = copy.deepcopy(self.documents.get(key))
-        self.lookups = [one for one in self.lookups if one not in due]
+        self.lookups = [lookup for lookup in self.lookups if lookup not in due]
 
     def tick(self) -> tuple[int, int]:
         """The next cluster time: seconds and the ordinal within that second."""
@@ -244,7 +244,7 @@ def _address(
         del document["address"]["city"]
         removed.append("address.city")
     else:
-        city = _other(rng, [one for one, _ in CITIES], document["address"].get("city"))
+        city = _other(rng, [item for item, _ in CITIES], document["address"].get("city"))
         document["address"]["city"] = updated["address.city"] = city
 
 
@@ -300,7 +300,7 @@ EDITS = {
 
 def _other(rng: random.Random, values: Sequence[str], now: str | None) -> str:
     """One of the values that is not the present one: setting that would be no change."""
-    return rng.choice([one for one in values if one != now])
+    return rng.choice([value for value in values if value != now])
 
 
 def _date(time: datetime) -> Document:
@@ -323,7 +323,9 @@ def lines(
         longest_gap_ms: most milliseconds between two cluster times, half of it on average.
     """
     events = Collection(seed, longest_gap_ms).run(users, changes)
-    return [json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode() for one in events]
+    return [
+        json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode() for event in events
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -337,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     target = options.folder / "topics" / "mongo_app" / "partition=0"
     target.mkdir(parents=True, exist_ok=True)
     written = lines(options.seed, options.users, options.changes)
-    content = b"".join(one + b"\n" for one in written)
+    content = b"".join(number + b"\n" for number in written)
     path = target / "mongo_app+0+0000000000.jsonl.gz"
     path.write_bytes(gzip.compress(content, mtime=0))
     print(f"{len(written)} events, {path.stat().st_size} bytes")

@@ -62,7 +62,7 @@ class Collector:
             if self.rng.random() < bad:
                 event["event_time"] = self.rng.choice(BAD_TIMES)
         self.send_again()
-        self.taken.sort(key=lambda one: (one[0], one[1]["event_id"]))
+        self.taken.sort(key=lambda item: (item[0], item[1]["event_id"]))
         return [event | {"received_at": millis(at)} for at, event in self.taken]
 
     def session(self, number: int, days: int) -> None:
@@ -123,14 +123,18 @@ def millis(at: datetime) -> int:
 
 def encoded(events: Iterable[dict[str, Any]]) -> list[bytes]:
     """Lines without newlines."""
-    return [json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode() for one in events]
+    return [
+        json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode() for event in events
+    ]
 
 
 def lines(seed: int = SEED) -> dict[int, list[bytes]]:
     """The sample's lines by partition: a visitor's events keep theirs."""
     events = Collector(seed).run(SESSIONS)
     return {
-        number: encoded(one for one in events if int(one["visitor_id"][1:]) % PARTITIONS == number)
+        number: encoded(
+            event for event in events if int(event["visitor_id"][1:]) % PARTITIONS == number
+        )
         for number in range(PARTITIONS)
     }
 

@@ -60,7 +60,7 @@ UPSERT = f"insert into {TABLE} select * from batch"
 
 def iceberg_table(mode: str) -> str:
     """As a dbt model of strategy merge would have it, in buckets of its key."""
-    modes = ", ".join(f"'write.{one}.mode'='{mode}'" for one in ("merge", "update", "delete"))
+    modes = ", ".join(f"'write.{item}.mode'='{mode}'" for item in ("merge", "update", "delete"))
     return (
         f"create table {TABLE} ({COLUMNS}) using iceberg partitioned by (bucket(4, id)) "
         f"tblproperties ('format-version'='2', {modes})"
@@ -157,8 +157,8 @@ def reads(spark: Any, table: str, keys: int) -> dict[str, float]:
     whole()
     full = sorted(timed(whole) for _ in range(FULL_READS))
     return {
-        "point": sum(timed(lambda one=one: point(one)) for one in points) / POINTS,
-        "range": sum(timed(lambda one=one: span(one)) for one in firsts) / RANGES,
+        "point": sum(timed(lambda key=key: point(key)) for key in points) / POINTS,
+        "range": sum(timed(lambda first=first: span(first)) for first in firsts) / RANGES,
         "full": full[len(full) // 2],
     }
 
@@ -198,7 +198,7 @@ def generate(folder: Path, batches: int, rows: int, keys: int) -> None:
 
 def inputs(folder: Path, held: bool) -> list[Path]:
     """The folders that `generate` wrote, in their order."""
-    found = sorted(one for one in folder.iterdir() if one.name.isdigit())
+    found = sorted(path for path in folder.iterdir() if path.name.isdigit())
     return [folder / "held", *found] if held else found
 
 

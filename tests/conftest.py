@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if starts_process(item):
             item.add_marker(pytest.mark.process)
             seconds[item.path] += OF_A_PROCESS
-    seconds |= {Path(__file__).parent / name: one for name, one in known.items()}
+    seconds |= {Path(__file__).parent / name: item for name, item in known.items()}
     items.sort(key=lambda item: -seconds[item.path])
 
 
@@ -67,8 +67,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("--store-durations") and not is_worker:
         known = json.loads(DURATIONS.read_text(encoding="utf-8"))
         known |= {name: round(seconds) for name, seconds in took.items() if seconds >= 1}
-        there = {name: one for name, one in known.items() if DURATIONS.with_name(name).exists()}
-        ordered = dict(sorted(there.items(), key=lambda one: (-one[1], one[0])))
+        there = {name: item for name, item in known.items() if DURATIONS.with_name(name).exists()}
+        ordered = dict(sorted(there.items(), key=lambda item: (-item[1], item[0])))
         DURATIONS.write_text(json.dumps(ordered, indent=4) + "\n", encoding="utf-8")
 
 

@@ -76,9 +76,9 @@ def writer_of(warehouse: Path) -> str | None:
         try:
             known = json.loads(metadata.read_text(encoding="utf-8"))
             (head,) = [
-                one
-                for one in known["snapshots"]
-                if one["snapshot-id"] == known["current-snapshot-id"]
+                snapshot
+                for snapshot in known["snapshots"]
+                if snapshot["snapshot-id"] == known["current-snapshot-id"]
             ]
             holder = holder_of(json.loads(head["summary"][SUMMARY]))
             beat = datetime.fromisoformat(known["properties"].get(HEARTBEAT, "0001-01-01"))
@@ -173,7 +173,7 @@ def drop_warehouse(warehouse: Path, confirmed: str | None) -> list[str]:
     for folder in (warehouse / DATA, warehouse):
         if folder.is_dir() and not folder.is_symlink() and not os.listdir(folder):
             folder.rmdir()
-    return [str(one) for one in parts]
+    return [str(part) for part in parts]
 
 
 def clean_project() -> None:

@@ -140,7 +140,9 @@ def range_left(dbt: Dbt, tables: list[str], days: list[str], now: str) -> tuple[
     newest = max((request for request, _, _ in done), default=None)
     held = {(table, day) for request, table, day in done if request == newest}
     work = {
-        day: mine for day in days if (mine := [one for one in tables if (one, day) not in held])
+        day: mine
+        for day in days
+        if (mine := [table for table in tables if (table, day) not in held])
     }
     if newest is not None and work:
         return newest, work

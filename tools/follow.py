@@ -73,8 +73,8 @@ def stop_on_signals(follower: Follower) -> None:
         late.daemon = True
         late.start()
 
-    for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, stop)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, stop)
 
 
 def start_again(arguments: list[str]) -> None:

@@ -84,5 +84,5 @@
 
 {# Whether a run checks all keys, not only suspects. Call it after new_rows(..). #}
 {% macro _tells_all_breaks() -%}
-    {%- do return(not is_incremental() or adapter.reading.reads_whole(model)) -%}
+    {%- do return(not is_incremental() or adapter.reading.plan(model).news.reads_whole) -%}
 {%- endmacro %}

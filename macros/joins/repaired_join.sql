@@ -62,10 +62,10 @@
         {%- set right = _state_of(join.right) -%}
         {%- set new_left = new_changes(join.left.relation, by=join.left.key) -%}
         {%- set new_right = new_changes(join.right.relation, by=join.right.key) -%}
-        {%- if adapter.joins.joins_all_rows(model, adds) -%}
+        {%- if adapter.reading.plan(model).makes_all_rows(adds) -%}
             {%- do _warn_of_skew(join, left, right) -%}
             {{- _pairs(join, left, right, number) -}}
-        {%- elif adapter.ranges.writes(flags) and adapter.joins.nothing_changed(model)
+        {%- elif adapter.ranges.writes(flags) and adapter.reading.plan(model).changes_nothing
             and not join.columns | reject('in', _columns_of(this)) | list -%}
             {{- _no_pairs(join, number) -}}
         {%- else -%}

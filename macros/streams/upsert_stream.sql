@@ -47,7 +47,7 @@
         {%- if stream.sequence -%}
             {{- _ordered_changes(stream, changes, number, adds) -}}
         {%- else -%}
-            {%- if adds and adapter.reading.reads_whole(model) -%}
+            {%- if adds and adapter.reading.plan(model).news.reads_whole -%}
                 {%- set changes = _changes_since_last(stream, all_rows) -%}
             {%- endif -%}
             {{- _net_changes_of_keys(stream, changes, number) -}}

@@ -71,7 +71,7 @@
             {%- do adapter.windows.record_window(model, window, rows, adds) -%}
             {%- set all_rows = pinned(rows) -%}
             {%- set changes = new_changes(rows) -%}
-            {%- if adapter.joins.joins_all_rows(model, adds) -%}
+            {%- if adapter.reading.plan(model).makes_all_rows(adds) -%}
                 {{- _window_rows(window, all_rows) -}}
             {%- elif window.form == 'session' -%}
                 {{- _touched_sessions(window, all_rows, changes) -}}

@@ -85,7 +85,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
             AdapterLogger("Kafka").warning(note)
         begun = beginnings(topics, begun, kafka.accept_gap)
         dbt.set_snapshot_property(BEGUN_PROPERTY, json.dumps(begun, separators=(",", ":")))
-        topic_ids |= {name: one.topic_id for name, one in topics.items()}
+        topic_ids |= {name: topic.topic_id for name, topic in topics.items()}
         # the ranges are held to their end: some offsets of Kafka have no message, so no row
         for read in ranges:
             key = offsets_key(LIVE, read.topic, read.partition)
@@ -98,7 +98,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     of_key = {offsets_key(*place): offsets for place, offsets in released.items()}
     unread = held | {key: without(held.get(key, []), some) for key, some in of_key.items()}
     of_released = {file.name for file in files if file.key in of_key}
-    as_seen = {name: one for name, one in seen_sizes.items() if name not in of_released}
+    as_seen = {name: seen_size for name, seen_size in seen_sizes.items() if name not in of_released}
     chosen = files_to_read(files, unread, as_seen, seen_until)
     again = messages_read_again(dbt, session)
     if not chosen and not ranges and again is None and dbt.is_incremental:
@@ -129,7 +129,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
         ),
         *([] if again is None else [again]),
     ]
-    return reduce(lambda one, two: one.unionByName(two), frames).withColumn(
+    return reduce(lambda left, right: left.unionByName(right), frames).withColumn(
         "load_id", F.lit(dbt.run_id)
     )
 
@@ -162,7 +162,7 @@ def _held(dbt: Any, session: SparkSession) -> dict[str, list[Interval]]:
     before = dbt.snapshot_property(HELD_PROPERTY)
     if before is None:  # the table was made or repaired by other means: its rows count
         return held_offsets(session.table(str(dbt.this)))
-    held = {key: [tuple(one) for one in value] for key, value in json.loads(before).items()}
+    held = {key: [tuple(entry) for entry in value] for key, value in json.loads(before).items()}
     for key, intervals in held_offsets(dbt.own_rows_since(HELD_PROPERTY)).items():
         held[key] = merge([*held.get(key, []), *intervals])
     return held

@@ -132,7 +132,9 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
         new = _with_corrections(new, readable, batches)
     if new is None:
         return None
-    new, readable = (placed(one, source.log_resets, module, LIVE) for one in (new, readable))
+    new, readable = (
+        placed(messages, source.log_resets, module, LIVE) for messages in (new, readable)
+    )
     with _case_sensitive(session, differ_by_case(source)):
         state = TableState(dbt, source, TableLog(readable, new, scope), day, order)
     order.note(dbt)
@@ -347,7 +349,9 @@ def _merged(dbt: Any, rows: DataFrame, replaced: list[DataFrame]) -> DataFrame:
         The rows, and for each key without a new row one without op_type, which deletes.
     """
     rows = rows.localCheckpoint(eager=False)
-    keys = reduce(lambda one, two: one.union(two), (one.select(*GONE) for one in replaced))
+    keys = reduce(
+        lambda left, right: left.union(right), (frame.select(*GONE) for frame in replaced)
+    )
     # bounds that files of the table are pruned by
     (bounds,) = keys.agg(
         F.collect_set("binlog_file_number").alias("files"),
@@ -430,4 +434,7 @@ def _counts(batch: DataFrame, source: TableSource, scope: Column) -> bool:
         *STATEMENT, F.unix_micros("event_time").alias("event_micros")
     )
     statements = statements_of(rows.collect(), source.format)
-    return any(touches(one, {table}) or (one.reason and one.names(table)) for one in statements)
+    return any(
+        touches(statement, {table}) or (statement.reason and statement.names(table))
+        for statement in statements
+    )

@@ -100,7 +100,7 @@ def counted_table(model: str, declared: Any) -> CountedTable:
         declared["table"],
         [topic] if isinstance(topic, str) else topic,
         dict(declared["dimensions"]),
-        {name: (one["sql"], one["type"]) for name, one in declared["measures"].items()},
+        {name: (measure["sql"], measure["type"]) for name, measure in declared["measures"].items()},
         tuple(resets),
     )
 
@@ -135,7 +135,7 @@ def source_count(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFram
         for name, kind in counted.dimensions.items()
     }
     sums = {name: F.col(name).cast(kind) for name, (_, kind) in counted.measures.items()}
-    return rows.select(*(one.alias(name) for name, one in (keys | sums).items()))
+    return rows.select(*(key.alias(name) for name, key in (keys | sums).items()))
 
 
 SNAPSHOT = "start transaction with consistent snapshot"
@@ -222,7 +222,7 @@ def last_change(
     changed = ":".join(map(str, known))
     try:
         files = [str(row[0]) for row in server.query("show binary logs")]
-        behind = [one for one in files if _place(f"{known[0]}:0")[0] <= _place(f"{one}:0")[0]]
+        behind = [file for file in files if _place(f"{known[0]}:0")[0] <= _place(f"{file}:0")[0]]
         if not behind or behind[0] != known[0]:
             return position  # it has been purged
         pages = PAGES

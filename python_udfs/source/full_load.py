@@ -110,7 +110,7 @@ def ranges(key: str, bounds: tuple[int, int] | None, count: int) -> list[str]:
         return ["true"]
     low, high = bounds
     size = high - low + 1
-    cuts = sorted({low + size * one // count for one in range(1, count)} - {low})
+    cuts = sorted({low + size * number // count for number in range(1, count)} - {low})
     name = quoted(key)
     starts = [None, *(f"{name} >= {cut}" for cut in cuts)]
     ends = [*(f"{name} < {cut}" for cut in cuts), None]
@@ -120,7 +120,10 @@ def ranges(key: str, bounds: tuple[int, int] | None, count: int) -> list[str]:
 
 def select(table: Table, condition: str) -> str:
     """A select of the rows, each value as the text that MySQL itself writes (bytes: as bytes)."""
-    parts = [f"{_value(quoted(one), kind)} as {quoted(one)}" for one, kind in table.columns.items()]
+    parts = [
+        f"{_value(quoted(column), kind)} as {quoted(column)}"
+        for column, kind in table.columns.items()
+    ]
     return f"select {', '.join(parts)} from {table} where {condition}"
 
 
@@ -154,7 +157,7 @@ def messages(rows: DataFrame, table: Table, seconds: int) -> DataFrame:
         elif kind == "float":
             text = column.cast("double").cast("float").cast("string")
         elif kind == "set":  # a list, as in the log
-            text = F.to_json(F.filter(F.split(column, ","), lambda one: one != ""))
+            text = F.to_json(F.filter(F.split(column, ","), lambda part: part != ""))
         elif kind in BARE:
             text = column
         else:
@@ -214,7 +217,7 @@ def load(
         if not lock:
             time.sleep(COMMIT_SECONDS)
         conditions = ranges(table.key or "", bounds(server, table), range_count)
-        rows = _read(session, options, [select(table, one) for one in conditions])
+        rows = _read(session, options, [select(table, condition) for condition in conditions])
         counted = Observation()
         texts = messages(rows, table, int(began.timestamp()))
         texts = texts.observe(counted, F.count(F.lit(1)).alias("rows"))
@@ -234,7 +237,7 @@ def load(
             head_of(table, "bootstrap-complete", int(time.time()))
             | {"data": {}, "binlog_before": before, "binlog_after": after, "rows": row_count},
         ]
-        lines = "".join(json.dumps(one, **COMPACT) + "\n" for one in ends)
+        lines = "".join(json.dumps(message, **COMPACT) + "\n" for message in ends)
         _partition(hidden, topic, 0).write_bytes(gzip.compress(lines.encode()))
         hidden.rename(topics / topic)
     except BaseException:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.reading.changes import changed_keys, same_rows
+from dbt.adapters.sparksession.reading.retract_sql import changed_keys, same_rows
 from dbt_common.exceptions import CompilationError
 from pyspark.sql.types import (
     CalendarIntervalType,
@@ -65,12 +65,12 @@ class Versions:
     def some_rows(self, count: int, keys: Any = KEYS) -> str:
         rng = self.rng
         chosen = rng.sample(list(keys), min(count, len(keys)))
-        cells = (f"({one}, '{rng.choice('abc')}', {rng.randint(0, 2)})" for one in chosen)
+        cells = (f"({item}, '{rng.choice('abc')}', {rng.randint(0, 2)})" for item in chosen)
         return ", ".join(cells)
 
     def append(self) -> None:
         held = {row["id"] for row in self.project.query(f"select id from {self.table}")}
-        free = [one for one in KEYS if one not in held] if self.name != "keyless" else KEYS
+        free = [key for key in KEYS if key not in held] if self.name != "keyless" else KEYS
         if free:
             self.project.query(f"insert into {self.table} values {self.some_rows(4, free)}")
 
@@ -140,7 +140,7 @@ def applied(rows: Counter, changes: list[dict[str, Any]], keyed: bool) -> Counte
     """The rows after the changes, which must fit them."""
     after = Counter(rows)
     kinds = {"-U": -1, "-D": -1, "+U": 1, "+I": 1}
-    for change in sorted(changes, key=lambda one: one["sign"]):
+    for change in sorted(changes, key=lambda change: change["sign"]):
         row = (change["id"], change["part"], change["v"])
         assert kinds[change["row_kind"]] == change["sign"]
         after[row] += change["sign"]
@@ -150,9 +150,9 @@ def applied(rows: Counter, changes: list[dict[str, Any]], keyed: bool) -> Counte
         for change in changes:
             by_key.setdefault(change["id"], []).append(change)
         for of_key in by_key.values():
-            told = sorted(one["row_kind"] for one in of_key)
+            told = sorted(row["row_kind"] for row in of_key)
             assert told in (["+I"], ["-D"], ["+U", "-U"]), of_key
-            images = {(one["part"], one["v"]) for one in of_key}
+            images = {(row["part"], row["v"]) for row in of_key}
             assert len(images) == len(of_key), f"a pair that changes nothing: {of_key}"
     return +after
 
@@ -392,7 +392,7 @@ def test_changes_of_maps_are_told(make_project):
             f"array(map(1, 'x'), null), map('o', map({mm}), 'n', null))"
         )
 
-    rows = ", ".join(row(one) for one in range(1, 6))
+    rows = ", ".join(row(number) for number in range(1, 6))
     project.query(f"insert into src.maps values {rows}, (6, null, null, null, null)")
     first = project.column("select snapshot_id from src.maps.refs where name = 'main'")[0]
     rows = [
@@ -406,19 +406,19 @@ def test_changes_of_maps_are_told(make_project):
     project.query(f"insert overwrite src.maps values {', '.join(rows)}")
     project.run("run", vars={"first": first})
     found = project.query("select * from dw.found where keyless = 0")
-    told = sorted((one["id"], one["row_kind"]) for one in found)
+    told = sorted((row["id"], row["row_kind"]) for row in found)
     assert told == [
         *((2, "+U"), (2, "-U"), (3, "+U"), (3, "-U"), (4, "+U"), (4, "-U")),
         *((5, "-D"), (7, "+I")),
     ]
-    new = {one["id"]: one for one in found if one["row_kind"] == "+U"}
+    new = {row["id"]: row for row in found if row["row_kind"] == "+U"}
     assert new[2]["m"] == {"a": 3, "b": 2}
     assert new[3]["s"] == {"a": 1, "m": {"x": [1, 2]}}
     assert new[4]["mm"] == {"o": {"p": None}, "n": None}
     found = project.query("select id, row_kind from dw.found where keyless = 1")
     kinds = {"+U": "+I", "-U": "-D"}
     told = sorted((key, kinds.get(kind, kind)) for key, kind in told)
-    assert sorted(tuple(one.values()) for one in found) == told
+    assert sorted(tuple(item.values()) for item in found) == told
 
     text = "(select {} as id, map('k', parse_json('{}')) as v)"
     kinds = {"id": IntegerType(), "v": MapType(StringType(), VariantType())}

@@ -131,7 +131,7 @@ def random_rules(rng: random.Random) -> dict[str, dict[str, Any]]:
 def as_yaml(rules: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """The rules as the columns of a model; dates are written as texts."""
     written = deepcopy(rules)
-    for given in filter(lambda one: isinstance(one, dict), written.values()):
+    for given in filter(lambda item: isinstance(item, dict), written.values()):
         bounds = given.get("range", {})
         for bound, value in bounds.items():
             bounds[bound] = str(value) if isinstance(value, date) else value
@@ -191,7 +191,7 @@ class Cleaning:
         written = io.StringIO()
         lines = csv.writer(written, quoting=csv.QUOTE_ALL)
         lines.writerow(["said", "meant"])
-        lines.writerows([said, meant or ""] for said, meant in self.meanings.items())
+        lines.writerows([meaning, meant or ""] for meaning, meant in self.meanings.items())
         (self.project.root / "seeds" / "word.csv").write_text(written.getvalue(), "utf-8")
 
     def insert(self, rows: list[dict[str, Any]]) -> None:
@@ -206,12 +206,12 @@ class Cleaning:
 
     def compare(self, table: str, number: int, count: int = ROWS) -> int:
         """Compare the first rows of a table with those that rules make; return what was told."""
-        known = {said: meant for said, meant in self.meanings.items() if meant is not None}
+        known = {meaning: meant for meaning, meant in self.meanings.items() if meant is not None}
         rules = as_values(self.rules[number])
         expected = [clean_row(row, rules, {"word": known}) for row in self.rows[:count]]
         got = self.project.query(f"select * from dw.{table} order by id")
         assert len(got) == count
-        wrong = [(one, other) for one, other in zip(got, expected, strict=True) if one != other]
+        wrong = [(item, other) for item, other in zip(got, expected, strict=True) if item != other]
         assert not wrong, f"{table}: {len(wrong)} rows differ, e.g. {wrong[0]} by {rules}"
         return sum(len(row["cleaning"]) for row in got)
 
@@ -256,6 +256,7 @@ WRONG = {
     "id": {"dictionary": {"seed": "world", "from": "a b", "too": "x", "otherwise": "drop"}},
     "none_such": {"range": {"min": "yesterday", "max": "2026-03-01"}},
     "bare": True,
+    "empty": {"dictionary": None},
 }
 SAID = (
     "cleaned: rules of wrong:",
@@ -275,6 +276,7 @@ SAID = (
     "none_such: has rules, but is none of columns",
     "none_such: min of range must be a number, or a date or time as '2026-03-01' or",
     "bare: rules must be a mapping of trim, case, null_like, range, dictionary, got True",
+    "empty: dictionary must be a mapping of seed, from, to, otherwise, got None",
     "Example: cleaning: {trim: true, case: lower",
 )
 
@@ -296,7 +298,7 @@ def test_all_problems_of_a_models_rules_are_told_at_once(wrong: DbtProject) -> N
     outcome = wrong.run("compile", "--select", "wrong", expect_ok=False)
 
     said = " ".join(f"{outcome.log} {outcome.exception}".split())
-    assert [one for one in SAID if one not in said] == []
+    assert [item for item in SAID if item not in said] == []
 
 
 def test_a_call_without_rules_and_columns_is_refused(wrong: DbtProject) -> None:

@@ -88,7 +88,7 @@ def project(make_project: Callable[..., DbtProject]) -> DbtProject:
 
 
 def add(project: DbtProject, *sales: Sale) -> None:
-    rows = ", ".join(f"({', '.join(literal(one) for one in sale)})" for sale in sales)
+    rows = ", ".join(f"({', '.join(literal(item) for item in sale)})" for sale in sales)
     project.query(f"insert into src.log values {rows}")
 
 
@@ -380,8 +380,8 @@ def test_every_measure_equals_plain_python(project: DbtProject, seed: int) -> No
     print(f"seed {seed}")
     rng = random.Random(seed)
     log = random_log(rng)
-    late = [one for one in log if rng.random() < 0.1]
-    rest = [one for one in log if one not in late]
+    late = [item for item in log if rng.random() < 0.1]
+    rest = [item for item in log if item not in late]
     batches = [rest[:60], rest[60:], late]
     arrived: list[Sale] = []
     for batch in batches:
@@ -389,7 +389,7 @@ def test_every_measure_equals_plain_python(project: DbtProject, seed: int) -> No
         arrived += batch
         project.run("run")
         assert answered(project, "select * from dw.sales_td") == totals(arrived)
-        for day in rng.sample(sorted({one[0] for one in arrived}), 2):
+        for day in rng.sample(sorted({item[0] for item in arrived}), 2):
             sql = TOTALS.replace(")) }}", f"), as_of='{day}') }}}}")
             compiled = project.run("compile", "--inline", sql).raw.results[0].node.compiled_code
             assert answered(project, compiled) == totals(arrived, as_of=day)

@@ -59,7 +59,7 @@ class Log:
     def grow(self) -> None:
         """Let two more ids come in, of a day of their own."""
         day = f"date '2026-03-01' + interval {self.ids // 2} day"
-        rows = ", ".join(f"({one}, {one}, {day})" for one in (self.ids + 1, self.ids + 2))
+        rows = ", ".join(f"({item}, {item}, {day})" for item in (self.ids + 1, self.ids + 2))
         self.project.query(f"insert into src.log values {rows}")
         self.ids += 2
 

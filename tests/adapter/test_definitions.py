@@ -365,7 +365,7 @@ def test_all_partitions_are_written_by_a_query_that_goes_by_the_clock(make_proje
         for day in news:
             clocked.query(f"insert into src.x values (date '{day}', 3)")
         before = {
-            one: clocked.column(f"select at from dw.{one}") for one in ("by_view", "by_macro")
+            item: clocked.column(f"select at from dw.{item}") for item in ("by_view", "by_macro")
         }
         clocked.run("run")
         for model, then in before.items():

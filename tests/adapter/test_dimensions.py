@@ -38,7 +38,7 @@ class Dimensions:
         copied = [
             *(REPO / "seeds").iterdir(),
             *(REPO / "snapshots").iterdir(),
-            *(REPO / "models" / "dwd" / "dim" / f"dim_{one}.sql" for one in ("city", "product")),
+            *(REPO / "models" / "dwd" / "dim" / f"dim_{item}.sql" for item in ("city", "product")),
             REPO / "models" / "shared_columns.md",
         ]
         own = {path.relative_to(REPO).as_posix(): path.read_text("utf-8") for path in copied}
@@ -75,14 +75,14 @@ def dimensions(make_project: Callable[..., DbtProject]) -> Dimensions:
     found.write_products("(1, 'lamp', 10), (2, 'desk', 20), (3, 'chair', 30)")
     found.project.run(*BUILD)
     first = found.seed("city")
-    assert found.rows(CITIES) == [(one["city_code"], one["city_name"], True) for one in first]
+    assert found.rows(CITIES) == [(row["city_code"], row["city_name"], True) for row in first]
 
-    changed = [one for one in first if one["city_code"] != "BR-SAO"]
-    next(one for one in changed if one["city_code"] == "JP-TYO")["city_name"] = "Tokyo"
+    changed = [row for row in first if row["city_code"] != "BR-SAO"]
+    next(row for row in changed if row["city_code"] == "JP-TYO")["city_name"] = "Tokyo"
     for code, name in (("XX-PTH", "C:\\path"), ("XX-QUO", '"Quote" City')):
         changed.append({"city_code": code, "city_name": name, "country_code": "XX"})
     found.write_seed("city", changed)
-    days = [one for one in found.seed("holiday") if one["holiday_date"] != "2026-09-25"]
+    days = [row for row in found.seed("holiday") if row["holiday_date"] != "2026-09-25"]
     days[-1] |= {"holiday_name": "National Holiday", "announced_at": "2025-12-01 00:00:00"}
     found.write_seed("holiday", days)
     # a new name, a new price, gone

@@ -168,7 +168,9 @@ def test_docs_know_columns_and_figures(project):
     nodes = catalog["nodes"]
     assert catalog["errors"] is None
     assert set(nodes) == {f"model.small.{name}" for name in ("orders", "totals", "paid", "newest")}
-    assert {name: one["type"] for name, one in nodes["model.small.orders"]["columns"].items()} == {
+    assert {
+        name: column["type"] for name, column in nodes["model.small.orders"]["columns"].items()
+    } == {
         "id": "int",
         "status": "string",
         "amount": "decimal(4,2)",
@@ -176,7 +178,7 @@ def test_docs_know_columns_and_figures(project):
     assert nodes["model.small.orders"]["metadata"]["type"] == "table"
     assert nodes["model.small.paid"]["metadata"]["type"] == "view"
     figures = {
-        name: {key: one["value"] for key, one in node["stats"].items() if key != "has_stats"}
+        name: {key: stat["value"] for key, stat in node["stats"].items() if key != "has_stats"}
         for name, node in nodes.items()
     }
     assert figures["model.small.orders"]["rows"] == 3

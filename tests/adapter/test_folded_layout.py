@@ -95,7 +95,7 @@ class Tables:
         found, plan = ran(self.session, f"select id, a, b, total from dw.{model} where {where}")
         wanted = self.project.column(f"select id from src.events where {where} and batch = 0")
         assert sorted(map(tuple, found)) == [
-            (one, f"a{RUNS - 1}", f"b{one}", RUNS) for one in sorted(wanted)
+            (item, f"a{RUNS - 1}", f"b{item}", RUNS) for item in sorted(wanted)
         ]
         return opened_files(plan)
 

@@ -101,7 +101,7 @@ class Events:
                 return "null"
             return f"'{value}'" if isinstance(value, str) else str(value)
 
-        rows = ", ".join(f"({', '.join(map(cell, one.values()))})" for one in events)
+        rows = ", ".join(f"({', '.join(map(cell, event.values()))})" for event in events)
         self.project.query(f"insert into {table} values {rows}")
 
     def compare(self, model: str, fold: dict[str, Any], columns: list[str]) -> int:
@@ -199,7 +199,7 @@ def test_a_rewritten_input_is_read_anew(project: DbtProject):
     events.more(5)
     project.run("run")
     project.query("delete from src.events where position % 3 = 0")
-    events.held = [one for one in events.held if one["position"] % 3]
+    events.held = [message for message in events.held if message["position"] % 3]
     events.held += [dict(events.held[0], position=99, a="z", kind="+U")]
     events.insert("src.events", events.held[-1:])
     project.run("run")
@@ -349,7 +349,7 @@ def test_changed_columns_are_taken_as_on_schema_change_says(
 
 def test_a_changed_fold_asks_for_a_full_refresh(make_project):
     names = ("sources.yml", "latest.sql", "changes.sql")
-    project = make_project({f"models/{one}": FILES[f"models/{one}"] for one in names})
+    project = make_project({f"models/{name}": FILES[f"models/{name}"] for name in names})
     events = Events(project, random.Random(9))
     events.more(20)
     project.run("run")
@@ -374,7 +374,7 @@ def test_another_choice_of_rows_reaches_who_follows_them(make_project):
         select id from {{ pinned(ref('latest')) }}
     """
     names = ("sources.yml", "latest.sql", "changes.sql")
-    files = {f"models/{one}": FILES[f"models/{one}"] for one in names}
+    files = {f"models/{name}": FILES[f"models/{name}"] for name in names}
     project = make_project(files | {"models/read_by_pin.sql": read_by_pin})
     events = Events(project, random.Random(13))
     events.more(60)

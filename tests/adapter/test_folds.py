@@ -95,7 +95,9 @@ FOLDS = {
         "on_delete": "retract",
     },
     "groups that ignore deletes": {
-        "sequence_groups": {name: one | {"on_delete": "ignore"} for name, one in GROUPS.items()},
+        "sequence_groups": {
+            name: group | {"on_delete": "ignore"} for name, group in GROUPS.items()
+        },
         "tie_break": POSITION,
         "aggregates": COUNTING,
         "row_kind": "kind",
@@ -150,13 +152,13 @@ def columns_of(name: str) -> list[str]:
         return ["total", "times"]
     if name.startswith("latest"):
         return [*POSITION, "a", "b", "total", "plain"]
-    return [one for one in TYPES if one not in (*KEY, "kind")]
+    return [item for item in TYPES if item not in (*KEY, "kind")]
 
 
 def repeatable(name: str) -> bool:
     counts = {"sum", "count"}
     used = FOLDS[name].get("aggregates", {}).values()
-    return not any(one["function"] in counts or one.get("net") for one in used)
+    return not any(row["function"] in counts or row.get("net") for row in used)
 
 
 @pytest.mark.parametrize("name", FOLDS)
@@ -178,22 +180,22 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
         rng.shuffle(events)
         arrived += [(rng.randint(0, 8), event) for event in events]
     names = [*KEY, *with_kind]
-    schema = "batch int, " + ", ".join(f"`{one}` {TYPES[one]}" for one in names)
-    rows = [(batch, *(event[one] for one in names)) for batch, event in arrived]
+    schema = "batch int, " + ", ".join(f"`{name}` {TYPES[name]}" for name in names)
+    rows = [(batch, *(event[name] for name in names)) for batch, event in arrived]
     spark.createDataFrame(rows, schema).createOrReplaceTempView("fold_events")
 
-    bound = Fold.read("wide", KEY, config).bound([(one, TYPES[one]) for one in names])
+    bound = Fold.read("wide", KEY, config).bound([(name, TYPES[name]) for name in names])
     # runs of nine batches, six of which are merged by threes: queries of the same fold with the
     # number of the run in the key
     per_run = dataclasses.replace(bound, key=("batch", *KEY))
-    runs = per_run.combined(f"({per_run.lifted('fold_events')})")
-    merged = per_run.combined(
+    runs = per_run.merge_states(f"({per_run.to_state('fold_events')})")
+    merged = per_run.merge_states(
         f"(select * except (batch), if(batch < 6, batch % 2, batch) as batch from ({runs}))"
     )
     got = spark.sql(bound.folded(f"({merged})", run_count=9)).collect()
     rows_got = [got]
     if name == "groups that count":  # one run, read as it is
-        whole = bound.combined(f"({bound.lifted('fold_events')})")
+        whole = bound.merge_states(f"({bound.to_state('fold_events')})")
         rows_got.append(spark.sql(bound.folded(f"({whole})", run_count=1)).collect())
 
     expected = {}
@@ -202,7 +204,7 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
         if row is not None:
             expected[key] = row
     for rows in rows_got:
-        actual = {(row.stream, row.id): {one: row[one] for one in columns} for row in rows}
+        actual = {(row.stream, row.id): {column: row[column] for column in columns} for row in rows}
         assert len(rows) == len(actual)
         wrong = {
             key: (actual.get(key), expected.get(key))
@@ -224,7 +226,7 @@ TOMBSTONES = {
 
 def merged_whole(spark: SparkSession, fold: Fold, rows: str) -> str:
     """Query of the state of a run of these rows, alone, once all runs are merged."""
-    state = fold.combined(f"({fold.lifted(rows)})")
+    state = fold.merge_states(f"({fold.to_state(rows)})")
     spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView(f"{rows}_runs")
     return fold.merged(f"{rows}_runs", 0, whole=True)
 
@@ -238,7 +240,7 @@ def test_a_tombstone_is_forgotten_when_its_life_is_over(spark: SparkSession):
     )
     values = f"select id, at, cast(time as timestamp) as time, v, kind from values {rows} as t"
     spark.sql(f"{values}(id, at, time, v, kind)").createOrReplaceTempView("tomb_rows")
-    state = fold.combined(f"({fold.lifted('tomb_rows')})")
+    state = fold.merge_states(f"({fold.to_state('tomb_rows')})")
     spark.sql(f"select 0 as run_level, * from ({state})").createOrReplaceTempView("tomb_runs")
     part, whole = (fold.merged("tomb_runs", 0, whole) for whole in (False, True))
     assert {row.id for row in spark.sql(part).collect()} == {1, 2, 3, 4}
@@ -247,7 +249,7 @@ def test_a_tombstone_is_forgotten_when_its_life_is_over(spark: SparkSession):
     spark.sql(
         "select 2 as id, 4 as at, timestamp '2026-03-09' as time, 7 as v, '+U' as kind"
     ).createOrReplaceTempView("tomb_late")
-    late = fold.combined(f"({fold.lifted('tomb_late')})")
+    late = fold.merge_states(f"({fold.to_state('tomb_late')})")
     shown = spark.sql(fold.folded(f"({whole} union all {late})", run_count=2)).collect()
     assert {(row.id, row.v) for row in shown} == {(3, 1), (4, 1)}
 
@@ -282,7 +284,7 @@ def test_what_no_sequence_rules_outlives_a_tombstone(spark: SparkSession, name: 
             f"select id, kind, at, cast(time as timestamp) as time, {name} from values "
             f"{', '.join(rows)} as t(id, kind, at, time, {name})"
         )
-        return fold.combined(f"({fold.lifted(f'({values})')})")
+        return fold.merge_states(f"({fold.to_state(f'({values})')})")
 
     removed = (f"({id}, '-D', 5, '2026-03-01', null)" for id in (1, 2, 3))
     state = state_of(
@@ -375,7 +377,7 @@ def test_deletes_that_are_ignored_tell_of_no_key(spark: SparkSession):
     ).createOrReplaceTempView("ghosts")
     for config, ids in cases:
         fold = Fold.read("m", "id", config | {"row_kind": "kind"}).bound(types)
-        state = fold.combined(f"({fold.lifted('ghosts')})")
+        state = fold.merge_states(f"({fold.to_state('ghosts')})")
         rows = spark.sql(fold.folded(f"({state})", run_count=1)).collect()
         assert {row.id for row in rows} == ids, config
         assert {row.v for row in rows if row.id > 1} == {7}
@@ -385,10 +387,10 @@ def test_deletes_that_are_ignored_tell_of_no_key(spark: SparkSession):
 def test_a_row_kind_that_is_none_is_told(spark: SparkSession, on_delete: str):
     config = {"sequence": ["at"], "row_kind": "kind", "on_delete": on_delete}
     fold = Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("kind", "string")])
-    for kind, told in (("'X'", "got X"), ("cast(null as string)", "got null")):
+    for kind, item in (("'X'", "got X"), ("cast(null as string)", "got null")):
         spark.sql(f"select 1 as id, 1 as at, {kind} as kind").createOrReplaceTempView("kinds")
-        with pytest.raises(Exception, match=rf"kind must be \+I, -U, \+U or -D, {told}"):
-            spark.sql(fold.combined(f"({fold.lifted('kinds')})")).collect()
+        with pytest.raises(Exception, match=rf"kind must be \+I, -U, \+U or -D, {item}"):
+            spark.sql(fold.merge_states(f"({fold.to_state('kinds')})")).collect()
 
 
 def test_runs_are_merged_by_their_size():
@@ -416,8 +418,8 @@ def test_a_batch_is_merged_few_times_however_many_come():
         runs.append([fold.level_of(10), 10])
         level = fold.level_to_compact(runs)
         if level is not None:
-            merged = sum(rows for one, rows in runs if one <= level)
-            runs = [one for one in runs if one[0] > level] + [[fold.level_of(merged), merged]]
+            merged = sum(rows for number, rows in runs if number <= level)
+            runs = [run for run in runs if run[0] > level] + [[fold.level_of(merged), merged]]
             written += merged
     assert len(runs) < 20
     assert sum(rows for _, rows in runs) == 10_000
@@ -433,7 +435,7 @@ def test_what_stored_state_depends_on_is_compared():
     assert more.changed_since(fold.signature()) == []
     other = Fold.read("m", "id", config | {"aggregates": {"v": "min"}, "buckets": 8})
     told = other.bound(types).changed_since(fold.signature())
-    assert [one.split(" was ")[0] for one in told] == ["column v", "partition_by"]
+    assert [text.split(" was ")[0] for text in told] == ["column v", "partition_by"]
     zipper = Zipper.read("m", "id", {"sequence": "at"}).bound(types)
     assert fold.changed_since(zipper.signature()) == ["it was a zipper, is a fold"]
     assert zipper.changed_since(fold.signature())
@@ -515,7 +517,7 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[told for _, told in PROBLEMS])
+@pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[item for _, item in PROBLEMS])
 def test_a_problem_of_a_config_is_told(config: dict, told: str):
     with pytest.raises(FoldConfigError) as caught:
         Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", "int")])

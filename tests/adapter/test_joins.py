@@ -153,9 +153,9 @@ class Types:
         """The PAIR of two rows."""
         columns = {"left": [*KEYS["left"], "k", "v"], "right": [*KEYS["right"], "at", "v"]}
         return tuple(
-            None if row is None else self.cell(name, one, row[one])
+            None if row is None else self.cell(name, key, row[key])
             for name, row in (("left", left), ("right", right))
-            for one in columns[name]
+            for key in columns[name]
         )
 
 
@@ -178,7 +178,7 @@ def key_of_pairs(right: str) -> list[str]:
 def side(name: str, kind: str, times: dict[str, str]) -> str:
     is_model = kind not in ("log", "table")
     relation = f"ref('{name}_{kind}')" if is_model else f"source('src', '{name}_{kind}')"
-    columns = {one: one for one in (*KEYS["left"], "k", "v")}
+    columns = {item: item for item in (*KEYS["left"], "k", "v")}
     key = list(KEYS[name])
     if name == "right":
         begin = "valid_from" if kind == "zipper" else "at"
@@ -249,7 +249,7 @@ def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
         for name in joins
     )
     inputs = {
-        one for *_, left, right, _ in joins.values() for one in (("left", left), ("right", right))
+        item for *_, left, right, _ in joins.values() for item in (("left", left), ("right", right))
     }
     return (
         MACROS
@@ -262,7 +262,7 @@ def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
             for name, kind in inputs
             if kind not in ("log", "table")
         }
-        | {f"models/{name}.sql": join_model(*one, unit=types.unit) for name, one in joins.items()}
+        | {f"models/{name}.sql": join_model(*join, unit=types.unit) for name, join in joins.items()}
     )
 
 
@@ -304,7 +304,7 @@ class Worlds:
 
     def changed(self, name: str, row: dict[str, Any]) -> dict[str, Any]:
         """The row, or what its key had last with one of its columns changed."""
-        key = (name, *(row[one] for one in KEYS[name]))
+        key = (name, *(row[key] for key in KEYS[name]))
         if key in self.last and self.rng.random() < 0.6:
             column = self.rng.choice(["v", *(["until"] * 2 + ["k", "at"]) * (name == "right")])
             row = self.last[key] | {column: row[column], "seen": row["seen"]}
@@ -329,9 +329,9 @@ class Worlds:
                         # a fact comes once, or is told again as it was; some have no key
                         number = None if self.rng.random() < 0.1 else 10 + self.position
                         facts.append(self.row(name, world, number))
-            held_back = [one for one in batch if self.rng.random() < 0.2]
+            held_back = [item for item in batch if self.rng.random() < 0.2]
             told_again = self.rng.sample(self.events[name], min(len(self.events[name]), 5))
-            come = [one for one in batch if one not in held_back] + self.late[name] + told_again
+            come = [item for item in batch if item not in held_back] + self.late[name] + told_again
             self.late[name] = held_back
             self.rng.shuffle(come)
             self.events[name] += come
@@ -347,8 +347,8 @@ class Worlds:
         if not events:
             return
         own = NAMES[name]
-        nameless = [one | {own: None if one[own] == 4 else one[own]} for one in events]
-        last = {tuple(one[key] for key in KEYS[name]): one for one in nameless}
+        nameless = [event | {own: None if event[own] == 4 else event[own]} for event in events]
+        last = {tuple(item[key] for key in KEYS[name]): item for item in nameless}
         self.frame(f"{name}_events", list(last.values())).createOrReplaceTempView("batch")
         same = " and ".join(f"held.{key} <=> batch.{key}" for key in KEYS[name])
         self.project.query(
@@ -357,18 +357,18 @@ class Worlds:
             "when matched then update set * "
             "when not matched and batch.kind <> '-D' then insert *"
         )
-        for key, one in last.items():
-            if one["kind"] == "-D":
+        for key, row in last.items():
+            if row["kind"] == "-D":
                 self.table[name].pop(key, None)
             else:
-                self.table[name][key] = one
+                self.table[name][key] = row
 
     def frame(self, table: str, rows: list[dict]) -> Any:
         session = own_session(self.project.credentials()).session
         schema = session.table(f"src.{table}").schema
         name = table.partition("_")[0]
         cells = [
-            tuple(self.types.cell(name, one, row[one]) for one in schema.names) for row in rows
+            tuple(self.types.cell(name, key, row[key]) for key in schema.names) for row in rows
         ]
         return session.createDataFrame(cells, schema)
 
@@ -397,13 +397,13 @@ class Worlds:
                 self.held("left", left), self.held("right", right), fits, kind
             )
             expected = join_oracle.greatest(
-                (self.types.pair(*one) for one in found),
-                [PAIR.index(one) for one in key_of_pairs(right)],
+                (self.types.pair(*row) for row in found),
+                [PAIR.index(key_of_pair) for key_of_pair in key_of_pairs(right)],
             )
             rows = self.project.query(f"select {', '.join(PAIR)} from dw.{model}")
             got = Counter(tuple(row.values()) for row in rows)
             extra, missing = set(got) - expected, expected - set(got)
-            worlds = sorted({one[1] for one in extra | missing})
+            worlds = sorted({item[1] for item in extra | missing})
             assert not worlds, (
                 f"{model}, worlds {worlds[:5]}: too many {sorted(extra, key=str)[:5]}, "
                 f"missing {sorted(missing, key=str)[:5]}"
@@ -455,7 +455,9 @@ def check_histories(make_project, kinds: tuple[int, int], worlds: int, runs: int
         told = assert_changes_come_to_the_rows(project, joins)
         if number == 2:
             messages = {name: outcome.results[name].message for name in joins}
-            assert {name for name, one in messages.items() if "nothing new" in one} == set(joins)
+            assert {name for name, message in messages.items() if "nothing new" in message} == set(
+                joins
+            )
     project.run("run", "--full-refresh", "--exclude", "told")
     compared += histories.compare(joins)
     project.run("run", "-s", "told")
@@ -576,7 +578,9 @@ def small_model(call: str) -> str:
 
 
 def test_what_is_wrong_is_said_before_anything_is_written(make_project):
-    tables = ", ".join(f"{{name: {one}}}" for one in ("facts", "others", "stream", "maps", "none"))
+    tables = ", ".join(
+        f"{{name: {item}}}" for item in ("facts", "others", "stream", "maps", "none")
+    )
     project = make_project(
         MACROS
         | {
@@ -611,7 +615,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
     outcome = project.run("run", vars={"join_rows_per_key": 25}, expect_ok=False)
 
     statuses = outcome.statuses()
-    assert {name for name, one in statuses.items() if one == "success"} == {
+    assert {name for name, status in statuses.items() if status == "success"} == {
         "fine",
         "itself",
         "counted",
@@ -641,7 +645,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
     assert 'key {"k":3,"v":"z"}: 1 left rows x 40 right rows' in " ".join(outcome.log.split())
     assert '"k":0' not in outcome.log
     numbers = project.query("select run_number, count(*) as n from dw.fine group by 1 order by 1")
-    assert [tuple(one.values()) for one in numbers] == [(1, 600), (2, 40)]
+    assert [tuple(number.values()) for number in numbers] == [(1, 600), (2, 40)]
 
     changed = "many_to_many_join(left={LEFT}, right={RIGHT}, on={'k': 'k'})"
     project.write({"models/fine.sql": small_model(changed)})
@@ -762,7 +766,7 @@ def test_a_version_that_ends_touches_the_facts_behind_its_end_alone(make_project
     touched = {"priced": 95, "ended": 0}
     for name, first in touched.items():
         rows = project.query(by_price.format(name) + " order by 1")
-        assert [tuple(one.values()) for one in rows] == wanted
+        assert [tuple(row.values()) for row in rows] == wanted
         (compiled,) = (project.target / "compiled").rglob(f"{name}.sql")
         ids = re.findall(r"\bid`? (?:=|between) (\d+)", compiled.read_text(encoding="utf-8"))
         assert min(map(int, ids)) == first, name
@@ -773,4 +777,4 @@ def test_a_version_that_ends_touches_the_facts_behind_its_end_alone(make_project
     project.run("run")
     for name in touched:
         rows = project.query(by_price.format(name))
-        assert [tuple(one.values()) for one in rows] == [(5, 0, 99, 100)]
+        assert [tuple(row.values()) for row in rows] == [(5, 0, 99, 100)]

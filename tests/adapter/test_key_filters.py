@@ -46,7 +46,7 @@ def make_views(project: DbtProject) -> None:
 def counts_of(project: DbtProject) -> tuple[int, int, int]:
     """Keys that came, were looked up and were there, as the newest commit tells."""
     told = project.summary("dw.views")
-    return tuple(int(told[f"deduplication.{one}"]) for one in ("came", "looked_up", "were_there"))
+    return tuple(int(told[f"deduplication.{item}"]) for item in ("came", "looked_up", "were_there"))
 
 
 def check_streams(project: DbtProject, runs: int, size: int) -> int:
@@ -68,11 +68,11 @@ def check_streams(project: DbtProject, runs: int, size: int) -> int:
                 rng.choice(sent)[:2] if again else (f"v{place}", f"2026-03-{place % 9 + 1:02}")
             )
             batch.append((rng.choice([None, key]) if place % 97 == 0 else key, day, place))
-        for one in batch:
-            known = first.get(one[0])
+        for item in batch:
+            known = first.get(item[0])
             # the run in which it came, then its place
-            if known is None or (number, one[2]) < known[:2]:
-                first[one[0]] = (number, one[2], one)
+            if known is None or (number, item[2]) < known[:2]:
+                first[item[0]] = (number, item[2], item)
         sent += batch
         rng.shuffle(batch)
         own_session(project.credentials()).session.createDataFrame(
@@ -90,11 +90,11 @@ def check_streams(project: DbtProject, runs: int, size: int) -> int:
             (row["view_id"], str(row["day"]), row["place"])
             for row in project.query("select view_id, day, place from dw.views")
         )
-        assert got == Counter(one for _, _, one in first.values()), f"run {number}, {schema}"
+        assert got == Counter(item for _, _, item in first.values()), f"run {number}, {schema}"
     rows = project.query("select * from dw.views")
     project.run("run", "--full-refresh")
     again = project.query("select * from dw.views")
-    assert {one["view_id"] for one in rows} == {one["view_id"] for one in again}
+    assert {row["view_id"] for row in rows} == {row["view_id"] for row in again}
     assert len(again) == len(rows)
     print(f"{runs} runs, {len(sent)} rows, {len(first)} keys, {false_positives} taken for known")
     return false_positives

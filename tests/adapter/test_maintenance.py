@@ -12,8 +12,8 @@ from dbt.adapters.sparksession.versions.retention import expired_snapshots
 def history(*said: dict[str, str], head: int | None = None) -> History:
     """Commits 1, 2, .. in a line, each saying something."""
     snapshots = {
-        number: Snapshot(number, number - 1 or None, "append", {"added-records": "1"} | one)
-        for number, one in enumerate(said, start=1)
+        number: Snapshot(number, number - 1 or None, "append", {"added-records": "1"} | item)
+        for number, item in enumerate(said, start=1)
     }
     return History(head or len(said), snapshots)
 

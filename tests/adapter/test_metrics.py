@@ -159,12 +159,12 @@ def expected(rows: list[Event]) -> dict[tuple, tuple]:
     """The rows of the windows, as WINDOWS gives them."""
     zone, found = ZoneInfo(ZONE), {}
     for key, events in grouped(filter(possible, rows), SETS, zone).items():
-        dear = [one for one in events if one["price"] > 50]
-        count = sum(one["sign"] for one in events)
-        amount = sum((one["sign"] * one["price"] for one in events), Decimal(0))
-        dear_count = sum(one["sign"] for one in dear)
+        dear = [event for event in events if event["price"] > 50]
+        count = sum(event["sign"] for event in events)
+        amount = sum((event["sign"] * event["price"] for event in events), Decimal(0))
+        dear_count = sum(row["sign"] for row in dear)
         buyers, dear_buyers = (
-            there(some, lambda one: one["buyer"], zone) for some in (events, dear)
+            there(some, lambda row: row["buyer"], zone) for some in (events, dear)
         )
         if count or amount or dear_count:
             measures = (count, amount, dear_count, buyers, dear_buyers, buyers, buyers, dear_buyers)
@@ -201,8 +201,8 @@ def append(project: DbtProject, rows: list[Event]) -> None:
 def add_up(windows: dict[tuple, tuple]) -> None:
     """A day's coarser rows are the sum of its 5-minute rows."""
     sums: dict[str, dict[tuple, Any]] = {}
-    for (one, grain, _, _, *values), (count, amount, *_, day) in windows.items():
-        total = sums.setdefault(grain, {}).setdefault((one, day, *values), [0, Decimal(0)])
+    for (item, grain, _, _, *values), (count, amount, *_, day) in windows.items():
+        total = sums.setdefault(grain, {}).setdefault((item, day, *values), [0, Decimal(0)])
         total[0] += count
         total[1] += amount
     kept = {
@@ -230,14 +230,15 @@ def check(project: DbtProject, seeds: range, builds: int) -> None:
         refused = project.column("select count(*) from dw.events where reject_reason is not null")
         assert refused == [sum(not possible(row) for row in arrived)]
     # a batch of one day writes that day alone
-    [row] = [one for one in rows if possible(one)][:1]
+    [row] = [row for row in rows if possible(row)][:1]
     append(project, [row])
     arrived.append(row)
     project.run("run", vars=variables)
     day = row["at"].astimezone(ZoneInfo(ZONE)).date()
-    assert {one.split("/")[0] for one in project.written_partitions("dw.windows")} == {
-        f"cut_date={day}"
-    }
+    assert {
+        written_partition.split("/")[0]
+        for written_partition in project.written_partitions("dw.windows")
+    } == {f"cut_date={day}"}
     incremental = stored(project)
     assert differing(expected(arrived), incremental) == []
 

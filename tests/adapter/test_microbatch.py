@@ -92,7 +92,7 @@ def test_the_rows_of_batches_stand_in_the_runs_summary(project: DbtProject) -> N
     for name in ("report_run.sql", "tell_earlier_refusals.sql"):
         project.write({f"macros/{name}": (quality / name).read_text(encoding="utf-8")})
     outcome = project.run("run", *DAYS)
-    [line] = [one.split() for one in outcome.log.splitlines() if one.startswith("per_day ")]
+    [line] = [line.split() for line in outcome.log.splitlines() if line.startswith("per_day ")]
     assert line[:3] == ["per_day", "-", "3"]
     assert "Nothing new has landed" not in outcome.log
 

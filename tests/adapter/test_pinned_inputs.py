@@ -159,7 +159,7 @@ def test_view_between_is_recorded_as_the_table_below_it(project):
 def test_run_without_new_input_makes_no_commit(project):
     heads = {model: head(project, f"dw.{model}") for model in EVERYDAY}
     outcome = run(project)
-    assert {one.message for one in outcome.results.values()} == {"nothing new"}
+    assert {result.message for result in outcome.results.values()} == {"nothing new"}
     assert {model: head(project, f"dw.{model}") for model in EVERYDAY} == heads
 
 
@@ -216,7 +216,7 @@ def test_compaction_brings_no_rows_again(project):
     )
     rows = project.column("select count(*) from dw.appender")
     outcome = run(project, "appender", "daily")
-    assert {one.message for one in outcome.results.values()} == {"nothing new"}
+    assert {result.message for result in outcome.results.values()} == {"nothing new"}
     assert project.column("select count(*) from dw.appender") == rows
     assert stored(project, "daily") == full(project, "daily")
     project.query("insert into src.log values (8, date '2026-03-04', '8')")

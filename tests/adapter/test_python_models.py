@@ -159,7 +159,7 @@ def line_of(source: str, text: str) -> int:
 
 def test_only_broken_models_fail(built):
     _, outcomes = built
-    failed = {name for name, one in outcomes[0].results.items() if one.status != "success"}
+    failed = {name for name, result in outcomes[0].results.items() if result.status != "success"}
     assert failed == BROKEN
 
 
@@ -193,7 +193,7 @@ def test_function_runs_in_a_worker(built):
 
 def test_none_of_an_incremental_run_commits_nothing(built):
     project, outcomes = built
-    assert [one.results["counting"].message for one in outcomes] == [
+    assert [outcome.results["counting"].message for outcome in outcomes] == [
         "+1 rows",
         "nothing new",
         "+1 rows",
@@ -204,7 +204,7 @@ def test_none_of_an_incremental_run_commits_nothing(built):
 
 def test_new_rows_come_exactly_once(built):
     project, outcomes = built
-    assert [one.results["reader"].message for one in outcomes] == [
+    assert [outcome.results["reader"].message for outcome in outcomes] == [
         "+2 rows",
         "nothing new",
         "+2 rows",

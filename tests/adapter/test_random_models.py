@@ -56,7 +56,7 @@ class Tried:
             command = rng.choice(("run", "run", "build"))
             self.done.append(f"{command} {selected}")
             outcome = self._command(command, "--select", selected)
-            built = {name for name, one in outcome.results.items() if one.status == "success"}
+            built = {name for name, result in outcome.results.items() if result.status == "success"}
             self._compare(built, with_python=False)
         if rng.random() < 0.2:
             gone = models.rename_one()
@@ -66,9 +66,9 @@ class Tried:
         command = rng.choice(("run", "build"))
         self.done.append(command)
         refused = {
-            name: one.message
-            for name, one in self._command(command).results.items()
-            if one.status == "error"
+            name: result.message
+            for name, result in self._command(command).results.items()
+            if result.status == "error"
         }
         for name, message in refused.items():
             assert "--full-refresh" in message, f"{self._when()}: {name}: {message}"
@@ -91,7 +91,7 @@ class Tried:
             return
         compile_these = ("compile", "--full-refresh", "--select", *sorted(names))
         done = self._command(*compile_these, expect_ok=True).raw.results
-        compiled = {one.node.name: one.node.compiled_code for one in done}
+        compiled = {item.node.name: item.node.compiled_code for item in done}
         for model in self.models.models:
             name = self.models.names[model.name]
             if name not in names or model.kind == "ephemeral":
@@ -112,10 +112,12 @@ class Tried:
         if model.kind == "changes":  # of the copies of a row as many as are left
             left = "(select id, day, v, sum(sign) as copies from {} group by id, day, v)"
             left += " lateral view explode(sequence(1, copies)) as copy"
-            stored, wanted = (f"{left.format(one)} where copies > 0" for one in (stored, wanted))
-            stored, wanted = (one.replace("copies))", "abs(copies)))") for one in (stored, wanted))
+            stored, wanted = (f"{left.format(item)} where copies > 0" for item in (stored, wanted))
+            stored, wanted = (
+                text.replace("copies))", "abs(copies)))") for text in (stored, wanted)
+            )
         if model.kind == "summed":  # a key of which nothing is left stays with a sum of 0
-            stored, wanted = (f"{one} where v is distinct from 0" for one in (stored, wanted))
+            stored, wanted = (f"{item} where v is distinct from 0" for item in (stored, wanted))
         held, full = rows_of(self.project, stored), rows_of(self.project, wanted)
         assert held == full, (
             f"{self._when()}: {name} has {held - full} too much and lacks {full - held}\n"

@@ -32,10 +32,10 @@ def test_ranges_hold_all_parts_and_leave_the_widest_gaps_out():
         parts = [(Decimal(low), Decimal(low + rng.choice([0, 0, 3, 50]))) for low in starts]
         ranges = merged_ranges(parts)
         assert len(ranges) <= RANGE_COUNT
-        assert all(one[1] < other[0] for one, other in itertools.pairwise(ranges))
+        assert all(item[1] < other[0] for item, other in itertools.pairwise(ranges))
         assert all(any(a <= low and high <= b for a, b in ranges) for low, high in parts)
         covered = sorted(parts)
-        held = [other[0] - one[1] for one, other in itertools.pairwise(ranges)]
+        held = [other[0] - item[1] for item, other in itertools.pairwise(ranges)]
         reached, gaps = covered[0][1], []
         for low, high in covered[1:]:
             gaps += [low - reached] if low > reached else []
@@ -44,7 +44,7 @@ def test_ranges_hold_all_parts_and_leave_the_widest_gaps_out():
 
 
 def test_what_ends_before_it_begins_hides_no_other_part():
-    far = [(Decimal(1_000 * one), Decimal(1_000 * one)) for one in range(1, RANGE_COUNT)]
+    far = [(Decimal(1_000 * number), Decimal(1_000 * number)) for number in range(1, RANGE_COUNT)]
     ranges = merged_ranges([(Decimal(1), Decimal(5)), (Decimal(7), Decimal(3)), *far])
     assert ranges == [(Decimal(1), Decimal(5)), *far]
 
@@ -96,9 +96,9 @@ COLUMNS = {
 def asked(project: DbtProject, rows: str, columns: list[Wanted]) -> list[str]:
     """The conditions of the columns, as within_ranges makes them."""
     parts: dict[int, list] = {}
-    for one in project.query(bounds_query(rows, columns)):
-        parts.setdefault(one["place"], []).append((one["low"], one["high"]))
-    return [ranges_condition(one, parts.get(place, [])) for place, one in enumerate(columns)]
+    for row in project.query(bounds_query(rows, columns)):
+        parts.setdefault(row["place"], []).append((row["low"], row["high"]))
+    return [ranges_condition(column, parts.get(place, [])) for place, column in enumerate(columns)]
 
 
 def test_conditions_of_every_type_hold_the_rows_and_reach_the_files(make_project):

@@ -23,7 +23,7 @@ FILES = {
     "models/newest.sql": """
         {{ config(materialized='incremental', incremental_strategy='replace_all') }}
         select id, 'new' as age from {{ new_rows(source('src', 'log')) }}
-        {% if is_incremental() and not adapter.reading.reads_whole(model) %}
+        {% if is_incremental() and not adapter.reading.plan(model).news.reads_whole %}
         union all
         select id, 'old' as age from {{ this }} where id > 1
         {% endif %}
@@ -66,7 +66,7 @@ def test_rows_follow_what_was_appended_and_what_was_rewritten(project):
     assert stored(project, "of_two") == [(1,), (3,), (11,)]
 
     outcome = project.run("run")
-    assert {one.message for one in outcome.results.values()} == {"nothing new"}
+    assert {result.message for result in outcome.results.values()} == {"nothing new"}
 
 
 def test_a_table_may_become_empty(project):
@@ -129,7 +129,7 @@ def test_what_keeps_rows_gives_up_those_that_an_input_has_lost(keeping):
     for model in FOLLOWING:
         assert stored(keeping, model) == [(1,), (3,), (4,)], model
     outcome = keeping.run("run", "-s", *FOLLOWING[:3])
-    assert {one.message for one in outcome.results.values()} == {"nothing new"}
+    assert {result.message for result in outcome.results.values()} == {"nothing new"}
 
 
 def test_a_log_that_keeps_its_rows_adds_no_row_again_when_its_input_is_renamed(keeping):

@@ -253,7 +253,7 @@ def test_unchanged_source_is_not_even_read(project):
 
     outcome = project.run("snapshot", "--select", *tables)
 
-    assert {one.message for one in outcome.results.values()} == {"nothing new"}
+    assert {result.message for result in outcome.results.values()} == {"nothing new"}
     assert [project.column(commits.format(table)) for table in tables] == before
 
 

@@ -83,7 +83,7 @@ class Histories:
                 changes += [self.change(world) for _ in range(rng.choice([0, 1, 2, 4]))]
         rng.shuffle(changes)
         cut = len(changes) // 4
-        self.come = [row for one in changes[cut:] + self.late for row in one]
+        self.come = [row for change in changes[cut:] + self.late for row in change]
         self.late = changes[:cut]
         again = rng.sample(self.events, min(len(self.events), 4))
         self.come += again
@@ -225,7 +225,7 @@ WRONG = {
 
 
 def test_what_is_wrong_with_a_stream_is_told(make_project) -> None:
-    files = {f"models/{name}.sql": f"{CONFIG}\n{{{{ {one[0]} }}}}" for name, one in WRONG.items()}
+    files = {f"models/{name}.sql": f"{CONFIG}\n{{{{ {item[0]} }}}}" for name, item in WRONG.items()}
     files["models/no_append.sql"] = (
         "{{ config(materialized='table') }}\n"
         "{{ append_stream(rows=ref('state'), key='id', columns='v') }}"
@@ -236,6 +236,6 @@ def test_what_is_wrong_with_a_stream_is_told(make_project) -> None:
     project = make_project(MACROS | base | files)
     Histories(project, random.Random(1), 1)
     outcome = project.run("run", expect_ok=False)
-    for name, (_, said) in WRONG.items():
-        assert said in outcome.results[name].message, outcome.results[name].message
+    for name, (_, item) in WRONG.items():
+        assert item in outcome.results[name].message, outcome.results[name].message
     assert "incremental_strategy='append'" in outcome.results["no_append"].message

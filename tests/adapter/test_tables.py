@@ -116,6 +116,30 @@ def test_dbt_tells_the_rows_of_each_table(project):
     assert outcome.results["kept"].adapter_response["rows_affected"] == 3
 
 
+def test_dropping_a_schema_drops_its_tables_views_and_files(make_project):
+    project = make_project(
+        {
+            "models/first_table.sql": AS_TABLE,
+            "models/over_it.sql": "select id from {{ ref('first_table') }}",
+            "models/kept.sql": "{{ config(materialized='table', schema='other') }} select 1 as id",
+            "macros/drop_built.sql": """
+                {% macro drop_built() %}
+                    {% do adapter.drop_schema(api.Relation.create(schema=target.schema)) %}
+                {% endmacro %}
+            """,
+        }
+    )
+    project.run("run")
+    assert any((project.warehouse / "data" / "dw" / "first_table").rglob("*.parquet"))
+
+    project.run("run-operation", "drop_built")
+
+    assert project.column("show namespaces") == ["dw_other"]
+    assert project.column("select id from dw_other.kept") == [1]
+    assert not any((project.warehouse / "data" / "dw").rglob("*.parquet"))
+    project.run("run-operation", "drop_built")  # of a schema that isn't there
+
+
 # ---- seeds -----------------------------------------------------------------------------------
 
 TEXTS = [

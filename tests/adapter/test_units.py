@@ -175,7 +175,7 @@ def test_causes_of_a_java_error_are_told():
 
 
 def history(*commits: tuple[int, int | None, str, dict[str, str]], head: int) -> History:
-    return History(head, {one[0]: Snapshot(*one) for one in commits})
+    return History(head, {commit[0]: Snapshot(*commit) for commit in commits})
 
 
 LINE = history(
@@ -189,7 +189,7 @@ LINE = history(
 
 
 def test_commits_between_two_snapshots_are_newest_first():
-    assert [one.id for one in LINE.between(1, 4)] == [4, 3, 2]
+    assert [item.id for item in LINE.between(1, 4)] == [4, 3, 2]
     assert LINE.between(4, 4) == []
 
 
@@ -393,5 +393,5 @@ def test_a_metadata_file_is_read_once_as_long_as_others_do_not_push_it_out():
 
         return kept.of(location, tells)
 
-    assert [history(one).head for one in ("a", "bb", "a", "ccc", "a", "bb")] == [1, 2, 1, 3, 1, 2]
+    assert [history(item).head for item in ("a", "bb", "a", "ccc", "a", "bb")] == [1, 2, 1, 3, 1, 2]
     assert read == ["a", "bb", "ccc", "bb"]

@@ -419,7 +419,7 @@ def test_a_build_is_held_back_compared_and_then_published_or_dropped(
         "select groups_differing as n, count_got as got, verdict from dw.meta_quality "
         "where check_name = 'dw.b: candidate as version 1' order by checked_at"
     )
-    assert [(one["n"], one["got"], one["verdict"]) for one in kept] == [
+    assert [(row["n"], row["got"], row["verdict"]) for row in kept] == [
         (2, 5, "differs"),
         (3, 6, "differs"),
     ]
@@ -441,16 +441,16 @@ def test_no_reader_sees_two_versions_at_once(make: Callable[..., DbtProject]) ->
                 errors.append(str(exc))
 
     readers = [threading.Thread(target=read) for _ in range(3)]
-    for one in readers:
-        one.start()
+    for reader in readers:
+        reader.start()
     for end in range(4, 6):
         land(project, end - 1, end)
         assert "Published as version" in project.run("build").log
     builds_end.set()
-    for one in readers:
-        one.join()
-    again = [one for one in errors if "was published in this moment. Read again." in one]
+    for reader in readers:
+        reader.join()
+    again = [error for error in errors if "was published in this moment. Read again." in error]
     print(f"\n{len(seen)} versions were seen, {len(again)} reads were told to read again")
     assert errors == again
-    assert {len(set(one)) for one in seen} == {1}, seen
+    assert {len(set(item)) for item in seen} == {1}, seen
     assert len(seen) > 1

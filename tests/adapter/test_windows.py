@@ -284,7 +284,7 @@ class Histories:
 
     def merge(self, come: list[tuple]) -> None:
         """The same as a batch job would keep it: a table that is merged into."""
-        last = {one[:2]: one for one in come}
+        last = {item[:2]: item for item in come}
         if not last:
             return
         session = own_session(self.project.credentials()).session
@@ -296,19 +296,19 @@ class Histories:
             "when matched then update set * "
             "when not matched and come.row_kind <> '-D' then insert *"
         )
-        for key, one in last.items():
-            if one[-1] == "-D":
+        for key, item in last.items():
+            if item[-1] == "-D":
                 self.held.pop(key, None)
             else:
-                self.held[key] = one
+                self.held[key] = item
 
     def kept(self) -> list[tuple]:
         """The rows that the events leave."""
         last: dict[tuple, tuple] = {}
-        for one in self.events:
-            if one[:2] not in last or one[5] > last[one[:2]][5]:
-                last[one[:2]] = one
-        return [one for one in last.values() if one[-1] in ("+I", "+U")]
+        for event in self.events:
+            if event[:2] not in last or event[5] > last[event[:2]][5]:
+                last[event[:2]] = event
+        return [item for item in last.values() if item[-1] in ("+I", "+U")]
 
     def expected(self) -> dict[str, Counter]:
         """(world, key.., window) of each row of each model -> rows, values, sum."""
@@ -340,15 +340,15 @@ class Histories:
         }
         of_log = [((o[0], o[1]), when(o[2]), o[3]) for o in self.log]
         of_kept = [((o[0], o[2]), o[3], o[4]) for o in self.kept()]
-        for name, told, gap in (("sessions", of_kept, 15), ("log_sessions", of_log, 40)):
-            told = [one for one in told if one[1] is not None]
+        for name, element, gap in (("sessions", of_kept, 15), ("log_sessions", of_log, 40)):
+            element = [item for item in element if item[1] is not None]
             of_keys: dict[tuple, list[tuple]] = {}
-            laid_out = oracle.sessions([one[:2] for one in told], gap * MINUTES)
+            laid_out = oracle.sessions([item[:2] for item in element], gap * MINUTES)
             for (key, start), (end, _) in laid_out.items():
                 of_keys.setdefault(key, []).append((start, end))
             found[name] = tally(
                 ((*key, start, end), v, 1)
-                for key, at, v in told
+                for key, at, v in element
                 for start, end in of_keys[key]
                 if start <= at <= end - gap * MINUTES
             )
@@ -366,17 +366,21 @@ class Histories:
             got = {tuple(row.values())[:-3]: tuple(row.values())[-3:] for row in rows}
             assert len(got) == len(rows), f"{name} has a window twice"
             differ = sorted(
-                {one for one in got.keys() | expected.keys() if got.get(one) != expected.get(one)},
+                {
+                    item
+                    for item in got.keys() | expected.keys()
+                    if got.get(item) != expected.get(item)
+                },
                 key=str,
             )
             assert not differ, f"{name}: " + "; ".join(
-                f"{one}: got {got.get(one)}, expected {expected.get(one)}" for one in differ[:5]
+                f"{item}: got {got.get(item)}, expected {expected.get(item)}" for item in differ[:5]
             )
             compared += len(got)
         told = self.project.query(
             "select raw_at, reject_reason, count(*) as n from dw.refused group by all"
         )
-        refused = Counter(one[2] for one in self.log if when(one[2]) is None)
+        refused = Counter(item[2] for item in self.log if when(item[2]) is None)
         assert {(o["raw_at"], o["reject_reason"], o["n"]) for o in told} == {
             (text, BAD[text], count) for text, count in refused.items()
         }
@@ -419,7 +423,7 @@ def check_histories(
         compared += histories.compare()
         if number == 1:
             messages = [outcome.results[name].message for name in names]
-            assert all("nothing new" in one for one in messages), messages
+            assert all("nothing new" in message for message in messages), messages
     project.run("run", "--full-refresh")
     compared += histories.compare()
     print(f"{worlds} histories, {runs} runs, {compared} windows compared, 0 differ")
@@ -517,7 +521,7 @@ def busy_sessions(rows: list[tuple[int | None, datetime]], gap: timedelta) -> Co
         for at in [*times, None]:
             if session and (at is None or at - session[-1] > gap):
                 if len(session) > 1:
-                    begin, end = (int(one.timestamp()) for one in (session[0], session[-1] + gap))
+                    begin, end = (int(item.timestamp()) for item in (session[0], session[-1] + gap))
                     found[key, begin, end, len(session)] += 1
                 session = []
             session.append(at)
@@ -556,7 +560,7 @@ def test_sessions_that_a_model_leaves_out_are_joined_all_the_same(make_project) 
                 f"delete from src.clicks where k <=> {'null' if k is None else k} "
                 f"and at = timestamp '{at.isoformat()}'"
             )
-            held = [one for one in held if one != (k, at)]
+            held = [item for item in held if item != (k, at)]
         project.run("run", "-s", "busy")
         rows = project.query(
             "select k, unix_seconds(window_start) as first, unix_seconds(window_end) as end, n "

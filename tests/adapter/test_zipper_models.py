@@ -86,16 +86,17 @@ class Changes:
             return str(value) if isinstance(value, int) else f"'{value}'"
 
         rows = ", ".join(
-            f"({cell(one['id'])}, {one['file']}, {cell(one['position'])}, "
-            f"timestamp'{one['time']}', {cell(one['kind'])}, {cell(one['a'])}, {cell(one['b'])})"
-            for one in changes
+            f"({cell(change['id'])}, {change['file']}, {cell(change['position'])}, "
+            f"timestamp'{change['time']}', {cell(change['kind'])}, {cell(change['a'])}, "
+            f"{cell(change['b'])})"
+            for change in changes
         )
         self.project.query(f"insert into src.changes values {rows}")
 
     def compare(self, model: str, tracked: list[str]) -> int:
         by_key = defaultdict(list)
-        for one in self.known:
-            by_key[one["id"]].append(one)
+        for row in self.known:
+            by_key[row["id"]].append(row)
         wanted = sorted(
             (key, start, str(end), last["a"], str(last["b"]))
             for key, changes in by_key.items()
@@ -105,9 +106,9 @@ class Changes:
             f"select id, string(valid_from) as f, string(valid_to) as t, a, b, is_current "
             f"from dw.{model}"
         )
-        got = [(one["id"], one["f"], str(one["t"]), one["a"], str(one["b"])) for one in rows]
+        got = [(row["id"], row["f"], str(row["t"]), row["a"], str(row["b"])) for row in rows]
         assert sorted(got, key=repr) == sorted(wanted, key=repr)
-        assert all(one["is_current"] == (one["t"] is None) for one in rows)
+        assert all(row["is_current"] == (row["t"] is None) for row in rows)
         return len(got)
 
 
@@ -183,7 +184,7 @@ def test_an_unpaired_before_image_is_refused_until_it_is_declared(project: DbtPr
         project.write({"models/zip.sql": model_text(ignoring)})
         project.run("run", "--full-refresh", "-s", "zip")
         versions_of_1 = project.query("select a, minute(valid_to) as ended from dw.zip order by a")
-        assert [(one["a"], one["ended"]) for one in versions_of_1] == [("a", 10), ("b", None)]
+        assert [(row["a"], row["ended"]) for row in versions_of_1] == [("a", 10), ("b", None)]
     finally:
         project.write({"models/zip.sql": model_text(ZIPPER)})
 
@@ -225,10 +226,10 @@ def test_a_range_of_time_is_made_anew_and_the_rest_left_alone(project: DbtProjec
     for _ in range(2):  # again is the same
         project.run("run", "-s", "zip", vars={"rebuild": {"from": first, "to": end}})
         assert _stored(project, rest) == stored
-    for one in changes.known:
-        spoilt = not first <= one["time"] < end and one["position"] % 11 != 4
-        if spoilt and one["position"] % 5 == 0 and one["kind"] in ("+I", "+U"):
-            one["a"] = "left"
+    for message in changes.known:
+        spoilt = not first <= message["time"] < end and message["position"] % 11 != 4
+        if spoilt and message["position"] % 5 == 0 and message["kind"] in ("+I", "+U"):
+            message["a"] = "left"
     changes.compare("zip", ["a", "b"])
 
     # what has come since is taken as well

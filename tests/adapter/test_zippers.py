@@ -68,29 +68,29 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
     for stream in range(STREAMS):
         events = [random_event(rng, stream, n) for n in range(rng.randint(1, 25))]
         if "row_kind" not in config:
-            events = [one | {"kind": "+U"} for one in events]
-        for one in list(events):  # the before image of a change stands at its place
-            if one["kind"] == "+U" and rng.random() < 0.3:
-                events.append(one | {"kind": "-U", "a": "old"})
-        for one in events:
-            by_key[stream, one["id"]].append(one)
+            events = [event | {"kind": "+U"} for event in events]
+        for item in list(events):  # the before image of a change stands at its place
+            if item["kind"] == "+U" and rng.random() < 0.3:
+                events.append(item | {"kind": "-U", "a": "old"})
+        for item in events:
+            by_key[stream, item["id"]].append(item)
         events += rng.choices(events, k=rng.randint(0, 5))
         rng.shuffle(events)
-        arrived += [(rng.randint(0, 8), one) for one in events]
-    names = [one for one in TYPES if one != "kind" or "row_kind" in config]
+        arrived += [(rng.randint(0, 8), event) for event in events]
+    names = [item for item in TYPES if item != "kind" or "row_kind" in config]
     if "row_kind" not in config:
-        arrived = [(batch, one) for batch, one in arrived if one["kind"] == "+U"]
-    schema = "batch int, " + ", ".join(f"`{one}` {TYPES[one]}" for one in names)
-    rows = [(batch, *(event[one] for one in names)) for batch, event in arrived]
+        arrived = [(batch, row) for batch, row in arrived if row["kind"] == "+U"]
+    schema = "batch int, " + ", ".join(f"`{name}` {TYPES[name]}" for name in names)
+    rows = [(batch, *(event[name] for name in names)) for batch, event in arrived]
     spark.createDataFrame(rows, schema).createOrReplaceTempView("zipper_events")
 
-    zipper = Zipper.read("z", KEY, config).bound([(one, TYPES[one]) for one in names])
+    zipper = Zipper.read("z", KEY, config).bound([(name, TYPES[name]) for name in names])
     per_run = dataclasses.replace(zipper, key=("batch", *KEY))
-    runs = per_run.combined(f"({per_run.lifted('zipper_events')})")
-    merged = per_run.combined(
+    runs = per_run.merge_states(f"({per_run.to_state('zipper_events')})")
+    merged = per_run.merge_states(
         f"(select * except (batch), if(batch < 6, batch % 2, batch) as batch from ({runs}))"
     )
-    whole = zipper.combined(f"({zipper.lifted('zipper_events')})")
+    whole = zipper.merge_states(f"({zipper.to_state('zipper_events')})")
     expected = {
         (*key, start): (end, end is None, event["a"], event["b"], event["c"])
         for key, events in by_key.items()
@@ -126,7 +126,7 @@ def test_a_version_has_the_place_of_the_change_that_began_it(spark: SparkSession
     spark.sql(
         "select * from values (1, 1, 'x', 1), (1, 2, 'x', 2), (1, 5, 'y', 3) as t(id, at, a, b)"
     ).createOrReplaceTempView("placed")
-    state = zipper.combined(f"({zipper.lifted('placed')})")
+    state = zipper.merge_states(f"({zipper.to_state('placed')})")
     rows = spark.sql(zipper.folded(f"({state})", 1))
     assert rows.columns == ["id", "a", "b", "valid_from", "valid_to", "is_current"]
     assert sorted(map(tuple, rows.collect())) == [
@@ -159,13 +159,15 @@ def test_a_before_image_with_a_sequence_of_its_own_ends_no_version(
         for first, end in itertools.pairwise(bounds)
     ]
     zipper, ignoring = zipper_of_kinds(), zipper_of_kinds(unpaired_retraction="ignored")
-    told = [zipper.refusal(spark.sql(zipper.refused_counts(one)).first()) for one in batches]
-    assert len([one for one in told if one]) == 1
+    told = [zipper.refusal(spark.sql(zipper.refused_counts(batch)).first()) for batch in batches]
+    assert len([item for item in told if item]) == 1
     assert "z: 1 rows of kind -U have a sequence that no +U has" in "".join(filter(None, told))
 
-    for one in batches:
-        assert ignoring.refusal(spark.sql(ignoring.refused_counts(one)).first()) is None
-    state = " union all ".join(ignoring.combined(f"({ignoring.lifted(one)})") for one in batches)
+    for batch in batches:
+        assert ignoring.refusal(spark.sql(ignoring.refused_counts(batch)).first()) is None
+    state = " union all ".join(
+        ignoring.merge_states(f"({ignoring.to_state(batch)})") for batch in batches
+    )
     got = spark.sql(ignoring.folded(f"({state})", len(batches))).collect()
     assert sorted((row.a, row.valid_from, row.valid_to) for row in got) == [
         ("a", 1, 10),
@@ -218,7 +220,7 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[told for _, told in PROBLEMS])
+@pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[item for _, item in PROBLEMS])
 def test_a_config_that_makes_no_sense_is_told(config: dict[str, Any], told: str):
     columns = [("id", "int"), ("at", "int"), ("n", "int"), ("r", "double"), ("s", "string")]
     with pytest.raises(ZipperConfigError) as caught:

@@ -51,11 +51,11 @@ CHANGES = [change("insert", 100), change("update", 200, old=OLD), change("delete
 LINES = {
     # amounts are numbers in Maxwell's lines
     "maxwell": [
-        json.dumps(one).replace('"1427.20"', "1427.20").replace('"327.68"', "327.68")
-        for one in CHANGES
+        json.dumps(change).replace('"1427.20"', "1427.20").replace('"327.68"', "327.68")
+        for change in CHANGES
     ],
-    "canal": [canal_line(one) for one in CHANGES],
-    "debezium": [debezium_line(one) for one in CHANGES],
+    "canal": [canal_line(change) for change in CHANGES],
+    "debezium": [debezium_line(change) for change in CHANGES],
 }
 
 
@@ -71,18 +71,18 @@ def test_the_log_of_a_format_without_positions_has_one_partition(tmp_path: Path)
     messages, size = write_log("canal", tmp_path, 300)
     files = list((tmp_path / "topics" / "canal" / "partition=0").iterdir())
     assert list(tmp_path.rglob("partition=*")) == [files[0].parent]
-    assert messages == sum(len(one.read_bytes().splitlines()) for one in files) == 300
-    assert size == sum(one.stat().st_size for one in files)
+    assert messages == sum(len(file.read_bytes().splitlines()) for file in files) == 300
+    assert size == sum(file.stat().st_size for file in files)
 
 
 def test_each_change_of_debezium_has_its_place(tmp_path: Path) -> None:
     write_log("debezium", tmp_path, 3000)
     lines = [
         json.loads(line)
-        for one in (tmp_path / "topics" / "debezium").rglob("*.jsonl")
-        for line in one.read_text().splitlines()
+        for path in (tmp_path / "topics" / "debezium").rglob("*.jsonl")
+        for line in path.read_text().splitlines()
     ]
-    places = {tuple(line["source"][one] for one in ("file", "pos", "row")) for line in lines}
+    places = {tuple(line["source"][name] for name in ("file", "pos", "row")) for line in lines}
     assert len(places) == len(lines) == 3000
 
 
@@ -98,13 +98,15 @@ def test_debezium_encodes_times_and_decimals() -> None:
 
 @pytest.mark.parametrize("name", ["canal", "debezium"])
 def test_typed_rows_are_those_of_maxwell(spark: SparkSession, name: str) -> None:
-    columns = {one: kind for one, (kind, _) in COLUMNS.items()}
+    columns = {column: kind for column, (kind, _) in COLUMNS.items()}
     told = {}
     for kind in ("maxwell", name):
         declared = source(columns, format=kind, primary_key=["order_id"])
         rows = typed(spark, LINES[kind], declared)
         assert [row.reject_reason for row in rows] == [None] * 3
-        told[kind] = [(row.op_type, row.before, *(row[one] for one in columns)) for row in rows]
+        told[kind] = [
+            (row.op_type, row.before, *(row[column] for column in columns)) for row in rows
+        ]
     assert told[name] == told["maxwell"]
 
 
@@ -115,9 +117,13 @@ def test_the_bare_job_reads_the_same_values(spark: SparkSession, name: str) -> N
     after = updated["after" if name == "debezium" else "data"]
     before = updated["before" if name == "debezium" else "old"]
     assert [None if value is None else str(value) for value in after] == [
-        None if value is None else str(value) if "time" not in one else f"{value}{'000' * has_ms}"
-        for (one, value), has_ms in zip(
-            ROW.items(), ["." in str(one) for one in ROW.values()], strict=True
+        None
+        if value is None
+        else str(value)
+        if "time" not in element
+        else f"{value}{'000' * has_ms}"
+        for (element, value), has_ms in zip(
+            ROW.items(), ["." in str(item) for item in ROW.values()], strict=True
         )
     ]
     assert str(before.amount) == "327.68"
@@ -140,5 +146,5 @@ def test_a_ratio_is_the_rate_beside_the_bare_one() -> None:
     found |= {"bare_write": 4.0, "ods_binlog": 2.0, "model": 8.0}
     row = dict(zip(HEAD, table_row("canal", found)[2:-2].split(" | "), strict=True))
     assert row["bare, rows a core-second"] == "1,000"
-    assert [row[one] for one in HEAD if one.endswith("of bare")] == ["2.00", "0.50", "0.40"]
+    assert [row[text] for text in HEAD if text.endswith("of bare")] == ["2.00", "0.50", "0.40"]
     assert row["typed model, of the bare job"] == "0.50"

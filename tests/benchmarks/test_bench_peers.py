@@ -17,7 +17,7 @@ def test_a_changelog_comes_to_its_inserts_less_its_deletes(tmp_path: Path) -> No
     line = '{{"data":{{"user_id":{},"order_count":{},"amount_sum":{}}},"type":"{}"}}\n'
     changes = [(1, 2, "10.25", "insert"), (1, 2, "10.25", "delete"), (1, 3, "12.50", "insert")]
     changes.append(("2.53E+3", 1, "1E+2", "insert"))
-    (tmp_path / "part-0").write_text("".join(line.format(*one) for one in changes))
+    (tmp_path / "part-0").write_text("".join(line.format(*change) for change in changes))
 
     assert folded(tmp_path) == (2, 4, Decimal("112.50"))
 

@@ -40,7 +40,7 @@ def folding(kind: str, key: list[str], tracked: list[str] | None) -> Zipper | Fo
     if kind == "scd2":
         config = {"sequence": "seq", "tracked": tracked, "row_kind": "row_kind"}
         return Zipper.read(kind, key, config)
-    refused = ["seq", *(one for one in key if one != "state")]
+    refused = ["seq", *(column for column in key if column != "state")]
     return Fold.read(kind, key, {"sequence": "seq", "row_kind": "row_kind", "not_null": refused})
 
 
@@ -55,7 +55,7 @@ def rows_of(
     spark.createDataFrame(rows, schema).createOrReplaceTempView("cdc_events")
     bound = one.bound([(n, types.get(n, "string")) for n in names if n != "batch"])
     runs = " union all ".join(
-        f"select * from ({bound.combined(f'({bound.lifted(part)})')})"
+        f"select * from ({bound.merge_states(f'({bound.to_state(part)})')})"
         for part in (f"(select * from cdc_events where batch = {n})" for n in range(batches))
     )
     shown = [*columns, *(("valid_from", "valid_to") if isinstance(one, Zipper) else ())]
@@ -77,14 +77,14 @@ def test_the_rows_are_those_that_spark_expects(spark: SparkSession, kind: str):
     together: dict[str, dict[str, Any]] = {}
     for case in told["cases"]:
         columns = case.get("columns") or [
-            one for one in told["columns"] if one not in ("__START_AT", "__END_AT")
+            column for column in told["columns"] if column not in ("__START_AT", "__END_AT")
         ]
         key, tracked = case.get("keys", ["id"]), case.get("track_history_columns")
         layout = {"columns": columns, "key": key, "tracked": tracked}
         group = together.setdefault(json.dumps(layout), layout | {"events": [], "expected": []})
-        so_far = [change(one) for one in case.get("equivalent_prior_batch", ())]
+        so_far = [change(item) for item in case.get("equivalent_prior_batch", ())]
         for step in case["steps"]:
-            batch = [change(one) for one in step["batch"]]
+            batch = [change(item) for item in step["batch"]]
             if "expect_error" in step:
                 refused = refusal(spark, folding(kind, key, tracked), columns, batch)
                 assert REFUSED[case["name"]] in refused
@@ -95,7 +95,7 @@ def test_the_rows_are_those_that_spark_expects(spark: SparkSession, kind: str):
                 state = len(group["expected"])
                 group["expected"].append((case["name"], wanted))
                 group["events"] += [
-                    one | {"state": state, "batch": rng.randint(0, BATCHES - 1)} for one in so_far
+                    item | {"state": state, "batch": rng.randint(0, BATCHES - 1)} for item in so_far
                 ]
         passed += 1
     for group in together.values():
@@ -135,7 +135,7 @@ def test_the_documented_examples_hold(spark: SparkSession):
         options = case["options"]
         kind, key = f"scd{options['scd']}", options["keys"]
         columns = [n for n in case["event_columns"] if n not in ("operation", "sequenceNum")]
-        events = [dict(zip(case["event_columns"], one, strict=True)) for one in case["events"]]
+        events = [dict(zip(case["event_columns"], event, strict=True)) for event in case["events"]]
         keys = {event["userId"] for event in events} - {None}
         changes = []
         for number, event in enumerate(events):
@@ -144,15 +144,15 @@ def test_the_documented_examples_hold(spark: SparkSession):
             ends = event["operation"] in (DELETES, TRUNCATES)
             changes += [
                 event
-                | {"userId": one, "seq": event["sequenceNum"], "state": 0, "batch": number % 2}
+                | {"userId": item, "seq": event["sequenceNum"], "state": 0, "batch": number % 2}
                 | {"row_kind": "-D" if ends else "+U"}
-                for one in of
+                for item in of
             ]
         left_out = options.get("track_history_except")
         tracked = [n for n in columns if n not in [*key, *left_out]] if left_out else None
         one = folding(kind, ["state", *key], tracked)
         rows = [list(row[1:]) for row in rows_of(spark, one, columns, changes, 2)]
-        wanted = [[str(one[0]), *one[1:]] for one in case["expected"]]
+        wanted = [[str(row[0]), *row[1:]] for row in case["expected"]]
         assert sorted(rows, key=repr) == sorted(wanted, key=repr), case["name"]
         compared += 1
     assert compared == 6

@@ -29,7 +29,7 @@ def case_of(name: str) -> dict[str, Any]:
     if not CASES.is_file():
         pytest.skip("Flink's test cases are not part of the project; none stand beside it")
     cases = json.loads(CASES.read_text(encoding="utf-8"))["cases"]
-    return next(one for one in cases if one["name"] == name)
+    return next(case for case in cases if case["name"] == name)
 
 
 def with_position(line: str) -> str:
@@ -55,9 +55,12 @@ def test_the_lines_give_the_rows_that_flink_expects(spark: SparkSession, name: s
     database, table, wanted = TABLES[name]
     names = [column for column, _ in case["columns"]]
     kind = case["format"].removesuffix("-json")
-    lines = [with_position(one) if kind == "maxwell" else one for one in case["input_lines"]]
+    lines = [
+        with_position(input_line) if kind == "maxwell" else input_line
+        for input_line in case["input_lines"]
+    ]
     declared = source(
-        {column: TYPES[one] for column, one in case["columns"]},
+        {column: TYPES[name] for column, name in case["columns"]},
         database=database,
         table=table,
         primary_key=case["primary_key"],
@@ -69,8 +72,11 @@ def test_the_lines_give_the_rows_that_flink_expects(spark: SparkSession, name: s
     assert [row.reject_reason for row in rows if row.reject_reason] == []
     # a float of Spark is collected as the double that it stands for
     expected = [
-        (one["kind"], [*one["row"][:-1], pytest.approx(one["row"][-1], rel=1e-7)])
-        for one in case["expected_rows"]
+        (
+            expected_row["kind"],
+            [*expected_row["row"][:-1], pytest.approx(expected_row["row"][-1], rel=1e-7)],
+        )
+        for expected_row in case["expected_rows"]
     ]
     assert retract_rows(rows, names) == expected
     assert len(expected) == wanted

@@ -32,7 +32,7 @@ def case_of(name: str) -> dict:
     if not CASES.is_file():
         pytest.skip("Flink's test cases are not part of the project; none stand beside it")
     cases = json.loads(CASES.read_text(encoding="utf-8"))["cases"]
-    return next(one for one in cases if one["name"] == name)
+    return next(case for case in cases if case["name"] == name)
 
 
 def binlog(spark: SparkSession, lines: list[str | None]) -> DataFrame:
@@ -79,8 +79,11 @@ def test_debezium_lines_give_the_rows_that_flink_expects(
             got.append((kind, [row[name] for name in names]))
     # a float of Spark is collected as the double that it stands for
     expected = [
-        (one["kind"], [*one["row"][:-1], pytest.approx(one["row"][-1], rel=1e-7)])
-        for one in case["expected_rows"]
+        (
+            expected_row["kind"],
+            [*expected_row["row"][:-1], pytest.approx(expected_row["row"][-1], rel=1e-7)],
+        )
+        for expected_row in case["expected_rows"]
     ]
     assert got == expected
     assert len(got) == 20

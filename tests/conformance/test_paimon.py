@@ -69,12 +69,12 @@ def fold_config(case: dict[str, Any]) -> dict[str, Any]:
             aggregates[names] = {"function": value, "ignore_retract": passing}
     default = options.get("fields.default-aggregate-function")
     if default:
-        aggregates |= {n: default for one in groups.values() for n in one["columns"]}
-    retracts = any(one.get("kind") in ("-U", "-D") for one in case["steps"])
+        aggregates |= {n: default for group in groups.values() for n in group["columns"]}
+    retracts = any(step.get("kind") in ("-U", "-D") for step in case["steps"])
     removes = options.get("partial-update.remove-record-on-delete") == "true"
     if not retracts:
-        for one in groups.values():
-            one["on_delete"] = "retract"
+        for group in groups.values():
+            group["on_delete"] = "retract"
     return {
         "sequence_groups": groups,
         "aggregates": aggregates,
@@ -93,13 +93,13 @@ def is_removed(case: dict[str, Any], last: dict[str, Any], columns: list[str]) -
     named = options.get("partial-update.remove-record-on-sequence-group")
     if named is None:
         return options.get("partial-update.remove-record-on-delete") == "true"
-    sequences = [last["row"][columns.index(one)] for one in named.split(",")]
-    return any(one is not None for one in sequences)
+    sequences = [last["row"][columns.index(part)] for part in named.split(",")]
+    return any(sequence is not None for sequence in sequences)
 
 
 @pytest.mark.parametrize("name", FAILING)
 def test_a_table_that_paimon_refuses_is_refused(name: str):
-    case = next(one for one in cases() if one["name"] == name)
+    case = next(case for case in cases() if case["name"] == name)
     columns = [(column, kind.split()[0].lower()) for column, kind in case["table"]["columns"]]
     with pytest.raises(FoldConfigError, match=FAILING[name]):
         fold = Fold.read(name, case["table"]["primary_key"], fold_config(case))
@@ -127,10 +127,10 @@ def test_the_rows_are_those_that_paimon_expects(spark: SparkSession):
                 expected[number] = (
                     None if is_removed(case, so_far[-1], columns) else tuple(step["row"])
                 )
-                for arrival, one in enumerate(so_far):
-                    values = [*one["row"], None][: len(columns)]
+                for arrival, row in enumerate(so_far):
+                    values = [*row["row"], None][: len(columns)]
                     batch = rng.randint(0, 2)
-                    events.append((number, batch, arrival, one["kind"], *values))
+                    events.append((number, batch, arrival, row["kind"], *values))
         got = fold_events(spark, case["name"], fold_config(case), columns, events, rng)
         assert got == {k: v for k, v in expected.items() if v is not None}, (case["name"], seed)
         compared += len(expected)
@@ -168,16 +168,18 @@ def fold_events(
     """k -> values of `columns`, of events (k, batch, arrival, kind, *values) in three batches."""
     rng.shuffle(events)
     schema = "k int, batch int, arrival int, kind string, "
-    schema += ", ".join(f"{one} int" for one in columns)
+    schema += ", ".join(f"{column} int" for column in columns)
     spark.createDataFrame(events, schema).createOrReplaceTempView("paimon_events")
     kinds = [("k", "int"), ("arrival", "int"), ("kind", "string")]
     if not config.get("row_kind"):
         kinds.pop()
-    fold = Fold.read(name, "k", config).bound([*kinds, *((one, "int") for one in columns)])
+    fold = Fold.read(name, "k", config).bound([*kinds, *((column, "int") for column in columns)])
     batches = [
-        fold.combined(f"({fold.lifted(f'(select * from paimon_events where batch = {one})')})")
-        for one in range(3)
+        fold.merge_states(
+            f"({fold.to_state(f'(select * from paimon_events where batch = {number})')})"
+        )
+        for number in range(3)
     ]
-    runs = " union all ".join(f"select * from ({one})" for one in batches)
+    runs = " union all ".join(f"select * from ({batch})" for batch in batches)
     rows = spark.sql(fold.folded(f"({runs})", run_count=3)).collect()
-    return {row.k: tuple(row[one] for one in columns) for row in rows}
+    return {row.k: tuple(row[column] for column in columns) for row in rows}

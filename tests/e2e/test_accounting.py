@@ -98,7 +98,7 @@ def test_every_message_is_accounted_for(tmp_path: Path) -> None:
     check_volume(warehouse.query("select * from dw.meta_topic_volume"), wanted)
     quarantine = warehouse.query("select topic, count(*) as n from dw.meta_quarantine group by 1")
     refused = {row["topic"]: row["n"] for row in quarantine}
-    assert refused == {topic: one["rejected"] for topic, one in wanted.items() if one["rejected"]}
+    assert refused == {topic: row["rejected"] for topic, row in wanted.items() if row["rejected"]}
     check_a_lost_row(warehouse)
 
 
@@ -119,7 +119,7 @@ def check_a_lost_row(warehouse: Warehouse) -> None:
 
 def check_volume(rows: list[dict[str, Any]], wanted: dict[str, dict[str, int]]) -> None:
     assert {row["topic"]: row["message_count"] for row in rows} == {
-        topic: sum(one.values()) for topic, one in wanted.items()
+        topic: sum(item.values()) for topic, item in wanted.items()
     }
     for row in rows:
         assert (row["batch_id"], row["partition_number"], row["missing_count"]) == ("live", 0, 0)

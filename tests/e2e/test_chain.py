@@ -61,11 +61,11 @@ def _check(folder: Path, seeds: range, ends: Sequence[int]) -> None:
         where = f"seeds {seeds}, after build {number + 1} of {len(ends)}"
         assert differing(by_place(expected), breaks_of(warehouse)) == [], where
         compared += len(expected)
-        kinds += Counter(one.kind for one in expected)
+        kinds += Counter(item.kind for item in expected)
         print(f"{where}: {len(changes)} changes, {len(expected)} open breaks, 0 differ")
     assert warehouse.refused() == 0
     # what was issued again has healed; what never came has not
-    broken = {(one.key[0] - 2**63) // 1000 % 6 for one in expected}
+    broken = {(item.key[0] - 2**63) // 1000 % 6 for item in expected}
     assert broken == {1, 4}
     assert len(kinds) == 6, kinds
 

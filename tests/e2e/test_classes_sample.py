@@ -27,11 +27,11 @@ def pairs(log: Iterable[bytes]) -> dict[tuple[int, int], tuple[Any, ...]]:
     """(class, booking) -> what the join must say of them, from messages in any order."""
     rows: dict[str, dict[int, dict]] = {table: {} for table in KEYS}
     messages = [json.loads(line) for line in log]
-    for one in sorted(messages, key=lambda one: int(one["position"].split(":")[1])):
-        key = one["data"][KEYS[one["table"]]]
-        rows[one["table"]].pop(key, None)
-        if one["type"] != "delete":
-            rows[one["table"]][key] = one["data"]
+    for row in sorted(messages, key=lambda message: int(message["position"].split(":")[1])):
+        key = row["data"][KEYS[row["table"]]]
+        rows[row["table"]].pop(key, None)
+        if row["type"] != "delete":
+            rows[row["table"]][key] = row["data"]
     found = {}
     for booking in rows["class_booking"].values():
         session = rows["class_session"].get(booking["class_id"])

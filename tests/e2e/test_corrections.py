@@ -35,7 +35,7 @@ class Corrected:
 
     def land_again(self, name: str, lines: list[bytes]) -> None:
         """Land as a batch the days of some of the messages, some corrected."""
-        days = sorted({oracle.cut_date(one) for one in oracle.read_messages(lines)})
+        days = sorted({oracle.cut_date(message) for message in oracle.read_messages(lines)})
         chosen = self.rng.sample(days, len(days) // 4)
         self.layers[name] = histories.import_again(lines, chosen, self.rng.randrange(10**6))
         self.warehouse.land_lines(self.layers[name], 0, batch=name)

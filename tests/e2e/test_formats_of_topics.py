@@ -116,7 +116,7 @@ def test_an_entry_that_never_counts_is_refused(formats: dict[str, str], named: l
     problems = problems_of({"m": source({"id": "int"}, topic="a1")}, formats)
 
     assert len(problems) == min(1, len(named))
-    assert [one for one in named if one not in problems[0]] == []
+    assert [item for item in named if item not in problems[0]] == []
 
 
 NO_JSON = (

@@ -42,7 +42,7 @@ def test_the_log_stays_and_the_next_run_is_exact(tmp_path: Path) -> None:
     assert warehouse.rows("ods_binlog") == raw
 
     # a batch that was looked at and dropped, and whose files are gone, counts when it is named
-    days = sorted({oracle.cut_date(one) for one in live})
+    days = sorted({oracle.cut_date(item) for item in live})
     again = histories.import_again(lines[0] + lines[1], days[len(days) // 2 :], seed)
     landed = warehouse.land_lines(again, 0, batch="fix")
     both = {"batches": ["live", "fix"]}

@@ -217,20 +217,20 @@ def test_every_message_is_applied_or_stands_in_quarantine(tmp_path: Path) -> Non
         "select topic, message_offset as n, reject_reason as reason, raw_text, raw_bytes "
         "from dw.meta_quarantine"
     )
-    for one in rows:
-        line = topics[one["topic"]][one["n"]]
-        assert one["reason"]
+    for item in rows:
+        line = topics[item["topic"]][item["n"]]
+        assert item["reason"]
         if len(line) > 2 << 20:
-            assert one["reason"].startswith("the line is longer than 2097152 bytes (max_line_mb)")
+            assert item["reason"].startswith("the line is longer than 2097152 bytes (max_line_mb)")
             line = line[: 64 << 10]
-        assert (one["raw_text"] or "") == line or one["raw_bytes"] is not None
+        assert (item["raw_text"] or "") == line or item["raw_bytes"] is not None
     # nor does Spark put a variable's value into a text, nor may others read what was written
     text = "${env:HOME} ${spark.app.id}"
     assert warehouse.column(f"select '{text}'") == [text]
     written = [warehouse.warehouse, *warehouse.warehouse.rglob("*"), warehouse.target]
     written.append(warehouse.logs)
     assert len(written) > 100
-    assert [one for one in written if stat.S_IMODE(one.stat().st_mode) & 0o077] == []
+    assert [path for path in written if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
 
 
 def test_every_name_of_a_file_is_taken_or_refused_by_a_sentence(tmp_path: Path) -> None:
@@ -260,12 +260,12 @@ def test_every_declaration_of_a_table_is_taken_or_refused_by_a_sentence() -> Non
     keys += ("schema_version", "topic", "options", "x")
     hostile = [*VALUES, *TEXTS]
     answers = [
-        answer(lambda key=key, one=one: table_source("ods_shop__o", good | {key: one}))
+        answer(lambda key=key, value=value: table_source("ods_shop__o", good | {key: value}))
         for key in keys
-        for one in hostile
+        for value in hostile
     ]
-    answers += [answer(lambda one=one: table_source("ods_shop__o", one)) for one in hostile]
-    answers += [answer(lambda one=one: source_type(str(one))) for one in hostile]
+    answers += [answer(lambda value=value: table_source("ods_shop__o", value)) for value in hostile]
+    answers += [answer(lambda value=value: source_type(str(value))) for value in hostile]
     print(len(answers), answers.count("taken"))
     assert len(answers) > 1500
 
@@ -281,7 +281,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_every_address_and_setting_of_a_target_is_taken_or_refused(
     variables: pytest.MonkeyPatch,
 ) -> None:
-    texts = [one for one in TEXTS if "\0" not in one]
+    texts = [text for text in TEXTS if "\0" not in text]
     answers = []
     for text in texts:
         variables.setenv("PUBLISH_TARGETS", text)
@@ -290,7 +290,7 @@ def test_every_address_and_setting_of_a_target_is_taken_or_refused(
         variables.setenv("PUBLISH_X_USER", "u")
         for scheme in ("mysql", "postgresql"):
             answers.append(
-                answer(lambda one=scheme: transactional.login("x", one, ("sslMode", "VERIFY")))
+                answer(lambda value=scheme: transactional.login("x", value, ("sslMode", "VERIFY")))
             )
         if not text.startswith(("http://h", "https://h", "http://[")):
             answers.append(answer(lambda: clickhouse.open_store(SESSION, "x", "w")))
@@ -303,8 +303,8 @@ def test_every_address_and_setting_of_a_target_is_taken_or_refused(
         variables.setenv("KAFKA_OPTIONS", text)
         answers.append(answer(lambda: kafka_source({"servers": "h:1", "topics": "t"})))
         variables.delenv("KAFKA_OPTIONS")
-        answers.append(answer(lambda one=text: kafka_source({"servers": "h:1", "topics": one})))
-        answers.append(answer(lambda one=text: kafka_source({"servers": one, "topics": "t"})))
+        answers.append(answer(lambda value=text: kafka_source({"servers": "h:1", "topics": value})))
+        answers.append(answer(lambda value=text: kafka_source({"servers": value, "topics": "t"})))
     print(len(answers), answers.count("taken"))
     assert len(answers) > 500
 
@@ -314,9 +314,9 @@ def test_every_declaration_of_a_publication_is_taken_or_refused() -> None:
     good = {"target": "serving", "table": "counts", "key": ["id"]}
     answers = []
     for key in (*good, "types", "mode", "x"):
-        for one in [*VALUES, *TEXTS]:
+        for value in [*VALUES, *TEXTS]:
             exposure = {"name": "e", "depends_on": {"nodes": ["model.x.counts"]}}
-            exposure["config"] = {"meta": {"publish": good | {key: one}}}
+            exposure["config"] = {"meta": {"publish": good | {key: value}}}
             answers.append(answer(lambda it=exposure: publication_of(it, {"model.x.counts": node})))
     print(len(answers), answers.count("taken"))
     assert len(answers) > 500
@@ -332,21 +332,21 @@ def test_every_var_of_a_table_or_its_log_is_taken_or_refused() -> None:
     hostile = [*VALUES, *TEXTS]
     taken, refused = [], []
     for name in good:
-        for one in hostile:
-            problem = settings_problem("ods_shop__o", table_settings(good | {name: one}, {}))
-            (refused if problem else taken).append((name, one))
-    for one in hostile:
+        for text in hostile:
+            problem = settings_problem("ods_shop__o", table_settings(good | {name: text}, {}))
+            (refused if problem else taken).append((name, text))
+    for text in hostile:
         for problems in (
-            problems_of(declared, {"maxwell": one}),
-            problems_of(declared, {str(one): "maxwell"}),
-            [answer(lambda given=one: longest_line({"max_line_mb": given}))],
+            problems_of(declared, {"maxwell": text}),
+            problems_of(declared, {str(text): "maxwell"}),
+            [answer(lambda given=text: longest_line({"max_line_mb": given}))],
         ):
             assert all(map(str.strip, problems))
-            (taken if problems in ([], ["taken"]) else refused).append(("", one))
+            (taken if problems in ([], ["taken"]) else refused).append(("", text))
     print(len(taken), len(refused))
     assert len(taken) + len(refused) > 500
     # what is taken can be used as it is
-    assert [one for name, one in taken if name == "cut_time_max_ahead_hours"] == [5, "0"]
+    assert [item for name, item in taken if name == "cut_time_max_ahead_hours"] == [5, "0"]
     assert longest_line({"max_line_mb": 0.5}) == 1 << 19
 
 
@@ -358,12 +358,12 @@ def test_every_var_of_what_is_rebuilt_is_taken_or_refused(monkeypatch: pytest.Mo
     adapter: Any = SimpleNamespace(declared_fold=lambda _: zipper, runs_history=lambda _: None)
     model = {"name": "m", "language": "sql"}
     hostile = [*VALUES, *TEXTS]
-    ranges = [one for one in hostile if one is not None]
-    ranges += [{"from": one, "to": "2026-03-02"} for one in hostile]
-    ranges += [{"from": "2026-03-02", "to": one} for one in hostile] + [{"from": 1}]
+    ranges = [text for text in hostile if text is not None]
+    ranges += [{"from": text, "to": "2026-03-02"} for text in hostile]
+    ranges += [{"from": "2026-03-02", "to": text} for text in hostile] + [{"from": 1}]
     answers = [
-        answer(lambda one=one: tables.KeyedTables.range_to_rebuild(adapter, model, one))
-        for one in ranges
+        answer(lambda value=value: tables.KeyedTables.range_to_rebuild(adapter, model, value))
+        for value in ranges
     ]
     print(len(answers), answers.count("taken"))
     assert len(answers) > 250
@@ -376,39 +376,44 @@ def test_every_argument_of_an_operation_is_taken_or_refused(
     model = "{{ config(materialized='table') }} select id from range(3)"
     project = make_project({"dbt_project.yml": PROJECT, "models/rows.sql": model})
     project.run("build")
-    for name in [one for one in os.environ if one.startswith("PUBLISH_")]:
+    for name in [text for text in os.environ if text.startswith("PUBLISH_")]:
         monkeypatch.delenv(name)
     graph: dict[str, Any] = {"graph": {"nodes": {}}}
-    hostile = [one for one in [*VALUES, *TEXTS] if one is not None]
+    hostile = [value for value in [*VALUES, *TEXTS] if value is not None]
     a_few = [*hostile[::20], "\ud800"]
     answers: list[str] = []
 
     def all_of_it(maintenance: Any, _: Any) -> list[str]:
         # what these are told is looked at before anything is asked
         adapter: Any = get_adapter_by_type("sparksession")
-        calls = [lambda one=one: shown(maintenance, one) for one in hostile]
+        calls = [lambda value=value: shown(maintenance, value) for value in hostile]
         calls += [
-            lambda one=one: adapter.publications.publish_to(one, None, graph) for one in hostile
+            lambda value=value: adapter.publications.publish_to(value, None, graph)
+            for value in hostile
         ]
         calls += [
-            lambda one=one: adapter.retention.expire_versions(one, "x", graph) for one in hostile
+            lambda value=value: adapter.retention.expire_versions(value, "x", graph)
+            for value in hostile
         ]
         calls += [
-            lambda one=one: adapter.retention.expire_versions(9, one, graph) for one in hostile
+            lambda value=value: adapter.retention.expire_versions(9, value, graph)
+            for value in hostile
         ]
-        calls += [lambda one=one: a_name("tag", one) for one in hostile]
+        calls += [lambda value=value: a_name("tag", value) for value in hostile]
         calls += [
-            lambda one=one: adapter.differences.diff_versions(0, 0, one, "x", graph)
-            for one in hostile
+            lambda value=value: adapter.differences.diff_versions(0, 0, value, "x", graph)
+            for value in hostile
         ]
         calls += [
-            lambda one=one: adapter.differences.diff_versions(0, 0, None, one, graph)
-            for one in a_few
+            lambda value=value: adapter.differences.diff_versions(0, 0, None, value, graph)
+            for value in a_few
         ]
-        calls += [lambda one=one: adapter.compaction.compact(one, False, graph) for one in a_few]
-        calls += [lambda one=one: adapter.rollback.roll_back(one, graph) for one in a_few]
-        calls += [lambda one=one: adapter.retention.keep_version(1, one) for one in a_few]
-        answers.extend(answer(one) for one in calls)
+        calls += [
+            lambda value=value: adapter.compaction.compact(value, False, graph) for value in a_few
+        ]
+        calls += [lambda value=value: adapter.rollback.roll_back(value, graph) for value in a_few]
+        calls += [lambda value=value: adapter.retention.keep_version(1, value) for value in a_few]
+        answers.extend(answer(call) for call in calls)
         return []
 
     monkeypatch.setattr(OneWriter, "writing", lambda _: nullcontext())

@@ -92,19 +92,22 @@ def test_hostile_text_comes_through_every_layer_as_it_is(tmp_path: Path) -> None
     warehouse.land_lines(lines, 0)
 
     wide = ("dwd_trade__order_wide", "dwd_trade__order_latest", "meta_quarantine")
-    chosen = ("--select", "+dws_trade__user_status_td", *(f"+{one}" for one in wide))
+    chosen = ("--select", "+dws_trade__user_status_td", *(f"+{item}" for item in wide))
     warehouse.run("build", *chosen, "--exclude-resource-type", "unit_test")
 
     assert warehouse.column("select count(*) from dw.ods_binlog") == [len(lines)]
     assert warehouse.column("select count(*) from dw.meta_quarantine") == [0]
     raw = warehouse.query("select message_offset as n, payload from dw.ods_binlog")
-    assert {one["n"]: one["payload"] for one in raw} == {
+    assert {message["n"]: message["payload"] for message in raw} == {
         n: line.decode() for n, line in enumerate(lines)
     }
     changes = warehouse.query(
         "select op_type, order_id as n, comment, before.comment as old from dw.ods_shop__order_info"
     )
-    told = {(one["op_type"], int(one["n"])): (one["comment"], one["old"]) for one in changes}
+    told = {
+        (change["op_type"], int(change["n"])): (change["comment"], change["old"])
+        for change in changes
+    }
     for n, (old, text) in enumerate(zip(TEXTS, after, strict=True)):
         assert told["insert", n][0] == old
         assert told["update", n] == (text, old)
@@ -113,7 +116,7 @@ def test_hostile_text_comes_through_every_layer_as_it_is(tmp_path: Path) -> None
     for schema, table in itertools.product(("dw", "published"), wide[:2]):
         column, longest = ("comment", None) if table.endswith("_latest") else ("biz_status", 30)
         rows = warehouse.query(f"select order_id as n, {column} as text from {schema}.{table}")
-        got = {int(one["n"]): one["text"] for one in rows}
+        got = {int(row["n"]): row["text"] for row in rows}
         assert got == {n: text[:longest] for n, text in left.items()}, (schema, table)
     for schema in ("dw", "published"):
         counts = warehouse.td(f"{schema}.dws_trade__user_status_td")
@@ -138,10 +141,10 @@ def test_hostile_messages_are_rows_or_kept_with_their_reason(tmp_path: Path) -> 
             "select message_offset from dw.ods_shop__order_info where reject_reason is null"
         )
     )
-    assert {one["n"] for one in kept} | taken == set(range(len(lines)))
-    assert {one["n"] for one in kept} & taken == set()
-    for one in kept:
-        raw = one["raw_bytes"] if one["raw_bytes"] is not None else one["raw_text"].encode()
-        assert raw == lines[one["n"]]
-        assert one["reason"]
+    assert {row["n"] for row in kept} | taken == set(range(len(lines)))
+    assert {row["n"] for row in kept} & taken == set()
+    for row in kept:
+        raw = row["raw_bytes"] if row["raw_bytes"] is not None else row["raw_text"].encode()
+        assert raw == lines[row["n"]]
+        assert row["reason"]
     print(f"\n{len(kept)} of {len(lines)} are in quarantine, the others are rows")

@@ -75,9 +75,9 @@ def in_one_go(tmp_path_factory: pytest.TempPathFactory, events: list[bytes]) -> 
 
 def apply(document: dict[str, Any], patch: dict[str, Any]) -> None:
     """Change a document in place, as an updateDescription says."""
-    for one in patch["truncatedArrays"]:
-        parent, last = step_into(document, one["field"])
-        del parent[last][one["newSize"] :]
+    for truncated in patch["truncatedArrays"]:
+        parent, last = step_into(document, truncated["field"])
+        del parent[last][truncated["newSize"] :]
     for path, value in patch["updatedFields"].items():
         parent, last = step_into(document, path)
         if isinstance(parent, list) and last == len(parent):
@@ -93,8 +93,8 @@ def step_into(document: dict[str, Any], path: str) -> tuple[Any, Any]:
     """What holds the field of a dotted path, and its name or index there."""
     *steps, last = path.split(".")
     at: Any = document
-    for one in steps:
-        at = at[int(one) if isinstance(at, list) else one]
+    for step in steps:
+        at = at[int(step) if isinstance(at, list) else step]
     return at, int(last) if isinstance(at, list) else last
 
 
@@ -152,10 +152,10 @@ def rests(warehouse: Warehouse) -> dict[str, dict[str, Any]]:
             found[key] = json.loads(row["document_rest"])
         else:
             patch = json.loads(row["document_patch"])
-            for one in ("updatedFields", "removedFields"):
-                kept = [path for path in patch[one] if path not in DECLARED]
-                values = patch[one]
-                patch[one] = {p: values[p] for p in kept} if isinstance(values, dict) else kept
+            for name in ("updatedFields", "removedFields"):
+                kept = [path for path in patch[name] if path not in DECLARED]
+                values = patch[name]
+                patch[name] = {p: values[p] for p in kept} if isinstance(values, dict) else kept
             apply(found[key], patch)
     return found
 
@@ -165,21 +165,21 @@ def test_the_sample_is_what_the_generator_writes(events: list[bytes]) -> None:
 
 
 def test_the_sample_has_what_is_hard(events: list[bytes]) -> None:
-    parsed = [json.loads(one) for one in events]
-    kinds = [one["operationType"] for one in parsed]
+    parsed = [json.loads(event) for event in events]
+    kinds = [row["operationType"] for row in parsed]
     assert set(kinds) == {"create", "createIndexes", "insert", "update", "replace", "delete"}
-    updates = [one for one in parsed if one["operationType"] == "update"]
-    looked_up = [one["fullDocument"] for one in updates if "fullDocument" in one]
+    updates = [row for row in parsed if row["operationType"] == "update"]
+    looked_up = [update["fullDocument"] for update in updates if "fullDocument" in update]
     assert None in looked_up
     assert len(looked_up) < len(updates)
     documents: dict[str, dict[str, Any]] = {}
     late = 0
     for event in parsed[2:]:
-        documents = replay([json.dumps(one) for one in parsed[: parsed.index(event) + 1]])
+        documents = replay([json.dumps(item) for item in parsed[: parsed.index(event) + 1]])
         if event in updates and event.get("fullDocument"):
             late += event["fullDocument"] != documents[event["documentKey"]["_id"]["$oid"]]
     assert late > 5
-    users = [one["documentKey"]["_id"]["$oid"] for one in parsed if "insert" in one.values()]
+    users = [row["documentKey"]["_id"]["$oid"] for row in parsed if "insert" in row.values()]
     assert len(users) > len(set(users)) == 40
 
 
@@ -190,10 +190,10 @@ def test_the_latest_documents_are_those_of_a_replay(
 
     assert in_one_go.column("select count(reject_reason) from dw.ods_app__user_profile") == [0]
     assert in_one_go.column("select count(*) from dw.ods_app__user_profile") == [200]
-    assert latest(in_one_go) == {key: as_row(one) for key, one in documents.items()}
+    assert latest(in_one_go) == {key: as_row(document) for key, document in documents.items()}
     assert rests(in_one_go) == {
-        key: {name: value for name, value in one.items() if name not in DECLARED}
-        for key, one in documents.items()
+        key: {name: value for name, value in document.items() if name not in DECLARED}
+        for key, document in documents.items()
     }
 
 
@@ -201,7 +201,7 @@ def test_what_an_update_with_pre_image_tells_is_exact(
     in_one_go: Warehouse, events: list[bytes]
 ) -> None:
     """Row by row: the images of the last day, when the collection keeps them."""
-    names = ", ".join(f"'{one}', {one}" for one in COLUMNS)
+    names = ", ".join(f"'{column}', {column}" for column in COLUMNS)
     rows = in_one_go.query(
         f"select message_offset, op_type, named_struct({names}) as after, before, known_columns "
         "from dw.ods_app__user_profile where before is not null order by message_offset"

@@ -94,7 +94,7 @@ def _check_wide(folder: Path, seeds: range, batches: int) -> None:
         nothing = (0, Decimal(0))
         expected = {order: wanted.get(order, nothing) for (order,) in orders}
         assert differing(expected, got) == []
-        with_coupons += sum(one != nothing for one in got.values())
+        with_coupons += sum(item != nothing for item in got.values())
         customers = stored_customers(warehouse)
         assert differing(customers_told(oracle.read_messages(arrived)), customers) == []
         versions += sum(map(len, customers.values()))

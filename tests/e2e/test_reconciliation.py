@@ -52,11 +52,13 @@ class Played:
     def land(self, models: tuple[str, ...] = MODELS) -> None:
         """Let the next batch come, and run these models."""
         batch = self.to_come.pop(0)
-        before = {one.identity: oracle.cut_date(one) for one in self.changes}
+        before = {change.identity: oracle.cut_date(change) for change in self.changes}
         newest = max(before.values(), default=None)
         histories.write_batch(self.warehouse.landing, batch, max_lines=50_000)
         self.lines += [line for _, line in batch]
-        new = Counter(oracle.cut_date(one) for one in self.changes if one.identity not in before)
+        new = Counter(
+            oracle.cut_date(change) for change in self.changes if change.identity not in before
+        )
         late = {
             day: count
             for day, count in new.items()
@@ -136,7 +138,7 @@ def listed(played: Played, check: str, *keys: str) -> dict[tuple, tuple[Any, Any
     rows = played.warehouse.query(f"select * from dw.{check} where not is_total")
     found = {}
     for row in rows:
-        key = tuple(row[one] for one in keys)
+        key = tuple(row[key] for key in keys)
         found[key] = tuple(
             (row[f"order_count_{side}"], row[f"amount_sum_{side}"]) for side in ("got", "expected")
         )
@@ -190,7 +192,7 @@ def test_damaged_days_are_listed_found_and_written_anew(played: Played) -> None:
     daily = oracle.daily_counts(played.changes)
     totals = oracle.counts_to_date(played.changes)
     good = reconcile(played, expect_ok=True)
-    assert {one["verdict"] for one in good.values()} == {"passed"}
+    assert {row["verdict"] for row in good.values()} == {"passed"}
     assert good["user_status: totals as the latest rows"]["groups_compared"] == len(totals)
     assert good["user_status: days as the changelog"]["groups_compared"] == len(daily)
 
@@ -219,7 +221,7 @@ def test_damaged_days_are_listed_found_and_written_anew(played: Played) -> None:
     assert sorted(row["cut_date"] for row in rows) == sorted(wrong.values())
     assert {row["table_name"] for row in rows} == {"dws_trade__user_status_1d"}
     played.check()
-    verdicts = [one["verdict"] for one in reconcile(played, expect_ok=True).values()]
+    verdicts = [row["verdict"] for row in reconcile(played, expect_ok=True).values()]
     assert set(verdicts) == {"passed"}
     names = ", ".join(f"'{name}'" for name in good)
     sql = f"select count(*) from dw.meta_quality where check_name in ({names})"

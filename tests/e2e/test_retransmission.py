@@ -25,7 +25,7 @@ def test_a_day_of_the_sample_is_corrected_beside_its_readers(tmp_path: Path) -> 
         warehouse.land(*files)
     warehouse.run("build", *MODELS)
     live = oracle.read_messages(lines)
-    days = sorted({oracle.cut_date(one) for one in live})
+    days = sorted({oracle.cut_date(item) for item in live})
     again = histories.import_again(lines, [days[len(days) // 2]], seed)
     warehouse.land_lines(again, 0, batch="fix")
     sent = oracle.read_messages(again)
@@ -38,17 +38,17 @@ def test_a_day_of_the_sample_is_corrected_beside_its_readers(tmp_path: Path) -> 
 
     assert differing(truth("final"), warehouse.td(f"published.{TOTALS}")) == []
     written = warehouse.written_partitions(f"dw.{DAYS}")
-    got = {date.fromisoformat(unquote_plus(one).removeprefix("cut_date=")) for one in written}
-    told = next(one for one in held.splitlines() if f"dw.{DAYS} was written in" in one)
+    got = {date.fromisoformat(unquote_plus(item).removeprefix("cut_date=")) for item in written}
+    told = next(line for line in held.splitlines() if f"dw.{DAYS} was written in" in line)
     print(f"{told.strip()}; the days that differ: {sorted(map(str, wrong))}")
     # days that a message of the batch counts for, as it was or as it is now
-    places = {one.identity for one in sent}
-    touched = {oracle.cut_date(one) for one in [*live, *sent] if one.identity in places}
+    places = {item.identity for item in sent}
+    touched = {oracle.cut_date(item) for item in [*live, *sent] if item.identity in places}
     assert wrong <= got <= touched
     assert len(got) < len(days)
-    assert all(one in told for one in sorted(written)[:3])
+    assert all(item in told for item in sorted(written)[:3])
     rows = warehouse.query("select * from dw.meta_quality where verdict = 'differs'")
-    (of_days,) = [one for one in rows if one["check_name"].startswith(f"dw.{DAYS}: candidate")]
+    (of_days,) = [row for row in rows if row["check_name"].startswith(f"dw.{DAYS}: candidate")]
     assert of_days["groups_differing"] == len(differing(was, will_be))
 
     warehouse.run("run-operation", "publish_candidate")

@@ -69,7 +69,9 @@ def _day_by_day(warehouse: Warehouse, every: int) -> None:
     for left, (tag, files) in reversed(list(enumerate(reversed(days)))):
         warehouse.land(*files)
         with_prices = left % every == 0
-        more = [f"+{one}" for one in ("dim_product_price_zip", *DETAILS)] if with_prices else []
+        more = (
+            [f"+{detail}" for detail in ("dim_product_price_zip", *DETAILS)] if with_prices else []
+        )
         outcome = warehouse.build(*more, data_tests=left == 0)
 
         came = outcome.results["ods_binlog"].adapter_response["rows_affected"]
@@ -145,8 +147,8 @@ def test_the_details_of_orders_are_those_of_their_time(in_one_go: Warehouse) -> 
     got = {row["order_id"]: tuple(row.values())[1:] for row in rows}
     assert len(got) == len(rows)
     assert got == wanted
-    priced = sum(one[1] is not None for one in got.values())
-    old = sum(one[2] == "old" for one in got.values())
+    priced = sum(item[1] is not None for item in got.values())
+    old = sum(item[2] == "old" for item in got.values())
     print(f"{len(got)} order details: {priced} with a price, {old} of old customers")
     assert priced > 100
     assert old > 100
@@ -172,15 +174,15 @@ def test_windows_of_placed_orders_are_those_of_the_servers_orders(in_one_go: War
         if isinstance(row["create_time"], datetime)
     ]
     placed = [
-        one
-        for one in orders
-        if window_oracle.is_possible(one["at"], told_at[one["order_id"]], ahead=1, behind=3650)
+        order
+        for order in orders
+        if window_oracle.is_possible(order["at"], told_at[order["order_id"]], ahead=1, behind=3650)
     ]
     zone = timezone(timedelta(hours=8))
     wanted = {}
     for key, some in window_oracle.grouped(placed, ORDER_SETS, zone).items():
-        buyers = window_oracle.there(some, lambda one: one["user_id"], zone)
-        wanted[key] = (len(some), sum(one["amount"] for one in some), buyers, buyers)
+        buyers = window_oracle.there(some, lambda row: row["user_id"], zone)
+        wanted[key] = (len(some), sum(row["amount"] for row in some), buyers, buyers)
 
     rows = in_one_go.query(
         "select dimension_set, grain, window_start, window_end, platform, product_type, "
@@ -195,10 +197,14 @@ def test_windows_of_placed_orders_are_those_of_the_servers_orders(in_one_go: War
         row["order_id"]: row["start_city_name"] for row in latest.server_rows("order_address")
     }
     of_cities: dict[tuple, tuple] = {}
-    for one in placed:
-        key = one["at"].astimezone(zone).date(), city_of.get(one["order_id"]), one["product_type"]
+    for item in placed:
+        key = (
+            item["at"].astimezone(zone).date(),
+            city_of.get(item["order_id"]),
+            item["product_type"],
+        )
         count, gmv = of_cities.get(key, (0, 0))
-        of_cities[key] = (count + 1, gmv + one["amount"])
+        of_cities[key] = (count + 1, gmv + item["amount"])
     rows = in_one_go.query("select * from dw.dws_trade__city_product_1d")
     got_of_cities = {tuple(row.values())[:3]: tuple(row.values())[3:] for row in rows}
     assert differing(of_cities, got_of_cities) == []
@@ -239,7 +245,7 @@ def test_the_coupons_of_orders_are_the_coupons_that_name_them(in_one_go: Warehou
 
     assert len(rows) == len(wanted)
     assert {tuple(row.values()) for row in rows} == wanted
-    used = sum(one[1] is not None for one in wanted)
+    used = sum(item[1] is not None for item in wanted)
     print(f"{len(wanted)} rows of orders and coupons, {used} with a coupon")
     assert used > 10
 
@@ -318,10 +324,10 @@ def test_the_summary_names_columns_that_nobody_takes_and_the_tests_that_ran(
 
     untaken = warehouse.query("select * from dw.meta_untaken_columns")
     assert untaken
-    for one in untaken:
+    for row in untaken:
         assert (
-            f"Column {one['column_name']} of {one['database_name']}.{one['table_name']} stands in "
-            f"{one['message_count']:,} messages of {one['topic']} and is declared in no model"
+            f"Column {row['column_name']} of {row['database_name']}.{row['table_name']} stands in "
+            f"{row['message_count']:,} messages of {row['topic']} and is declared in no model"
         ) in tested.log
     assert re.search(r"\d+ data tests: \d+ passed, 1 warned \(.*\), 0 failed", tested.log)
 
@@ -361,14 +367,14 @@ def test_the_clean_rows_are_those_of_plain_python(in_one_go: Warehouse) -> None:
             expected = clean_row(row, rules, dictionaries)
             assert got.pop(row["unique_key"]) == expected
             compared += 1
-            for told in expected["cleaning"]:
-                counts[model, told["column_name"], told["rule"], told["outcome"]] += 1
+            for item in expected["cleaning"]:
+                counts[model, item["column_name"], item["rule"], item["outcome"]] += 1
         assert got == {}
         assert in_one_go.column(f"select count(*) from dw.{model} where sign = -1")[0] > 500
     rules, _ = _cleaning_of("dwd_trade__order_event")
     for row in in_one_go.query("select plat_name as platform from dw.dwd_trade__order_wide"):
-        for told in clean_row(row, rules, {})["cleaning"]:
-            counts["dwd_trade__order_event", "platform", told["rule"], told["outcome"]] += 1
+        for item in clean_row(row, rules, {})["cleaning"]:
+            counts["dwd_trade__order_event", "platform", item["rule"], item["outcome"]] += 1
 
     print(f"{compared} clean rows compared, {counts.total()} outcomes of rules")
     assert compared > 20_000
@@ -382,14 +388,14 @@ def test_the_clean_rows_are_those_of_plain_python(in_one_go: Warehouse) -> None:
 def _cleaning_of(model: str) -> tuple[dict[str, dict], dict[str, dict[str, str]]]:
     """(column -> rules, seed -> word -> meaning) of a model, from the project's files."""
     text = (REPO / "models" / "dwd" / "trade" / "_trade__models.yml").read_text(encoding="utf-8")
-    (described,) = (one for one in yaml.safe_load(text)["models"] if one["name"] == model)
+    (described,) = (row for row in yaml.safe_load(text)["models"] if row["name"] == model)
     rules = {
         column["name"]: column["config"]["meta"]["cleaning"]
         for column in described["columns"]
         if "config" in column
     }
     dictionaries = {}
-    for given in filter(None, (one.get("dictionary") for one in rules.values())):
+    for given in filter(None, (rule.get("dictionary") for rule in rules.values())):
         with (REPO / "seeds" / f"{given['seed']}.csv").open(encoding="utf-8", newline="") as file:
             words = {line[given["from"]]: line[given["to"]] for line in csv.DictReader(file)}
         dictionaries[given["seed"]] = words
@@ -462,7 +468,7 @@ def test_many_splits_give_the_same_tables(
 ) -> None:
     warehouse = Warehouse(tmp_path)
 
-    _deliver_in_random_files(warehouse, seed, 2 + seed % 3, *(f"+{one}" for one in DETAILS))
+    _deliver_in_random_files(warehouse, seed, 2 + seed % 3, *(f"+{detail}" for detail in DETAILS))
 
     assert warehouse.contents() == expected, f"seed {seed}"
     for name in ("dwd_trade__order_wide", *DETAILS):
@@ -472,8 +478,8 @@ def test_many_splits_give_the_same_tables(
 def test_the_freshness_of_a_log_is_the_age_of_its_newest_change(in_one_go: Warehouse) -> None:
     outcome = in_one_go.run("source", "freshness", expect_ok=None)
 
-    results = [one for one in outcome.raw.results if one.node.resource_type == "source"]
-    told = {one.node.name: one for one in results}
+    results = [result for result in outcome.raw.results if result.node.resource_type == "source"]
+    told = {result.node.name: result for result in results}
     assert told.keys() == {"shop", "app", "traffic"}
     [newest] = in_one_go.column("select max(event_time) from dw.ods_binlog")
     assert told["shop"].max_loaded_at == newest
@@ -503,7 +509,7 @@ def test_plain_dbt_commands_work(in_one_go: Warehouse) -> None:
 def test_the_models_do_what_their_unit_tests_say(in_one_go: Warehouse) -> None:
     outcome = in_one_go.run("test", "--select", "test_type:unit")
 
-    tests = [one for name, one in outcome.statuses().items() if "on-run-" not in name]
+    tests = [status for name, status in outcome.statuses().items() if "on-run-" not in name]
     print(f"{len(tests)} unit tests")
     assert len(tests) > 50
     assert set(tests) == {"pass"}

@@ -35,8 +35,8 @@ def warehouse(tmp_path: Path) -> Warehouse:
     shutil.copytree(REPO / "tests" / "dbt", root / "tests" / "dbt", dirs_exist_ok=True)
     found = Warehouse(tmp_path)
     found.root = root
-    messages = [line(table='"product_price"', data="{" + one + "}") for one in MESSAGES]
-    found.land_lines([one.encode() for one in numbered(messages)], 0)
+    messages = [line(table='"product_price"', data="{" + message + "}") for message in MESSAGES]
+    found.land_lines([text.encode() for text in numbered(messages)], 0)
     return found
 
 

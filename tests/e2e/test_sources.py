@@ -140,7 +140,7 @@ def test_all_mistakes_in_declarations_are_told_at_once(tutorial_table: DbtProjec
     wrong = ("business_zone: Mars/North", "batches: live", "cut_time_max_ahead_hours: x")
     block = "        source:\n"
     first, second, *others = head.split(block)
-    second = "".join(f"        {one}\n" for one in wrong) + block + second
+    second = "".join(f"        {item}\n" for item in wrong) + block + second
     third = "        batches: null\n" + block + others[0]
     head = block.join([first + second + third, *others[1:]])
     path.write_text(head + tail, encoding="utf-8")
@@ -152,16 +152,16 @@ def test_all_mistakes_in_declarations_are_told_at_once(tutorial_table: DbtProjec
     # dbt asks no plugin here, so that it is the run that tells
     run = tutorial_table.run("run", "--no-write-json", "-s", "ods_binlog", expect_ok=False)
 
-    for told in (str(parsed.exception), run.log):
-        assert "column `price`: 'money' is no MySQL type" in told
-        assert "`cut_column` names `changed_at`" in told
-        assert "`primary_key` names `line`" in told
-        assert "fold.sequense is no setting" in told
-        assert "`business_zone` must be a zone's name or an offset, got 'Mars/North'" in told
-        assert "`batches` must be a list of names, got 'live'" in told
-        assert "`cut_time_max_ahead_hours` must be a whole number, got 'x'" in told
-        assert "the macro typed_models lacks ods_shop__pp_new" in told
-        assert "`batches` is set neither in its meta nor in meta.table_defaults" in told
+    for item in (str(parsed.exception), run.log):
+        assert "column `price`: 'money' is no MySQL type" in item
+        assert "`cut_column` names `changed_at`" in item
+        assert "`primary_key` names `line`" in item
+        assert "fold.sequense is no setting" in item
+        assert "`business_zone` must be a zone's name or an offset, got 'Mars/North'" in item
+        assert "`batches` must be a list of names, got 'live'" in item
+        assert "`cut_time_max_ahead_hours` must be a whole number, got 'x'" in item
+        assert "the macro typed_models lacks ods_shop__pp_new" in item
+        assert "`batches` is set neither in its meta nor in meta.table_defaults" in item
     assert run.results == {}  # before anything is read
 
     path.write_text(text, encoding="utf-8")

@@ -81,14 +81,14 @@ def page_views(log: Iterable[bytes]) -> tuple[list[dict[str, Any]], int, int]:
         key = (dated.astimezone(ZONE).date(), event["event_id"], at)
         if key not in first or received_at < first[key]["received_at"]:
             first[key] = view
-    good = [one for one in first.values() if is_possible(one["at"], one["received_at"], 1, 30)]
+    good = [row for row in first.values() if is_possible(row["at"], row["received_at"], 1, 30)]
     return good, unread, len(first) - len(good)
 
 
 def expected(views: list[dict[str, Any]]) -> dict[tuple, tuple]:
     found = {}
     for key, events in grouped(views, SETS, ZONE).items():
-        visitors, users = (there(events, lambda one, of=of: one[of], ZONE) for of in OF)
+        visitors, users = (there(events, lambda event, of=of: event[of], ZONE) for of in OF)
         found[key] = (len(events), visitors, visitors, users)
     return found
 
@@ -98,10 +98,10 @@ OF = ("visitor_id", "user_id")
 
 def sessions(views: list[dict[str, Any]]) -> dict[tuple, tuple]:
     """(visitor, begin) -> the rest of a row of SESSIONS."""
-    laid = event_window_oracle.sessions(((one["visitor_id"], one["at"]) for one in views), GAP)
+    laid = event_window_oracle.sessions(((view["visitor_id"], view["at"]) for view in views), GAP)
     found: dict[tuple, list[dict[str, Any]]] = {key: [] for key in laid}
     current: dict[Any, tuple] = {}
-    for view in sorted(views, key=lambda one: (one["at"], one["event_id"])):
+    for view in sorted(views, key=lambda view: (view["at"], view["event_id"])):
         key = view["visitor_id"], view["at"]
         if key in laid:
             current[view["visitor_id"]] = key
@@ -109,7 +109,7 @@ def sessions(views: list[dict[str, Any]]) -> dict[tuple, tuple]:
     rows = {}
     for (visitor, start), some in found.items():
         end, count = laid[visitor, start]
-        users = [one["user_id"] for one in some if one["user_id"] is not None]
+        users = [row["user_id"] for row in some if row["user_id"] is not None]
         rows[visitor, start] = (
             end,
             users[-1] if users else None,
@@ -174,8 +174,8 @@ def check(folder: Path, seed: int, sessions: int, builds: int) -> None:
             "select told.rule, count(*) as n from dw.dwd_traffic__page_view "
             "lateral view explode(cleaning) as told where reject_reason is null group by 1"
         )
-        changed = {rule: sum(one[rule] for one in views) for rule in ("trim", "case")}
-        assert Counter({one["rule"]: one["n"] for one in ruled}) == Counter(changed)
+        changed = {rule: sum(view[rule] for view in views) for rule in ("trim", "case")}
+        assert Counter({row["rule"]: row["n"] for row in ruled}) == Counter(changed)
         compared += len(got) + compare_sessions(warehouse, views)
     print(f"seed {seed}: {len(landed)} events, {len(views)} views, {compared} rows compared")
     assert unread
@@ -191,12 +191,12 @@ def test_the_sample_is_what_the_generator_writes(tmp_path: Path) -> None:
 def test_the_sample_has_what_is_hard() -> None:
     log = [line for part in lines().values() for line in part]
     views, unread, impossible = page_views(log)
-    late = [one for one in views if one["received_at"] - one["at"] > timedelta(hours=1)]
+    late = [view for view in views if view["received_at"] - view["at"] > timedelta(hours=1)]
     assert unread > 3
     assert impossible > 3
     assert len(late) > 50
     assert len(log) - len(views) > 100  # sent again
-    users = {one["user_id"] for one in views}
+    users = {view["user_id"] for view in views}
     assert None in users
     assert len(users) > 200
 

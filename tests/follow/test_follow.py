@@ -78,7 +78,7 @@ class Followed:
 
     def land(self, first: int, *lines: object) -> None:
         folder = self.landing / "topics" / "ids" / "partition=0"
-        text = "".join(f"{one}\n" for one in lines)
+        text = "".join(f"{line}\n" for line in lines)
         (folder / f"ids+0+{first:010d}.jsonl").write_text(text)
 
     @contextmanager

@@ -23,7 +23,7 @@ def main(folder: Path) -> None:
     while not (folder / STOP).exists():
         began = time.time()
         outcome = warehouse.build("--select", MODELS, expect_ok=None)
-        wrong = [one.message for one in outcome.results.values() if one.status == "error"]
+        wrong = [result.message for result in outcome.results.values() if result.status == "error"]
         if outcome.exception is not None:
             wrong.append(str(outcome.exception))
         if not outcome.ok and not wrong:

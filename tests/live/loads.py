@@ -60,17 +60,17 @@ class Bootstraps:
         return began == "1"
 
     def tend(self) -> None:
-        for table, one in list(self._under_way.items()):
+        for table, item in list(self._under_way.items()):
             [(complete,)] = self._client.query(
-                f"select is_complete from maxwell.bootstrap where id = {one.number}"
+                f"select is_complete from maxwell.bootstrap where id = {item.number}"
             )
             if complete != "1":
                 continue
-            if one.starts != self._maxwell.starts:
+            if item.starts != self._maxwell.starts:
                 self.ask(table)
-            elif one.end is None:
-                one.end = place(*self._client.query("show master status")[0][:2])
-            elif self._maxwell.noted(self._client) >= one.end:
+            elif item.end is None:
+                item.end = place(*self._client.query("show master status")[0][:2])
+            elif self._maxwell.noted(self._client) >= item.end:
                 del self._under_way[table]
 
 

@@ -135,5 +135,5 @@ def literal(random: Random, kind: str) -> str:
         fraction = f".{random.randrange(10 ** int(size)):0{size}d}" if size else ""
         return f"'{day} {clock}{fraction}'"
     # few, so that rows without key meet
-    text = random.choice([one for one in TEXTS if one is not None])
+    text = random.choice([text for text in TEXTS if text is not None])
     return f"_utf8mb4 x'{text[: int(size) if size else None].encode().hex()}'"

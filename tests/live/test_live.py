@@ -90,7 +90,7 @@ class Builds:
         return len(self.done()) > self._ended_before
 
     def one_was_good(self) -> bool:
-        return any(one["ok"] for one in self.done())
+        return any(row["ok"] for row in self.done())
 
     def done(self) -> list[dict[str, Any]]:
         path = self._folder / BUILDS
@@ -124,8 +124,8 @@ class Live:
         for statement in [
             *create_table(self.columns)[:2],
             *fill(seed, self.columns),
-            *(one.create() for one in self.sides),
-            *(one.fill(seed) for one in self.sides if one.key),
+            *(side.create() for side in self.sides),
+            *(side.fill(seed) for side in self.sides if side.key),
         ]:
             self.client.execute(statement)
         self.maxwell = Maxwell(
@@ -151,8 +151,10 @@ class Live:
         self.client.execute(create_table(self.columns)[2])
         self.builds = Builds(self.warehouse)
         stack.callback(self.builds.kill)
-        plays = [(TABLE, statements(seed, one, self.columns), LONGEST_PAUSE) for one in range(2)]
-        plays += [(one.name, one.statements(seed), LONGEST_SIDE_PAUSE) for one in self.sides]
+        plays = [
+            (TABLE, statements(seed, number, self.columns), LONGEST_PAUSE) for number in range(2)
+        ]
+        plays += [(side.name, side.statements(seed), LONGEST_SIDE_PAUSE) for side in self.sides]
         self.writers = [
             (table, Writer(play, self.mysql.connect(), pause)) for table, play, pause in plays
         ]
@@ -177,8 +179,8 @@ class Live:
 
     def load(self, table: str) -> None:
         """Ask for all loads, and kill Maxwell while it reads `table`."""
-        for one in BOOTSTRAPPED:
-            self.bootstraps.ask(one)
+        for item in BOOTSTRAPPED:
+            self.bootstraps.ask(item)
         self.loads.ask(*FULLY_LOADED)
         deadline = time.monotonic() + WAIT
         while not self.bootstraps.is_sending(table):
@@ -208,8 +210,8 @@ class Live:
 
     def drain(self) -> None:
         """Stop the writers and wait until the broker has all that they wrote."""
-        for _, one in self.writers:
-            one.stop()
+        for _, item in self.writers:
+            item.stop()
         end = place(*self.client.query("show master status")[0][:2])
         self.wait(lambda: self.maxwell.noted(self.client) >= end, "Maxwell at the binlog's end")
 
@@ -218,9 +220,9 @@ class Live:
         """Table -> insert, update, delete -> rows, of all that was written since Maxwell runs."""
         total = {table: Counter[str]() for table, _ in self.writers}
         total[TABLE]["insert"] = 1  # the fence
-        for table, one in self.writers:
-            total[table].update(one.changes)
-        return {table: +one for table, one in total.items()}
+        for table, item in self.writers:
+            total[table].update(item.changes)
+        return {table: +item for table, item in total.items()}
 
 
 @pytest.fixture
@@ -288,7 +290,7 @@ def check_counts(live: Live) -> None:
 def check_rows(live: Live) -> None:
     """The latest rows are the server's rows, in every column; some came by loads alone."""
     compared, by_loads = 0, Counter[str]()
-    for table in [TABLE, *(one.name for one in live.sides)]:
+    for table in [TABLE, *(side.name for side in live.sides)]:
         name = table.removeprefix("shop.")
         declared = declaration(name)
         kinds, key = declared["columns"], declared["primary_key"]
@@ -328,7 +330,7 @@ def check_messages(live: Live) -> None:
         )
     }
     ends = live.broker.ends(TOPIC, PARTITIONS)
-    assert held == {one: (0, end - 1, end, end) for one, end in enumerate(ends)}
+    assert held == {item: (0, end - 1, end, end) for item, end in enumerate(ends)}
     assert live.warehouse.column("select count(*) from dw.meta_quarantine") == [0]
     for table, changes in live.changes.items():
         typed = live.warehouse.query(
@@ -357,8 +359,8 @@ def check_loads(live: Live) -> None:
     }
     landed = {(f"full_load.{table}", table): n for table, n in live.loads.rows.items()}
     # one that was killed when its rows had landed, and made again, stands there twice
-    assert {one for one in rows if one[0] != TOPIC} == set(landed)
-    assert all(rows[one] >= n for one, n in landed.items())
+    assert {row for row in rows if row[0] != TOPIC} == set(landed)
+    assert all(rows[name] >= n for name, n in landed.items())
     assert {table for topic, table in rows if topic == TOPIC} == set(BOOTSTRAPPED)
     among = live.warehouse.column(
         "select count(*) from (select min(if(op = 'snapshot', message_offset, null)) as first, "
@@ -371,8 +373,8 @@ def check_loads(live: Live) -> None:
     assert among == [PARTITIONS]
     # a kill came near each of the first ones
     assert live.bootstraps.asked > len(BOOTSTRAPPED)
-    taken = [one for one in live.builds.done() if one["ok"]]
-    before = [one for one in taken if one["ended"] < (live.loaded or 0)]
+    taken = [row for row in live.builds.done() if row["ok"]]
+    before = [row for row in taken if row["ended"] < (live.loaded or 0)]
     print(f"rows of loads: {rows}; Maxwell was asked {live.bootstraps.asked} times")
     print(
         f"{len(before)} builds ended well before all was loaded, {len(taken) - len(before)} after"
@@ -382,21 +384,21 @@ def check_loads(live: Live) -> None:
 def check_builds(live: Live) -> None:
     """A build failed only where the broker was away while it ran."""
     builds = live.builds.done()
-    failed = [one for one in builds if not one["ok"]]
+    failed = [build for build in builds if not build["ok"]]
     unexplained = [
-        one
-        for one in failed
+        row
+        for row in failed
         # clients take some seconds to notice that it is back
         if not any(
-            one["began"] < end + 5 and begin < one["ended"] for begin, end in live.broker_down
+            row["began"] < end + 5 and begin < row["ended"] for begin, end in live.broker_down
         )
     ]
     assert unexplained == []
     assert len(builds) > len(failed)
     print(f"{len(builds)} builds ended, {len(failed)} of them failed without a broker")
     print(f"kills: {dict(live.kills)}; Maxwell gave up {live.restarts} times")
-    for table, one in live.writers:
-        print(f"writer of {table}: {one.sent} statements, {one.refused} of them refused")
+    for table, item in live.writers:
+        print(f"writer of {table}: {item.sent} statements, {item.refused} of them refused")
 
 
 def _whole(text: str | None) -> int | None:

@@ -66,7 +66,7 @@ class Shop:
             "amount": Decimal(amount),
             "update_time": "2026-03-01 10:00:00.000",
         }
-        values = ", ".join("null" if one is None else f"'{one}'" for one in row.values())
+        values = ", ".join("null" if item is None else f"'{item}'" for item in row.values())
         said = self._change(f"insert into shop.order_info values ({values})")
         self.rows[order] = row
         return self._message("insert", said, row)
@@ -97,7 +97,7 @@ class Shop:
         message = head | {"xid": 1, "commit": True, "position": place, "data": row} | more
         # an amount is a bare number, all its digits
         return (
-            json.dumps(message, default=lambda one: f"<{one}>")
+            json.dumps(message, default=lambda item: f"<{item}>")
             .replace('"<', "")
             .replace('>"', "")
             .encode()

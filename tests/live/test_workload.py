@@ -71,8 +71,8 @@ def test_a_side_table_gets_statements_of_each_kind(name: str) -> None:
     keys = [tuple(table._key(number)) for number in range(SIDE_KEYS)]
     if table.key:
         assert len(set(keys)) == SIDE_KEYS
-        beyond = [f"({', '.join(one)}" for one in keys[REACHED:]]
-        assert not [sql for _, sql in first(1) if any(f"{one}," in sql for one in beyond)]
+        beyond = [f"({', '.join(key)}" for key in keys[REACHED:]]
+        assert not [sql for _, sql in first(1) if any(f"{item}," in sql for item in beyond)]
 
 
 def test_a_literal_is_of_its_type() -> None:
@@ -86,4 +86,4 @@ def test_a_literal_is_of_its_type() -> None:
     assert {"null", "0.0000", "-0.0001", "999.9999"} < some("decimal(7,4)")
     assert some("tinyint") == {"null", "0", "1", "-1", "127", "-128"}
     times = some("timestamp(3)") - {"null"}
-    assert all(re.fullmatch(r"'2026-03-\d\d \d\d:\d\d:\d\d\.\d{3}'", one) for one in times)
+    assert all(re.fullmatch(r"'2026-03-\d\d \d\d:\d\d:\d\d\.\d{3}'", time) for time in times)

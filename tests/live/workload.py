@@ -38,7 +38,7 @@ Column = tuple[str, str]  # name, MySQL type
 def create_table(columns: dict[str, str]) -> list[str]:
     """Statements that make the database and the table; the first column is its key."""
     key, *rest = [f"`{name}` {kind}" for name, kind in columns.items()]
-    body = ", ".join([f"{key} not null primary key", *(f"{one} null" for one in rest)])
+    body = ", ".join([f"{key} not null primary key", *(f"{item} null" for item in rest)])
     return [
         "create database shop",
         f"create table {TABLE} ({body}) engine=innodb",
@@ -179,8 +179,8 @@ class _Writer:
         # with a text that no row has: the row never stays as it was
         names = list(self.columns)[1:]
         values = [
-            _text(f"statement {self.number}") if one == "comment" else self.value(one)
-            for one in names
+            _text(f"statement {self.number}") if name == "comment" else self.value(name)
+            for name in names
         ]
         return "replace", f"replace into {TABLE} values ({self.key()}, {', '.join(values)})"
 
@@ -297,8 +297,8 @@ class Writer:
                 made[1] = Counter()
             elif kind in ("commit", "rollback"):
                 if kind == "commit":
-                    for one in made:
-                        self.changes.update(one)
+                    for item in made:
+                        self.changes.update(item)
                 made = []
             else:
                 counter = made[-1] if made else self.changes

@@ -58,6 +58,8 @@ NEAREST: tuple[tuple[str, str], ...] = (
         "adapter/test_folds.py adapter/test_folded_models.py adapter/test_folded_layout.py",
     ),
     (ADAPTER + "/joins.py", "adapter/test_joins.py"),
+    (ADAPTER + "/join_models.py", "adapter/test_joins.py"),
+    (ADAPTER + "/retract_sql.py", "adapter/test_changes.py"),
     (
         ADAPTER + "/ranges.py",
         "adapter/test_ranges.py adapter/test_joins.py adapter/test_windows.py",

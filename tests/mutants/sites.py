@@ -134,7 +134,7 @@ def changes_of_sql(text: str) -> Iterator[Change]:
             first, second = (text[begin:end].strip() for begin, end in arguments)
             yield arguments[0][0], arguments[1][1], f"{second}, {first}", "arguments turned round"
     for match in re.finditer(r"(?m)(?<=\n)[ ]*(?:and|or) [^\n]*", text):
-        if all(match[0].count(one) == match[0].count(two) for one, two in ("()", "[]", "{}")):
+        if all(match[0].count(item) == match[0].count(two) for item, two in ("()", "[]", "{}")):
             yield match.start(), match.end(), "", "condition dropped"
     for match in re.finditer(r"\border by ([^()\n]+?)(?=\)|\n)", text):
         columns = match[1].split(",")
@@ -230,7 +230,7 @@ class _Python(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        values = [self._source(one) for one in node.values]
+        values = [self._source(value) for value in node.values]
         word = " and " if isinstance(node.op, ast.And) else " or "
         for place in range(len(values)):
             kept = word.join(values[:place] + values[place + 1 :])

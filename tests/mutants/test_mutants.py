@@ -77,7 +77,9 @@ def caught_by(folder: Path, site: Site) -> str | None:
         except subprocess.TimeoutExpired:
             return f"{test}: still running after {SECONDS} s"
         if done.returncode not in (0, 5):  # 5: none of its tests runs here
-            lines = [one for one in done.stdout.splitlines() if one.startswith(("FAILED", "ERROR"))]
+            lines = [
+                line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))
+            ]
             return lines[0] if lines else f"{test}: {(done.stdout + done.stderr)[-300:]}"
     return None
 
@@ -109,11 +111,11 @@ def test_every_mutant_is_caught(tmp_path: Path) -> None:
 
 def test_a_mutants_own_adapter_is_imported(tmp_path: Path) -> None:
     site = next(
-        one
+        site
         for file in files()
         if file.endswith("/lease.py")
-        for one in sites(REPO, file)
-        if one.kind == "comparison"
+        for site in sites(REPO, file)
+        if site.kind == "comparison"
     )
     root = mutated_project(tmp_path, site)
     code = "import dbt.adapters.sparksession as adapter; print(adapter.__file__)"
@@ -142,7 +144,7 @@ def test_a_mutants_own_adapter_is_imported(tmp_path: Path) -> None:
     ],
 )
 def test_operators_of_macros_are_found(file: str, right: str, line: str) -> None:
-    assert any(one.right == right and line in one.line for one in sites(REPO, file))
+    assert any(site.right == right and line in site.line for site in sites(REPO, file))
 
 
 def test_each_file_has_tests_and_each_mutant_differs() -> None:
@@ -153,6 +155,6 @@ def test_each_file_has_tests_and_each_mutant_differs() -> None:
     for pattern, _ in NEAREST:
         assert any(fnmatch(file, pattern) for file in known) or "/" in pattern, pattern
     chosen = some_sites(seed=1, count=40, pattern="*")
-    assert len({str(one) for one in chosen}) == 40
-    assert len({one.kind for one in chosen}) >= 14
-    assert all(one.right != one.wrong for one in chosen)
+    assert len({str(item) for item in chosen}) == 40
+    assert len({item.kind for item in chosen}) >= 14
+    assert all(item.right != item.wrong for item in chosen)

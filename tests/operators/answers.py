@@ -32,12 +32,14 @@ def expected(
         refused: how many lines are no messages.
         statuses: text of the seed's file.
     """
-    changes = oracle.corrected(*(oracle.read_messages(one, skip_malformed=True) for one in layers))
+    changes = oracle.corrected(
+        *(oracle.read_messages(layer, skip_malformed=True) for layer in layers)
+    )
     labels = {row["status"]: row["label"] for row in csv.DictReader(io.StringIO(statuses))}
     orders = oracle.replay(changes)
     joined = [
-        (key, one["user_id"], _money(one["amount"]), labels.get(one["biz_status"]))
-        for (key,), one in orders.items()
+        (key, order["user_id"], _money(order["amount"]), labels.get(order["biz_status"]))
+        for (key,), order in orders.items()
     ]
     users: Counter = Counter()
     for (_, user, _), (count, _) in oracle.daily_counts(changes).items():
@@ -54,13 +56,15 @@ def expected(
     return {
         "held": Counter(held),
         "refused": Counter([(refused,)]),
-        "changes": Counter((one.file_number, one.pos, one.row_number) for one in changes),
+        "changes": Counter(
+            (change.file_number, change.pos, change.row_number) for change in changes
+        ),
         "order_count": Counter((*group, *sums) for group, sums in daily.items()),
         "order_count_td": Counter((*group, *sums) for group, sums in total.items()),
         "user_count": Counter((user, count) for user, count in users.items() if count),
         "order_newest": Counter(
-            (key, one["user_id"], _money(one["amount"]), one["biz_status"])
-            for (key,), one in orders.items()
+            (key, order["user_id"], _money(order["amount"]), order["biz_status"])
+            for (key,), order in orders.items()
         ),
         "order_status": Counter(joined),
         "order_flow": Counter((key, amount, label) for key, _, amount, label in joined),
@@ -142,20 +146,20 @@ def _price_versions(layers: Sequence[Iterable[bytes]]) -> Rows:
     """(product_id, price, valid from, valid to) of each version of a price."""
     named = {"table": "product_price", "key_columns": ("product_id",), "skip_malformed": True}
     events: dict[int, list[dict[str, Any]]] = {}
-    for one in oracle.corrected(*(oracle.read_messages(layer, **named) for layer in layers)):
-        row = one.after or one.before
-        events.setdefault(one.key[0], []).append(
+    for item in oracle.corrected(*(oracle.read_messages(layer, **named) for layer in layers)):
+        row = item.after or item.before
+        events.setdefault(item.key[0], []).append(
             {
-                "place": one.order,
-                "time": datetime.fromtimestamp(one.ts, UTC),
-                "kind": "-D" if one.after is None else "+U",
+                "place": item.order,
+                "time": datetime.fromtimestamp(item.ts, UTC),
+                "kind": "-D" if item.after is None else "+U",
                 "price": Decimal(row["price"]),
             }
         )
     return Counter(
         (key, event["price"], start, end)
-        for key, told in events.items()
-        for start, end, event in zipper_oracle.versions(told, **ZIPPED)
+        for key, item in events.items()
+        for start, end, event in zipper_oracle.versions(item, **ZIPPED)
     )
 
 
@@ -164,7 +168,7 @@ def difference(wanted: Rows, got: Rows) -> str:
     missing, surplus = wanted - got, got - wanted
     if not missing and not surplus:
         return ""
-    few = [str(list(one.elements())[:3]) for one in (missing, surplus)]
+    few = [str(list(item.elements())[:3]) for item in (missing, surplus)]
     return (
         f"{missing.total()} of {wanted.total()} rows are missing, e.g. {few[0]}; "
         f"{surplus.total()} are too many, e.g. {few[1]}"

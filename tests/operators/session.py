@@ -38,10 +38,10 @@ def play(folder: Path, seed: int, steps: list[str], fresh: bool = False) -> tupl
     with moved_clock(user):
         number = 0
         try:
-            for number, one in enumerate(steps, 1):
-                user.said.append(f"[{number}] {one}")
+            for number, step in enumerate(steps, 1):
+                user.said.append(f"[{number}] {step}")
                 begun = time.monotonic()
-                take(user, one)
+                take(user, step)
                 if verbose:
                     user.said.append(f"    {time.monotonic() - begun:.1f} s")
                 show()

@@ -73,7 +73,7 @@ def land_again(user: User, random: Random) -> None:
     known = user.lines["live"]
     if known:
         start_at = random.randrange(len(known))
-        lines = [one for one in known[start_at : start_at + 20] if one not in GARBAGE]
+        lines = [item for item in known[start_at : start_at + 20] if item not in GARBAGE]
         random.shuffle(lines)
         user.land_beside(lines)
         user.said.append(f"{len(lines)} messages land again")
@@ -284,7 +284,7 @@ def save_state(user: User, random: Random) -> None:
 def edit(user: User, random: Random, name: str | None = None) -> None:
     """An edit and a command with it; a mistake is taken back then, anything else stays for long."""
     if name is None:
-        known = [one for one in EDITS if one not in MISTAKES]
+        known = [edit for edit in EDITS if edit not in MISTAKES]
         name = random.choice(sorted(MISTAKES) if random.random() < 0.25 else known)
     files = EDITS[name](user, random)
     before = {file: user.edits.get(file, "") for file in files}
@@ -317,7 +317,7 @@ def change_seed(user: User, random: Random) -> None:
         del rows[status]
     elif status.strip():
         rows[status] = random.choice(("new", "running", "ended", "é'\"{{x}}"))
-    text = "status,label\n" + "".join(f"{one},{label}\n" for one, label in rows.items())
+    text = "status,label\n" + "".join(f"{row},{label}\n" for row, label in rows.items())
     (user.project.root / name).write_text(text, encoding="utf-8")
     user.said.append(f"the seed says {rows}")
 

@@ -84,10 +84,10 @@ def _play_many(folder: Path, sessions: int, length: int, seed: int = 0) -> None:
                 )
         else:
             took = time.monotonic() - begun
-            kinds = Counter(re.split("[:=]", one)[0] for one in steps)
+            kinds = Counter(re.split("[:=]", step)[0] for step in steps)
             print(
                 f"seed {seed}: {len(steps)} steps in {took:.0f} s, {rows} rows compared, 0 differ; "
-                f"{sum(': refused' in one for one in user.said)} refusals; {dict(kinds)}",
+                f"{sum(': refused' in item for item in user.said)} refusals; {dict(kinds)}",
                 flush=True,
             )
         shutil.rmtree(place, ignore_errors=True)

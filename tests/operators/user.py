@@ -223,7 +223,7 @@ class User:
         if args[0] == "run-operation":
             # what an operation that passed leaves to do
             asked = BUILD_ANEW.finditer(outcome.log)
-            self.to_build.update(name for one in asked for name in (one[1] or one[2]).split())
+            self.to_build.update(name for item in asked for name in (item[1] or item[2]).split())
         if not outcome.ok:
             text = refusal(outcome)
             self.said.append("    " + text[:600].replace("\n", "\n    "))
@@ -244,7 +244,7 @@ class User:
             self.put_back(path, as_old=random.random() < 0.5)
         self.clock = 0
         known = models_of(self.project)
-        if asked := [one for one in sorted(self.to_build) if one.rstrip("+") in known]:
+        if asked := [item for item in sorted(self.to_build) if item.rstrip("+") in known]:
             self.dbt("build", "--select", *asked, "--full-refresh")
         texts: list[str] = []
         for _ in range(8):
@@ -283,7 +283,7 @@ class User:
         Raises:
             WentWrong: some differ; all of them are named.
         """
-        layers = [self.lines[one] for one in self.vars.get("batches", ["live"])]
+        layers = [self.lines[batch] for batch in self.vars.get("batches", ["live"])]
         seed = text_of(self.project, "seeds/statuses.csv")
         wanted = answers.expected(layers, self.held, self.refused, seed)
         if "order_year" not in models_of(self.project):
@@ -303,9 +303,9 @@ class User:
 def refusal(outcome: Outcome) -> str:
     """All that a command that failed says of it."""
     told = [
-        f"{name}: {one.message}"
-        for name, one in outcome.results.items()
-        if one.status in ("error", "fail", "runtime error")
+        f"{name}: {result.message}"
+        for name, result in outcome.results.items()
+        if result.status in ("error", "fail", "runtime error")
     ]
     if outcome.exception is not None:
         told.append(f"{type(outcome.exception).__name__}: {outcome.exception}")
@@ -318,7 +318,7 @@ def judge_refusal(args: tuple[str, ...], text: str, expect: str | None) -> None:
         return
     if stack := STACK.search(text):
         raise WentWrong(f"dbt {' '.join(args)} says {stack[0].strip()!r}:\n{text[:3000]}")
-    longest = max((len(one) for one in text.split("\n")), default=0)
+    longest = max((len(part) for part in text.split("\n")), default=0)
     if not text.strip() or longest > LONGEST_REFUSAL:
         raise WentWrong(f"dbt {' '.join(args)} says nothing that can be read:\n{text[:3000]}")
 

@@ -17,7 +17,7 @@ ELSEWHERE = ("reliability/test_interrupts.py",)
 
 
 def functions_of(*files: str) -> set[str]:
-    texts = [(REPO / "tests" / one).read_text(encoding="utf-8") for one in files]
+    texts = [(REPO / "tests" / file).read_text(encoding="utf-8") for file in files]
     return {name for text in texts for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
 
 
@@ -54,9 +54,9 @@ def test_every_command_that_dbt_knows_stands_in_the_table() -> None:
 def test_every_flag_that_dbt_knows_stands_in_the_table(command: str) -> None:
     options = {
         name
-        for one in ALL[command].params
-        for name in one.opts
-        if name.startswith("--") and not getattr(one, "hidden", False)
+        for param in ALL[command].params
+        for name in param.opts
+        if name.startswith("--") and not getattr(param, "hidden", False)
     }
     known = set(re.findall(r"--[a-z-]+", TABLE))
     assert options - known == set()

@@ -141,17 +141,17 @@ def test_at_most_two_summary_layers_lie_over_the_details(models: list[Any]) -> N
     """Days, months, years and totals of one count are levels of one layer; a view over several
     summaries is the second."""
     parents = {
-        node.unique_id: [one for one in node.depends_on.nodes if ".dws_" in one]
+        node.unique_id: [item for item in node.depends_on.nodes if ".dws_" in item]
         for node in models
         if layer(node) == "dws"
     }
 
     def depth(unique_id: str) -> int:
-        below = [depth(one) + (family(one) != family(unique_id)) for one in parents[unique_id]]
+        below = [depth(item) + (family(item) != family(unique_id)) for item in parents[unique_id]]
         return max(below, default=1)
 
-    depths = {one: depth(one) for one in parents}
-    assert {one for one, layers in depths.items() if layers > 2} == set()
+    depths = {parent: depth(parent) for parent in parents}
+    assert {depth for depth, layers in depths.items() if layers > 2} == set()
     assert max(depths.values()) == 2
 
 
@@ -183,7 +183,9 @@ def test_no_model_mixes_hours_of_utc_with_business_days(models: list[Any]) -> No
 
 
 def test_models_say_what_a_row_is(models: list[Any]) -> None:
-    assert [one.name for one in models if not one.description.startswith("One row per ")] == []
+    assert [
+        model.name for model in models if not model.description.startswith("One row per ")
+    ] == []
 
 
 def test_columns_are_described(models: list[Any]) -> None:
@@ -212,7 +214,7 @@ def test_the_columns_of_sql_models_are_listed_in_their_order(
 
 def seen_columns(node: Any, sql: str) -> list[str]:
     """Columns that readers of a model see: of a folded one not all that its rows have."""
-    fold, zipper = (node.config.get(one) or {} for one in ("fold", "zipper"))
+    fold, zipper = (node.config.get(item) or {} for item in ("fold", "zipper"))
     if "derived" in fold:
         sql = f"with folded_rows as (select * from nowhere)\n{fold['derived']['sql']}"
     unseen = {fold.get("row_kind"), zipper.get("row_kind"), zipper.get("time")}
@@ -252,7 +254,7 @@ def test_models_begin_with_imports_and_end_with_their_last_cte() -> None:
 
 
 def test_names_of_tests_and_unit_tests_are_no_longer_than_a_table_may_be(manifest: Any) -> None:
-    names = [one.name for one in manifest.unit_tests.values()]
+    names = [unit_test.name for unit_test in manifest.unit_tests.values()]
     names += [node.name for node in manifest.nodes.values() if node.resource_type == "test"]
     assert [name for name in names if len(name) > 100] == []
 
@@ -265,7 +267,7 @@ def test_the_words_of_a_dictionary_are_tested_to_be_there_once(
         for node in manifest.nodes.values()
         if node.resource_type == "test" and node.test_metadata
     }
-    seeds = {one.name: key for key, one in manifest.nodes.items() if one.resource_type == "seed"}
+    seeds = {node.name: key for key, node in manifest.nodes.items() if node.resource_type == "seed"}
     used = {
         (seeds[given["seed"]], given["from"])
         for node in models
@@ -273,7 +275,7 @@ def test_the_words_of_a_dictionary_are_tested_to_be_there_once(
         if (given := column.meta.get("cleaning", {}).get("dictionary"))
     }
     assert used
-    wanted = {(*one, test) for one in used for test in ("unique", "not_null")}
+    wanted = {(*row, test) for row in used for test in ("unique", "not_null")}
     assert wanted - tests == set()
 
 
@@ -295,19 +297,21 @@ def test_what_is_filtered_and_what_is_cleaned_is_counted(models: list[Any]) -> N
 
 
 def test_a_filter_that_would_leave_out_what_is_counted_is_refused(project: DbtProject) -> None:
-    for table, told in {
+    for table, item in {
         "ods_shop__coupon": "the count goes by biz_status, which the columns_of_interest of",
         "ods_shop__order_address": "must be a typed model whose meta.source has",
     }.items():
         call = f"{{{{ is_of_interest('{table}', count=user_status()) }}}}"
         done = project.run("compile", "--target", "ci", "--inline", call, expect_ok=False)
-        assert told in f"{done.exception}{done.log}"
+        assert item in f"{done.exception}{done.log}"
 
 
 def test_sql_models_have_unit_tests(models: list[Any], manifest: Any) -> None:
-    tested = {one.model for one in manifest.unit_tests.values()}
-    counted = [one for one in models if layer(one) in ("dwd", "dws") and one.language == "sql"]
-    assert [one.name for one in counted if one.name not in tested] == []
+    tested = {unit_test.model for unit_test in manifest.unit_tests.values()}
+    counted = [
+        model for model in models if layer(model) in ("dwd", "dws") and model.language == "sql"
+    ]
+    assert [named.name for named in counted if named.name not in tested] == []
 
 
 # ---- macros and generic tests -------------------------------------------------------------
@@ -318,7 +322,7 @@ def defined(path: Path, kind: str) -> dict[str, list[str]]:
     text = path.read_text(encoding="utf-8")
     found = re.findall(rf"{{%-?\s*{kind}\s+(\w+)\s*\(([^)]*)\)", text)
     return {
-        name: [one.split("=")[0].strip() for one in arguments.split(",") if one.strip()]
+        name: [part.split("=")[0].strip() for part in arguments.split(",") if part.strip()]
         for name, arguments in found
     }
 
@@ -379,11 +383,11 @@ def test_public_macros_are_described_with_their_arguments() -> None:
             arguments = described[name].get("arguments", [])
             if not described[name].get("description"):
                 wrong.append(f"{name}: no description")
-            if [one["name"] for one in arguments] != signatures[name]:
+            if [argument["name"] for argument in arguments] != signatures[name]:
                 wrong.append(f"{name}: other arguments than {signatures[name]}")
-            for one in arguments:
-                if not one.get("type") or not one.get("description"):
-                    wrong.append(f"{name}({one['name']}): no type or description")
+            for argument in arguments:
+                if not argument.get("type") or not argument.get("description"):
+                    wrong.append(f"{name}({argument['name']}): no type or description")
     assert wrong == []
 
 
@@ -429,8 +433,8 @@ def output_columns(sql: str) -> list[str]:
     """Names of the columns that a query of CTEs ending in `select * from <cte>` gives."""
     tree = sqlfluff.parse(sql, config_path=str(REPO / ".sqlfluff"))
     ctes = {
-        first_text(one, "naked_identifier"): one
-        for one in segments(tree, "common_table_expression")
+        first_text(segment, "naked_identifier"): segment
+        for segment in segments(tree, "common_table_expression")
     }
 
     def columns(query: Any) -> list[str]:
@@ -451,8 +455,8 @@ def output_columns(sql: str) -> list[str]:
 def segments(tree: Any, kind: str) -> Iterator[Any]:
     """Parts of a parse tree of this kind, in the order of the text; of nested ones the outer."""
     if isinstance(tree, list):
-        for one in tree:
-            yield from segments(one, kind)
+        for item in tree:
+            yield from segments(item, kind)
     elif isinstance(tree, dict):
         for name, content in tree.items():
             if name == kind:
@@ -462,7 +466,7 @@ def segments(tree: Any, kind: str) -> Iterator[Any]:
 
 
 def texts(tree: Any, kind: str) -> Iterator[str]:
-    return (one for one in segments(tree, kind) if isinstance(one, str))
+    return (segment for segment in segments(tree, kind) if isinstance(segment, str))
 
 
 def first_text(tree: Any, kind: str) -> str:
@@ -488,25 +492,30 @@ def test_a_change_of_any_var_between_runs_is_seen_where_rows_are_made_by_it(
 ) -> None:
     settings = yaml.safe_load((REPO / "dbt_project.yml").read_text(encoding="utf-8"))["vars"]
     kinds = ("table", "incremental", "folded")
-    stored = [one for one in models if one.config.materialized in kinds and one.language == "sql"]
+    stored = [
+        model for model in models if model.config.materialized in kinds and model.language == "sql"
+    ]
 
     def definitions(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
         return {
-            one.name: definition_of(
-                one.to_dict(), manifest.macros, values, views_below(one.to_dict(), manifest.nodes)
+            named.name: definition_of(
+                named.to_dict(),
+                manifest.macros,
+                values,
+                views_below(named.to_dict(), manifest.nodes),
             )
-            for one in stored
+            for named in stored
         }
 
     before = definitions(settings)
-    seen = {name for one in before.values() for name in one["vars"]}
+    seen = {name for row in before.values() for name in row["vars"]}
     for name, value in settings.items():
         after = definitions(settings | {name: f"not {value}"})
-        told = {one: differences(before[one], after[one]) for one in before}
-        for one, said in told.items():
-            if name in before[one]["vars"]:
-                assert len(said) == 1 and said[0].startswith(f"var {name} (was "), (one, said)
+        told = {name: differences(before[name], after[name]) for name in before}
+        for key, item in told.items():
+            if name in before[key]["vars"]:
+                assert len(item) == 1 and item[0].startswith(f"var {name} (was "), (key, item)
             else:
-                assert said == [], one
+                assert item == [], key
     assert settings.keys() - seen == (VARS_OF_TYPED_TABLES | VARS_OF_COMMANDS) - seen
     assert seen & VARS_OF_COMMANDS == set()

@@ -167,7 +167,10 @@ def operations() -> set[str]:
 
 
 def selectors() -> set[str]:
-    return {one["name"] for one in yaml.safe_load(text_of(REPO / "selectors.yml"))["selectors"]}
+    return {
+        selector["name"]
+        for selector in yaml.safe_load(text_of(REPO / "selectors.yml"))["selectors"]
+    }
 
 
 def unknown_commands(text: str) -> list[str]:
@@ -189,7 +192,7 @@ def test_commands_that_a_page_names_are_there(page: Path) -> None:
 def test_every_command_stands_on_the_page_of_operations() -> None:
     page = reference("operations")
     cells = first_cells(page)
-    listed = {one.split()[1] for one in cells if one.startswith("make ")}
+    listed = {cell.split()[1] for cell in cells if cell.startswith("make ")}
     assert listed == make_targets()
     assert (operations() | selectors()) - set(cells) == set()
 
@@ -225,7 +228,7 @@ def variables() -> frozenset[str]:
     # of a target: its name stands between
     of_targets = re.findall(r"""\bsetting\(target, ["'](\w+)["']""", text)
     assert of_targets
-    return frozenset(found | {f"PUBLISH_<NAME>_{one}" for one in of_targets})
+    return frozenset(found | {f"PUBLISH_<NAME>_{target}" for target in of_targets})
 
 
 @cache
@@ -244,8 +247,12 @@ def unknown_variables(text: str) -> list[str]:
     known = variables() | variables_of_tests() | NOT_OURS
     name = r"[A-Z]+(?:_(?:[A-Z]+|<NAME>))+"
     in_quotes = re.findall(rf"`({name})(?:=[^`]*)?`", text)
-    given = [one for _, body in FENCE.findall(text) for one in re.findall(rf"\b({name})=", body)]
-    return sorted({one for one in [*in_quotes, *given] if not {one, general(one)} & known})
+    given = [
+        match for _, body in FENCE.findall(text) for match in re.findall(rf"\b({name})=", body)
+    ]
+    return sorted(
+        {in_quote for in_quote in [*in_quotes, *given] if not {in_quote, general(in_quote)} & known}
+    )
 
 
 @pytest.mark.parametrize("page", [*USER_PAGES, REPO / "SECURITY.md"], ids=name_of)
@@ -254,7 +261,11 @@ def test_environment_variables_that_a_page_names_are_read(page: Path) -> None:
 
 
 def test_every_environment_variable_stands_on_its_page() -> None:
-    listed = {one for one in first_cells(reference("environment")) if one != "<variable>_FILE"}
+    listed = {
+        first_cell
+        for first_cell in first_cells(reference("environment"))
+        if first_cell != "<variable>_FILE"
+    }
     assert variables() - listed == set()
     assert listed - variables() - NOT_OURS == set()
 
@@ -298,8 +309,8 @@ def macros() -> dict[str, tuple[str, ...]]:
     found = {}
     for root in ("macros", ENGINE_MACROS):
         for path in (REPO / root).rglob("_macros.yml"):
-            for one in yaml.safe_load(path.read_text(encoding="utf-8"))["macros"]:
-                found[one["name"]] = tuple(each["name"] for each in one.get("arguments") or ())
+            for macro in yaml.safe_load(path.read_text(encoding="utf-8"))["macros"]:
+                found[macro["name"]] = tuple(each["name"] for each in macro.get("arguments") or ())
     return found
 
 
@@ -409,7 +420,7 @@ def test_every_option_of_a_format_stands_on_its_page() -> None:
 
 def test_every_meta_table_stands_on_its_page() -> None:
     sources = yaml.safe_load(text_of(REPO / "models" / "meta" / "_meta__sources.yml"))["sources"]
-    tables = {table["name"] for one in sources for table in one["tables"]}
+    tables = {table["name"] for source in sources for table in source["tables"]}
     tables |= {path.stem for path in (REPO / "models" / "meta").glob("*.sql")}
     assert set(first_cells(reference("meta-tables"))) == tables
 
@@ -443,11 +454,11 @@ def sources_in(value: Any) -> Iterable[dict[str, Any]]:
     if isinstance(value, dict):
         if isinstance(source := (value.get("meta") or {}).get("source"), dict):
             yield source
-        for one in value.values():
-            yield from sources_in(one)
+        for item in value.values():
+            yield from sources_in(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from sources_in(one)
+        for item in value:
+            yield from sources_in(item)
 
 
 def rendered(source: dict[str, Any]) -> dict[str, Any]:
@@ -565,7 +576,7 @@ def test_the_count_of_the_tutorial_compiles(tmp_path: Path) -> None:
     project = DbtProject(root, tmp_path / "warehouse")
     done = project.run("compile", "--target", "ci", "--select", *named)
 
-    compiled = {one.node.name: one.node.compiled_code for one in done.raw.results}
+    compiled = {result.node.name: result.node.compiled_code for result in done.raw.results}
     assert sorted(compiled) == sorted(named)
     assert all("order_count" in sql and "product_type" in sql for sql in compiled.values())
 

@@ -48,7 +48,7 @@ EXACT_NUMBERS = f"{INGESTION}/formats/exact_numbers.py"
 COMPOSED: dict[tuple[str, str], list[str]] = {
     (f"{INGESTION}/formats/ddl.py", "pattern"): list(ddl._OPS.values()),
     (f"{INGESTION}/formats/debezium/values.py", "f'^({pattern}){_UTC}'"): [
-        f"^({one}){values._UTC}" for one in (values._ISO_TIME, r"\d{4}-\d{2}-\d{2}")
+        f"^({item}){values._UTC}" for item in (values._ISO_TIME, r"\d{4}-\d{2}-\d{2}")
     ],
     (
         EXACT_NUMBERS,
@@ -156,7 +156,7 @@ def used_patterns() -> Iterator[tuple[str, set[str], ast.expr, ast.expr | None]]
 
 def flags_of(call: ast.Call, method: str) -> ast.expr | None:
     """The flags of a call of re; None where it has none."""
-    named = [one.value for one in call.keywords if one.arg == "flags"]
+    named = [keyword.value for keyword in call.keywords if keyword.arg == "flags"]
     return next(iter([*named, *call.args[FLAGS_AT.get(method, 2) :]]), None)
 
 
@@ -230,22 +230,22 @@ def found_patterns() -> tuple[list[tuple[str, set[str], str, int]], list[str]]:
             unknown.append(f"{place}: {ast.unparse(node)}")
         scope = vars(module_of(path)) if flags is not None else {}
         as_is = eval(ast.unparse(flags), dict(scope)) if flags is not None else 0
-        found += [(place, used, one, int(as_is)) for one in texts or ()]
+        found += [(place, used, text, int(as_is)) for text in texts or ()]
     for path in sorted(path for place in SQL_FOLDERS for path in (REPO / place).rglob("*.sql")):
         place = str(path.relative_to(REPO))
         for used, texts in sql_patterns(place, path.read_text(encoding="utf-8")):
             if isinstance(texts, str):
                 unknown.append(texts)
             else:
-                found += [(place, used, one, 0) for one in texts]
+                found += [(place, used, text, 0) for text in texts]
     return found, unknown
 
 
 def attacks(pattern: str) -> Iterator[Callable[[int], str]]:
     """Makers of texts of about some length that may be hard on the pattern."""
     words = list(dict.fromkeys(WORDS.findall(pattern)))[:12]
-    begins = [*BEGINS, *(f"{one} " for one in words[:4])]
-    pumps = [*SIGNS, *(f"{one} " for one in words), *(f"({one}" for one in words[:4])]
+    begins = [*BEGINS, *(f"{word} " for word in words[:4])]
+    pumps = [*SIGNS, *(f"{word} " for word in words), *(f"({word}" for word in words[:4])]
     for begin in begins:
         for pump in pumps:
             for end in ENDS:
@@ -347,20 +347,20 @@ def in_the_jvm(spark: SparkSession, begin: str, size: int) -> Any:
 def test_no_pattern_of_python_takes_time_out_of_proportion() -> None:
     found, unknown = found_patterns()
     assert unknown == [], "enter what they can be in COMPOSED"
-    mine = [one for one in found if "java" not in one[1]]
+    mine = [item for item in found if "java" not in item[1]]
     assert len(mine) > 40
     assert any(flags & re.DOTALL for *_, flags in mine)
-    bad = {place: hard for place, used, *one in mine if (hard := in_python(one[0], used, one[1]))}
+    bad = {place: hard for place, used, *row in mine if (hard := in_python(row[0], used, row[1]))}
     assert bad == {}
 
 
 def test_no_pattern_of_java_takes_time_out_of_proportion_or_its_stack(spark: SparkSession) -> None:
-    mine = [one for one in found_patterns()[0] if "java" in one[1]]
+    mine = [item for item in found_patterns()[0] if "java" in item[1]]
     assert len(mine) > 25
     bad = {
         place: hard
-        for place, used, one, _ in mine
-        if (hard := in_java(spark, one, "replace" in used))
+        for place, used, item, _ in mine
+        if (hard := in_java(spark, item, "replace" in used))
     }
     assert bad == {}
 
@@ -372,9 +372,9 @@ def test_patterns_of_sql_are_found_or_told() -> None:
         "{% if modules.re.fullmatch('a|b', name) %}": "a|b",
     }
     for sql, pattern in texts.items():
-        assert [one for _, one in sql_patterns("x.sql", sql)] == [[pattern]], sql
+        assert [item for _, item in sql_patterns("x.sql", sql)] == [[pattern]], sql
     for sql in ("regexp_extract(a, 'b' ~ c, 1)", "a rlike b", "modules.re.match(x, y)"):
-        assert [type(one) for _, one in sql_patterns("x.sql", sql)] == [str], sql
+        assert [type(item) for _, item in sql_patterns("x.sql", sql)] == [str], sql
 
 
 def test_a_pattern_that_takes_time_out_of_proportion_is_found(spark: SparkSession) -> None:

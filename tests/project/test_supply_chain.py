@@ -53,7 +53,9 @@ def test_nothing_is_built_with_tools_that_are_not_locked(tmp_path: Path) -> None
 def test_setup_calls_no_pip_but_these() -> None:
     """A call that is put together elsewhere would be seen by no test here."""
     nodes = ast.walk(ast.parse((REPO / "tools/setup.py").read_text(encoding="utf-8")))
-    assert len([one for one in nodes if isinstance(one, ast.Constant) and one.value == "pip"]) == 1
+    assert (
+        len([node for node in nodes if isinstance(node, ast.Constant) and node.value == "pip"]) == 1
+    )
 
 
 # Jars
@@ -130,9 +132,9 @@ def test_the_jars_of_every_profile_are_locked() -> None:
     text = (REPO / "profiles" / "profiles.yml").read_text(encoding="utf-8")
     coordinates = re.findall(r"[\w.-]+:[\w.-]+:\d[\w.]*", text)
     lock = (REPO / "jars.lock").read_text(encoding="utf-8")
-    missing = [one for one in coordinates if jar_of(one) not in lock]
+    missing = [coordinate for coordinate in coordinates if jar_of(coordinate) not in lock]
     # of Kafka's a run stops with the lines to add
-    assert [one for one in missing if "kafka" not in one] == []
+    assert [item for item in missing if "kafka" not in item] == []
     assert len(coordinates) == 5
 
 

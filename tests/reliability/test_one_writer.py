@@ -71,13 +71,13 @@ def test_two_runs_at_once_neither_lose_nor_double_a_row(project: DbtProject) -> 
         project.query(f"insert into dw.raw select id from range({10 * number}, {10 * number + 10})")
         with ThreadPoolExecutor(2) as pool:
             done = list(pool.map(lambda _: project.subprocess("build"), range(2)))
-        codes = sorted(one.returncode for one in done)
-        assert codes in ([0, 0], [0, 1], [0, 2]), [one.stdout[-2000:] for one in done]
-        for one in done:
-            if one.returncode:
+        codes = sorted(process.returncode for process in done)
+        assert codes in ([0, 0], [0, 1], [0, 2]), [process.stdout[-2000:] for process in done]
+        for process in done:
+            if process.returncode:
                 refused += 1
-                assert "The warehouse is being written by" in one.stdout
-                assert f"on {socket.gethostname()}, pid " in one.stdout
+                assert "The warehouse is being written by" in process.stdout
+                assert f"on {socket.gethostname()}, pid " in process.stdout
         ids = project.column("select id from dw.rows order by id")
         assert ids == list(range(10 * number + 10)), number
     print(f"\n{pairs} pairs of runs, {refused} runs refused")
@@ -337,7 +337,7 @@ def test_a_run_that_lost_its_lease_deletes_nothing_at_its_end(project: DbtProjec
     said = f"{failed.exception}{failed.log}"
     assert "ERROR creating sql folded model dw.latest" in said  # whose files would be tidied
     assert "lease of the warehouse was taken over by somebody on elsewhere" in said
-    assert all(one.exists() for one in files)
+    assert all(file.exists() for file in files)
     (row,) = project.query("select run_id, host from dw.meta_lease")
     assert row == {"run_id": "another", "host": "elsewhere"}
 
@@ -438,9 +438,9 @@ def test_an_operation_that_loses_its_lease_stops_before_the_next_table(
     failed = project.run("run-operation", *command, expect_ok=False)
     assert "was taken over by somebody on elsewhere" in f"{failed.exception}{failed.log}"
     assert len(done) == 1
-    after_the_first = [one for one in files if f"{done[0].replace('.', '/')}/" not in str(one)]
+    after_the_first = [file for file in files if f"{done[0].replace('.', '/')}/" not in str(file)]
     assert len(after_the_first) >= 2
-    assert all(one.exists() for one in after_the_first)
+    assert all(path.exists() for path in after_the_first)
     for name, count in before.items():
         assert project.column(f"select count(*) from dw.{name}.snapshots") == count, name
 
@@ -454,13 +454,17 @@ def test_what_a_silent_run_wrote_stays_since_it_may_wake_up(
     held_by(project, host="'elsewhere'")
     silent_since(project, utc_now() - timedelta(minutes=10))
     files = left_behind(project)
-    for one in files:
-        os.utime(one, (0, 0)) if one == files[0] else None
+    for file in files:
+        os.utime(file, (0, 0)) if file == files[0] else None
     waits = Lease.take
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Lease, "take", lambda self, **given: waits(self, wait=no_wait, **given))
         told = project.run("run-operation", "remove_orphans").log
     assert "only its heartbeat has stopped" in told
-    assert [one.exists() for one in files] == [False, True, True]  # the first is of before its time
+    assert [file.exists() for file in files] == [
+        False,
+        True,
+        True,
+    ]  # the first is of before its time
     project.run("run-operation", "remove_orphans")
-    assert not any(one.exists() for one in files)
+    assert not any(file.exists() for file in files)

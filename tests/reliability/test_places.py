@@ -57,7 +57,9 @@ def beside(project: DbtProject, warehouse: Path) -> DbtProject:
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {
-        str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
     }
 
 
@@ -76,13 +78,13 @@ def contents(project: DbtProject) -> dict[str, list[tuple[object, ...]]]:
 
 def wanted(ids: list[int]) -> dict[str, list[tuple[object, ...]]]:
     """What a warehouse holds when these ids have come in."""
-    days = sorted({one // 10 for one in ids})
+    days = sorted({number // 10 for number in ids})
     answer: dict[str, list[tuple[object, ...]]] = {
-        "rows": [(one, one % 7, one // 10) for one in sorted(ids)],
-        "days": [(day, sum(one // 10 == day for one in ids)) for day in days],
+        "rows": [(number, number % 7, number // 10) for number in sorted(ids)],
+        "days": [(day, sum(number // 10 == day for number in ids)) for day in days],
         "latest": [
-            (user, max(one for one in ids if one % 7 == user))
-            for user in sorted({one % 7 for one in ids})
+            (user, max(number for number in ids if number % 7 == user))
+            for user in sorted({number % 7 for number in ids})
         ],
         "total": [(len(ids),)],
     }
@@ -195,8 +197,8 @@ def test_a_copy_holds_the_same_and_both_go_on_apart_from_each_other(
 
     land(copied, 20, 25)
     land(project, 50, 55)
-    for one in (copied, project):
-        done = one.run("build")
+    for item in (copied, project):
+        done = item.run("build")
         assert done.results["rows"].adapter_response["rows_affected"] == 5  # new rows alone
         assert "Published as version 3" in done.log
     kept = files_of(project.warehouse)
@@ -235,7 +237,7 @@ def test_a_copy_that_was_not_finished_is_not_taken_for_a_warehouse(
 def orphan(project: DbtProject, table: str, **changed: object) -> Path:
     """A metadata file behind a table's newest one, as a commit leaves it that failed."""
     folder = project.warehouse / "data" / "dw" / table / "metadata"
-    newest = max(one for one in folder.glob("*.metadata.json"))
+    newest = max(path for path in folder.glob("*.metadata.json"))
     known = json.loads(newest.read_text())
     log = [
         *known["metadata-log"],
@@ -255,7 +257,9 @@ def test_a_lost_catalog_stops_the_run_and_the_tables_come_back(
     half = orphan(project, "days")
     known = json.loads(half.read_text())
     (head,) = [
-        one for one in known["snapshots"] if one["snapshot-id"] == known["current-snapshot-id"]
+        snapshot
+        for snapshot in known["snapshots"]
+        if snapshot["snapshot-id"] == known["current-snapshot-id"]
     ]
     lost = head | {
         "snapshot-id": 7,
@@ -368,7 +372,7 @@ def test_a_warehouse_is_dropped_after_a_question_and_never_under_a_run(
     monkeypatch.setattr("builtins.input", lambda _: "warehouse")
     drop_warehouse(project.warehouse, None)
     assert files_of(project.warehouse).keys() == {"notes.txt"}
-    assert [one.name for one in tmp_path.iterdir()] == ["src"]
+    assert [path.name for path in tmp_path.iterdir()] == ["src"]
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ def test_each_key_is_of_one_range(seed: int):
     assert (len(found) == count) == (high - low + 1 >= count)
     keys = [low - 1, low, high, high + 1, *(random.randint(low, high) for _ in range(50))]
     for key in keys:
-        conditions = [one.replace("`k`", str(key)).replace("true", "True") for one in found]
-        assert sum(bool(eval(one)) for one in conditions) == 1, (seed, key, found)
+        conditions = [text.replace("`k`", str(key)).replace("true", "True") for text in found]
+        assert sum(bool(eval(condition)) for condition in conditions) == 1, (seed, key, found)
 
 
 def test_names_are_quoted_in_the_select():

@@ -256,8 +256,10 @@ class DbtProject:
     def _state(self, vars: dict[str, Any] | None) -> tuple[Any, ...]:
         """What dbt parses the project by: its files as they are now, the environment, vars."""
         files = [self.root / "dbt_project.yml", self.profiles / "profiles.yml"]
-        files += [one for name in PARSED for one in (self.root / name).rglob("*") if one.is_file()]
-        found = sorted((str(one), one.stat()) for one in files)
+        files += [
+            path for name in PARSED for path in (self.root / name).rglob("*") if path.is_file()
+        ]
+        found = sorted((str(file), file.stat()) for file in files)
         stats = [(path, stat.st_mtime_ns, stat.st_size) for path, stat in found]
         around = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
         return stats, sorted((around | self.env).items()), yaml.safe_dump(vars)
@@ -310,13 +312,13 @@ def event_log(folder: Path) -> str:
 
 def _results(result: Any) -> dict[str, NodeResult]:
     found = {}
-    for one in getattr(result, "results", None) or []:
-        node = getattr(one, "node", None)
+    for item in getattr(result, "results", None) or []:
+        node = getattr(item, "node", None)
         if node is not None:
             found[node.name] = NodeResult(
-                status=str(one.status),
-                message=one.message or "",
-                adapter_response=dict(one.adapter_response or {}),
-                failures=one.failures,
+                status=str(item.status),
+                message=item.message or "",
+                adapter_response=dict(item.adapter_response or {}),
+                failures=item.failures,
             )
     return found

@@ -66,10 +66,10 @@ def price_versions(lines: Iterable[bytes]) -> dict[int, list[Version]]:
         key: [
             (start, end, (last["product_name"], last["price"]))
             for start, end, last in versions(
-                one, ["place"], "time", ["product_name", "price"], "kind"
+                event, ["place"], "time", ["product_name", "price"], "kind"
             )
         ]
-        for key, one in events.items()
+        for key, event in events.items()
     }
 
 
@@ -83,12 +83,12 @@ def customer_versions(
             by_user[order["user_id"]].append(order)
     window, found = timedelta(days=days), {}
     for user, own in by_user.items():
-        paid = [one["decision_time"] for one in own if one["decision_time"] is not None]
-        starts = {one["create_time"] for one in own if one["create_time"] is not None}
+        paid = [row["decision_time"] for row in own if row["decision_time"] is not None]
+        starts = {row["create_time"] for row in own if row["create_time"] is not None}
         told: list[list[Any]] = []
-        for time in sorted(starts | set(paid) | {one + window for one in paid}):
-            recent = sum(one <= time < one + window for one in paid)
-            kind = "old" if any(one <= time for one in paid) else "new"
+        for time in sorted(starts | set(paid) | {number + window for number in paid}):
+            recent = sum(number <= time < number + window for number in paid)
+            kind = "old" if any(number <= time for number in paid) else "new"
             state = (kind, recent >= needed)
             if told and told[-1][2] == state:
                 continue
@@ -96,7 +96,7 @@ def customer_versions(
                 told[-1][1] = time
             told.append([time, None, state])
         if told:
-            found[user] = [tuple(one) for one in told]
+            found[user] = [tuple(row) for row in told]
     return found
 
 
@@ -109,7 +109,7 @@ def customers_told(changes: Iterable[oracle.Change]) -> dict[Any, list[Version]]
         orders.pop(key, None)
         if row["sign"] > 0:
             times = ("create_time", "decision_time")
-            orders[key] = {one: _time(image[one]) for one in times} | {"user_id": key[0]}
+            orders[key] = {time: _time(image[time]) for time in times} | {"user_id": key[0]}
     return customer_versions(list(orders.values()), *HIGH_VALUE)
 
 
@@ -117,7 +117,7 @@ def stored_customers(warehouse: Warehouse) -> dict[Any, list[Version]]:
     """What dim_user_customer_zip has, in the same form."""
     found: dict[Any, list[Version]] = {}
     rows = warehouse.query("select * from dw.dim_user_customer_zip")
-    for row in sorted(rows, key=lambda one: one["valid_from"]):
+    for row in sorted(rows, key=lambda row: row["valid_from"]):
         assert row["is_current"] == (row["valid_to"] is None)
         state = (row["customer_kind"], row["is_high_value"])
         version = (_utc(row["valid_from"]), _utc(row["valid_to"]), state)

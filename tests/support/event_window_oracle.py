@@ -99,12 +99,12 @@ def cumulating(days: Sequence[datetime], zone: tzinfo, size: Length, step: Lengt
     found = []
     for start, end in tumbling(days, zone, size):
         if is_counted(step):
-            ends = {min(one, end) for _, one in counted(days, step, zone) if start < one}
-            ends = {one for one in ends if one <= end} | {end}
+            ends = {min(item, end) for _, item in counted(days, step, zone) if start < item}
+            ends = {number for number in ends if number <= end} | {end}
         else:
-            ends = {one for _, one in tumbling([*days, days[-1] + 366 * DAY], zone, step)}
-            ends = {one for one in ends if start < one <= end}
-        found += [(start, one) for one in sorted(ends)]
+            ends = {item for _, item in tumbling([*days, days[-1] + 366 * DAY], zone, step)}
+            ends = {number for number in ends if start < number <= end}
+        found += [(start, item) for item in sorted(ends)]
     return found
 
 
@@ -112,7 +112,7 @@ def sessions(times: Iterable[tuple[Hashable, datetime]], gap: timedelta) -> dict
     """(key, session's start) -> (end, number of rows), of (key, time) of all rows."""
     found: dict[tuple[Hashable, datetime], tuple[datetime, int]] = {}
     current: dict[Hashable, datetime] = {}
-    for key, time in sorted(times, key=lambda one: one[1]):
+    for key, time in sorted(times, key=lambda time: time[1]):
         start = current.get(key)
         if start is None or time > found[key, start][0]:
             start = current[key] = time

@@ -358,7 +358,7 @@ RUN_FAULTS = (
     ),
     Fault(
         "a row that stayed as it was is emitted",
-        ADAPTER + "reading/changes.py",
+        ADAPTER + "reading/retract_sql.py",
         "where not ({same})",
         "where true",
         "tests/adapter/test_changes.py -m 'not soak'",

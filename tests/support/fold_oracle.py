@@ -23,7 +23,7 @@ def folded(events: list[Event], fold: dict[str, Any], columns: list[str]) -> Eve
     """
     kind = fold.get("row_kind")
     groups = dict(fold.get("sequence_groups", {}))
-    ruled = {n for one in groups.values() for n in [*one["sequence"], *one["columns"]]}
+    ruled = {n for group in groups.values() for n in [*group["sequence"], *group["columns"]]}
     ordered = fold.get("sequence") or fold.get("tie_break")
     by_default = ("remove_row" if ordered else "retract") if kind else "ignore"
     groups["other"] = {
@@ -32,12 +32,12 @@ def folded(events: list[Event], fold: dict[str, Any], columns: list[str]) -> Eve
         "on_delete": fold.get("on_delete") or by_default,
     }
     ignoring = all(
-        one.get("on_delete", "retract") == "ignore"
-        for one in groups.values()
-        if one["sequence"] or fold.get("tie_break") or one["columns"]
+        group.get("on_delete", "retract") == "ignore"
+        for group in groups.values()
+        if group["sequence"] or fold.get("tie_break") or group["columns"]
     )
     if kind and ignoring:  # deletes say nothing, not even that there is such a key
-        events = [one for one in events if one[kind] not in ("-U", "-D")]
+        events = [event for event in events if event[kind] not in ("-U", "-D")]
         if not events:
             return None
     row: Event = {}
@@ -57,17 +57,17 @@ def _group(events: list[Event], name: str, group: dict, fold: dict[str, Any]) ->
     taken = []
     for event in events:
         ends = kind is not None and event[kind] in ("-U", "-D")
-        if of_group and all(event[one] is None for one in of_group):
+        if of_group and all(event[name] is None for name in of_group):
             continue
         if not (ends and on_delete == "ignore"):
             taken.append((event, ends))
-    taken.sort(key=lambda one: (rank(one[0], sequence), rank(one[0], tie), not one[1]))
+    taken.sort(key=lambda item: (rank(item[0], sequence), rank(item[0], tie), not item[1]))
     shown = [*sequence, *group["columns"]]
     if name == "other":
         shown = list(dict.fromkeys([*shown, *tie]))
     if taken and taken[-1][1] and on_delete == "remove_row":
         return None
-    return {one: _value(one, taken, name, sequence, tie, fold) for one in shown}
+    return {item: _value(item, taken, name, sequence, tie, fold) for item in shown}
 
 
 def _value(
@@ -89,7 +89,7 @@ def _value(
         event, ends = taken[-1]
         return None if ends else event[column]
     if how.get("ignore_retract"):
-        taken = [one for one in taken if not one[1]]
+        taken = [item for item in taken if not item[1]]
     function = how["function"]
     signed = [(e[column], -1 if ends else 1) for e, ends in taken if e[column] is not None]
     if function == "sum":

@@ -26,9 +26,9 @@ def canal_messages() -> list[dict]:
     head = {"es": 1772416800000, "isDdl": True, "data": None, "old": None}
     kinds = ("TRUNCATE", "ERASE", "RENAME", "ALTER", "QUERY", "CREATE")
     named = {"database": "shop", "table": "o"}
-    found = [head | {"type": kind, "sql": one} for kind in kinds for one in VALUES]
-    found += [head | named | {"type": kind, "sql": one} for kind in kinds for one in VALUES]
-    found += [head | {"type": "TRUNCATE", "database": one, "table": one} for one in VALUES]
+    found = [head | {"type": kind, "sql": value} for kind in kinds for value in VALUES]
+    found += [head | named | {"type": kind, "sql": value} for kind in kinds for value in VALUES]
+    found += [head | {"type": "TRUNCATE", "database": value, "table": value} for value in VALUES]
     found.append(head | named | {"type": "TRUNCATE", "sql": "truncate o", "x": DEEP})
     found.append(head | named | {"type": "ALTER", "sql": "alter table o " + "(" * MAX_STATEMENT})
     return found
@@ -39,17 +39,19 @@ def maxwell_messages() -> list[dict]:
     head = table | {"ts": 1772416800000}
     alter = head | {"type": "table-alter", "old": table, "def": table | {"table": "o2"}}
     found = [
-        alter | {part: table | {name: one}}
+        alter | {part: table | {name: value}}
         for part in ("old", "def")
         for name in table
-        for one in VALUES
+        for value in VALUES
     ]
-    found += [alter | {part: one} for part in ("old", "def", "sql") for one in VALUES]
-    found += [alter | {"def": table, "sql": one} for one in VALUES]
+    found += [alter | {part: value} for part in ("old", "def", "sql") for value in VALUES]
+    found += [alter | {"def": table, "sql": value} for value in VALUES]
     for kind in ("table-drop", "database-drop", "table-create", "database-alter"):
-        found += [head | {"type": kind, name: one} for name in (*table, "sql") for one in VALUES]
+        found += [
+            head | {"type": kind, name: value} for name in (*table, "sql") for value in VALUES
+        ]
     found.append(alter | {"x": DEEP})
-    lacking = [{key: one for key, one in alter.items() if key != part} for part in ("old", "def")]
+    lacking = [{key: item for key, item in alter.items() if key != part} for part in ("old", "def")]
     return found + lacking
 
 
@@ -57,9 +59,9 @@ def debezium_messages() -> list[dict]:
     source = {"connector": "mysql", "db": "shop", "table": "o", "ts_ms": 1772416800000}
     source |= {"file": "bin.000001", "snapshot": "false", "row": 0}
     head = {"source": source, "databaseName": "shop", "ddl": "drop table o", "tableChanges": []}
-    found = [head | {name: one} for name in head if name != "source" for one in VALUES]
-    found += [head | {"source": source | {name: one}} for name in source for one in VALUES]
-    found += [{"payload": one, **head} for one in VALUES]
+    found = [head | {name: value} for name in head if name != "source" for value in VALUES]
+    found += [head | {"source": source | {name: value}} for name in source for value in VALUES]
+    found += [{"payload": value, **head} for value in VALUES]
     found.append(head | {"x": DEEP})
     return found
 
@@ -67,25 +69,25 @@ def debezium_messages() -> list[dict]:
 def mongodb_messages() -> list[dict]:
     head = {"operationType": "rename", "ns": {"db": "shop", "coll": "o"}}
     head |= {"to": {"db": "shop", "coll": "o2"}}
-    found = [head | {"to": {"db": one, "coll": "o2"}} for one in VALUES]
-    found += [head | {"to": {"db": "shop", "coll": one}} for one in VALUES]
-    found += [head | {name: one} for name in head for one in VALUES]
+    found = [head | {"to": {"db": value, "coll": "o2"}} for value in VALUES]
+    found += [head | {"to": {"db": "shop", "coll": value}} for value in VALUES]
+    found += [head | {name: value} for name in head for value in VALUES]
     return found
 
 
 def placed(format_name: str, messages: list[dict], file_number: int = 1) -> list[str]:
     """The messages as texts, each at a position of its own."""
     found = []
-    for number, one in enumerate(messages):
+    for number, message in enumerate(messages):
         if format_name == "maxwell":
-            one = {"position": f"bin.{file_number:06d}:{number}"} | one
-        elif format_name == "debezium" and isinstance(one.get("source"), dict):
-            one = one | {"source": {"pos": number} | one["source"]}
+            message = {"position": f"bin.{file_number:06d}:{number}"} | message
+        elif format_name == "debezium" and isinstance(message.get("source"), dict):
+            message = message | {"source": {"pos": number} | message["source"]}
         elif format_name == "mongodb":
-            one = {
+            message = {
                 "clusterTime": {"$timestamp": {"t": 1772416800 + file_number, "i": number}}
-            } | one
-        found.append(json.dumps(one).replace(json.dumps(DEEP), NESTED))
+            } | message
+        found.append(json.dumps(message).replace(json.dumps(DEEP), NESTED))
     return found
 
 
@@ -108,7 +110,7 @@ def put(message: dict, path: tuple[str, ...], value: Any) -> dict:
 
 def spoiled(message: dict, paths: list[tuple[str, ...]]) -> list[dict]:
     """The message with each of VALUES at each of the places, and without each of them."""
-    found = [put(message, path, one) for path in paths for one in VALUES]
+    found = [put(message, path, value) for path in paths for value in VALUES]
     return [*found, *({k: v for k, v in message.items() if k != path[0]} for path in paths)]
 
 
@@ -121,7 +123,7 @@ def row_messages() -> dict[str, list[str]]:
     table = dict(zip(names, ("shop", "order_info"), strict=True))
     maxwell = table | {"type": "update", "ts": 1772467200, "xid": 1, "xoffset": 0}
     maxwell |= {"data": row, "old": {"amount": 2}}
-    places = [(one,) for one in maxwell] + [("data", one) for one in row] + [("old", "amount")]
+    places = [(item,) for item in maxwell] + [("data", item) for item in row] + [("old", "amount")]
     deep = row | {"comment": DEEP}
     of_maxwell = spoiled(maxwell, [*places, ("position",), ("commit",)])
     # at the first and the last place: what names the log has is looked up in these messages
@@ -141,13 +143,14 @@ def row_messages() -> dict[str, list[str]]:
     messages = {
         "maxwell": placed("maxwell", of_maxwell),
         "canal": placed(
-            "canal", [*spoiled(canal, [(one,) for one in canal]), canal | {"data": [deep]}]
+            "canal", [*spoiled(canal, [(item,) for item in canal]), canal | {"data": [deep]}]
         ),
         "debezium": placed(
             "debezium",
             [
                 *spoiled(
-                    debezium, [*((one,) for one in debezium), *(("source", one) for one in source)]
+                    debezium,
+                    [*((item,) for item in debezium), *(("source", item) for item in source)],
                 ),
                 debezium | {"after": deep},
             ],
@@ -156,9 +159,11 @@ def row_messages() -> dict[str, list[str]]:
             "mongodb",
             spoiled(
                 mongodb,
-                [*((one,) for one in mongodb), *(("fullDocument", one) for one in document)],
+                [*((item,) for item in mongodb), *(("fullDocument", item) for item in document)],
             ),
         ),
-        "traffic.page_view": [json.dumps(one) for one in spoiled(event, [(one,) for one in event])],
+        "traffic.page_view": [
+            json.dumps(element) for element in spoiled(event, [(item,) for item in event])
+        ],
     }
     return messages

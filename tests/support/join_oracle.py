@@ -23,19 +23,19 @@ def latest(events: Iterable[Row], key: tuple[str, ...]) -> list[Row]:
         of_key = tuple(event[name] for name in key)
         if of_key not in last or event["position"] > last[of_key]["position"]:
             last[of_key] = event
-    return [one for one in last.values() if one["kind"] in ("+I", "+U")]
+    return [row for row in last.values() if row["kind"] in ("+I", "+U")]
 
 
 def derived(rows: Iterable[Row], name: str) -> list[Row]:
     """The rows that have a time, each until that of the next one of its world and k."""
     found = []
     timed = sorted(
-        (one for one in rows if one["at"] is not None),
-        key=lambda one: (one["world"], one["k"] or 0, one["at"], one[name]),
+        (row for row in rows if row["at"] is not None),
+        key=lambda row: (row["world"], row["k"] or 0, row["at"], row[name]),
     )
-    for _, same in itertools.groupby(timed, lambda one: (one["world"], one["k"])):
-        for one, following in itertools.pairwise([*same, None]):
-            found.append({**one, "until": following and following["at"]})
+    for _, same in itertools.groupby(timed, lambda row: (row["world"], row["k"])):
+        for row, following in itertools.pairwise([*same, None]):
+            found.append({**row, "until": following and following["at"]})
     return found
 
 
@@ -94,13 +94,13 @@ def joined(
 ) -> list[tuple[Row, Row | None]]:
     """The pairs of all left and all right rows."""
     by_key: dict[tuple, list[Row]] = {}
-    for one in right:
-        by_key.setdefault((one["world"], one["k"]), []).append(one)
+    for item in right:
+        by_key.setdefault((item["world"], item["k"]), []).append(item)
     pairs: list[tuple[Row, Row | None]] = []
     for row in left:
         same = by_key.get((row["world"], row["k"]), []) if row["k"] is not None else []
-        partners = [one for one in same if fits(row, one)]
-        pairs += [(row, one) for one in partners]
+        partners = [item for item in same if fits(row, item)]
+        pairs += [(row, partner) for partner in partners]
         if not partners and kind == "left":
             pairs.append((row, None))
     return pairs

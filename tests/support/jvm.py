@@ -59,7 +59,7 @@ def texts(gateway: JavaGateway, *values: str) -> Any:
 def free_ports(count: int) -> list[int]:
     """Ports of 127.0.0.1 that nobody listens on."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+    ports = [socket.getsockname()[1] for socket in sockets]
+    for item in sockets:
+        item.close()
     return ports

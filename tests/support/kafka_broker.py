@@ -131,7 +131,7 @@ class KafkaBroker:
     def ends(self, topic: str, partitions: int) -> list[int]:
         """The offset behind the last message, of each partition."""
         latest = self.kafka.clients.admin.OffsetSpec.latest()
-        places = [self.kafka.common.TopicPartition(topic, one) for one in range(partitions)]
+        places = [self.kafka.common.TopicPartition(topic, number) for number in range(partitions)]
         found = self._admin.listOffsets(dict.fromkeys(places, latest)).all().get()
         return [found[place].offset() for place in places]
 
@@ -199,7 +199,7 @@ class KafkaBroker:
             "value.deserializer": reader,
         }
         consumer = self.kafka.clients.consumer.KafkaConsumer(options)
-        places = [self.kafka.common.TopicPartition(topic, one) for one in range(partitions)]
+        places = [self.kafka.common.TopicPartition(topic, number) for number in range(partitions)]
         consumer.assign(places)
         consumer.seekToBeginning(places)
         ends, found = self.ends(topic, partitions), []
@@ -208,9 +208,9 @@ class KafkaBroker:
             while records.hasNext():
                 record = records.next()
                 key, value = (
-                    None if one is None else bytes(one) for one in (record.key(), record.value())
+                    None if item is None else bytes(item) for item in (record.key(), record.value())
                 )
-                headers = {one.key(): bytes(one.value()) for one in record.headers().toArray()}
+                headers = {item.key(): bytes(item.value()) for item in record.headers().toArray()}
                 found.append((record.partition(), record.offset(), (key, value), headers))
         consumer.close()
         return found

@@ -55,7 +55,7 @@ class Reader(threading.Thread):
         print(f"  {self.reads} reads, {self.told_to_read_again} told to read again")
         assert self.error is None
         assert self.reads > 0
-        assert {one for one in self.seen if len(set(one)) != 1} == set()
+        assert {item for item in self.seen if len(set(item)) != 1} == set()
 
 
 def start(project: DbtProject, log: Path, *args: str) -> subprocess.Popen:
@@ -99,7 +99,7 @@ def orphans(
     found: set[str] = set()
     for table in tables:
         files = project.column(f"select file_path from dw.{table}.all_files")
-        known |= {Path(one).name for one in files}
+        known |= {Path(file).name for file in files}
         folder = project.warehouse / "data" / "dw" / table
         assert folder.is_dir()
         found |= {path.name for path in folder.rglob("*.parquet")}
@@ -111,8 +111,8 @@ def is_right(project: DbtProject, end: int, schema: str) -> None:
     assert project.column(f"select id from {schema}.rows order by id") == list(range(end))
     days = project.query(f"select day, n from {schema}.days")
     expected = {day: min(10, end - 10 * day) for day in range((end + 9) // 10)}
-    assert {one["day"]: one["n"] for one in days} == expected
+    assert {day["day"]: day["n"] for day in days} == expected
     assert len(days) == len(expected)
-    latest = {one["user_id"]: one["id"] for one in project.query(f"select * from {schema}.latest")}
+    latest = {row["user_id"]: row["id"] for row in project.query(f"select * from {schema}.latest")}
     assert latest == {user: max(range(user, end, 7)) for user in range(min(7, end))}
     assert project.column(f"select n from {schema}.total") == [end]

@@ -43,7 +43,7 @@ def compare(warehouse: Warehouse, producer: str, table: str) -> None:
     """
     columns = _declared(table)
     wanted = server_rows(table)
-    got = [_ours(one, columns) for one in warehouse.query(f"select * from dw.{VIEWS[table]}")]
+    got = [_ours(row, columns) for row in warehouse.query(f"select * from dw.{VIEWS[table]}")]
     excused: Counter = Counter()
     key = _key(table)
     if not key:
@@ -67,8 +67,8 @@ def compare(warehouse: Warehouse, producer: str, table: str) -> None:
         excused["rows that a TRUNCATE took away"] = len(found)
         found = {}
     assert not found, f"{table}: rows that the server doesn't have"
-    expected = {name for one, name in NOT_IN_THE_LOG if one == table} | {
-        name for by, one, name in WRITTEN_WRONG if (by, one) == (producer, table)
+    expected = {name for item, name in NOT_IN_THE_LOG if item == table} | {
+        name for by, item, name in WRITTEN_WRONG if (by, item) == (producer, table)
     }
     assert set(excused) - {"rows that a TRUNCATE took away"} == expected
     cells = len(wanted) * len(columns)
@@ -114,7 +114,7 @@ def compare_zipper(warehouse: Warehouse, table: str, tag: str = "final") -> int:
     rows = warehouse.query(f"select * from dw.dim_{table}_zip where is_current")
     columns = {name: kind for name, kind in _declared(table).items() if name in rows[0]}
     wanted = {row[key]: _row(row, columns) for row in _truth(table, tag)}
-    got = {str(one[key]): _ours(one | {"raw_values": {}}, columns)[0] for one in rows}
+    got = {str(row[key]): _ours(row | {"raw_values": {}}, columns)[0] for row in rows}
     assert len(got) == len(rows)
     assert got == wanted, f"current versions of {table} at the end of {tag}"
     return len(got)
@@ -123,13 +123,13 @@ def compare_zipper(warehouse: Warehouse, table: str, tag: str = "final") -> int:
 def server_rows(table: str) -> list[dict[str, Any]]:
     """The rows that the server had at the end, as values; see _row."""
     columns = _declared(table)
-    return [_row(one, columns) for one in _truth(table)]
+    return [_row(item, columns) for item in _truth(table)]
 
 
 def declaration(table: str) -> dict[str, Any]:
     """`meta.source` of the table's model, its variables unresolved."""
     text = (REPO / "models" / "ods" / "shop" / "_shop__models.yml").read_text(encoding="utf-8")
-    models = {one["name"]: one for one in yaml.safe_load(text)["models"]}
+    models = {model["name"]: model for model in yaml.safe_load(text)["models"]}
     return models[f"ods_shop__{table}"]["config"]["meta"]["source"]
 
 

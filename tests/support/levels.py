@@ -84,7 +84,7 @@ class Levels:
         return self.closed_months
 
     def _closes_years(self, months: list[date]) -> date:
-        self.closed_years = max(self.closed_years, *(year(one) for one in months), date.min)
+        self.closed_years = max(self.closed_years, *(year(month) for month in months), date.min)
         return self.closed_years
 
     def _as_of(self, days: list[date]) -> dict[date, Counts]:

@@ -50,22 +50,31 @@ def line(**fields: str | None) -> str:
 def numbered(lines: Iterable[str]) -> list[str]:
     """The lines of `line`, each at a binlog position of its own, from 1000 in steps of 10."""
     return [
-        one.replace("bin.000007:9580", f"bin.000007:{1000 + 10 * number}")
-        for number, one in enumerate(lines)
+        line.replace("bin.000007:9580", f"bin.000007:{1000 + 10 * number}")
+        for number, line in enumerate(lines)
     ]
 
 
 def raw_lines(path: Path) -> list[bytes]:
     """The lines of a packed file."""
     with gzip.open(path, "rb") as stream:
-        return [one.rstrip(b"\n") for one in stream]
+        return [item.rstrip(b"\n") for item in stream]
 
 
 def raw_messages(spark: SparkSession, payloads: Sequence[bytes | str | None]) -> DataFrame:
     """The payloads as `read_messages` gives them: topic t, partition 3, offsets from 100."""
     rows = [
-        (LIVE, "t", 3, 100 + i, 100, None, one.encode() if isinstance(one, str) else one, None)
-        for i, one in enumerate(payloads)
+        (
+            LIVE,
+            "t",
+            3,
+            100 + i,
+            100,
+            None,
+            payload.encode() if isinstance(payload, str) else payload,
+            None,
+        )
+        for i, payload in enumerate(payloads)
     ]
     return spark.createDataFrame(rows, RAW_SCHEMA)
 

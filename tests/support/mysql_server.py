@@ -56,7 +56,7 @@ class MysqlClient(SqlClient):
         Each row comes as one text, which is quick.
         """
         names = list(columns)
-        parts = ", ".join(f"ifnull(hex(cast({one} as binary)), '-')" for one in names)
+        parts = ", ".join(f"ifnull(hex(cast({name} as binary)), '-')" for name in names)
         return [
             {
                 name: None if value == "-" else bytes.fromhex(value)
@@ -208,7 +208,7 @@ class MariadbServer(MysqlServer):
         )
 
     def _command(self) -> list[str | Path]:
-        options = [one for one in OPTIONS.split() if "defaults-for" not in one]
+        options = [part for part in OPTIONS.split() if "defaults-for" not in part]
         return [self._server / "sbin" / "mariadbd", *options, f"--basedir={self._server}"]
 
     def _libraries(self) -> Path:

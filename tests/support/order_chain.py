@@ -37,4 +37,4 @@ def mark(row: dict, prefix: str) -> tuple:
 
 
 def by_place(breaks: Sequence[oracle.Break] | set[oracle.Break]) -> dict[tuple, oracle.Break]:
-    return {(one.key, one.change[1]): one for one in breaks}
+    return {(item.key, item.change[1]): item for item in breaks}

@@ -53,7 +53,7 @@ def nodes(frame: Any) -> Iterator[Any]:
 
 def shuffles(plan: list[Any]) -> list[str]:
     """The exchanges of rows in a plan, outermost first."""
-    return [one.nodeName() for one in plan if "Exchange" in one.nodeName()]
+    return [operator.nodeName() for operator in plan if "Exchange" in operator.nodeName()]
 
 
 def opened_files(plan: list[Any]) -> int:

@@ -34,10 +34,12 @@ def postgres_folder() -> Path | None:
     put them, the newest."""
     on_path = shutil.which("initdb")
     installed = Path("/usr/lib/postgresql").glob("*/bin")
-    versions = sorted(installed, key=lambda one: float(one.parent.name), reverse=True)
+    versions = sorted(installed, key=lambda item: float(item.parent.name), reverse=True)
     places = [*([Path(on_path).resolve().parent] if on_path else []), *versions]
     wanted = ("initdb", "postgres")
-    return next((one for one in places if all((one / name).is_file() for name in wanted)), None)
+    return next(
+        (place for place in places if all((place / name).is_file() for name in wanted)), None
+    )
 
 
 class PostgresServer:

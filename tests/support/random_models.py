@@ -97,7 +97,7 @@ class RandomProject:
             relation = f"{{{{ ref('<{self.rng.choice(self.models).name}>') }}}}"
         if self.rng.random() < 0.4:
             relation = relation.replace("{{ ", "{{ pinned(").replace(" }}", ") }}")
-        ephemeral = {f"<{one.name}>" for one in self.models if one.kind == "ephemeral"}
+        ephemeral = {f"<{model.name}>" for model in self.models if model.kind == "ephemeral"}
         if any(name in relation for name in ephemeral):  # it has no snapshots to be pinned to
             relation = relation.replace("pinned(", "").replace(")) }}", ") }}")
         return relation
@@ -133,7 +133,7 @@ class RandomProject:
 
     def _stored(self) -> str:
         """A table whose new rows may be asked for."""
-        stored = [one.name for one in self.models if one.kind in STORED]
+        stored = [model.name for model in self.models if model.kind in STORED]
         if stored and self.rng.random() < 0.6:
             return f"ref('<{self.rng.choice(stored)}>')"
         return "source('src', 'events')"
@@ -176,7 +176,7 @@ class RandomProject:
         return Model(name, self._adding() + sql, "changes")
 
     def _days(self, name: str) -> Model:
-        days = [f"ref('<{one.name}>')" for one in self.models if one.kind == "days"]
+        days = [f"ref('<{model.name}>')" for model in self.models if model.kind == "days"]
         taken = self.rng.sample(
             ["source('src', 'events')", *days], self.rng.randint(1, len(days) + 1)
         )
@@ -186,7 +186,8 @@ class RandomProject:
             partition_by="day",
         )
         parts = " union all ".join(
-            f"select id, day, v from {{{{ changed_partitions({one}, by='day') }}}}" for one in taken
+            f"select id, day, v from {{{{ changed_partitions({item}, by='day') }}}}"
+            for item in taken
         )
         sums = f"select max(id) as id, day, sum(v) + {self._lookup()} as v from ({parts})"
         return Model(name, f"{settings}{sums} group by day", "days")
@@ -216,7 +217,7 @@ class RandomProject:
         return Model(name, settings + sql, "merged")
 
     def _python(self, name: str) -> Model:
-        known = [one.name for one in self.models if one.kind != "ephemeral"]
+        known = [model.name for model in self.models if model.kind != "ephemeral"]
         call, table = self._python_input(known)
         text = (
             "def model(dbt, session):\n"
@@ -226,7 +227,9 @@ class RandomProject:
         return Model(name, text, "python", f"select id, day, v from {table} where v >= 0")
 
     def _python_added(self, name: str) -> Model:
-        call, table = self._python_input([one.name for one in self.models if one.kind in STORED])
+        call, table = self._python_input(
+            [model.name for model in self.models if model.kind in STORED]
+        )
         strategy = self.rng.choice(("append", "append_or_merge"))
         text = (
             "def model(dbt, session):\n"

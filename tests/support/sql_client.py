@@ -56,7 +56,7 @@ class SqlClient:
             columns = range(1, found.getMetaData().getColumnCount() + 1)
             rows = []
             while found.next():
-                rows.append(tuple(found.getString(one) for one in columns))
+                rows.append(tuple(found.getString(column) for column in columns))
         except Py4JJavaError as exc:
             raise SqlError(exc) from None
         return rows

@@ -30,8 +30,8 @@ def starts_process(item: pytest.Item) -> bool:
     fixtures = getattr(item, "_fixtureinfo", None)
     functions = [getattr(item, "function", None)]
     if fixtures is not None:
-        functions += [one.func for found in fixtures.name2fixturedefs.values() for one in found]
-    return any(_starts(one) for one in functions if one is not None)
+        functions += [item.func for found in fixtures.name2fixturedefs.values() for item in found]
+    return any(_starts(function) for function in functions if function is not None)
 
 
 @cache
@@ -42,7 +42,7 @@ def _starts(called: Any) -> bool:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if f"{_name(value)}.".startswith(tuple(f"{one}." for one in STARTERS)):
+        if f"{_name(value)}.".startswith(tuple(f"{starter}." for starter in STARTERS)):
             return True
         if isinstance(value, type) and value.__module__.startswith(OWN):
             waiting += [*vars(value).values(), *value.__bases__]

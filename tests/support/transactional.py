@@ -84,7 +84,7 @@ def problem_of(project: ChildProject, password: str, version: int = 2, **env: st
     finally:
         project.inner.env = kept
     assert password not in log and "not-the-password" not in log
-    (line,) = [one.strip() for one in log.splitlines() if "Target " in one]
+    (line,) = [line.strip() for line in log.splitlines() if "Target " in line]
     assert line.startswith("Target serving: ")
     assert line.endswith(f"version {version} is not published there.")
     return line
@@ -93,7 +93,7 @@ def problem_of(project: ChildProject, password: str, version: int = 2, **env: st
 def secrets_in(project: DbtProject, password: str) -> list[Path]:
     """Files of dbt and Spark that hold the password."""
     written = [*project.target.rglob("*"), *project.logs.rglob("*")]
-    return [one for one in written if one.is_file() and password.encode() in one.read_bytes()]
+    return [path for path in written if path.is_file() and password.encode() in path.read_bytes()]
 
 
 def check_each_version_row_by_row(project: ChildProject, serving: Serving) -> None:

@@ -117,7 +117,7 @@ class Warehouse(DbtProject):
             if row["col_name"] and not row["col_name"].startswith("#")
         ]
         left_out = {*LOAD_COLUMNS, *without}
-        kept = ", ".join(f"`{one}`" for one in dict.fromkeys(names) if one not in left_out)
+        kept = ", ".join(f"`{name}`" for name in dict.fromkeys(names) if name not in left_out)
         sql = f"select to_json(struct({kept}), map('ignoreNullFields', 'false')) from dw.{table}"
         return sorted(self.column(sql))
 

@@ -54,9 +54,9 @@ def grouped(
     for event in events:
         for grain in grains:
             start, end = window(event["at"], grain, zone)
-            for one, names in sets.items():
+            for item, names in sets.items():
                 values = tuple(event[name] if name in names else None for name in dimensions)
-                found[one, grain, start, end, *values].append(event)
+                found[item, grain, start, end, *values].append(event)
     return found
 
 

@@ -18,7 +18,7 @@ def versions(
     """
     by_place: dict[tuple, Event] = {}
     for event in events:
-        place = tuple(event[one] for one in sequence)
+        place = tuple(event[name] for name in sequence)
         known = by_place.get(place)
         if known is None or RANKS[event[kind]] > RANKS[known[kind]]:
             by_place[place] = event
@@ -31,7 +31,7 @@ def versions(
     for start in sorted(at_time):
         event = at_time[start]
         there = event[kind] in ("+I", "+U")
-        image = [event[one] for one in tracked] if there else None
+        image = [event[name] for name in tracked] if there else None
         if found and found[-1][3] == image:
             found[-1][2] = event
             continue

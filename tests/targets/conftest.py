@@ -86,7 +86,7 @@ def postgres(
         )
     assert not error
     (jars,) = child.query(any_project, "set spark.jars")
-    driver = ":".join(one.removeprefix("file://") for one in jars["value"].split(","))
+    driver = ":".join(part.removeprefix("file://") for part in jars["value"].split(","))
     started = PostgresServer(programs, tmp_path_factory.mktemp("postgres"), driver)
     yield started
     started.stop()

@@ -64,7 +64,7 @@ class Analytics:
         """Table -> its rows as `expected` gives those of the warehouse."""
         of_columns = "select name, type from system.columns where database = 'serving' and table = "
         names = list(tables())
-        columns = self.ask(*(f"{of_columns}'{one}' order by position" for one in names))
+        columns = self.ask(*(f"{of_columns}'{name}' order by position" for name in names))
         queries = [
             "select "
             + ", ".join(f"{text_of(*column)} as `{column[0]}`" for column in some)

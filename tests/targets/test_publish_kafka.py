@@ -64,8 +64,8 @@ class Stream:
 def row_of(texts: dict, value: bytes, *path: str) -> tuple:
     """A row of JSON as `expected` gives those of the warehouse."""
     plain = json.loads(value)
-    for one in path:
-        texts, plain = texts[one], plain[one]
+    for key in path:
+        texts, plain = texts[key], plain[key]
     found = []
     for name, text in texts.items():
         if isinstance(text, list | dict):
@@ -166,7 +166,7 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
         project.run("run-operation", "publish_to")
         assert stream.rows() == expected(project)
         told = stream.versions()
-        assert len({one["version"] for one in told.values()}) == 1
+        assert len({row["version"] for row in told.values()}) == 1
         # who reads all that there is has it too
         for topic in tables():
             everything = {str(n): end for n, end in enumerate(broker.ends(topic, 2))}

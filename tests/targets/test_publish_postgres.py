@@ -217,7 +217,7 @@ def test_a_store_that_is_another_or_refuses_says_so_in_one_sentence(
 
 def model_of(values: dict[str, list[str]]) -> str:
     """A model with a row for each of the values that columns have, and one of nulls."""
-    columns = ([f"{value} as `{one}`" for value in some] for one, some in values.items())
+    columns = ([f"{value} as `{column}`" for value in some] for column, some in values.items())
     rows = zip(*columns, strict=True)
     nulls = ", ".join(["-1", *["null"] * (len(values) - 1)])
     selects = [*(f"select {', '.join(row)}" for row in rows), f"select {nulls}"]
@@ -242,7 +242,7 @@ def test_values_are_as_they_were_or_refused(
     project.write({"models/edges.sql": model_of(good)})
     project.run("build")
     execute("set time zone 'UTC'")
-    names = ", ".join('cast("' + one.replace('"', '""') + '" as text)' for one in EDGES)
+    names = ", ".join('cast("' + edge.replace('"', '""') + '" as text)' for edge in EDGES)
     rows = f'select {names} from "Shop"."Edges" order by "Edges".whole'
     found = query(rows)
     told = [tuple(text for _, text in row) for row in zip(*EDGES.values(), strict=True)]
@@ -250,7 +250,7 @@ def test_values_are_as_they_were_or_refused(
 
     # of each value that PostgreSQL has no place for the column is named
     nul = "has a text with the character NUL, which PostgreSQL has no place for"
-    for column, value, said in (
+    for column, value, item in (
         ("words", "concat('a', char(0), 'b')", f"column words {nul}"),
         ("words", "'12345678 '", "column words has a text that is longer than 8 characters"),
         ("far_day", "date'-5000-01-01'", "column far_day has a time outside 4713 BC to 294246"),
@@ -260,9 +260,9 @@ def test_values_are_as_they_were_or_refused(
         project.write({"models/edges.sql": model_of(bad)})
         log = " ".join(project.run("build", expect_ok=False).log.split())
         assert "Target serving: rows of table Edges were refused: " in log
-        assert said in log
+        assert item in log
         assert query(rows) == found
-    twice = {one: some * 2 for one, some in good.items()} | {"Zahl": ["1", "2", "3", "4"]}
+    twice = {item: some * 2 for item, some in good.items()} | {"Zahl": ["1", "2", "3", "4"]}
     project.write({"models/edges.sql": model_of(twice)})
     execute("""update "Shop".published_version set mark = 'of another'""")  # all rows come then
     assert "has a key twice, so whole is no key" in project.run("build", expect_ok=False).log

@@ -114,7 +114,9 @@ def test_a_table_of_clickhouse_that_publishing_did_not_fill_is_not_emptied(
         def query(self, sql: str) -> list[list[Any]]:
             if "system.columns" in sql and "'counts__rows'" in sql:
                 self.said.append(sql)
-                return [[*one] for one in clickhouse._columns({"id": "Nullable(Int64)"}).items()]
+                return [
+                    [*column] for column in clickhouse._columns({"id": "Nullable(Int64)"}).items()
+                ]
             found = super().query(sql)
             return [[1]] * rows if "limit 1" in sql else found
 
@@ -129,7 +131,7 @@ def test_a_table_of_clickhouse_that_publishing_did_not_fill_is_not_emptied(
     with pytest.raises(PublishError, match="it has rows, and published_version doesn't know it"):
         store.take(parts)
     changing = ("insert", "alter", "drop", "create or replace")
-    assert [one for one in server.said if one.startswith(changing)] == []
+    assert [text for text in server.said if text.startswith(changing)] == []
 
 
 @pytest.mark.parametrize(("arrived", "is_held"), [(5, True), (6, True), (4, False), (0, False)])

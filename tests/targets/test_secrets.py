@@ -36,7 +36,7 @@ def answers() -> Iterator[Any]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            server.came.append({name.lower(): one for name, one in self.headers.items()})
+            server.came.append({name.lower(): header for name, header in self.headers.items()})
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             code, headers = server.answer
             self.send_response(code)
@@ -85,7 +85,7 @@ def test_a_redirect_takes_no_password_to_another_place(
         PASSWORD="canary",
     )
     assert "redirect" in said
-    assert [one.get("x-clickhouse-key") for one in answers.came] == ["canary"]
+    assert [item.get("x-clickhouse-key") for item in answers.came] == ["canary"]
 
 
 @pytest.mark.parametrize("url", ["u:{}@h:8123/shop", "h:8123/shop?password={}", "{}@h:8123/shop"])
@@ -258,7 +258,7 @@ def test_what_a_run_writes_is_its_users_alone(monkeypatch: Any, tmp_path: Path) 
         private_files.keep_private(str(folder), str(tmp_path / "none"))
         (folder / "data").mkdir()
         (folder / "data" / "file").write_text("x")
-        modes = [stat.S_IMODE(one.stat().st_mode) for one in (folder, *sorted(folder.rglob("*")))]
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, *sorted(folder.rglob("*")))]
         assert modes == [0o700, 0o700, 0o600]
         monkeypatch.setenv("WAREHOUSE_UMASK", "027")
         shared = tmp_path / "shared"
@@ -309,10 +309,10 @@ def test_a_build_leaves_no_secret_behind(make_project: Callable[..., DbtProject]
 
     done = project.run("build", "--write-json", expect_ok=None)
     assert "127.0.0.1:1" in f"{done.exception}{done.log}", done.log
-    written = [one for folder in (project.target, project.logs) for one in folder.rglob("*")]
-    files = [one for one in written if one.is_file()]
-    assert {"manifest.json", "run_results.json", "dbt.log"} <= {one.name for one in files}
-    for name, said in [("output", f"{done.exception}{done.log}".encode())] + [
-        (str(one), one.read_bytes()) for one in files
+    written = [path for folder in (project.target, project.logs) for path in folder.rglob("*")]
+    files = [path for path in written if path.is_file()]
+    assert {"manifest.json", "run_results.json", "dbt.log"} <= {file.name for file in files}
+    for name, item in [("output", f"{done.exception}{done.log}".encode())] + [
+        (str(file), file.read_bytes()) for file in files
     ]:
-        assert b"canary-8d1f" not in said, name
+        assert b"canary-8d1f" not in item, name

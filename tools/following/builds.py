@@ -96,17 +96,17 @@ class Builds:
         command = ["build", "--exclude-resource-type", "unit_test", *selected]
         done = self._invoke(command, callbacks=[note])
         results = list(getattr(done.result, "results", None) or [])
-        failed = [one for one in results if str(one.status) not in FINE]
+        failed = [result for result in results if str(result.status) not in FINE]
         problem = None
         if not done.success or failed:
             problem = _problem(done.exception, failed)
-        for one in results:
-            if str(one.status) == "warn":
-                warnings[one_line(f"test {one.node.name}: {one.message}")] = None
+        for result in results:
+            if str(result.status) == "warn":
+                warnings[one_line(f"test {result.node.name}: {result.message}")] = None
         added = {
-            one.node.name: int((one.adapter_response or {}).get("rows_affected") or 0)
-            for one in results
-            if one.node.resource_type == "model" and str(one.status) == "success"
+            result.node.name: int((result.adapter_response or {}).get("rows_affected") or 0)
+            for result in results
+            if result.node.resource_type == "model" and str(result.status) == "success"
         }
         return Build(problem, tuple(warnings), added, len(results))
 
@@ -143,7 +143,7 @@ class Builds:
     def logs(self) -> list[Any]:
         """The models of the log, which read what has landed: those with `landing` in their meta."""
         nodes = self.manifest.nodes.values() if self.manifest else ()
-        return [one for one in nodes if "landing" in (one.config.meta or {})]
+        return [node for node in nodes if "landing" in (node.config.meta or {})]
 
     def project_var(self, name: str, default: Any = None) -> Any:
         """A var of the project."""
@@ -180,7 +180,7 @@ def _problem(exception: BaseException | None, failed: Sequence[Any]) -> str:
     """Why a command failed, in one line: the first node that did, and how many others."""
     if not failed:
         return one_line(exception or "dbt failed, see logs/dbt.log")
-    named = [one for one in failed if str(one.status) == "error"] or list(failed)
+    named = [result for result in failed if str(result.status) == "error"] or list(failed)
     first, others = named[0], len(failed) - 1
     name = getattr(getattr(first, "node", None), "name", "")
     more = f" (and {others} more)" if others else ""

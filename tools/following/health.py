@@ -109,7 +109,7 @@ def _metrics(health: Health, now: datetime) -> Iterator[str]:
     yield from _metric("changes_total", "counter", "Messages added to the log.", health.changes)
     yield from _metric("refused_total", "counter", "Messages that were refused.", health.refused)
     yield from _metric("memory_bytes", "gauge", "Memory of the process and Java.", health.memory)
-    newest = {name: one.timestamp() for name, one in health.newest.items()}
+    newest = {name: time.timestamp() for name, time in health.newest.items()}
     yield from _by_topic("newest_change_timestamp_seconds", "Time of the newest change.", newest)
     yield from _by_topic(
         "lag_seconds", "From the newest change to the publication that holds it.", health.lag

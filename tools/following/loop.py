@@ -75,7 +75,7 @@ def window_of(text: str) -> Window | None:
     if not text.strip():
         return None
     try:
-        begin, end = (time_of_day.fromisoformat(one.strip()) for one in text.split("-"))
+        begin, end = (time_of_day.fromisoformat(part.strip()) for part in text.split("-"))
     except ValueError:
         raise ValueError(
             f"the window of maintenance must be two times of the day, got {text!r}. "
@@ -327,9 +327,9 @@ class Follower:
 
     def _warn(self, build: Build) -> None:
         """Say warnings that the build before did not have."""
-        for one in build.warnings:
-            if one not in self._warned:
-                self._tell(f"warning: {one}")
+        for warning in build.warnings:
+            if warning not in self._warned:
+                self._tell(f"warning: {warning}")
         self._warned = build.warnings
 
     # ---- maintenance ---------------------------------------------------------------------

@@ -70,12 +70,12 @@ def messages_of(log: Mapping[str, Any], root: Path, credentials: Any) -> Message
         for name, topic in broker_topics(own_session(credentials).session, kafka).items():
             ends = {partition: end for partition, (_, end) in topic.offsets.items()}
             offsets[name] = topic.topic_id, ends
-    return Messages({one.path: (one.changed_ns, one.size) for one in found}, offsets)
+    return Messages({file.path: (file.changed_ns, file.size) for file in found}, offsets)
 
 
 def project_files(root: Path, profiles: Path) -> dict[str, Stamp]:
     """The files that dbt parses -> their stamps."""
-    named = [root / one for one in PARSED_FILES] + [profiles / PROFILE]
+    named = [root / parsed_file for parsed_file in PARSED_FILES] + [profiles / PROFILE]
     return _stamps(root, PARSED, named)
 
 
@@ -86,11 +86,11 @@ def code_files(root: Path) -> dict[str, Stamp]:
 
 
 def _stamps(root: Path, folders: Sequence[str], files: Iterable[Path]) -> dict[str, Stamp]:
-    paths = [str(one) for one in files]
+    paths = [str(file) for file in files]
     for folder in folders:
         for below, inside, names in os.walk(root / folder):
-            inside[:] = [one for one in inside if one != "__pycache__" and one[0] != "."]
-            paths += [os.path.join(below, one) for one in names if one[0] != "."]
+            inside[:] = [name for name in inside if name != "__pycache__" and name[0] != "."]
+            paths += [os.path.join(below, name) for name in names if name[0] != "."]
     found = {}
     for path in paths:
         try:

@@ -174,7 +174,7 @@ def _is_parameter(column: exp.Column) -> bool:
 def _parameters(node: exp.Expr) -> set[str]:
     names = set()
     while (node := node.find_ancestor(exp.Lambda)) is not None:  # type: ignore[assignment]
-        names |= {one.name for one in node.expressions}
+        names |= {expression.name for expression in node.expressions}
     return names
 
 

@@ -206,14 +206,14 @@ class Lineage:
             return Roots(columns=frozenset({(key.table, key.column)}))
         columns: set[tuple[str, str]] = set()
         reasons = set(column.reasons)
-        for one in column.inputs:
-            passed = one.field
+        for source_column in column.inputs:
+            passed = source_column.field
             if key.field and _is_whole_row(table, column):
-                if one.column != key.field:
+                if source_column.column != key.field:
                     continue
             elif key.field and len(column.inputs) == 1 and not passed:
                 passed = key.field
-            found = self.roots(one.table, one.column, passed)
+            found = self.roots(source_column.table, source_column.column, passed)
             columns |= found.columns
             reasons |= found.reasons
         return Roots(frozenset(columns), frozenset(reasons))
@@ -256,7 +256,7 @@ class Lineage:
             columns = self._columns(node)
         except QueryError as exc:
             columns, problem = {}, str(exc)
-        documented = {one.lower(): one for one in node["columns"]}
+        documented = {column.lower(): column for column in node["columns"]}
         for lower, written in documented.items():
             columns.setdefault(lower, Origin(reasons=frozenset({UNKNOWN})))
             columns[written] = columns.pop(lower)
@@ -324,12 +324,12 @@ class Lineage:
             time = zipper.get("time") or next(iter(_listed(zipper.get("sequence"))), "")
             origin = columns.get(time.lower(), Origin(reasons=frozenset({UNKNOWN})))
             hidden = {time.lower(), str(zipper.get("row_kind") or "").lower()}
-            columns = {name: one for name, one in columns.items() if name not in hidden}
+            columns = {name: column for name, column in columns.items() if name not in hidden}
             return columns | dict.fromkeys(VALIDITY, origin)
         fold = config.get("fold") or {}
         if fold.get("sequence") == "run_number" and "run_number" in columns:
             columns = columns | {"run_number": Origin(reasons=frozenset({RUN}))}
-        columns = {name: one for name, one in columns.items() if name != fold.get("row_kind")}
+        columns = {name: column for name, column in columns.items() if name != fold.get("row_kind")}
         for name, aggregate in (fold.get("aggregates") or {}).items():
             function = aggregate if isinstance(aggregate, str) else aggregate.get("function")
             if function in ("sum", "count") and columns.get(name.lower()) == CONSTANT_ALONE:
@@ -416,7 +416,9 @@ def _plain(columns: Mapping[str, Any]) -> dict[str, Column]:
 
 def _is_whole_row(table: Table, column: Column) -> bool:
     """Whether a column of a typed model holds the source row's columns as its fields."""
-    return column.name in WHOLE_ROW and any("." in one.table for one in column.inputs)
+    return column.name in WHOLE_ROW and any(
+        "." in source_column.table for source_column in column.inputs
+    )
 
 
 def _of_log(name: str) -> Origin:

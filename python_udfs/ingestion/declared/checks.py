@@ -25,10 +25,10 @@ def check_sources(models: Sequence[Any], manifest: Any) -> Iterator[tuple[str | 
         text.
     """
     sources: dict[str, TableSource] = {}
-    for model in sorted(models, key=lambda one: one.name):
-        logs = [manifest.nodes[one] for one in model.depends_on.nodes if one in manifest.nodes]
+    for model in sorted(models, key=lambda model: model.name):
+        logs = [manifest.nodes[node] for node in model.depends_on.nodes if node in manifest.nodes]
         of_log: dict[str, Any] = next(
-            (one.config.meta for one in logs if "formats" in one.config.meta), {}
+            (log.config.meta for log in logs if "formats" in log.config.meta), {}
         )
         try:
             source = table_source(model.name, model.config.meta["source"])
@@ -40,9 +40,9 @@ def check_sources(models: Sequence[Any], manifest: Any) -> Iterator[tuple[str | 
         else:
             sources[model.name] = source
     formats: dict[str, Any] = {}
-    for node in sorted(manifest.nodes.values(), key=lambda one: one.name):
+    for node in sorted(manifest.nodes.values(), key=lambda node: node.name):
         if node.resource_type == "model" and isinstance(node.config.meta.get("formats"), dict):
             formats |= node.config.meta["formats"]
     if formats and sources:
-        yield from ((None, one) for one in problems_of(sources, formats))
-    yield from ((None, one) for one in typed_models_problems(models, manifest))
+        yield from ((None, problem) for problem in problems_of(sources, formats))
+    yield from ((None, problem) for problem in typed_models_problems(models, manifest))

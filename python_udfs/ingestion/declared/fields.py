@@ -14,7 +14,7 @@ def _as_list(value: Any) -> Any:
 
 def _with_text_keys(value: Any) -> Any:
     """YAML reads a key such as 1 or true as no text."""
-    return {str(key): one for key, one in value.items()} if isinstance(value, dict) else value
+    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else value
 
 
 Names = Annotated[tuple[StrictStr, ...], BeforeValidator(_as_list)]  # a name, or a list of them
@@ -42,8 +42,8 @@ class Fields(BaseModel):
             return cls.model_validate(right), []
         except ValidationError as error:
             found = error.errors(include_url=False)
-        for one in found:
-            name, *inner = one["loc"]
+        for mistake in found:
+            name, *inner = mistake["loc"]
             field = cls.model_fields.get(str(name))
             if field is None:
                 right.pop(str(name), None)

@@ -32,21 +32,21 @@ def typed_models_problems(typed: Sequence[Any], manifest: Any) -> Iterator[str]:
     Yields:
         One sentence for all missing models, one for all superfluous ones.
     """
-    lists = {key: one for key, one in manifest.macros.items() if one.name == TYPED_MODELS}
+    lists = {key: macro for key, macro in manifest.macros.items() if macro.name == TYPED_MODELS}
     models = _models(manifest)
-    readers = [one for one in models if lists.keys() & set(one.depends_on.macros)]
+    readers = [model for model in models if lists.keys() & set(model.depends_on.macros)]
     if not readers:
         return
-    listed = set.intersection(*(set(one.depends_on.nodes) for one in readers))
+    listed = set.intersection(*(set(reader.depends_on.nodes) for reader in readers))
     (macro, *_) = lists.values()
-    missing = [one.name for one in typed if one.unique_id not in listed]
+    missing = [node.name for node in typed if node.unique_id not in listed]
     if missing:
         yield (
             f"{macro.original_file_path}: the macro {TYPED_MODELS} lacks {', '.join(missing)}, so "
-            f"that {', '.join(one.name for one in readers)} would leave out what these models "
-            f"declare in meta.source. Add {_refs(missing)} to its list"
+            f"that {', '.join(reader.name for reader in readers)} would leave out what these "
+            f"models declare in meta.source. Add {_refs(missing)} to its list"
         )
-    with_source = {one.name for one in typed}
+    with_source = {node.name for node in typed}
     more = [name for name in _named_by(macro.macro_sql) if name not in with_source]
     if more:
         yield (
@@ -67,8 +67,8 @@ def check_lists(readers: Sequence[Any], manifest: Any) -> Iterator[tuple[str, st
         Unique id of a model; the problem as a text.
     """
     models = _models(manifest)
-    names = {one.unique_id: one.name for one in models}
-    for reader in sorted(readers, key=lambda one: one.name):
+    names = {model.unique_id: model.name for model in models}
+    for reader in sorted(readers, key=lambda reader: reader.name):
         kind = reader.config.meta[READS_ALL]
         if kind not in KINDS:
             known = ", ".join(KINDS)
@@ -94,26 +94,26 @@ def check_lists(readers: Sequence[Any], manifest: Any) -> Iterator[tuple[str, st
 
 
 def _models(manifest: Any) -> list[Any]:
-    found = (one for one in manifest.nodes.values() if one.resource_type == "model")
-    return sorted(found, key=lambda one: one.name)
+    found = (node for node in manifest.nodes.values() if node.resource_type == "model")
+    return sorted(found, key=lambda node: node.name)
 
 
 def _of_kind(kind: str, models: Sequence[Any], manifest: Any) -> set[str]:
     """Unique ids of the models of a kind of KINDS."""
     if kind == "reconciles_with":
-        tests = (one for one in manifest.nodes.values() if one.resource_type == "test")
+        tests = (node for node in manifest.nodes.values() if node.resource_type == "test")
         return {
-            one.attached_node
-            for one in tests
-            if one.attached_node and one.test_metadata and one.test_metadata.name == kind
+            test.attached_node
+            for test in tests
+            if test.attached_node and test.test_metadata and test.test_metadata.name == kind
         }
     if kind == "cleaning":
         return {
-            one.unique_id
-            for one in models
-            if any(kind in column.meta for column in one.columns.values())
+            model.unique_id
+            for model in models
+            if any(kind in column.meta for column in model.columns.values())
         }
-    declared = ((one.unique_id, one.config.meta.get("source")) for one in models)
+    declared = ((model.unique_id, model.config.meta.get("source")) for model in models)
     return {key for key, source in declared if isinstance(source, dict) and source.get(kind)}
 
 
@@ -124,13 +124,13 @@ def _named_by(sql: str) -> list[str]:
     except TemplateSyntaxError:  # with what dbt alone knows; dbt has parsed it
         return []
     refs = [
-        one.args[-1].value
-        for one in parsed.find_all(nodes.Call)
-        if isinstance(one.node, nodes.Name) and one.node.name == "ref"
-        if one.args and isinstance(one.args[-1], nodes.Const)
+        call.args[-1].value
+        for call in parsed.find_all(nodes.Call)
+        if isinstance(call.node, nodes.Name) and call.node.name == "ref"
+        if call.args and isinstance(call.args[-1], nodes.Const)
     ]
-    return list(dict.fromkeys(str(one) for one in refs))
+    return list(dict.fromkeys(str(ref) for ref in refs))
 
 
 def _refs(names: Sequence[str]) -> str:
-    return ", ".join(f"ref('{one}')" for one in names)
+    return ", ".join(f"ref('{name}')" for name in names)

@@ -80,7 +80,7 @@ def check_made_by(
         if before == now:
             continue
         if isinstance(now, dict) and isinstance(before, dict):
-            for key in [*before, *(one for one in now if one not in before)]:
+            for key in [*before, *(file for file in now if file not in before)]:
                 if before.get(key) != now.get(key):
                     differences.append(
                         f"{name}.{key} was {_text(before.get(key))} and is {_text(now.get(key))}"
@@ -106,8 +106,8 @@ def check_batches(model: str, read: Sequence[str], batches: Sequence[str]) -> No
     Raises:
         ValueError: two of them have changed places.
     """
-    kept = [one for one in batches if one in read]
-    was = [one for one in read if one in batches]
+    kept = [batch for batch in batches if batch in read]
+    was = [batch for batch in read if batch in batches]
     if kept != was:
         raise ValueError(
             f"{model}: its rows were made with the batches {', '.join(read)} in this order, where "

@@ -56,7 +56,7 @@ def settings_problem(model: str, settings: Mapping[str, Any]) -> str | None:
         if name not in settings
     ]
     given = {name: settings.get(name) for name in SETTINGS}
-    _, wrong = Settings.read({name: one for name, one in given.items() if one is not None})
+    _, wrong = Settings.read({name: value for name, value in given.items() if value is not None})
     problems += wrong
     if not problems:
         return None

@@ -17,7 +17,7 @@ FULL_LOADS = "full_load."  # begin of the topics of full loads, which have a for
 
 def format_of(topic: str, formats: Mapping[str, str]) -> str | None:
     """The format of a topic, by the first pattern that fits, or None."""
-    return next((kind for one, kind in formats.items() if fnmatchcase(topic, one)), None)
+    return next((kind for pattern, kind in formats.items() if fnmatchcase(topic, pattern)), None)
 
 
 def problems_of(sources: Mapping[str, TableSource], formats: Mapping[str, str]) -> list[str]:
@@ -37,7 +37,7 @@ def problems_of(sources: Mapping[str, TableSource], formats: Mapping[str, str]) 
         return found
     patterns = list(formats)
     for place, later in enumerate(patterns):
-        earlier = next((one for one in patterns[:place] if _covers(one, later)), None)
+        earlier = next((pattern for pattern in patterns[:place] if _covers(pattern, later)), None)
         if earlier is not None:
             found.append(
                 f"the var topic_formats names {later} behind {earlier}, which fits all its topics, "

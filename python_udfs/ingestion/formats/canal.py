@@ -79,8 +79,8 @@ def envelope(messages: DataFrame) -> DataFrame:
     frame = frame.withColumn("_head", F.when(F.size("_listed") == 1, F.col("_listed")[0]))
     kind = F.col("_head.type")
     op = F.lit(None).cast("string")
-    for name, one in OPS.items():
-        op = F.when(kind == name, F.lit(one)).otherwise(op)
+    for name, letter in OPS.items():
+        op = F.when(kind == name, F.lit(letter)).otherwise(op)
     # the statement itself only where it matters: Canal tells DROP DATABASE as it does any other,
     # and what it can't read itself
     sql = F.get_json_object("payload", "$.sql")
@@ -175,14 +175,14 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     is_update = F.col("op") == "update"
 
     def after(name: str) -> Column:
-        return F.coalesce(*[F.col("_data")[one] for one in source.names(name)])
+        return F.coalesce(*[F.col("_data")[source_name] for source_name in source.names(name)])
 
     def previous(name: str) -> Column:
         # of a delete the row is what was deleted: it has no `old`
         value = after(name)
-        for one in source.names(name):
-            told = is_update & F.map_contains_key("_old", one)
-            value = F.when(told, F.col("_old")[one]).otherwise(value)
+        for source_name in source.names(name):
+            told = is_update & F.map_contains_key("_old", source_name)
+            value = F.when(told, F.col("_old")[source_name]).otherwise(value)
         return value
 
     data, wrong_data = _struct(source, after, "data")
@@ -220,7 +220,7 @@ def _struct(
     fields, wrong = [], []
     for name, kind in source.columns.items():
         raw = text_of(name)
-        declared = F.coalesce(*[F.col("_types")[one] for one in source.names(name)])
+        declared = F.coalesce(*[F.col("_types")[source_name] for source_name in source.names(name)])
         value = _value(raw, declared, kind, source.options["enum"])
         fields.append(value.alias(name))
         text = F.concat(

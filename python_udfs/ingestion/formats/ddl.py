@@ -114,7 +114,7 @@ def moves(sql: str, database: str) -> list[Move]:
         if not tokens.take("table") and not tokens.take("tables"):
             return []
         tokens.if_exists()
-        return [(one, None) for one in tokens.listed(tokens.table)]
+        return [(table, None) for table in tokens.listed(tokens.table)]
     if tokens.take("create"):
         replaces = tokens.take("or") and tokens.take("replace")
         return [(tokens.table(), None)] if replaces and tokens.take("table") else []

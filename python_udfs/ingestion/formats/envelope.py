@@ -44,7 +44,7 @@ def of_topics(patterns: Iterable[str]) -> Column:
     """Condition on `topic`: it fits one of the shell patterns; true where there are none."""
     from pyspark.sql import functions as F
 
-    regex = "|".join(translate(one) for one in patterns)
+    regex = "|".join(translate(pattern) for pattern in patterns)
     return F.col("topic").rlike(f"^(?:{regex})") if regex else F.lit(True)
 
 

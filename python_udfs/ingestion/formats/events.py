@@ -107,8 +107,10 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     for name, kind in source.columns.items():
         raw = F.coalesce(
             *[
-                F.when(is_exact, without_marks(F.col("_exact")[one])).otherwise(F.col("_row")[one])
-                for one in source.names(name)
+                F.when(is_exact, without_marks(F.col("_exact")[source_name])).otherwise(
+                    F.col("_row")[source_name]
+                )
+                for source_name in source.names(name)
             ]
         )
         value = _value(raw, kind)

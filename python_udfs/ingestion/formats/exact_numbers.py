@@ -107,7 +107,7 @@ def bare_value(names: Iterable[str], payload: Column, around: Iterable[str] = ()
     # a name may also be written with escapes
     listed = [*map(re.escape, names), r'[^"\\]*+(?:\\.[^"\\]*+)++']
     begin, ours = r'(?<!\\)"', [re.escape(name) for name in names if name in around]
-    others = "|".join(one for one in listed if one not in ours)
+    others = "|".join(field for field in listed if field not in ours)
     numbers = rf'{begin}(?:{"|".join(listed)})"\s*:\s*(?:-?\d+[.eE]|-0(?!\d))'
     found = payload.rlike(rf'{numbers}|{begin}(?:{others})"\s*:\s*[\[{{]')
     for name in ours:

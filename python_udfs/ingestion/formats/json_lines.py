@@ -103,7 +103,7 @@ def misfit_texts(
     from pyspark.sql import functions as F
 
     declared = F.create_map(
-        *[F.lit(one) for name, kind in columns.items() for one in (name, kind.declared)]
+        *[F.lit(text) for name, kind in columns.items() for text in (name, kind.declared)]
     )
     return F.transform(
         wrong,
@@ -167,7 +167,7 @@ def half_character(source: TableSource) -> Column:
     from pyspark.sql import functions as F
 
     names = [name for name, kind in source.columns.items() if kind.kind == "text"]
-    texts = F.concat_ws("", *[F.col(part)[one] for part in ("data", "before") for one in names])
+    texts = F.concat_ws("", *[F.col(part)[name] for part in ("data", "before") for name in names])
     escaped = F.col("payload").contains("\\ud") | F.col("payload").contains("\\uD")
     text = F.lit("a lone surrogate escape: half of a character, which no text can hold")
     broken = escaped & texts.contains("?") & F.col("payload").rlike(LONE_SURROGATE)

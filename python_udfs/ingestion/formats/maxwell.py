@@ -257,7 +257,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
 
     def value(part: str, name: str) -> Column:
         kind = source.columns[name]
-        raw = F.coalesce(*[read(part, one, kind) for one in source.names(name)])
+        raw = F.coalesce(*[read(part, source_name, kind) for source_name in source.names(name)])
         if not source.columns[name].declared.lower().startswith("set"):
             return raw
         return F.coalesce(F.array_join(F.from_json(raw, "array<string>"), ","), raw)
@@ -267,8 +267,8 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
 
     def previous(name: str) -> Column:
         told = F.lit(False)
-        for one in source.names(name):
-            told = told | F.array_contains("_old_keys", one)
+        for source_name in source.names(name):
+            told = told | F.array_contains("_old_keys", source_name)
         return F.when(told, value("old", name)).otherwise(after(name))
 
     data = F.struct(*[after(name).alias(name) for name in source.columns])

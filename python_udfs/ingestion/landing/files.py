@@ -102,7 +102,7 @@ def list_files(landing: str) -> list[LandedFile]:
         )
     landing = os.path.realpath(landing)
     topics, batches = os.path.join(landing, TOPICS), os.path.join(landing, BATCHES)
-    linked = [one for one in (TOPICS, BATCHES) if os.path.islink(os.path.join(landing, one))]
+    linked = [name for name in (TOPICS, BATCHES) if os.path.islink(os.path.join(landing, name))]
     found, misfits, special = ([], [], linked) if linked else _listed(landing, topics, LIVE)
     is_read = not linked and os.path.isdir(batches)
     for batch in sorted(os.listdir(batches)) if is_read else ():
@@ -132,7 +132,7 @@ def list_files(landing: str) -> list[LandedFile]:
             f"(a batch's name: letters, digits, - and _, not {LIVE}; a topic without :; an offset "
             f"of at most 2^62): {_named(misfits)}. Rename them or take them away."
         )
-    return sorted(found, key=lambda one: (one.batch, one))
+    return sorted(found, key=lambda file: (file.batch, file))
 
 
 def _named(names: list[str]) -> str:
@@ -158,8 +158,8 @@ def _listed(landing: str, topics: str, batch: str) -> tuple[list[LandedFile], li
     found, misfits, special = [], [], []
     for folder, folders, names in os.walk(topics, onerror=_unreadable):
         folders[:] = sorted(name for name in folders if name[0] not in "._+")
-        links = [one for one in folders if os.path.islink(os.path.join(folder, one))]
-        special += [os.path.relpath(os.path.join(folder, one), landing) for one in links]
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        special += [os.path.relpath(os.path.join(folder, link), landing) for link in links]
         for name in names:
             if name[0] in "._+" or name.startswith("README"):
                 continue

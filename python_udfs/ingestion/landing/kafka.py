@@ -36,7 +36,9 @@ def kafka_source(settings: dict[str, Any]) -> KafkaSource | None:
     Raises:
         ValueError: no topics, or KAFKA_OPTIONS is no JSON object of plain values.
     """
-    servers, topics = (str(settings.get(one) or "").strip() for one in ("servers", "topics"))
+    servers, topics = (
+        str(settings.get(setting) or "").strip() for setting in ("servers", "topics")
+    )
     if not servers:
         return None
     if not topics.strip("~, "):

@@ -44,7 +44,7 @@ def read_messages(
     ]
     schema = "path string, batch_id string, topic string, partition_number int, first_offset bigint"
     together: dict[str, list[tuple[int, str]]] = {}
-    for file in sorted(files, key=lambda one: (one.first_offset, one.path)):
+    for file in sorted(files, key=lambda file: (file.first_offset, file.path)):
         together.setdefault(file.key, []).append((file.first_offset, file.path))
     total = sum(file.size for file in files)
     tasks = max(1, min(len(files), max(-(-total // BYTES_A_TASK), _parallelism(session))))

@@ -70,19 +70,19 @@ def doubt_of(signs: list[tuple[Key, Row]], mixed: Collection[Key]) -> Doubt:
     """
     # of the first log that has any; those behind it are judged again once this one is declared
     log = min(key[0] for key, _ in signs)
-    signs = [one for one in signs if one[0][0] == log]
-    key, first = min(signs, key=lambda one: (one[1].latest, one[0]))
+    signs = [sign for sign in signs if sign[0][0] == log]
+    key, first = min(signs, key=lambda sign: (sign[1].latest, sign[0]))
     offsets = [
         (*partition, sign.message_offset if sign.begin is None else sign.begin)
         for (_, *partition), sign in signs
     ]
-    begins = [one for one in offsets if one[0] == key[1]]
+    begins = [offset for offset in offsets if offset[0] == key[1]]
     listed: dict[str, dict[int, int]] = {}
     for _, topic, partition, offset in begins:
         listed.setdefault(topic, {})[partition] = offset
     place, highest = (
-        (one["binlog_file_number"] % FILES_OF_A_LOG, one["binlog_position"])
-        for one in (first.place, first.highest)
+        (place["binlog_file_number"] % FILES_OF_A_LOG, place["binlog_position"])
+        for place in (first.place, first.highest)
     )
     servers = again = ""
     example = f'from: "{_text(first.latest + 1)}", offsets: {json.dumps(listed)}'

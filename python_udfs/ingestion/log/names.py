@@ -155,19 +155,21 @@ def with_names_of(source: TableSource, names: Iterable[str]) -> TableSource:
     """
     if has_exact_names(source):
         return source
-    owners = {one.lower(): name for name in source.columns for one in source.names(name)}
+    owners = {
+        source_name.lower(): name for name in source.columns for source_name in source.names(name)
+    }
     aliases = dict(source.aliases)
-    for one in sorted(names):
-        owner = owners.get(one.lower())
-        if owner is not None and one not in (owner, *aliases.get(owner, ())):
-            aliases[owner] = (*aliases.get(owner, ()), one)
+    for source_name in sorted(names):
+        owner = owners.get(source_name.lower())
+        if owner is not None and source_name not in (owner, *aliases.get(owner, ())):
+            aliases[owner] = (*aliases.get(owner, ()), source_name)
     return source if aliases == source.aliases else replace(source, aliases=aliases)
 
 
 def differ_by_case(source: TableSource) -> bool:
     """Whether some of a table's names in the log differ in upper and lower case alone."""
     names = list(source.names_in_log())
-    return len({one.lower() for one in names}) < len(names)
+    return len({name.lower() for name in names}) < len(names)
 
 
 def unread_by_case(source: TableSource, image: str) -> Column:

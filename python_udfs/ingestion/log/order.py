@@ -117,7 +117,9 @@ class LogOrder:
         self.doubt: Doubt | None = None
         if noted.get("doubt") and not self.is_redeclared:
             doubt = noted["doubt"]
-            self.doubt = Doubt(**doubt | {"offsets": [tuple(one) for one in doubt["offsets"]]})
+            self.doubt = Doubt(
+                **doubt | {"offsets": [tuple(offset) for offset in doubt["offsets"]]}
+            )
         self._known: dict[Key, Known] = {
             (log, batch, topic, partition): Known(*numbers)
             for (log, batch, topic, partition, *numbers) in noted.get("partitions", [])
@@ -197,12 +199,12 @@ class LogOrder:
         if not self.is_watched or self.doubt:
             return
         arrived: dict[Key, list[Row]] = {}
-        for one in groups:
-            if one.is_change:
-                key = (one.file_number // FILES_OF_A_LOG, *(one[name] for name in PARTITION))
-                arrived.setdefault(key, []).append(one)
+        for group in groups:
+            if group.is_change:
+                key = (group.file_number // FILES_OF_A_LOG, *(group[name] for name in PARTITION))
+                arrived.setdefault(key, []).append(group)
         for parts in arrived.values():
-            parts.sort(key=lambda one: (one.file_number, one.position_group))
+            parts.sort(key=lambda part: (part.file_number, part.position_group))
         summed = {key: _summed(parts) for key, parts in arrived.items()}
         before = {key: self._before(key, arrived[key], summed) for key in arrived}
         jumbled = {
@@ -211,27 +213,27 @@ class LogOrder:
             if not _follow_each_other(parts, before[key], is_known=key in self._known)
         }
         found = self._looked_at(messages, held, jumbled) if jumbled else {}
-        for key, one in found.items():
+        for key, part in found.items():
             # a partition that carries several logs is not in order from now on
-            back = one.messages if _goes_to_and_fro(one) else one.steps_back
-            summed[key] = replace(summed[key], messages=one.messages, steps_back=back)
+            back = part.messages if _goes_to_and_fro(part) else part.steps_back
+            summed[key] = replace(summed[key], messages=part.messages, steps_back=back)
         together = {
             key: self._known[key].with_more(new) if key in self._known else new
             for key, new in summed.items()
         }
         signs = [
-            (key, one.sign)
-            for key, one in found.items()
-            if one.sign is not None
-            and (one.sign.by_server or (together[key].is_in_order and self._are_in_order(key)))
+            (key, part.sign)
+            for key, part in found.items()
+            if part.sign is not None
+            and (part.sign.by_server or (together[key].is_in_order and self._are_in_order(key)))
         ]
         if signs:
-            mixed = {key for key, one in together.items() if not one.is_in_order}
+            mixed = {key for key, part in together.items() if not part.is_in_order}
             self.doubt = doubt_of(signs, mixed)
             # what belongs to the log that isn't declared is no knowledge of this one
             together = {
-                key: one
-                for key, one in together.items()
+                key: part
+                for key, part in together.items()
                 if key[0] > self.doubt.log or summed[key].time <= self.doubt.time
             }
         self._known |= together
@@ -239,7 +241,7 @@ class LogOrder:
     def _are_in_order(self, key: Key) -> bool:
         """Whether the partitions that a new one is compared with are in order."""
         return key in self._known or all(
-            one.is_in_order for other, one in self._known.items() if other[:2] == key[:2]
+            part.is_in_order for other, part in self._known.items() if other[:2] == key[:2]
         )
 
     def _before(self, key: Key, parts: list[Row], summed: Mapping[Key, Known]) -> Known | None:
@@ -247,17 +249,17 @@ class LogOrder:
         ended before it began."""
         if key in self._known:
             return self._known[key]
-        begin = min(one.first_time for one in parts)
+        begin = min(part.first_time for part in parts)
         others = [
-            one
+            part
             for known in (self._known, summed)
-            for other, one in known.items()
-            if other != key and other[:2] == key[:2] and one.time < begin
+            for other, part in known.items()
+            if other != key and other[:2] == key[:2] and part.time < begin
         ]
         if not others:
             return None
-        highest = max(others, key=lambda one: one.place)
-        return replace(highest, time=max(one.time for one in others), offset=-1, messages=0)
+        highest = max(others, key=lambda other: other.place)
+        return replace(highest, time=max(other.time for other in others), offset=-1, messages=0)
 
     def _server(self) -> Column:
         """The server that a message names, as `log_resets` would; null where it names none."""
@@ -296,7 +298,8 @@ class LogOrder:
         )
         known_ones = list(partitions.values())
         known_places = [
-            (*key, *(astuple(one)[:5] if one else (None,) * 5)) for key, one in partitions.items()
+            (*key, *(astuple(partition)[:5] if partition else (None,) * 5))
+            for key, partition in partitions.items()
         ]
         names = ["log", *PARTITION]
         known = messages.sparkSession.createDataFrame(known_places, schema)
@@ -310,14 +313,14 @@ class LogOrder:
         )
         rows = rows.join(F.broadcast(known), names)
         rows = rows.withColumn("known_server", F.lit(None).cast("string"))
-        if held is not None and any(one is not None and one.offset >= 0 for one in known_ones):
+        if held is not None and any(part is not None and part.offset >= 0 for part in known_ones):
             last = [F.col(name) == F.col(f"last_{name}") for name in PARTITION]
             last.append(F.col("message_offset") == F.col("known_offset"))
             asked = known.select(
-                *(F.col(one).alias(f"last_{one}") for one in names), "known_offset"
+                *(F.col(name).alias(f"last_{name}") for name in names), "known_offset"
             )
             servers = held.join(F.broadcast(asked), last).select(
-                *(F.col(f"last_{one}").alias(one) for one in names),
+                *(F.col(f"last_{name}").alias(name) for name in names),
                 self._server().alias("known_server"),
             )
             rows = rows.drop("known_server").join(F.broadcast(servers.distinct()), names, "left")
@@ -382,11 +385,11 @@ class LogOrder:
             F.count_distinct(F.when(is_sign, F.coalesce("begin", F.lit(-1)))).alias("signs"),
             F.count_if(is_return).alias("returns"),
         )
-        return {tuple(one[name] for name in names): one for one in found.collect()}
+        return {tuple(row[name] for name in names): row for row in found.collect()}
 
 
 def resets_as_json(source: TableSource) -> list[Any]:
-    return json.loads(json.dumps([astuple(one) for one in source.log_resets]))
+    return json.loads(json.dumps([astuple(log_reset) for log_reset in source.log_resets]))
 
 
 def _summed(parts: list[Row]) -> Known:
@@ -394,9 +397,9 @@ def _summed(parts: list[Row]) -> Known:
     return Known(
         last.file_number,
         last.highest,
-        max(one.last_time for one in parts),
-        max(one.last_offset for one in parts),
-        sum(one.messages for one in parts),
+        max(part.last_time for part in parts),
+        max(part.last_offset for part in parts),
+        sum(part.messages for part in parts),
         0,
     )
 
@@ -412,10 +415,10 @@ def _follow_each_other(parts: list[Row], before: Known | None, is_known: bool) -
     if before is not None:
         if (parts[0].file_number, parts[0].lowest) < before.place:
             return False
-        if is_known and min(one.first_offset for one in parts) <= before.offset:
+        if is_known and min(part.first_offset for part in parts) <= before.offset:
             return False
-    return all(one.last_position == one.highest for one in parts) and all(
-        one.last_offset < two.first_offset for one, two in itertools.pairwise(parts)
+    return all(part.last_position == part.highest for part in parts) and all(
+        before.last_offset < two.first_offset for before, two in itertools.pairwise(parts)
     )
 
 

@@ -83,9 +83,11 @@ def without_refused(rows: DataFrame, keys: DataFrame) -> DataFrame:
         left.select(
             *[
                 (
-                    F.col(one.name) if one.name == "unique_key" else F.lit(None).cast(one.dataType)
-                ).alias(one.name)
-                for one in rows.schema
+                    F.col(field.name)
+                    if field.name == "unique_key"
+                    else F.lit(None).cast(field.dataType)
+                ).alias(field.name)
+                for field in rows.schema
             ]
         )
     )

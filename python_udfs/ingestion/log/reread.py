@@ -100,7 +100,7 @@ def messages_read_again(dbt: Any, session: SparkSession) -> DataFrame | None:
     ]
     if not parts:
         return None
-    rows = reduce(lambda one, two: one.unionByName(two), parts)
+    rows = reduce(lambda left, right: left.unionByName(right), parts)
     # a checkpoint: without it Spark pushes the condition into the envelope's expressions
     rows = rows.localCheckpoint().where(F.col("reject_reason").isNull()).localCheckpoint()
     count = rows.count()

@@ -76,7 +76,7 @@ class LogReset:
                 begun = F.when(here, F.col("message_offset") >= first).otherwise(begun)
             found = found & begun
         if self.topics:
-            regex = "|".join(translate(one) for one in self.topics)
+            regex = "|".join(translate(topic) for topic in self.topics)
             found = found & F.col("topic").rlike(f"^(?:{regex})")
         for name, value in (("server_id", self.server_id), ("server_uuid", self.server_uuid)):
             if value is not None:
@@ -95,21 +95,21 @@ def log_resets(declared: Any, module: ModuleType | None) -> tuple[list[LogReset]
     """
     if not declared:
         return [], []
-    if not isinstance(declared, list) or not all(isinstance(one, dict) for one in declared):
+    if not isinstance(declared, list) or not all(isinstance(entry, dict) for entry in declared):
         return [], [f"`log_resets` must be a list of mappings, got {declared!r}. {EXAMPLE}"]
     if module is not None and not hasattr(module, "SERVER_PATHS"):
         return [], ["`log_resets` is for formats whose changes have positions in a binlog"]
     found, problems = [], []
-    for number, one in enumerate(declared, 1):
-        unknown = [str(name) for name in one if name not in KEYS]
-        if unknown or not one:
+    for number, entry in enumerate(declared, 1):
+        unknown = [str(name) for name in entry if name not in KEYS]
+        if unknown or not entry:
             problems.append(
                 f"entry {number} of `log_resets` must have some of {', '.join(KEYS)}, got "
                 f"{', '.join(unknown) or 'none'}. {EXAMPLE}"
             )
             continue
         try:
-            found.append(_reset(one))
+            found.append(_reset(entry))
         except (ValueError, TypeError, AttributeError) as exc:
             problems.append(f"entry {number} of `log_resets`: {exc}. {EXAMPLE}")
     return found, problems

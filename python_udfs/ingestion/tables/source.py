@@ -52,7 +52,11 @@ class TableSource:
 
     def names_in_log(self) -> dict[str, SourceType]:
         """Each name that a column may have in the log, and the column's type."""
-        return {one: kind for name, kind in self.columns.items() for one in self.names(name)}
+        return {
+            source_name: kind
+            for name, kind in self.columns.items()
+            for source_name in self.names(name)
+        }
 
     @property
     def watched(self) -> tuple[str, ...]:

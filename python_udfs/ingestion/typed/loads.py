@@ -38,7 +38,7 @@ def load_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> Dat
             reason = F.coalesce("image_reason", F.lit(KEYLESS_LOAD))
             images = images.withColumn("image_reason", reason)
         parts.append(typed_rows(images, source, day))
-    return reduce(lambda one, two: one.unionByName(two), parts)
+    return reduce(lambda left, right: left.unionByName(right), parts)
 
 
 def before_the_log(loads: DataFrame) -> DataFrame:
@@ -52,5 +52,5 @@ def before_the_log(loads: DataFrame) -> DataFrame:
         "row_number": F.unix_micros("event_time"),
     }
     good = F.col("reject_reason").isNull()
-    kept = {name: F.when(good, one).otherwise(F.col(name)) for name, one in place.items()}
+    kept = {name: F.when(good, value).otherwise(F.col(name)) for name, value in place.items()}
     return loads.withColumns(kept)

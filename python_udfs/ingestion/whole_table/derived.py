@@ -55,7 +55,7 @@ def derived_rows(
     source = state.source
     if not state.whole_images:
         changes, loads = marked(source, changes), marked(source, loads)
-        known, gone = (None if one is None else marked(source, one) for one in (known, gone))
+        known, gone = (None if frame is None else marked(source, frame) for frame in (known, gone))
     moves, new_loads = key_moves(source, changes), load_images(source, loads)
     emitted, fills = None, state.fills
     if known is not None:
@@ -122,7 +122,7 @@ def _rows_of(state: TableState, difference: DataFrame, like: StructType) -> Data
     }
     nothing = F.lit(None)
     return difference.select(
-        *[values.get(one.name, nothing).cast(one.dataType).alias(one.name) for one in like]
+        *[values.get(field.name, nothing).cast(field.dataType).alias(field.name) for field in like]
     )
 
 

@@ -81,7 +81,7 @@ class OriginRows:
             found = [row.one for row in rows.collect()]
             self._statements = statements_of(found, self.source.format)
         other = replace(self.source, database=table[0], table=table[1])
-        events = [one for one in events_of(self._statements, table) if one.place < place]
+        events = [event for event in events_of(self._statements, table) if event.place < place]
         fills = self.fills_of(events)
         messages = self.binlog.where(self.scope & of_table(*table))
         day = replace(self.day, source=other)
@@ -129,9 +129,13 @@ class OriginRows:
             is_loaded: whether there is a full load of the table.
         """
         begin = events[-1].place if events else BEFORE_LOG
-        for one in self._statements or ():
-            if one.reason is not None and begin < one.place < place and one.names(table):
-                return one.reason
+        for statement in self._statements or ():
+            if (
+                statement.reason is not None
+                and begin < statement.place < place
+                and statement.names(table)
+            ):
+                return statement.reason
         if events:
             fill = fills.get(events[-1].place)
             return None if fill is None else fill.gap

@@ -34,7 +34,7 @@ def marked(source: TableSource, rows: DataFrame) -> DataFrame:
         F.lit(True).alias(IS_WHOLE), *[before[name].alias(name) for name in names]
     )
     nothing = known_if(F.lit(False)).items()
-    bare = F.struct(F.lit(False).alias(IS_WHOLE), *[one.alias(name) for name, one in nothing])
+    bare = F.struct(F.lit(False).alias(IS_WHOLE), *[null.alias(name) for name, null in nothing])
     had = F.when(before.isNotNull(), whole_before).otherwise(bare)
     of_load = F.col("metadata_op_type") == "snapshot"
     return rows.withColumns(

@@ -169,7 +169,7 @@ def segments(
         .select("key", "segment", "load")
     )
     parts = [by_segment, newest, *filled]
-    together = reduce(lambda one, two: one.unionByName(two, allowMissingColumns=True), parts)
+    together = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
     if "fill" not in together.columns:
         together = together.withColumn("fill", F.lit(None).cast(newest.schema["load"].dataType))
     states = together.groupBy("key", "segment").agg(
@@ -186,7 +186,11 @@ def segments(
     # other rows were there when the log began, and may be behind a fill with a gap
     unknown = [
         0,
-        *(n + 1 for n, one in enumerate(events) if one.place in fills and fills[one.place].gap),
+        *(
+            n + 1
+            for n, event in enumerate(events)
+            if event.place in fills and fills[event.place].gap
+        ),
     ]
     base = F.coalesce(
         F.col("fill"),
@@ -218,12 +222,12 @@ def _bags(moves: DataFrame, filled: list[DataFrame]) -> DataFrame:
     base_type = f"struct<image: {moves.schema['has'].dataType.simpleString()}, time: bigint>"
     parts = [counted.withColumn("base", none.cast(base_type))]
     parts += [
-        one.select(
+        frame.select(
             "key", "segment", F.col("fill.image").alias("image"), "n", F.col("fill").alias("base")
         )
-        for one in filled
+        for frame in filled
     ]
-    together = reduce(lambda one, two: one.unionByName(two), parts)
+    together = reduce(lambda left, right: left.unionByName(right), parts)
     grouped = together.groupBy("key", "segment").agg(
         F.first("image").alias("image"),
         F.first("base", ignorenulls=True).alias("base"),

@@ -109,15 +109,19 @@ class TableState:
         binlog, new, scope = log
         self.source, self.binlog, self.scope, self.day = source, binlog, scope, day
         self.table, self.batches = (source.database, source.table), dbt.meta["batches"]
-        known = [Statement.from_json(one) for one in recorded(MOVES_PROPERTY) or []]
-        self.origins = {tuple(one) for one in recorded(ORIGINS_PROPERTY) or []}
+        known = [Statement.from_json(text) for text in recorded(MOVES_PROPERTY) or []]
+        self.origins = {tuple(origin) for origin in recorded(ORIGINS_PROPERTY) or []}
         self.loaded_before: int | None = recorded(LOADED_PROPERTY)
         found = self._scan(new, order)
         statements = statements_of(found.statements, source.format)
-        undeclared = [one for one in statements if _is_doubted(one, order)]
-        statements = [one for one in statements if not _is_doubted(one, order)]
+        undeclared = [statement for statement in statements if _is_doubted(statement, order)]
+        statements = [statement for statement in statements if not _is_doubted(statement, order)]
         tables = {self.table, *self.origins}
-        fresh = [one for one in statements if one not in known and touches(one, tables)]
+        fresh = [
+            statement
+            for statement in statements
+            if statement not in known and touches(statement, tables)
+        ]
         self.refusals = {
             statement.coordinates: reason
             for statement in statements
@@ -127,27 +131,29 @@ class TableState:
         if positions_are_places(source.format):
             rows_by = {*places_before[0], *found.files}
             strayed = [
-                one for one in fresh if rows_by - {one.binlog_file} and events_of([one], self.table)
+                statement
+                for statement in fresh
+                if rows_by - {statement.binlog_file} and events_of([statement], self.table)
             ]
-            for one in strayed:
-                self.refusals[one.coordinates] = (
-                    f"a {one.op} that came by {one.binlog_file}, the table's rows by "
+            for foreign in strayed:
+                self.refusals[foreign.coordinates] = (
+                    f"a {foreign.op} that came by {foreign.binlog_file}, the table's rows by "
                     f"{', '.join(sorted(rows_by))}: {source.format} tells no binlog position, so "
                     "what came first can't be told across partitions"
                 )
-            fresh = [one for one in fresh if one not in strayed]
+            fresh = [statement for statement in fresh if statement not in strayed]
         for statement in undeclared:
             unread = statement.reason is not None and statement.names(self.table)
             if order.doubt and (unread or touches(statement, tables)):
                 self.refusals[statement.coordinates] = order.doubt.reason
         self.events = events_of([*known, *fresh], self.table)
-        times = [one for one in (self.loaded_before, found.loaded) if one is not None]
+        times = [load for load in (self.loaded_before, found.loaded) if load is not None]
         self.loaded = max(times, default=None) if self.whole_images else None
         self.has_load = found.loaded is not None
         self.samples, self.is_altered = self._samples(new, found), found.altered
         known_events = events_of(known, self.table)
         late_fill = found.origin_first is not None and any(
-            one.filled_from and tuple(found.origin_first) < one.place for one in known_events
+            event.filled_from and tuple(found.origin_first) < event.place for event in known_events
         )
         # whether derived rows may change for keys without new changes
         self.all_keys = bool(
@@ -180,9 +186,13 @@ class TableState:
                 )
             elif origin and fill and fill.gap:
                 self.refusals[statement.coordinates] = fill.gap
-        kept = [one for one in [*known, *fresh] if touches(one, {self.table, *self.origins})]
+        kept = [
+            statement
+            for statement in [*known, *fresh]
+            if touches(statement, {self.table, *self.origins})
+        ]
         for name, value in (
-            (MOVES_PROPERTY, [one.to_json() for one in dict.fromkeys(kept)]),
+            (MOVES_PROPERTY, [statement.to_json() for statement in dict.fromkeys(kept)]),
             (ORIGINS_PROPERTY, sorted(self.origins)),
             (LOADED_PROPERTY, self.loaded),
             (PLACES_PROPERTY, places),
@@ -201,8 +211,8 @@ class TableState:
         """
         change = F.col("op").isin(*ROW_OPS)
         mine, of_origin = of_table(*self.table), F.lit(False)
-        for one in self.origins:
-            of_origin = of_origin | of_table(*one)
+        for origin in self.origins:
+            of_origin = of_origin | of_table(*origin)
         micros, position = F.unix_micros("event_time"), F.col("binlog_position")
         of_file = [F.col("binlog_file_number").alias("file_number"), F.col("binlog_file")]
         # each group has numbers alone, so it is hashed and nothing is sorted
@@ -223,13 +233,13 @@ class TableState:
             .collect()
         )
         statements: list[Row] = []
-        if any(one.statements for one in groups):
+        if any(group.statements for group in groups):
             found = new.where(self.scope & F.col("op").isin(*TABLE_OPS))
             statements = [
                 row.one for row in found.select(statement_struct().alias("one")).collect()
             ]
         altered = False
-        if any(one.ddl for one in groups):
+        if any(group.ddl for group in groups):
             text = F.lower("payload")
             of_table_name = text.contains(self.table[1].lower()) & text.contains("alter")
             ddl = new.where(self.scope & (F.col("op") == "ddl"))
@@ -238,10 +248,12 @@ class TableState:
         by_topic = positions_are_places(self.source.format)
 
         def known(values: Iterable[Any]) -> list[Any]:
-            return [one for one in values if one is not None]
+            return [value for value in values if value is not None]
 
         def outermost(name: str, choose: Callable[..., Any]) -> tuple[int, int] | None:
-            places = [(one.file_number, one[name]) for one in groups if one[name] is not None]
+            places = [
+                (group.file_number, group[name]) for group in groups if group[name] is not None
+            ]
             return choose(places, default=None)
 
         return SimpleNamespace(
@@ -250,10 +262,10 @@ class TableState:
             last=outermost("last", max),
             altered=altered,
             origin_first=outermost("origin_first", min),
-            earliest=min(known(one.earliest for one in groups), default=None),
-            loaded=max(known(one.loaded for one in groups), default=None),
-            files={one.binlog_file for one in groups if by_topic and one.first is not None},
-            changed=any(one.changed for one in groups),
+            earliest=min(known(group.earliest for group in groups), default=None),
+            loaded=max(known(group.loaded for group in groups), default=None),
+            files={group.binlog_file for group in groups if by_topic and group.first is not None},
+            changed=any(group.changed for group in groups),
         )
 
     def _samples(self, new: DataFrame, found: SimpleNamespace) -> list[tuple[str, str | None]]:

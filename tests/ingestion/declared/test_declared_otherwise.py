@@ -324,8 +324,8 @@ class MixedModel(Model):
         is_load = "bootstrap-insert"
         log, loads = (
             {
-                batch: {at: text for at, text in one.items() if (is_load in text) == wanted}
-                for batch, one in batches.items()
+                batch: {at: text for at, text in item.items() if (is_load in text) == wanted}
+                for batch, item in batches.items()
             }
             for wanted in (False, True)
         )

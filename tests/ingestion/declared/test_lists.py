@@ -160,7 +160,7 @@ def test_what_a_list_lacks_or_has_too_much_is_refused_by_name(
 ) -> None:
     refused = parse(changed)
 
-    assert [one for one in sentences if one not in refused] == []
+    assert [sentence for sentence in sentences if sentence not in refused] == []
     assert "Traceback" not in refused
 
 

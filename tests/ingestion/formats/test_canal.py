@@ -242,12 +242,12 @@ def test_every_type_of_a_real_canal(spark: SparkSession):
 @pytest.mark.parametrize(
     "table",
     # the big one takes its time and memory; its counts are compared end to end as well
-    [pytest.param(one, marks=[pytest.mark.soak] * (one == "order_info")) for one in VIEWS],
+    [pytest.param(view, marks=[pytest.mark.soak] * (view == "order_info")) for view in VIEWS],
 )
 def test_both_logs_of_one_server_tell_the_same_changes(spark: SparkSession, table: str):
     declared_so = declaration(table)
     # Maxwell writes a TIME wrong that is negative or longer than a day
-    columns = {one: kind for one, kind in declared_so["columns"].items() if kind != "time"}
+    columns = {column: kind for column, kind in declared_so["columns"].items() if kind != "time"}
     told = {}
     for name, lines in {
         "maxwell": [line for path in LANDED for line in raw_lines(path)],

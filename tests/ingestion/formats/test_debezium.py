@@ -612,8 +612,8 @@ def test_a_value_is_exact_or_refused_by_name(spark, mode):
 
 
 def sample(name: str) -> list[str | None]:
-    values = [json.loads(one)["value"] for one in raw_lines(SAMPLES / name)]
-    return [one and json.dumps(one, ensure_ascii=False) for one in values]
+    values = [json.loads(line)["value"] for line in raw_lines(SAMPLES / name)]
+    return [value and json.dumps(value, ensure_ascii=False) for value in values]
 
 
 def test_the_events_of_a_real_producer_are_all_told_apart(spark):
@@ -659,7 +659,7 @@ def test_a_real_log_says_the_same_as_through_maxwell(spark):
     found = {}
     for name, lines in (
         ("debezium", sample("types.jsonl.gz")),
-        ("maxwell", [one.decode() for one in raw_lines(SAMPLES / "maxwell_types.jsonl.gz")]),
+        ("maxwell", [line.decode() for line in raw_lines(SAMPLES / "maxwell_types.jsonl.gz")]),
     ):
         rows = typed(spark, lines, source(columns, table="t1", format=name))
         assert [row.reject_reason for row in rows] == [None] * len(rows)
@@ -672,7 +672,7 @@ def test_a_real_log_says_the_same_as_through_maxwell(spark):
         Decimal("10.50"),
         datetime(2026, 3, 1, 15, 59, 59, 999000),
     )
-    assert [one[0] for one in found["debezium"]] == list("++-+-+-+-+-+-+-+-++"), found
+    assert [item[0] for item in found["debezium"]] == list("++-+-+-+-+-+-+-+-++"), found
 
 
 def test_a_negative_time_of_a_real_log(spark):

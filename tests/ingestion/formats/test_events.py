@@ -54,7 +54,7 @@ def test_what_is_no_event_is_refused(spark: SparkSession) -> None:
 
 def test_times_are_milliseconds_or_iso_text_with_a_zone(spark: SparkSession) -> None:
     told = [MILLIS, "2026-03-02T02:00:00Z", "2026-03-02T10:00:00.000+08:00", str(MILLIS)]
-    rows = typed(spark, [event(event_time=one) for one in told], DECLARED)
+    rows = typed(spark, [event(event_time=item) for item in told], DECLARED)
 
     assert [row.reject_reason for row in rows] == [None] * len(told)
     assert {row["at"].replace(tzinfo=UTC) for row in rows} == {AT}

@@ -66,16 +66,18 @@ def test_maxwells_numbers_in_texts_and_documents_stay_as_they_are_written(
 ) -> None:
     declared = source({"id": "int", "v": kind, "n": "decimal(12,2)"})
     bare = [*WRITTEN, *DOCUMENTS, *random_numbers(60)]
-    values = bare + [json.dumps(one) for one in TEXTS]
+    values = bare + [json.dumps(text) for text in TEXTS]
     expected = bare + TEXTS
 
     def data(value: str) -> str:
         return f'{{"id":1,"v":{value},"n":9.90}}'
 
-    inserts = typed(spark, numbered(line(data=data(one)) for one in values), declared)
+    inserts = typed(spark, numbered(line(data=data(value)) for value in values), declared)
     updates = typed(
         spark,
-        numbered(line(type='"update"', data=data('"x"'), old=f'{{"v":{one}}}') for one in values),
+        numbered(
+            line(type='"update"', data=data('"x"'), old=f'{{"v":{value}}}') for value in values
+        ),
         declared,
     )
 
@@ -91,7 +93,7 @@ def test_debeziums_numbers_in_texts_and_documents_stay_as_they_are_written(
         {"id": "int", "v": "varchar(90)"}, database="shop", table="o", format="debezium"
     )
     bare = [*WRITTEN, *DOCUMENTS, *random_numbers(30)]
-    values = bare + [json.dumps(one) for one in TEXTS]
+    values = bare + [json.dumps(text) for text in TEXTS]
 
     def message(number: int, value: str, wrapped: bool) -> str:
         origin = (
@@ -105,7 +107,7 @@ def test_debeziums_numbers_in_texts_and_documents_stay_as_they_are_written(
         return f'{{"schema":{{}},"payload":{text}}}' if wrapped else text
 
     for wrapped in (False, True):
-        lines = [message(number, one, wrapped) for number, one in enumerate(values)]
+        lines = [message(number, value, wrapped) for number, value in enumerate(values)]
         rows = typed(spark, lines, declared)
 
         assert read(rows) == bare + TEXTS
@@ -116,9 +118,11 @@ def test_an_events_numbers_stay_as_they_are_written(spark: SparkSession) -> None
     columns = {"id": "varchar(9)", "v": "text", "n": "decimal(38,18)"}
     declared = source(columns, database="events", table="t", format="events")
     bare = [*WRITTEN, *DOCUMENTS]
-    values = bare + [json.dumps(one) for one in TEXTS]
+    values = bare + [json.dumps(text) for text in TEXTS]
     exact = "12345678901234567.890000000000000001"
-    lines = [f'{{"id":"a","received_at":1772416800000,"v":{one},"n":{exact}}}' for one in values]
+    lines = [
+        f'{{"id":"a","received_at":1772416800000,"v":{value},"n":{exact}}}' for value in values
+    ]
 
     rows = typed(spark, lines, declared)
 
@@ -134,32 +138,32 @@ def test_a_decimal_with_more_places_than_can_be_read_is_refused_not_rounded(
 ) -> None:
     good = ["1.234567890", "1.2345678900000000000000000", "15E-1", "1.5e3", "-7"]
     lines = {
-        "maxwell": lambda one: line(data=f'{{"id":1,"v":{one}}}'),
-        "canal": lambda one: json.dumps(
+        "maxwell": lambda item: line(data=f'{{"id":1,"v":{item}}}'),
+        "canal": lambda item: json.dumps(
             {
                 "database": "shop",
                 "table": "o",
                 "type": "INSERT",
                 "es": 1772416800000,
-                "data": [{"id": "1", "v": one}],
+                "data": [{"id": "1", "v": item}],
                 "mysqlType": {"id": "int", "v": "decimal(38,9)"},
             }
         ),
-        "events": lambda one: f'{{"received_at":1772416800000,"id":1,"v":{one}}}',
-        "debezium": lambda one: (
+        "events": lambda item: f'{{"received_at":1772416800000,"id":1,"v":{item}}}',
+        "debezium": lambda item: (
             '{"op":"c","ts_ms":1772416800000,"source":{"db":"shop","table":"o","file":"b.1",'
-            f'"ts_ms":1772416800000,"pos":4,"row":0}},"before":null,"after":{{"id":1,"v":{one}}}}}'
+            f'"ts_ms":1772416800000,"pos":4,"row":0}},"before":null,"after":{{"id":1,"v":{item}}}}}'
         ),
     }
     for name, message in lines.items():
         place = {"database": "events", "table": "t"} if name == "events" else {}
         options = {"options": {"decimal.handling.mode": "string"}} if name == "debezium" else {}
         declared = source({"id": "int", "v": "decimal(38,9)"}, format=name, **place, **options)
-        rows = typed(spark, numbered(message(one) for one in (*good, *TOO_NARROW)), declared)
+        rows = typed(spark, numbered(message(item) for item in (*good, *TOO_NARROW)), declared)
         kept, refused = rows[: len(good)], rows[len(good) :]
 
         assert [row.reject_reason for row in kept] == [None] * len(good), name
-        assert [row.v for row in kept] == [Decimal(one) for one in good], name
+        assert [row.v for row in kept] == [Decimal(item) for item in good], name
         for row, text in zip(refused, TOO_NARROW, strict=True):
             assert "is no decimal(38,9)" in (row.reject_reason or ""), (name, text, row.v)
 
@@ -188,7 +192,7 @@ def test_canals_bare_numbers_and_documents_are_refused(spark: SparkSession) -> N
 
     good = ['"10.10"', '"12345678901234567.890"', '"{\\"a\\":1.50}"', "7", "null"]
     bad = ["10.10", "1e5", "-0", '{"a":1.50}', "[1.5]"]
-    rows = typed(spark, [message(one) for one in (*good, *bad)], declared)
+    rows = typed(spark, [message(item) for item in (*good, *bad)], declared)
 
     assert read(rows[: len(good)]) == ["10.10", "12345678901234567.890", '{"a":1.50}', "7", None]
     assert all("Canal writes texts" in (row.reject_reason or "") for row in rows[len(good) :])
@@ -240,7 +244,7 @@ def test_mongodbs_numbers_are_exact_or_refused(spark: SparkSession) -> None:
         f'"v":{"123456789" * 6}': "neither a double",
         '"n":{"$numberDecimal":"1.2345678901"}': "is no decimal(38,9)",
     }
-    lines = [event(number, one) for number, one in enumerate([*good, *bad])]
+    lines = [event(number, item) for number, item in enumerate([*good, *bad])]
     rows = typed(spark, lines, declared)
 
     assert read(rows[: len(good)]) == list(good.values())
@@ -259,7 +263,7 @@ def test_rows_of_one_position_that_differ_behind_a_doubles_digits_are_two(
         )
 
     values = ["12345678901234567.88", "12345678901234567.89"]
-    first, second = envelopes(spark, [message(one) for one in values], "debezium")
+    first, second = envelopes(spark, [message(value) for value in values], "debezium")
 
     assert first.row_number != second.row_number
 
@@ -270,11 +274,11 @@ def test_no_function_that_reads_numbers_as_doubles_is_used_on_values() -> None:
     used = {
         (
             path.relative_to(folder).parts[0].removesuffix(".py"),
-            one.split("get_json_object(")[1].split(")")[0],
+            line.split("get_json_object(")[1].split(")")[0],
         )
         for path in folder.rglob("*.py")
-        for one in path.read_text().splitlines()
-        if "get_json_object(" in one
+        for line in path.read_text().splitlines()
+        if "get_json_object(" in line
     }
 
     assert used == {
@@ -301,4 +305,4 @@ def test_the_fast_path_reads_no_payload_again(spark: SparkSession) -> None:
     frame = spark.createDataFrame(rows, "payload string, v string")
     found = frame.select(may_be_printed_anew({"v": [F.col("v")]}, F.col("payload"))).collect()
 
-    assert [one[0] for one in found] == [False] * len(rows)
+    assert [item[0] for item in found] == [False] * len(rows)

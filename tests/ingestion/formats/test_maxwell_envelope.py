@@ -272,7 +272,7 @@ def test_an_unknown_format_is_refused_with_those_that_are_known(spark):
 
 
 def test_every_line_of_the_sample_is_read(spark):
-    lines = [one for path in LANDED for one in raw_lines(path)]
+    lines = [line for path in LANDED for line in raw_lines(path)]
     rows = (
         with_envelope(raw_messages(spark, lines), "maxwell")
         .groupBy("op", "reject_reason")
@@ -282,8 +282,8 @@ def test_every_line_of_the_sample_is_read(spark):
     assert {row.reject_reason for row in rows} == {None}
     # counted in the text, each line for itself
     kinds = Counter()
-    for one in lines:
-        kind = one.split(b'"type":"', 1)[1].split(b'"', 1)[0].decode()
+    for message in lines:
+        kind = message.split(b'"type":"', 1)[1].split(b'"', 1)[0].decode()
         kinds["ddl" if "-" in kind and kind != "table-drop" else kind] += 1
     # the swap of product_price: away to pp_old, and pp_new in its place
     kinds.subtract(ddl=2)

@@ -254,7 +254,7 @@ def test_the_column_keeps_its_value_where_its_name_changed(rows):
 
 def test_a_set_is_the_text_that_mysql_writes(spark):
     declared = source({"id": "int", "s": "SET('x','y z','z')"})
-    lines = [line(data=f'{{"id":1,"s":{one}}}') for one in ('["x","y z"]', "[]", "null", '"x,z"')]
+    lines = [line(data=f'{{"id":1,"s":{item}}}') for item in ('["x","y z"]', "[]", "null", '"x,z"')]
     change = line(type='"update"', data='{"id":1,"s":["z"]}', old='{"s":["x","z"]}')
 
     rows = typed(spark, [*lines, change], declared)
@@ -305,8 +305,8 @@ def row_images(spark: SparkSession) -> dict[str, list[Row]]:
         cut_column="ut",
         columns_of_interest=["user_id", "status", "biz", "note", "amount"],
     )
-    lines = [one for one in raw_lines(ROW_IMAGES) if b'"table":"o"' in one]
-    kinds = [str(json.loads(one)["data"]["order_id"])[0] for one in lines]
+    lines = [line for line in raw_lines(ROW_IMAGES) if b'"table":"o"' in line]
+    kinds = [str(json.loads(line)["data"]["order_id"])[0] for line in lines]
     found: dict[str, list[Row]] = {"FULL": [], "NOBLOB": [], "MINIMAL": []}
     for kind, row in zip(kinds, typed(spark, lines, declared), strict=True):
         found[{"1": "FULL", "2": "NOBLOB", "3": "MINIMAL"}[kind]].append(row)
@@ -394,7 +394,9 @@ def test_the_cut_date_is_that_of_the_oracle(spark):
         # the last and the first second of a business day, in the log's own time
         lines += [line(data=data, ts="1772467199"), line(data=data, ts="1772467200")]
     lines = numbered(lines)
-    changes = oracle.read_messages([one.encode() for one in lines], table="o", key_columns=("id",))
+    changes = oracle.read_messages(
+        [line.encode() for line in lines], table="o", key_columns=("id",)
+    )
     expected = [oracle.cut_date(change, cut_column="at") for change in changes]
 
     rows = typed(spark, lines, DECLARED)
@@ -539,8 +541,8 @@ def test_random_histories_have_the_cut_dates_of_the_oracle(spark):
     )
     logs = [histories.generate(seed, days=5).lines for seed in range(100, 104)]
     # the days of each history for itself: they all have the same positions
-    expected = [oracle.cut_date(one) for log in logs for one in oracle.read_messages(log)]
-    rows = typed(spark, [one for log in logs for one in log], declared)
+    expected = [oracle.cut_date(message) for log in logs for message in oracle.read_messages(log)]
+    rows = typed(spark, [item for log in logs for item in log], declared)
     assert [row.reject_reason for row in rows] == [None] * len(expected)
     assert [row.cut_date for row in rows] == expected
     print(f"cut dates compared: {len(rows)}, seeds 100 to 103")

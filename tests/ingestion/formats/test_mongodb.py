@@ -69,7 +69,7 @@ def stream(kind: str = "insert", **fields: Any) -> dict[str, Any]:
         "ns": {"db": "shop", "coll": "o"},
         "documentKey": {"_id": 1},
     }
-    return {name: one for name, one in (event | fields).items() if one is not ...}
+    return {name: field for name, field in (event | fields).items() if field is not ...}
 
 
 def update(
@@ -111,8 +111,8 @@ Message = dict[str, Any] | str | tuple[dict[str, Any] | str, str | None]
 def enveloped(spark: SparkSession, messages: list[Message]) -> DataFrame:
     """The messages, or (message, message key), as rows of ods_binlog."""
     rows = []
-    for offset, one in enumerate(messages):
-        value, name = one if isinstance(one, tuple) else (one, None)
+    for offset, message in enumerate(messages):
+        value, name = message if isinstance(message, tuple) else (message, None)
         text = value if isinstance(value, str) else json.dumps(value)
         as_bytes = name.encode() if name is not None else None
         rows.append((LIVE, "t", 0, offset, 0, as_bytes, text.encode(), None))
@@ -238,7 +238,7 @@ def test_debezium_s_wall_time(spark):
 
 def test_the_changes_of_a_transaction_are_in_its_order(spark):
     places = [0, 1, 2, 63, 64, 127, 128, 300, 16383, 16384, 70000]
-    tokens = [token(place=one, key=f"{one % 7:02X}") for one in places]
+    tokens = [token(place=place, key=f"{place % 7:02X}") for place in places]
     # as a server wrote them: places 1 and 4
     real = [
         "8266561E1B000000062B022C01002B026E5A100433C2A58AB57149A3871DA09C9D3A899646645F696400646656"
@@ -247,8 +247,8 @@ def test_the_changes_of_a_transaction_are_in_its_order(spark):
         "5F49506238B3BBCC1CB20C00004",
     ]
     events = [
-        stream(_id={"_data": one}, txnNumber={"$numberLong": "7"}, lsid={})
-        for one in [*tokens, *real]
+        stream(_id={"_data": token}, txnNumber={"$numberLong": "7"}, lsid={})
+        for token in [*tokens, *real]
     ]
     rows = heads(spark, events)
     assert [row.reject_reason for row in rows] == [None] * len(events)
@@ -257,7 +257,7 @@ def test_the_changes_of_a_transaction_are_in_its_order(spark):
 
 
 def test_events_of_one_time_on_several_shards_are_told_apart(spark):
-    events = [stream(_id={"_data": token(key=f"{one:04X}")}) for one in range(300)]
+    events = [stream(_id={"_data": token(key=f"{number:04X}")}) for number in range(300)]
     rows = heads(spark, [*events, *events])
     assert len({row.row_number for row in rows}) == 300
 
@@ -526,7 +526,7 @@ def test_an_update_tells_only_its_own_fields(spark):
         ({"schema": {}, "payload": debezium("u", updateDescription=patch)}, key()),
     ]
     for row in rows_of(spark, messages):
-        told = {name: one for name, one in row.data.asDict().items() if one is not None}
+        told = {name: item for name, item in row.data.asDict().items() if item is not None}
         assert told == {"id": "1", "status": "paid"}
         assert sorted(row.known_columns) == ["amount", "status"]
         assert (row.before, row.image_reason, row.document_rest) == (None, None, None)
@@ -584,7 +584,7 @@ PATHS: list[tuple[dict[str, Any], list[str], list[str], tuple]] = [
 
 def test_paths_into_nested_documents(spark):
     events: list[Message] = [
-        update(updated, removed, [{"field": one, "newSize": 1} for one in cut])
+        update(updated, removed, [{"field": item, "newSize": 1} for item in cut])
         for updated, removed, cut, _ in PATHS
     ]
     for row, (*case, expected) in zip(rows_of(spark, events), PATHS, strict=True):
@@ -731,7 +731,7 @@ def test_typed_rows_say_what_is_known(spark):
     columns = {"id": "int", "status": "varchar(9)", "at": "timestamp", "tags": "json"}
     declaration = declared(columns, cut_column="at", aliases={"id": "_id"})
 
-    rows = typed(spark, [json.dumps(one) for one in events], declaration)
+    rows = typed(spark, [json.dumps(event) for event in events], declaration)
 
     assert [row.reject_reason for row in rows] == [None] * 5 + [PARTLY.format("tags")]
     was = (1, "old", datetime(2026, 3, 1), None, None)
@@ -762,7 +762,7 @@ def test_other_formats_have_no_extra_columns(spark):
         names[format_name] = frame.columns
     extra = list(EXTRA)
     assert names["mongodb"][3:6] == extra
-    assert [one for one in names["mongodb"] if one not in extra] == names["maxwell"]
+    assert [item for item in names["mongodb"] if item not in extra] == names["maxwell"]
     assert names["maxwell"] == names["canal"] == names["debezium"]
 
 
@@ -921,19 +921,19 @@ class Collection:
             origin["txnNumber"] = 1
             message["transaction"] = {"total_order": self.place + 1}
         renamed = {"fullDocument": "after", "fullDocumentBeforeChange": "before"}
-        message |= {renamed.get(name, name): one for name, one in fields.items()}
+        message |= {renamed.get(name, name): field for name, field in fields.items()}
         op = {"insert": "c", "delete": "d"}.get(kind, "u")
         self.log.append((debezium(op, source=origin, **message), key(document_id)))
 
     def latest(self) -> dict[int, tuple]:
         return {
-            one["_id"]: (
-                one.get("status"),
-                one.get("n"),
-                one.get("address", {}).get("city"),
-                json.dumps(one["tags"], separators=(",", ":")) if "tags" in one else None,
+            document["_id"]: (
+                document.get("status"),
+                document.get("n"),
+                document.get("address", {}).get("city"),
+                json.dumps(document["tags"], separators=(",", ":")) if "tags" in document else None,
             )
-            for one in self.documents.values()
+            for document in self.documents.values()
         }
 
 

@@ -30,7 +30,12 @@ def jars(**env: str) -> tuple[list[str], list[str], list[str]]:
 def test_without_a_broker_nothing_of_kafka_is_asked_for() -> None:
     coordinates, left_out, files = jars()
     assert len(coordinates) == 2
-    assert [one for one in coordinates if "kafka" in one] == left_out == files == []
+    assert (
+        [coordinate for coordinate in coordinates if "kafka" in coordinate]
+        == left_out
+        == files
+        == []
+    )
     assert jars(KAFKA_JARS="a:b:1") == (coordinates, [], [])
 
 

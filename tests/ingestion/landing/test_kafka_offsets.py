@@ -112,7 +112,7 @@ def test_every_offset_of_the_broker_is_held_or_read_and_none_is_both():
         earliest = random.randrange(held[-1][1] + 2)
         latest = random.randrange(held[-1][1] + 1, 70)
         read = ranges_to_read(topic(p0=(earliest, latest)), {"t/0": held}, {})
-        offsets = [offset for one in read for offset in range(one.first, one.last + 1)]
+        offsets = [offset for item in read for offset in range(item.first, item.last + 1)]
         known = {offset for first, last in held for offset in range(first, last + 1)}
         expected = sorted(set(range(earliest, latest)) - known)
         assert offsets == expected, f"seed {seed}: {held} {earliest} {latest}"

@@ -50,7 +50,7 @@ def read(path: Path) -> tuple[list[bytes], list[tuple[bytes, str]]]:
         if reason is None:
             good += lines
         else:
-            cut += [(one, reason) for one in lines]
+            cut += [(line, reason) for line in lines]
     assert len(cut) <= 1
     return good, cut
 
@@ -116,11 +116,11 @@ def test_merged_intervals_hold_the_same_offsets_sorted_and_apart(seed):
     for _ in range(random.randint(0, 12)):
         first = random.randint(0, 60)
         intervals.append((first, first + random.randint(0, 9)))
-    offsets = {one for first, last in intervals for one in range(first, last + 1)}
+    offsets = {number for first, last in intervals for number in range(first, last + 1)}
 
     merged = merge(intervals)
 
-    assert {one for first, last in merged for one in range(first, last + 1)} == offsets
+    assert {number for first, last in merged for number in range(first, last + 1)} == offsets
     assert all(a[1] + 1 < b[0] for a, b in pairwise(merged))
     assert merge(merged) == merged
     for offset in range(75):
@@ -287,8 +287,8 @@ def test_a_gzip_stream_cut_at_any_byte_gives_its_good_lines_and_one_rest(tmp_pat
         most = len(good)
         # between two members nothing is broken: only the line may be
         reason = CUT_LINE if end == border else CUT_STREAM
-        assert [one for _, one in cut] == [reason]
-        assert content.startswith(b"".join(one + b"\n" for one in good) + cut[0][0])
+        assert [item for _, item in cut] == [reason]
+        assert content.startswith(b"".join(number + b"\n" for number in good) + cut[0][0])
     assert most == len(LINES)
 
 
@@ -332,12 +332,12 @@ def naive(
 ) -> list[tuple[int, int, bytes]]:
     """(run offset, offset, line) of the offsets that are not held, one by one."""
     rows, run = [], None
-    for offset, one in enumerate(lines, first_offset):
+    for offset, line in enumerate(lines, first_offset):
         if any(first <= offset <= last for first, last in held):
             run = None
         else:
             run = offset if run is None else run
-            rows.append((run, offset, one))
+            rows.append((run, offset, line))
     return rows
 
 
@@ -357,12 +357,12 @@ def test_messages_are_exactly_those_not_held(seed, tmp_path, monkeypatch):
             first_offset = random.randint(0, 60)
             lines = [b"%d" % random.randint(0, 10**6) for _ in range(random.randint(0, 40))]
             name = f"{number}.jsonl{random.choice(('', '.gz'))}"
-            content = b"".join(one + b"\n" for one in lines)
+            content = b"".join(line + b"\n" for line in lines)
             path = write(tmp_path, name, content, f"t/partition={partition}")
             files.append((str(path), LIVE, "t", partition, first_offset))
             found = naive(first_offset, lines, held[f"t/{partition}"])
             expected += [
-                (LIVE, "t", partition, offset, run, None, one, None) for run, offset, one in found
+                (LIVE, "t", partition, offset, run, None, item, None) for run, offset, item in found
             ]
 
     rows = []
@@ -379,7 +379,7 @@ def test_each_message_of_files_that_overlap_comes_once(seed, tmp_path):
     files = []
     for number in range(random.randint(1, 6)):
         first = random.randint(0, 80)
-        content = b"".join(one + b"\n" for one in log[first : first + random.randint(0, 60)])
+        content = b"".join(number + b"\n" for number in log[first : first + random.randint(0, 60)])
         path = write(tmp_path, f"{number}.jsonl{random.choice(('', '.gz'))}", content)
         files.append((str(path), LIVE, "t", 0, first))
     held = {"t/0": merge([(random.randint(0, 50), 50)])}
@@ -599,7 +599,7 @@ def test_a_folder_that_became_a_link_since_it_was_listed_is_not_read(tmp_path, s
     (tmp_path / "landing").symlink_to(tmp_path / "real")
     [file] = landing.list_files(str(tmp_path / "landing"))
     assert list(landing.read_lines(file.path)) == [([b"1"], None)]
-    folder = next(one for one in Path(file.path).parents if one.name == swapped)
+    folder = next(parent for parent in Path(file.path).parents if parent.name == swapped)
     _moved_and_linked(folder, outside(tmp_path))
     with pytest.raises(OSError, match=f"symbolic link.*{swapped}"):
         list(landing.read_lines(file.path))
@@ -709,7 +709,7 @@ def test_too_long_a_line_is_read_when_max_line_mb_grew(spark: SparkSession, tmp_
     long = maxwell.line(position='"bin.000007:20"', comment=f'"{"x" * 3000}"')
     short = [maxwell.line(position=f'"bin.000007:{place}"') for place in (10, 30)]
     lines = [short[0], long, short[1]]
-    write(tmp_path, "t+0+0.jsonl", "".join(f"{one}\n" for one in lines).encode())
+    write(tmp_path, "t+0+0.jsonl", "".join(f"{line}\n" for line in lines).encode())
     write(tmp_path, "t+0+3.jsonl", f"{long}\n".encode())
     log = Log(spark, tmp_path)
     assert log.read(0.001) == [(0, False), (1, True), (2, False), (3, True)]

@@ -134,7 +134,7 @@ LOGS: dict[str, tuple[list[str], list[int]]] = {
     ),
     "two servers' logs, mixed": (
         [
-            *(one for n in range(30) for one in (rows_of(7, TS, 30)[n], rows_of(900, TS, 30)[n])),
+            *(item for n in range(30) for item in (rows_of(7, TS, 30)[n], rows_of(900, TS, 30)[n])),
         ],
         [],
     ),
@@ -168,10 +168,10 @@ def test_what_is_refused_of_a_log_that_nobody_declared(spark: SparkSession, name
 def by_servers(servers: list[int], lines: list[str], **more: Any) -> list[str]:
     """The lines as these servers in turn wrote them."""
     turns = itertools.cycle(servers)
-    return [json.dumps(json.loads(one) | {"server_id": next(turns)} | more) for one in lines]
+    return [json.dumps(json.loads(line) | {"server_id": next(turns)} | more) for line in lines]
 
 
-MIXED = [one for n in range(30) for one in (rows_of(7, TS, 30)[n], rows_of(900, TS, 30)[n])]
+MIXED = [item for n in range(30) for item in (rows_of(7, TS, 30)[n], rows_of(900, TS, 30)[n])]
 # runs of messages that name their servers -> the offsets that are refused, what the reason names
 NAMED_SERVERS: dict[str, tuple[list[list[str]], list[int], str]] = {
     "a failover to a lower place of the same file, while few messages are known": (
@@ -311,8 +311,8 @@ def test_a_format_whose_positions_are_places_in_a_topic_has_no_resets() -> None:
 def sent(lines: list[str], rng: random.Random) -> list[str]:
     """The lines as a producer sends them that is started again now and then."""
     stream: list[str] = []
-    for number, one in enumerate(lines):
-        stream.append(one)
+    for number, line in enumerate(lines):
+        stream.append(line)
         if rng.random() < 0.05:
             stream += lines[max(0, number - rng.randrange(12)) : number + 1]
     return stream
@@ -325,9 +325,9 @@ def landed(stream: list[str], first: int, rng: random.Random) -> list[dict[int, 
     cut = rng.randrange(len(messages) + 1)
     start = rng.randrange(cut + 1)
     late = messages[start : min(cut, start + rng.randrange(9))]
-    late = [one for one in late if (one[0] < first) == (start < first)]
-    late = [one for one in late if one[0] not in (first - 1, first)]
-    early = [one for one in messages[:cut] if one not in late]
+    late = [item for item in late if (item[0] < first) == (start < first)]
+    late = [item for item in late if item[0] not in (first - 1, first)]
+    early = [message for message in messages[:cut] if message not in late]
     return [dict(early), dict([*late, *messages[cut:]])]
 
 

@@ -99,7 +99,7 @@ def compare(rows: list[Row], changes: list[oracle.Change]) -> int:
 def random_rows(spark: SparkSession) -> dict[int, tuple[list[bytes], list[Row]]]:
     """seed -> (lines of its history, typed rows of them), from one job."""
     logs = {seed: histories.generate(seed).lines for seed in SEEDS}
-    rows = typed(spark, [one for lines in logs.values() for one in lines], DECLARED)
+    rows = typed(spark, [line for lines in logs.values() for line in lines], DECLARED)
     found, first = {}, 100
     for seed, lines in logs.items():
         mine = [row for row in rows if first <= row.message_offset < first + len(lines)]
@@ -117,7 +117,7 @@ def test_a_random_history_gives_the_rows_of_the_oracle(random_rows, seed: int):
 
 
 def test_the_sample_gives_the_rows_of_the_oracle(spark: SparkSession):
-    lines = [one for path in LANDED for one in raw_lines(path)]
+    lines = [line for path in LANDED for line in raw_lines(path)]
     compared = compare(typed(spark, lines, DECLARED), oracle.read_messages(lines))
     assert compared > 22805
     print(f"rows compared: {compared}, the landing sample")

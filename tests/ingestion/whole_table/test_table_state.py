@@ -40,8 +40,8 @@ def deliver(model: Model, messages: list[tuple[int, str]], rng: random.Random, p
     while left or late:
         batch, left = left[:size], left[size:]
         batch += late
-        late = [one for one in batch if left and rng.random() < 0.1]
-        batch = [one for one in batch if one not in late]
+        late = [item for item in batch if left and rng.random() < 0.1]
+        batch = [item for item in batch if item not in late]
         if batch:
             model.take(dict(batch))
             if not (left or late) or rng.random() < 0.3:
@@ -176,8 +176,8 @@ def canal(kind: str, *ids: int, old: list[dict] | None = None, amount: str = "1.
     """A message of rows with these keys, of which the last has this amount."""
     amounts = ["1.5"] * (len(ids) - 1) + [amount]
     rows = [
-        {"id": str(key), "state": "new", "amount": one}
-        for key, one in zip(ids, amounts, strict=True)
+        {"id": str(key), "state": "new", "amount": amount}
+        for key, amount in zip(ids, amounts, strict=True)
     ]
     head = {"database": "shop", "table": "o", "type": kind, "es": 1772416800000, "isDdl": False}
     return json.dumps(head | {"data": rows, "old": old})
@@ -192,7 +192,7 @@ def test_messages_of_which_a_row_was_refused_are_corrected_by_a_batch(
     right = {5: canal("INSERT", 1, 2), 6: canal("INSERT", 3, 4)}
     wrong = {offset: json.loads(text) for offset, text in right.items()}
     wrong[5]["data"][1]["amount"] = wrong[6]["data"][0]["amount"] = "much"
-    live = {offset: json.dumps(one) for offset, one in wrong.items()}
+    live = {offset: json.dumps(item) for offset, item in wrong.items()}
     model = Model(spark, "canal", ["id"])
     if together:
         model.take_all({LIVE: live, "again": right})
@@ -276,9 +276,9 @@ def test_a_rename_whose_rows_the_log_lacks_is_told(spark: SparkSession) -> None:
         rename | {"old": tables[old], "def": tables[new], "table": tables[old]["table"]}
         for old, new in ((0, 1), (2, 0))
     ]
-    swap = [one | {"database": "shop"} for one in swap]
+    swap = [item | {"database": "shop"} for item in swap]
     load = {"database": "shop", "table": "o", "type": "bootstrap-insert", "ts": head["ts"] + 7200}
-    loads = [load | {"data": one} for one in (changed, row | {"id": 8})]
+    loads = [load | {"data": item} for item in (changed, row | {"id": 8})]
     model = Model(spark, "maxwell", ["id"])
     model.take(dict(enumerate(map(json.dumps, [insert, *swap, update]))))
 
@@ -315,7 +315,7 @@ def test_rows_that_a_rename_brings_are_known_from_an_empty_table_on(
     spark: SparkSession, before: list[tuple[str, str, str]], is_told: bool
 ) -> None:
     model = Model(spark, "canal", ["id"])
-    model.take(dict(enumerate(statement(*one) for one in [*before, (SWAP, "o", "RENAME")])))
+    model.take(dict(enumerate(statement(*row) for row in [*before, (SWAP, "o", "RENAME")])))
 
     assert [row.op_type for row in model.rows] == ([] if is_told else ["rename"])
 
@@ -362,7 +362,7 @@ def taken_away(model: Model) -> Counter:
             assert whole or (row.before is None and row.known_columns == [])
             found[row.binlog_position, row.id, image] += 1 if deletes else -1
     assert all(row.reject_reason is None for row in model.rows)
-    return Counter({one: n for one, n in found.items() if n})
+    return Counter({item: n for item, n in found.items() if n})
 
 
 def of_mongodb(spark: SparkSession) -> Model:

@@ -61,7 +61,9 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     doubtful = F.col("_unread")
     for name in source.columns:
         for part, raw in (("before", "_raw_before"), ("_after", "_raw_after")):
-            there = F.coalesce(*[F.col(raw)[one].cast("string") for one in source.names(name)])
+            there = F.coalesce(
+                *[F.col(raw)[source_name].cast("string") for source_name in source.names(name)]
+            )
             lost = F.lit(True) if name in source.watched else there.isNotNull()
             known = F.col(part).isNotNull()
             doubtful = doubtful | (known & F.col(part)[name].isNull() & lost)
@@ -148,7 +150,7 @@ def _key_only(source: TableSource) -> Column:
     if not source.primary_key or not others:
         return F.lit(False)
     return (F.col("binlog_file") == POSTGRES) & F.coalesce(
-        *[one.cast("string") for one in others]
+        *[other.cast("string") for other in others]
     ).isNull()
 
 
@@ -159,7 +161,9 @@ def _misfits(source: TableSource) -> Column:
     found = []
     for name, kind in source.columns.items():
         for part, image in (("after", "_after"), ("before", "before")):
-            raw = F.coalesce(*[F.col(f"_{part}_texts")[one] for one in source.names(name)])
+            raw = F.coalesce(
+                *[F.col(f"_{part}_texts")[source_name] for source_name in source.names(name)]
+            )
             lost = F.col(image).isNotNull() & F.col(image)[name].isNull() & raw.isNotNull()
             value = F.substring(raw, 1, 80)
             text = F.concat(F.lit(f"{part}.{name} = "), value, F.lit(f" is no {kind.declared}"))
@@ -185,6 +189,6 @@ def _decoded(part: str, source: TableSource) -> Column:
 
     values = []
     for name, kind in source.columns.items():
-        raw = F.coalesce(*[read(one, kind) for one in source.names(name)])
+        raw = F.coalesce(*[read(source_name, kind) for source_name in source.names(name)])
         values.append(column_value(raw, kind, source.options).alias(name))
     return F.when(image.isNotNull(), F.struct(*values))

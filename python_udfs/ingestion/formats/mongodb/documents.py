@@ -39,4 +39,4 @@ def key_document(event: Column) -> Column:
         event["after"],
         event["before"],
     )
-    return F.coalesce(*[F.from_json(one, DOCUMENT) for one in texts])
+    return F.coalesce(*[F.from_json(text, DOCUMENT) for text in texts])

@@ -72,8 +72,8 @@ def envelope(messages: DataFrame) -> DataFrame:
     # Debezium's tombstone behind a delete, and where its transactions begin and end
     op = F.when((F.trim("payload") == "null") | boundary, F.lit("control"))
     for known, isnt_other in ((STREAM_OPS, of_stream), (DEBEZIUM_OPS, ~of_stream)):
-        for name, one in known.items():
-            op = op.when(isnt_other & (kind == name), F.lit(one))
+        for name, code in known.items():
+            op = op.when(isnt_other & (kind == name), F.lit(code))
     stamp = F.col("_head.clusterTime")["$timestamp"]
     seconds = F.when(of_stream, stamp["t"]).otherwise(F.expr("_head.source.ts_ms div 1000"))
     ordinal = F.when(of_stream, stamp["i"]).otherwise(F.col("_head.source.ord"))

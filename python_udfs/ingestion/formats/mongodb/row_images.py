@@ -106,7 +106,9 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     data, wrong_data = _struct(source, "_data", "data")
     previous, wrong_before = _struct(source, "_before", "before")
     wrong = F.concat_ws("; ", *wrong_data, *wrong_before)
-    names = F.array(*[F.lit(one) for name in source.columns for one in source.names(name)])
+    names = F.array(
+        *[F.lit(source_name) for name in source.columns for source_name in source.names(name)]
+    )
     unread = F.lit(True)
     for name in ("updatedFields", "removedFields", "truncatedArrays"):
         unread = unread & F.col("_patch")[name].isNull()
@@ -185,7 +187,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
 
 def _of_key(source: TableSource, name: str) -> bool:
     """Whether a column is of the documentKey, which is there in every change."""
-    roots = [one.split(".")[0] for one in source.names(name)]
+    roots = [source_name.split(".")[0] for source_name in source.names(name)]
     return name in source.primary_key or "_id" in roots
 
 
@@ -202,7 +204,7 @@ def _begin_with(names: str, begin: str) -> Column:
     """Condition: one of the names does."""
     from pyspark.sql import functions as F
 
-    return F.exists(names, lambda one: F.startswith(one, F.lit(begin)))
+    return F.exists(names, lambda name: F.startswith(name, F.lit(begin)))
 
 
 def _partly_set(source: TableSource) -> Column:
@@ -248,16 +250,16 @@ def _scalars(source: TableSource, *documents: str) -> Column:
         found = []
         for size in range(len(parts), 0, -1):
             inner = F.col(document)[".".join(parts[:size])]
-            steps = "".join(f"['{one}']" for one in parts[size:])
+            steps = "".join(f"['{part}']" for part in parts[size:])
             found.append(F.try_variant_get(inner, f"${steps}", "variant") if steps else inner)
         return F.coalesce(*found)
 
     values = []
     for name in source.columns:
         taken = documents if _of_key(source, name) else documents[:1]
-        values.append(F.coalesce(*[value(one, p) for one in taken for p in source.names(name)]))
+        values.append(F.coalesce(*[value(image, p) for image in taken for p in source.names(name)]))
     with_json = F.transform(
-        F.array(*values), lambda one: F.struct(one.alias("v"), F.to_json(one).alias("json"))
+        F.array(*values), lambda value: F.struct(value.alias("v"), F.to_json(value).alias("json"))
     )
     return F.transform(with_json, scalar_of)
 

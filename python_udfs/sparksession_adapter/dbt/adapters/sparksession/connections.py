@@ -94,10 +94,12 @@ class SparkSessionCredentials(SparkCredentials):
         Raises:
             DbtRuntimeError: a name in `extra_jars` that ends in .jar is no file.
         """
-        extra = [one.strip() for one in self.extra_jars.split(",") if one.strip()]
-        left_out = [one[1:] for one in extra if one.startswith("!")]
-        patterns = [one for one in extra if one.endswith(".jar")]
-        coordinates = [one for one in extra if not one.startswith("!") and one not in patterns]
+        extra = [part.strip() for part in self.extra_jars.split(",") if part.strip()]
+        left_out = [entry[1:] for entry in extra if entry.startswith("!")]
+        patterns = [entry for entry in extra if entry.endswith(".jar")]
+        coordinates = [
+            entry for entry in extra if not entry.startswith("!") and entry not in patterns
+        ]
         files = []
         for pattern in patterns:
             found = sorted(glob.glob(self.path(pattern)))
@@ -220,8 +222,8 @@ class Handle:
         if self._frame is None:
             return []
         return [
-            (one.name, one.dataType.simpleString(), None, None, None, None, one.nullable)
-            for one in self._frame.schema.fields
+            (field.name, field.dataType.simpleString(), None, None, None, None, field.nullable)
+            for field in self._frame.schema.fields
         ]
 
     def cancel(self) -> None:

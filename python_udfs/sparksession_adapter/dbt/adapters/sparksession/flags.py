@@ -69,7 +69,9 @@ class CutRuns:
         """A line for each table that nodes of an ordinary run have read and --empty had made."""
         if is_empty_run():
             return []
-        reads = (self._warehouse.inputs.plan(one.node.unique_id).reads.values() for one in results)
+        reads = (
+            self._warehouse.inputs.plan(result.node.unique_id).reads.values() for result in results
+        )
         pins = {read.table: read.pinned for some in reads for read in some}
         return [
             f"{table} was made by --empty and has read nothing yet, so what was built from it has "
@@ -80,15 +82,15 @@ class CutRuns:
 
     def told_of_empty_run(self, results: Iterable[Any]) -> list[str]:
         """What a run with --empty did, as lines for its end."""
-        built = [one for one in results if str(one.node.resource_type) in BUILT_KINDS]
+        built = [result for result in results if str(result.node.resource_type) in BUILT_KINDS]
         made = sorted(
-            one.node.name
-            for one in built
-            if str(one.status) == "success"
-            and one.node.config.get("materialized") != "view"
-            and not str(one.message).endswith("(--empty)")
+            result.node.name
+            for result in built
+            if str(result.status) == "success"
+            and result.node.config.get("materialized") != "view"
+            and not str(result.message).endswith("(--empty)")
         )
-        left = sum(str(one.message).endswith("(--empty)") for one in built)
+        left = sum(str(result.message).endswith("(--empty)") for result in built)
         lines = [
             f"--empty: nothing was read or published; {left} tables and views stay as they are."
         ]
@@ -116,14 +118,14 @@ class CutRuns:
                 "tables that aren't there; dbt compile and dbt show read what you like."
             )
         nodes = self._warehouse.manifest().nodes
-        chosen = [nodes[one] for one in selected if one in nodes]
+        chosen = [nodes[unique_id] for unique_id in selected if unique_id in nodes]
         notes = []
         if flag("EVENT_TIME_START") or flag("EVENT_TIME_END"):
             refreshed = sorted(
-                one.name
-                for one in chosen
-                if is_microbatch(one.config)
-                and replaces_whole_table(one.config, bool(flag("FULL_REFRESH")))
+                node.name
+                for node in chosen
+                if is_microbatch(node.config)
+                and replaces_whole_table(node.config, bool(flag("FULL_REFRESH")))
             )
             if refreshed:
                 raise CompilationError(
@@ -133,9 +135,9 @@ class CutRuns:
                     "others, to make the whole table anew."
                 )
             others = sorted(
-                one.name
-                for one in chosen
-                if one.resource_type == "model" and not is_microbatch(one.config)
+                node.name
+                for node in chosen
+                if node.resource_type == "model" and not is_microbatch(node.config)
             )
             if others:
                 notes.append(
@@ -144,13 +146,13 @@ class CutRuns:
                     "whatever its event time."
                 )
         if flag("FULL_REFRESH"):
-            kept = sorted(one.name for one in chosen if one.config.get("full_refresh") is False)
+            kept = sorted(node.name for node in chosen if node.config.get("full_refresh") is False)
             if kept:
                 notes.append(
                     f"--full-refresh does nothing to {named(kept)}, whose config says "
                     "full_refresh: false."
                 )
-            snapshots = sorted(one.name for one in chosen if one.resource_type == "snapshot")
+            snapshots = sorted(node.name for node in chosen if node.resource_type == "snapshot")
             if snapshots:
                 notes.append(
                     f"--full-refresh does nothing to {named(snapshots)}: the versions that a "
@@ -166,7 +168,7 @@ class CutRuns:
         if not given:
             return []
         manifest = self._warehouse.manifest()
-        texts = [one.macro_sql for one in manifest.macros.values()]
+        texts = [macro.macro_sql for macro in manifest.macros.values()]
         for node in manifest.nodes.values():
             texts += [getattr(node, "raw_code", ""), str(getattr(node, "unrendered_config", ""))]
         known = {name for text in texts for name in VAR.findall(text)}

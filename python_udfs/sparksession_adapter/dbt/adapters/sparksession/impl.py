@@ -14,7 +14,7 @@ from dbt.adapters.sparksession.catalog import Catalog
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
-from dbt.adapters.sparksession.declared.joins import JoinModels
+from dbt.adapters.sparksession.declared.join_models import JoinModels
 from dbt.adapters.sparksession.declared.key_filters import KeyFilters
 from dbt.adapters.sparksession.declared.streams import StreamModels
 from dbt.adapters.sparksession.declared.windows import WindowModels
@@ -226,7 +226,7 @@ class SparkSessionAdapter(SparkAdapter):
         """SQL expressions of a row's partition, from a model's `partition_by`."""
         given = [partition_by] if isinstance(partition_by, str) else partition_by
         try:
-            return [Transform.read(one).value for one in given]
+            return [Transform.read(text).value for text in given]
         except ValueError as exc:
             raise CompilationError(f"partition_by {exc}") from exc
 
@@ -278,8 +278,29 @@ class SparkSessionAdapter(SparkAdapter):
             for row in rows:
                 if not row[2]:  # a temporary view
                     found.append(self.Relation.create(schema=schema, identifier=row[1], type=kind))
-        views = {one.identifier for one in found if one.type == "view"}
-        return [one for one in found if one.type == "view" or one.identifier not in views]
+        views = {relation.identifier for relation in found if relation.type == "view"}
+        return [
+            relation
+            for relation in found
+            if relation.type == "view" or relation.identifier not in views
+        ]
+
+    def drop_schema(self, relation: Any) -> None:
+        """Drop a schema with its tables, their files and its views.
+
+        Iceberg's catalogs drop empty namespaces alone, whatever `cascade` says.
+        """
+        held = self.list_relations_without_caching(relation)
+        for one in sorted(held, key=lambda one: one.type != "view"):
+            files = " purge" if one.type == "table" else ""
+            try:
+                self.execute(f"drop {one.type} if exists {one}{files}")
+            except DbtRuntimeError as exc:
+                # a catalog that collects garbage by itself, such as Nessie's
+                if "GC is disabled" not in exc.msg:
+                    raise
+                self.execute(f"drop table if exists {one}")
+        super().drop_schema(relation)
 
     def set_relations_cache(self, *args: Any, **kwargs: Any) -> None:
         if not self.config.credentials.offline:

@@ -57,13 +57,13 @@ class Read:
         if self.recorded == self.pinned:
             return True
         commits = self.commits or []
-        return bool(commits) and all(one.operation == "replace" for one in commits)
+        return bool(commits) and all(commit.operation == "replace" for commit in commits)
 
     @property
     def changes_nothing(self) -> bool:
         """The same, where commits say only what their writer had read: of these the model has to
         take note, or nobody could ever expire them."""
-        known = self.commits is not None and not any(one.changes_rows for one in self.commits)
+        known = self.commits is not None and not any(commit.changes_rows for commit in self.commits)
         return self.same_rows or known
 
 
@@ -119,7 +119,7 @@ class OwnCommits:
         return [
             name
             for name, (_, uuid) in self.newest_reads.items()
-            if not any(is_same_table(name, uuid, *one) for one in now)
+            if not any(is_same_table(name, uuid, *current) for current in now)
         ]
 
 
@@ -135,8 +135,6 @@ class News:
     Attributes:
         is_asked: whether it asks for new rows or changes of anything.
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
-        rewrites: how often new rows were asked for of an input that the model has read, and all
-            its rows are read instead.
         is_replayed: whether changes are read again that the model has read before.
         tolerates_replay: whether its query leaves out by itself what it has read before.
         asks_ranges: whether its query shall name the ranges of what it touches.
@@ -144,7 +142,6 @@ class News:
 
     is_asked: bool = False
     reads_whole: bool = False
-    rewrites: int = 0
     is_replayed: bool = False
     tolerates_replay: bool = False
     asks_ranges: bool = False
@@ -252,6 +249,19 @@ class ReadPlan:
             and ASKED_PROPERTY not in self.properties
             and all(read.same_rows for read in self.reads.values())
         )
+
+    @property
+    def changes_nothing(self) -> bool:
+        """No input has other rows than when the model last read it."""
+        return bool(self.reads) and all(read.changes_nothing for read in self.reads.values())
+
+    def makes_all_rows(self, incremental: bool) -> bool:
+        """Whether all rows are to be made, not those that changes touch.
+
+        Args:
+            incremental: whether the model's run is.
+        """
+        return self.rebuilds or self.news.reads_whole or not incremental
 
     @property
     def commit_properties(self) -> dict[str, str]:

@@ -30,7 +30,7 @@ class JarError(DbtRuntimeError):
 def _note_of(credentials: Any) -> str:
     """The file that keeps what the coordinates were resolved to."""
     packages, left_out, _ = credentials.jars()
-    asked_for = packages + [f"!{one}" for one in left_out]
+    asked_for = packages + [f"!{pattern}" for pattern in left_out]
     digest = hashlib.sha256(json.dumps(asked_for).encode()).hexdigest()[:12]
     return os.path.join(credentials.path(credentials.jars_dir), f"resolved-{digest}.json")
 
@@ -115,7 +115,7 @@ def locked_jars(credentials: Any) -> dict[str, str]:
             f"The profile's jars_lock names {path}, which isn't there. Put the file back; a "
             "profile whose jars are to run unverified says jars_lock: ''."
         ) from None
-    wrong = [one for one in lines if len(one) != 2 or len(one[0]) != DIGITS]
+    wrong = [line for line in lines if len(line) != 2 or len(line[0]) != DIGITS]
     if wrong:
         raise JarError(f"{path} must hold lines of `<sha256>  <jar>`, got {' '.join(wrong[0])!r}.")
     return {name: digest for digest, name in lines}
@@ -150,5 +150,5 @@ def _resolved(credentials: Any, settings: Mapping[str, str]) -> list[str]:
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait()
-    names = [os.path.basename(one) for one in listed.split(",")]
-    return sorted(one for one in names if os.path.isfile(_path(credentials, one)))
+    names = [os.path.basename(part) for part in listed.split(",")]
+    return sorted(name for name in names if os.path.isfile(_path(credentials, name)))

@@ -187,11 +187,11 @@ class SessionJobHelper(PythonJobHelper):
         is_for_the_author = isinstance(exc, SAID) and str(frames[-1].line).startswith("raise ")
         if isinstance(exc, DbtBaseException) or (is_for_the_author and frames[-1].filename != path):
             return getattr(exc, "msg", None) or str(exc)
-        start = next((i for i, one in enumerate(frames) if one.filename == path), len(frames))
+        start = next((i for i, frame in enumerate(frames) if frame.filename == path), len(frames))
         own = [
-            one
-            for one in frames[start:]
-            if "/pyspark/" not in one.filename and "/py4j/" not in one.filename
+            frame
+            for frame in frames[start:]
+            if "/pyspark/" not in frame.filename and "/py4j/" not in frame.filename
         ]
         where = "".join(traceback.format_list(own))
         return f"Python model failed:\n{where}{type(exc).__name__}: {message_of(exc)}"

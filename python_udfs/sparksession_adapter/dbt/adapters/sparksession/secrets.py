@@ -42,7 +42,7 @@ def is_secret(name: str) -> bool:
 
 def hide(*values: str | None) -> None:
     """From now on these are replaced in whatever `redacted` is given."""
-    _known.update(one for one in values if one and len(one) >= SHORTEST)
+    _known.update(value for value in values if value and len(value) >= SHORTEST)
 
 
 def environment(name: str) -> str | None:
@@ -76,7 +76,7 @@ def environment(name: str) -> str | None:
 def secrets_of_url(url: str) -> list[str]:
     """The passwords that stand in a URL, as they stand there and decoded."""
     found = [match[2] for pattern in (IN_URL, IN_QUERY) for match in pattern.finditer(url)]
-    return [text for one in found for text in dict.fromkeys((one, unquote(one)))]
+    return [text for secret in found for text in dict.fromkeys((secret, unquote(secret)))]
 
 
 def secrets_of_json(text: str) -> list[str]:
@@ -97,7 +97,7 @@ def secrets_of_settings(settings: Mapping[str, object]) -> list[str]:
 
 def redacted(text: str, more: Iterable[str] = ()) -> str:
     """A text without the secrets that are known, and without what stands for one in a URL."""
-    for one in sorted({*_known, *more}, key=len, reverse=True):
-        text = text.replace(one, HIDDEN)
+    for secret in sorted({*_known, *more}, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
     text = IN_URL.sub(rf"\1{HIDDEN}", text)
     return IN_QUERY.sub(rf"\1{HIDDEN}", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dbt.adapters.sparksession.building import NodeBuilds
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
-from dbt.adapters.sparksession.declared.joins import JoinModels
+from dbt.adapters.sparksession.declared.join_models import JoinModels
 from dbt.adapters.sparksession.declared.key_filters import KeyFilters
 from dbt.adapters.sparksession.declared.streams import StreamModels
 from dbt.adapters.sparksession.declared.windows import WindowModels

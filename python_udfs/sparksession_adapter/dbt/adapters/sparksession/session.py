@@ -218,7 +218,7 @@ class OwnSession:
     def set_with(self, prefix: str) -> list[str]:
         """Names of the settings that begin so, each without the prefix."""
         names = _settings_of(self.session)
-        return [one.removeprefix(prefix) for one in names if one.startswith(prefix)]
+        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
     def reset(self, but: Container[str] = ()) -> None:
         """Undo what the last node left behind: changed settings and temporary views.

@@ -51,8 +51,8 @@ class Views:
             return False
         reads = written.get("reads")
         return isinstance(reads, dict) and all(
-            columns is not None and self._columns_of(one) == columns
-            for one, columns in reads.items()
+            columns is not None and self._columns_of(read) == columns
+            for read, columns in reads.items()
         )
 
     def mark(self, relation: Any, sql: str) -> str | None:
@@ -87,7 +87,8 @@ class Views:
         config = {key: model["config"].get(key) for key in ("persist_docs", "contract")}
         columns = model.get("columns") or {}
         described = {
-            name: [one.get("description"), one.get("data_type")] for name, one in columns.items()
+            name: [column.get("description"), column.get("data_type")]
+            for name, column in columns.items()
         }
         parts = [sql, model.get("description"), config, described, settings, pyspark.__version__]
         return mark_of(json.dumps(parts, sort_keys=True, default=str))
@@ -124,14 +125,14 @@ def _columns_mark(metadata: Mapping[str, Any], uuid: str, schema_id: Any) -> str
 def _version_of(view: Mapping[str, Any]) -> Mapping[str, Any]:
     """The current version in a view's metadata; {} without any."""
     current = view.get("current-version-id")
-    return next((one for one in view["versions"] if one["version-id"] == current), {})
+    return next((found for found in view["versions"] if found["version-id"] == current), {})
 
 
 def _query_of(view: Mapping[str, Any]) -> str:
     """The query of a view's current version; empty where it has none of Spark's."""
-    for one in _version_of(view).get("representations", []):
-        if one.get("type") == "sql" and one.get("dialect") == "spark":
-            return one["sql"]
+    for text in _version_of(view).get("representations", []):
+        if text.get("type") == "sql" and text.get("dialect") == "spark":
+            return text["sql"]
     return ""
 
 

@@ -145,7 +145,7 @@ class Warehouse:
         """
         relation = self.Relation.create(schema=schema)
         found = self._relations.list_relations_without_caching(relation)
-        return [one.identifier for one in found if one.type == kind]
+        return [relation.identifier for relation in found if relation.type == kind]
 
     def tables(self) -> list[str]:
         """schema.name of the warehouse's tables, in order."""

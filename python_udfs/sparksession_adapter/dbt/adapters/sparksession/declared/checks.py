@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,8 @@ from dbt.adapters.sparksession.declared.business_time import (
     utc_hours,
     utc_hours_of_macro,
 )
+from dbt.adapters.sparksession.declared.cleaning import check_cleaning
+from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
     KeyedTables,
@@ -43,6 +45,24 @@ class Declarations:
             return model
         manifest: Any = self._warehouse.manifest()
         return manifest.nodes[tested].to_dict()
+
+    def check_cleaning(
+        self,
+        model: str,
+        rules: Mapping[str, Any],
+        from_cte: Any,
+        columns: Any,
+        seeds: Collection[str],
+    ) -> None:
+        """Look at what macro `cleaned` is given, see there.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        try:
+            check_cleaning(model, rules, from_cte, columns, seeds)
+        except DeclarationError as exc:
+            raise CompilationError(str(exc)) from exc
 
     def check_declarations(self, manifest: Any = None) -> None:
         """Look at all that models declare and that can be judged by itself: `meta.source`, folds

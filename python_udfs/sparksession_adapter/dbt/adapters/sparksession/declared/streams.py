@@ -8,8 +8,8 @@ from typing import Any
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.keyed.layout import names_in
-from dbt.adapters.sparksession.reading.changes import ROW_KIND
 from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 

@@ -13,10 +13,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.joins import interval_sql
-from dbt.adapters.sparksession.inputs import TouchedWindows
+from dbt.adapters.sparksession.inputs import ReadPlan, TouchedWindows
 from dbt.adapters.sparksession.keyed.layout import TIMES, names_in
-from dbt.adapters.sparksession.reading.changes import ROW_KIND, ChangeReads
+from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
+from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.sql import literal, quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
@@ -484,12 +485,11 @@ class WindowModels:
         )
         self._warehouse.inputs.note(model["unique_id"], windows=touched)
 
-    def touched_windows(self, model: Mapping[str, Any]) -> TouchedWindows:
+    def touched_windows(self, plan: ReadPlan) -> TouchedWindows:
         """What the strategy `replace_windows` replaces."""
-        windows = self._warehouse.inputs.plan(model["unique_id"]).windows
-        if windows is None:
+        if plan.windows is None:
             raise CompilationError(
                 f"{STRATEGY}: the model must read through a window macro over a relation, which "
                 f"tells the windows to replace. Example: {EXAMPLES['tumble']}"
             )
-        return windows
+        return plan.windows

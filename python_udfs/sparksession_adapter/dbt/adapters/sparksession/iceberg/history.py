@@ -112,13 +112,13 @@ class History:
         """A history as Iceberg's metadata file at `place` has it, see Iceberg's table spec."""
         head = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
         snapshots, current, manifests = {}, metadata.get("current-snapshot-id"), None
-        for one in metadata.get("snapshots", []):
-            summary = dict(one["summary"])
-            operation, number = summary.pop("operation"), one["snapshot-id"]
-            parent = one.get("parent-snapshot-id")
+        for snapshot in metadata.get("snapshots", []):
+            summary = dict(snapshot["summary"])
+            operation, number = summary.pop("operation"), snapshot["snapshot-id"]
+            parent = snapshot.get("parent-snapshot-id")
             snapshots[number] = Snapshot(number, parent, operation, summary)
             if number == current:
-                manifests = one.get("manifest-list")
+                manifests = snapshot.get("manifest-list")
         files = None
         if "location" in metadata:
             files = TableFiles(

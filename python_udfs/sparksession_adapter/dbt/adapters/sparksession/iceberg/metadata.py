@@ -69,8 +69,8 @@ def dated(table_metadata: dict[str, Any], now: int) -> dict[str, Any]:
     for name in lists:
         if name in table_metadata:
             found[name] = [
-                one | {"timestamp-ms": min(one["timestamp-ms"], now)}
-                for one in table_metadata[name]
+                entry | {"timestamp-ms": min(entry["timestamp-ms"], now)}
+                for entry in table_metadata[name]
             ]
     return found
 

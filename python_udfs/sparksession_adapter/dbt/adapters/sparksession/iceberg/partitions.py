@@ -130,8 +130,8 @@ def partition_predicate(column: str, values: AbstractSet[str], kind: str | None 
     """
     kind = (kind or "").partition("(")[0]
     is_binary = kind == "binary"
-    plain = sorted(one for one in values if one != NULL or is_binary or kind in TEXTS)
-    literals = [_bytes_literal(one) if is_binary else literal(one) for one in plain]
+    plain = sorted(value for value in values if value != NULL or is_binary or kind in TEXTS)
+    literals = [_bytes_literal(value) if is_binary else literal(value) for value in plain]
     conditions = [f"{column} in ({', '.join(literals)})"] if literals else []
     if NULL in values:
         conditions.append(f"{column} is null")
@@ -144,7 +144,7 @@ def _bytes_literal(text: str) -> str:
 
 def needs_kind(values: AbstractSet[str]) -> bool:
     """Whether the condition for these values depends on the column's type."""
-    return not all(DAY.fullmatch(one) for one in values)
+    return not all(DAY.fullmatch(value) for value in values)
 
 
 def period_start(day: date, period: str) -> date:

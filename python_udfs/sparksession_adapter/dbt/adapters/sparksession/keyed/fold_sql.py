@@ -1,7 +1,7 @@
 """The SQL of a fold: from a model's rows to state rows, to one of each key, to what readers see.
 
-`combined` makes one state row of those of a key, `finished` the row that a reader sees. Combining
-is commutative and associative, so neither order nor batching counts.
+`to_state` makes state rows, `merge_states` one of those of a key, `to_rows` the row that a reader
+sees. Merging is commutative and associative, so neither order nor batching counts.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FoldSql(RunLayout):
         for group in self.all_groups:
             yield [*self.key, *self._plain(group)]
 
-    def lifted(self, rows: str) -> str:
+    def to_state(self, rows: str) -> str:
         """Query of state rows, one for each of the model's rows that count.
 
         Args:
@@ -196,7 +196,7 @@ class FoldSql(RunLayout):
             return "bigint"
         return f"decimal(38, {kind.rstrip(')').split(',')[1].strip()})"
 
-    def combined(self, rows: str) -> str:
+    def merge_states(self, rows: str) -> str:
         """Query of state rows, one for each key, from state rows.
 
         Args:
@@ -272,7 +272,7 @@ class FoldSql(RunLayout):
         function = "bitmap_or_agg" if one.function == "bitmap_or" else one.function
         return {name: f"{function}({value})"}, {name: value}
 
-    def finished(self, rows: str) -> str:
+    def to_rows(self, rows: str) -> str:
         """Query of the rows that a reader sees, from state rows of which no two have one key.
 
         Args:
@@ -309,15 +309,15 @@ class FoldSql(RunLayout):
             return f"{state}.value"
         return quoted(name)
 
-    def purged(self, rows: str, runs: str) -> str:
-        """Query of the combined state rows of all runs that have to be kept.
+    def drop_tombstones(self, rows: str, runs: str) -> str:
+        """Query of the merged state rows of all runs that have to be kept.
 
         Those go whose tombstone is past its declared life, and sums that came to nothing and that
         `keep_when` doesn't show: of a merge readers see nothing. What no sequence rules outlives a
         tombstone: rows that take it back may still come.
 
         Args:
-            rows: query of the combined state rows.
+            rows: query of the merged state rows.
             runs: SQL text for a `from`: the runs, whose newest time tells the age; a time that is
                 ahead of the clock makes no tombstone older.
         """

@@ -175,7 +175,7 @@ class RunLayout:
         """Query of a run as its files shall hold it: by partition, sorted by key in each.
 
         Args:
-            rows: SQL text for a `from`: combined state rows.
+            rows: SQL text for a `from`: merged state rows.
             columns: the columns of the table of runs but for the level, in its order.
         """
         names = "".join(f",\n    {quoted(one.name)}" for one in columns)
@@ -186,7 +186,7 @@ class RunLayout:
             f"distribute by {parts}\nsort by {parts}, {keys}"
         )
 
-    def combined(self, rows: str) -> str:
+    def merge_states(self, rows: str) -> str:
         """Query of state rows, one for each `row_key`, from state rows.
 
         Args:
@@ -194,7 +194,7 @@ class RunLayout:
         """
         raise NotImplementedError
 
-    def finished(self, rows: str) -> str:
+    def to_rows(self, rows: str) -> str:
         """Query of the rows that a reader sees, from state rows of which each `row_key` has one.
 
         Args:
@@ -210,14 +210,14 @@ class RunLayout:
             run_count: how many there are; of a single one the rows are read as they are.
         """
         if run_count == 1:
-            return self.finished(rows)
-        return self.finished(f"({self.combined(rows)}) as fold__combined")
+            return self.to_rows(rows)
+        return self.to_rows(f"({self.merge_states(rows)}) as fold__merged_states")
 
-    def purged(self, rows: str, runs: str) -> str:
-        """Query of the combined state rows of all runs that have to be kept: here all of them.
+    def drop_tombstones(self, rows: str, runs: str) -> str:
+        """Query of the merged state rows of all runs that have to be kept: here all of them.
 
         Args:
-            rows: query of the combined state rows.
+            rows: query of the merged state rows.
             runs: SQL text for a `from`: the runs.
         """
         return rows
@@ -231,8 +231,8 @@ class RunLayout:
         """
         # a scan with a condition on the level is grouped by the level too: its fold is shuffled
         if whole:
-            return self.purged(self.combined(runs), runs)
-        return self.combined(f"{runs} where {LEVEL} <= {level}")
+            return self.drop_tombstones(self.merge_states(runs), runs)
+        return self.merge_states(f"{runs} where {LEVEL} <= {level}")
 
     def level_of(self, rows: int) -> int:
         """Size class of a run: 0 below tier_rows, then one more for each factor tier_runs."""

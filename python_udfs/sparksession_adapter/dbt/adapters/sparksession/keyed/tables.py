@@ -82,7 +82,7 @@ class Batch:
     @property
     def state_rows(self) -> str:
         """Query of the batch's state rows, one for each key."""
-        return self.fold.combined(f"({self.fold.lifted(self.rows)}) as fold__lifted")
+        return self.fold.merge_states(f"({self.fold.to_state(self.rows)}) as fold__state")
 
 
 class KeyedTables:

@@ -306,7 +306,7 @@ class Zipper(RunLayout):
             f"ends the version, its +U was filtered out) or '{IGNORED}' (its +U follows)."
         )
 
-    def lifted(self, rows: str) -> str:
+    def to_state(self, rows: str) -> str:
         """Query of state rows, one for each of the model's rows.
 
         Args:
@@ -325,7 +325,7 @@ class Zipper(RunLayout):
             columns[name] = f"case when {kind} in ('+I', '+U') then {quoted(name)} end"
         return select_text(columns, rows)
 
-    def combined(self, rows: str) -> str:
+    def merge_states(self, rows: str) -> str:
         """Query of state rows, one for each key and sequence, from state rows.
 
         Args:
@@ -341,7 +341,7 @@ class Zipper(RunLayout):
         columns |= {name: f"{quoted(last)}.{quoted(name)}" for name in names}
         return select_text(columns, f"({select_text(made, rows)}\ngroup by {keys}) as fold__made")
 
-    def finished(self, rows: str) -> str:
+    def to_rows(self, rows: str) -> str:
         """Query of the versions that a reader sees, from state rows of which no two have one key
         and sequence.
 

@@ -23,158 +23,21 @@ from dbt.adapters.sparksession.keyed.tables import (
 from dbt.adapters.sparksession.reading.definitions import ACCEPT_VAR
 from dbt.adapters.sparksession.reading.news import check_news_of, check_news_strategy
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
+from dbt.adapters.sparksession.reading.retract_sql import (
+    ROW_KIND,
+    SIGN,
+    changed_keys,
+    changed_rows,
+    same_rows,
+)
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.sql import is_absent, quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
-ROW_KIND, SIGN = "row_kind", "sign"
 # strategies under which rows that are read again take the place of what was made of them
 REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", "microbatch")
-UNORDERED = {"map", "variant"}  # of these Spark compares no two
-INCOMPARABLE = {"interval", "geometry", "geography"}  # nor anything that says the same
-
-
-def is_ordered(kind: Any) -> bool:
-    """Whether Spark compares values of a type, one of pyspark's."""
-    name = kind.typeName()
-    if name == "array":
-        return is_ordered(kind.elementType)
-    if name == "struct":
-        return all(is_ordered(one.dataType) for one in kind.fields)
-    return name not in UNORDERED | INCOMPARABLE
-
-
-def comparable(value: str, kind: Any, depth: int = 0) -> str:
-    """SQL of what is equal where two values are: maps as their entries by key, variants as JSON.
-
-    Args:
-        value: SQL expression.
-        kind: its type, one of pyspark's.
-        depth: of the expression in others; lambdas name their variables by it.
-
-    Raises:
-        ValueError: with the name of a type in it that nothing can be compared by.
-    """
-    if is_ordered(kind):
-        return value
-    name, one = kind.typeName(), f"one_{depth}"
-    if name == "map":
-        entries = f"map_entries({value})"
-        if not is_ordered(kind.valueType):
-            held = comparable(f"{one}.value", kind.valueType, depth + 1)
-            entries = f"transform({entries}, {one} -> struct({one}.key, {held}))"
-        return f"array_sort({entries})"
-    if name == "array":
-        return f"transform({value}, {one} -> {comparable(one, kind.elementType, depth + 1)})"
-    if name == "struct":
-        fields = (
-            comparable(f"{value}.{quoted(part.name)}", part.dataType, depth) for part in kind.fields
-        )
-        return f"if({value} is null, null, struct({', '.join(fields)}))"
-    if name == "variant":
-        return f"to_json({value})"
-    raise ValueError(name)
-
-
-def same_rows(kinds: Mapping[str, Any]) -> str:
-    """SQL condition: old_row and new_row are the same, or neither is there.
-
-    Args:
-        kinds: column -> type, of those that the rows have.
-
-    Raises:
-        CompilationError: of a column whose values can't be compared.
-    """
-    if all(map(is_ordered, kinds.values())):
-        return "old_row <=> new_row"
-    sides = []
-    for side in ("old_row", "new_row"):
-        values = []
-        for name, kind in kinds.items():
-            try:
-                values.append(comparable(f"{side}.{quoted(name)}", kind))
-            except ValueError as exc:
-                raise CompilationError(
-                    f"What changed can't be told of column {name}, since values of type {exc} "
-                    "can't be compared: read it without that column, or cast it to a text."
-                ) from exc
-        sides.append(f"struct({', '.join(values)})")
-    both = "(old_row is null) = (new_row is null)"
-    return f"{both} and {' <=> '.join(sides)}"
-
-
-def changed_keys(
-    before: str,
-    after: str,
-    columns: Sequence[str],
-    key: Sequence[str],
-    pick: str = "any_value(image, true)",
-    same: str = "old_row <=> new_row",
-) -> str:
-    """Query of retract rows: what has to be done to `before` to make it `after`.
-
-    Args:
-        before, after: SQL texts for a `from`; each key once.
-        columns: those of `after`; `before` has them too.
-        key: some of them.
-        pick: which image of a key is taken, were it there more than once.
-        same: SQL condition, see same_rows.
-
-    Returns:
-        The columns, row_kind (-U and +U of a changed row, +I, -D) and sign. A row that is the
-        same in both gives none.
-    """
-    row = f"struct({', '.join(map(quoted, columns))})"
-    one = "named_struct('image', {}, 'row_kind', '{}', 'sign', {})"
-    taken, given = one.format("old_row", "-U", -1), one.format("new_row", "+U", 1)
-    images = ",\n    ".join(f"changed.image.{quoted(name)}" for name in columns)
-    return f"""select
-    {images},
-    changed.row_kind,
-    changed.sign
-from (
-    select explode(
-        case
-            when old_row is null then array({one.format("new_row", "+I", 1)})
-            when new_row is null then array({one.format("old_row", "-D", -1)})
-            else array({taken}, {given})
-        end
-    ) as changed
-    from (
-        select
-            {pick} filter (where side = -1) as old_row,
-            {pick} filter (where side = 1) as new_row
-        from (
-            select -1 as side, {row} as image from {before}
-            union all
-            select 1 as side, {row} as image from {after}
-        )
-        group by {", ".join(f"image.{quoted(name)}" for name in key)}
-    )
-    where not ({same})
-)"""
-
-
-def changed_rows(before: str, after: str, columns: Sequence[str]) -> str:
-    """The same of rows without a key: equal rows are counted, the rest went (-D) or came (+I)."""
-    names = ", ".join(map(quoted, columns))
-    return f"""select
-    {names},
-    if(copies > 0, '+I', '-D') as row_kind,
-    if(copies > 0, 1, -1) as sign
-from (
-    select {names}, sum(side) as copies
-    from (
-        select -1 as side, {names} from {before}
-        union all
-        select 1 as side, {names} from {after}
-    )
-    group by {names}
-    having sum(side) <> 0
-)
-lateral view explode(sequence(1, abs(copies))) as copy_number"""
 
 
 def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
@@ -260,19 +123,18 @@ class ChangeReads:
         node = self._warehouse.node_of(relation, context["graph"])
         kind = node["config"]["materialized"] if node is not None else "table"
         if kind == "view" or ROW_KIND in self.columns_at(relation.name_only.render()):
-            rewrites = inputs.plan(model_id).news.rewrites
-            rows = self._reads.new_rows(model, relation, incremental, context)
-            if inputs.plan(model_id).news.rewrites > rewrites:
+            reading = self._reads.read_news(model, relation, incremental, context)
+            if reading.is_rewrite:
                 inputs.note_news(model_id, is_replayed=True)
-            return self._as_changes(rows)
+            return self._as_changes(relation.replace(read_by_default=None, reading=reading.text))
         inputs.note_relation(model_id, f"{relation.schema}.{relation.identifier}")
         stored = self._stored_relation(relation, node)
-        self._reads.read_table(model, stored, "all")
-        reading = inputs.plan(model_id).by_partition.with_added(stored.render())
-        plan = inputs.note(model_id, by_partition=reading)
-        read = plan.reads.get(stored.render())
-        if read is None:  # a table without a commit, or none at all: Spark will say
+        reading = self._reads.read_table(model, stored, "all")
+        by_partition = inputs.plan(model_id).by_partition.with_added(stored.render())
+        plan = inputs.note(model_id, by_partition=by_partition)
+        if not reading.reads:  # a table without a commit, or none at all: Spark will say
             return relation
+        (read,) = reading.reads
         history = self._warehouse.input_history(read.table)
         first = None if plan.rebuilds or not incremental else read.recorded
         if first is not None and (
@@ -330,12 +192,11 @@ class ChangeReads:
         end, model_id = last or history.head, model["unique_id"]
         return self._changes(model_id, relation, node, history, first, end, by)
 
-    def replaces_all_rows(self, model: Mapping[str, Any], strategy: str) -> bool:
+    def replaces_all_rows(self, model: Mapping[str, Any], plan: ReadPlan, strategy: str) -> bool:
         """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
         input it can't read the new rows or changes alone any more. A model that leaves out what it
         has (unseen_rows) adds to its rows all the same; windows that are touched are found among
         all rows anyway."""
-        plan = self._warehouse.inputs.plan(model["unique_id"])
         if strategy == "append_new_rows" and plan.news.reads_whole:
             return True
         # a typed table leaves out by itself what it holds, and takes a correction in its place

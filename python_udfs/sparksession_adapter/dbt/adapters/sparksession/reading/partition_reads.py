@@ -231,16 +231,16 @@ class PartitionReads:
         holds no period."""
         return self._commits.commit_property(relation, CLOSED_PROPERTY)
 
-    def replaced_predicate(self, model: Mapping[str, Any]) -> str | None:
-        """SQL condition of the partitions that the model replaces, None for the whole table."""
-        replaced = self._warehouse.inputs.plan(model["unique_id"]).replaced
-        if replaced is None:
+    def replaced_predicate(self, plan: ReadPlan) -> str | None:
+        """SQL condition of the partitions that a model of this plan replaces, None for the whole
+        table."""
+        if plan.replaced is None:
             raise CompilationError(
                 "replace_partitions: the model must read through changed_partitions(..), which "
                 "tells the partitions to replace. Example: "
                 "from {{ changed_partitions(ref('x'), by='cut_date') }}"
             )
-        return replaced.predicate
+        return plan.replaced.predicate
 
     def _asked(
         self, model_id: str, macro: str, column: str, asked: list[str] | None, request: str | None

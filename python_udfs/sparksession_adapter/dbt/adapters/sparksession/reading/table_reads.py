@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.inputs import (
     INPUT_PROPERTY,
-    MergedRows,
     OwnCommits,
     Read,
+    ReadPlan,
 )
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -37,6 +38,21 @@ logger = AdapterLogger("Spark")
 # materializations that are read by their own SQL over what they stand on. Of an ephemeral model a
 # table may be left from a time when it was stored
 WITHOUT_TABLE = {"view": "a view", "ephemeral": "an ephemeral model"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a read of a relation found out.
+
+    Attributes:
+        text: SQL text of it, for a `from`.
+        reads: the tables that it reads, without those that have no snapshot.
+        is_rewrite: new rows were asked for, and all rows are read of what the model may have read.
+    """
+
+    text: str
+    reads: tuple[Read, ...] = ()
+    is_rewrite: bool = False
 
 
 class _ConfigOf:
@@ -76,21 +92,28 @@ class TableReads:
         All rows where the model is built anew, reads the relation for the first time, or the
         relation was rewritten since: a reader has to bear a row that it has already.
         """
+        if self._warehouse.credentials.offline:
+            check_news_of(model, "new_rows")
+            check_news_strategy(model, "new_rows")
+            return relation
+        reading = self.read_news(model, relation, incremental, context)
+        return relation.replace(read_by_default=None, reading=reading.text)
+
+    def read_news(
+        self, model: Mapping[str, Any], relation: Any, incremental: bool, context: dict[str, Any]
+    ) -> Reading:
+        """What such a read found out."""
         check_news_of(model, "new_rows")
         plan = self._warehouse.inputs.note_news(model["unique_id"], is_asked=True)
         check_news_strategy(model, "new_rows")
         # "first" reads all, but refuses at once what the next run would refuse
         anew = plan.rebuilds or not incremental
-        return self.read(model, relation, "first" if anew else "new", context)
+        return self.reading(model, relation, "first" if anew else "new", context)
 
-    def reads_whole(self, model: Mapping[str, Any]) -> bool:
-        """Whether an incremental run of the model asked for new rows, and reads all rows of an
-        input instead: it was rewritten since the model's last commit. Ask after new_rows(..)."""
-        return self._warehouse.inputs.plan(model["unique_id"]).news.reads_whole
-
-    def merged_rows(self, model: Mapping[str, Any]) -> MergedRows | None:
-        """How a Python model's rows take the place of others, or None if they are added."""
-        return self._warehouse.inputs.plan(model["unique_id"]).python.merged
+    def plan(self, model: Mapping[str, Any]) -> ReadPlan:
+        """What the model's SQL, or its Python code, has read; to be asked for once it is compiled,
+        or has run. In a macro: what the reads before have found."""
+        return self._warehouse.inputs.plan(model["unique_id"])
 
     def note_context(self, model: Mapping[str, Any], context: dict[str, Any]) -> None:
         """Keep the context that a Python model's views are rendered in, until it has read them."""
@@ -164,7 +187,7 @@ class TableReads:
                 "only. Take them of the table below the view."
             )
         reading = self.read_table(model, relation, "new" if incremental else "all")
-        return self._warehouse.session().sql(f"select * from {reading}")
+        return self._warehouse.session().sql(f"select * from {reading.text}")
 
     def read(
         self,
@@ -175,7 +198,24 @@ class TableReads:
         as_of: Callable[[str], int | None] | None = None,
         explicit: bool = True,
     ) -> Any:
-        """`relation` with the SQL text that reads it over the run's pinned snapshots.
+        """`relation` with the SQL text that reads it over the run's pinned snapshots, see
+        reading."""
+        if self._warehouse.credentials.offline:
+            return relation
+        reading = self.reading(model, relation, mode, context, as_of, explicit)
+        return relation.replace(read_by_default=None, reading=reading.text)
+
+    def reading(
+        self,
+        model: Mapping[str, Any],
+        relation: Any,
+        mode: str,
+        context: dict[str, Any],
+        as_of: Callable[[str], int | None] | None = None,
+        explicit: bool = True,
+    ) -> Reading:
+        """What a read of `relation` over the run's pinned snapshots finds out; the model's plan has
+        it from then on.
 
         Args:
             mode: `all` rows, the `new` ones, or `first`: all, of what could give new ones.
@@ -185,8 +225,6 @@ class TableReads:
             explicit: whether the model asked for this read by a macro. Where it did so of all its
                 inputs, it need not run while they are as they were.
         """
-        if self._warehouse.credentials.offline:
-            return relation
         relation = relation.replace(read_by_default=None)
         if explicit:
             name = f"{relation.schema}.{relation.identifier}"
@@ -198,7 +236,7 @@ class TableReads:
                     f"new_rows: {relation} is folded, its new rows change others. "
                     "Take new_changes(..), or pinned(..) for all rows."
                 )
-            return relation.replace(reading=self._read_folded(model, node, relation, as_of))
+            return self._read_folded(model, node, relation, as_of)
         kind = node["config"]["materialized"] if node is not None else None
         if node is not None and kind in WITHOUT_TABLE:
             if mode != "all" and not node["config"].get("meta", {}).get("row_wise"):
@@ -207,19 +245,19 @@ class TableReads:
                     "from one row of its input. Take pinned(..) or changed_partitions(..), or, if "
                     "they do, say `meta: {row_wise: true}` in its config."
                 )
-            sql = self._render_view(model, node, mode, context, as_of)
-            return relation.replace(reading=f"(\n{sql}\n)")
-        return relation.replace(reading=self.read_table(model, relation, mode, as_of))
+            return self._render_view(model, node, mode, context, as_of)
+        return self.read_table(model, relation, mode, as_of)
 
     def read_table(
         self, model: Mapping[str, Any], relation: Any, mode: str, as_of: Any = None
-    ) -> str:
+    ) -> Reading:
+        """What a read of a table finds out, see reading."""
         table = relation.name_only.render()
         model_id, inputs = model["unique_id"], self._warehouse.inputs
         history = self._warehouse.input_history(table)
         if history.head is None:  # no commit, or no table of Iceberg's
             inputs.note_unpinned(model_id, table)
-            return table
+            return Reading(table)
         pinned = as_of(table) if as_of is not None else None
         if pinned is None:
             pinned = inputs.pin(table, history.head)
@@ -237,56 +275,40 @@ class TableReads:
                 for commit in commits or ()
                 if commit.operation == "append"
             )
-            inputs.note_read(
-                model_id, Read(table, recorded, pinned, rows, commits, history.uuid), mode
-            )
+            read = Read(table, recorded, pinned, rows, commits, history.uuid)
+            inputs.note_read(model_id, read, mode)
             if recorded == pinned:
-                return f"(select * from {table} version as of {pinned} limit 0)"
+                return Reading(f"(select * from {table} version as of {pinned} limit 0)", (read,))
             if not inputs.may_read_range(model_id, table, recorded, pinned):
                 raise CompilationError(
                     f"new_rows: {model['name']} reads other changes of {table} as well, and "
                     "Spark would read the new rows as if they were these; read the changes "
                     "behind the new rows, or in a model of their own."
                 )
-            return appended(table, recorded, pinned)
+            return Reading(appended(table, recorded, pinned), (read,))
         total = None
         if pinned in history.snapshots:
             total = history.snapshots[pinned].count("total-records")
-        inputs.note_read(
-            model_id, Read(table, recorded, pinned, total, commits, history.uuid), mode
-        )
+        read = Read(table, recorded, pinned, total, commits, history.uuid)
+        inputs.note_read(model_id, read, mode)
+        is_rewrite = mode == "new" and own.history.head is not None
         if mode == "new":
-            is_rewrite = own.history.head is not None
-            self._note_whole_read(model_id, is_rewrite)
-            if is_rewrite:
-                logger.info(f"{table} was rewritten or renamed since {recorded}: reading all of it")
-        return f"{table} version as of {pinned}"
-
-    def _note_whole_read(self, model_id: str, is_rewrite: bool) -> None:
-        """Note that the model asked for new rows, and all rows of an input are read instead.
-
-        Args:
-            is_rewrite: whether the model may have read them before.
-        """
-        self._warehouse.inputs.change(
-            model_id,
-            lambda plan: plan.with_news(
-                reads_whole=True, rewrites=plan.news.rewrites + int(is_rewrite)
-            ),
-        )
+            inputs.note_news(model_id, reads_whole=True)
+        if is_rewrite:
+            logger.info(f"{table} was rewritten or renamed since {recorded}: reading all of it")
+        return Reading(f"{table} version as of {pinned}", (read,), is_rewrite)
 
     def _read_folded(
         self, model: Mapping[str, Any], node: Mapping[str, Any], relation: Any, as_of: Any = None
-    ) -> str:
-        """SQL text, for a `from`, of a folded model's rows over its pinned runs."""
+    ) -> Reading:
+        """The same of a folded model's rows over its pinned runs."""
         table = stored_table_of(node)
         runs = self._warehouse.relation_of(table)
         reading = self.read_table(model, runs, "all", as_of)
-        history = self._warehouse.input_history(table)
-        read = self._warehouse.inputs.plan(model["unique_id"]).reads.get(table)
-        if read is None:  # there are no runs yet: Spark will say so
-            return relation.render()
-        return self._keyed.folded_sql(node, history.at(read.pinned), reading)
+        if not reading.reads:  # there are no runs yet: Spark will say so
+            return Reading(relation.render())
+        history = self._warehouse.input_history(table).at(reading.reads[0].pinned)
+        return replace(reading, text=self._keyed.folded_sql(node, history, reading.text))
 
     def _render_view(
         self,
@@ -295,9 +317,9 @@ class TableReads:
         mode: str,
         context: dict[str, Any],
         as_of: Any = None,
-    ) -> str:
-        """A view's own SQL over pinned inputs: a view has no snapshots, its inputs have. Nor has
-        an ephemeral model.
+    ) -> Reading:
+        """The same of a view's own SQL over pinned inputs: a view has no snapshots, its inputs
+        have. Nor has an ephemeral model.
 
         Its seeds are looked up, whole, also for new rows. A seed that changed may change any row.
         """
@@ -311,21 +333,27 @@ class TableReads:
         nodes = context["graph"]["nodes"]
         parents = [nodes[one] for one in node["depends_on"]["nodes"] if one in nodes]
         seeds = [one for one in parents if one["resource_type"] == "seed"]
-        for seed in seeds:
-            self.read(model, self._warehouse.relation_of_node(seed), "all", context, as_of)
-        known = self._warehouse.inputs.plan(model["unique_id"]).reads
-        reads = [known.get(self._warehouse.relation_of_node(seed).render()) for seed in seeds]
-        if mode == "new" and any(one is not None and one.recorded != one.pinned for one in reads):
+        parts = [
+            self.reading(model, self._warehouse.relation_of_node(seed), "all", context, as_of)
+            for seed in seeds
+        ]
+        reads = [one for part in parts for one in part.reads]
+        is_rewrite = False
+        if mode == "new" and any(one.recorded != one.pinned for one in reads):
             logger.info(f"{node['name']}: a seed changed since the last commit: reading all rows")
-            mode = "all"
-            is_rewrite = any(one is not None and one.recorded is not None for one in reads)
-            self._note_whole_read(model["unique_id"], is_rewrite)
+            mode, is_rewrite = "all", any(one.recorded is not None for one in reads)
+            self._warehouse.inputs.note_news(model["unique_id"], reads_whole=True)
 
         def read(parent: Mapping[str, Any]) -> Any:
+            relation = self._warehouse.relation_of_node(parent)
             how = "all" if parent in seeds else mode
-            return self.read(model, self._warehouse.relation_of_node(parent), how, context, as_of)
+            parts.append(self.reading(model, relation, how, context, as_of))
+            return relation.replace(reading=parts[-1].text)
 
-        return self.rendered(node, context, read)
+        sql = self.rendered(node, context, read)
+        reads = [one for part in parts for one in part.reads]
+        is_rewrite = is_rewrite or any(part.is_rewrite for part in parts)
+        return Reading(f"(\n{sql}\n)", tuple(reads), is_rewrite)
 
     def rendered(
         self,

@@ -54,13 +54,13 @@ class Compaction:
         select = a_name("select", select)
         lines: list[str] = []
         nodes = context["graph"]["nodes"].values()
-        stored = {stored_table_of(one): one for one in nodes if one["resource_type"] != "test"}
+        stored = {stored_table_of(node): node for node in nodes if node["resource_type"] != "test"}
         with self._writer.writing():
             moved: dict[str, tuple[int, int]] = {}
             readings: dict[str, str] = {}
             for table in self._warehouse.tables():
                 names = {table, table.rpartition(".")[2], table.removesuffix(RUNS_SUFFIX)}
-                names |= {one.rpartition(".")[2] for one in names}
+                names |= {name.rpartition(".")[2] for name in names}
                 before = self._warehouse.history(table)
                 if (select is not None and select not in names) or before.head is None:
                     continue
@@ -82,8 +82,10 @@ class Compaction:
                     lines.append(f"{table}: {made}")
                 if merged and node is not None:
                     old, new = (
-                        self._keyed.folded_sql(node, one, f"{table} version as of {one.head}")
-                        for one in (before, after)
+                        self._keyed.folded_sql(
+                            node, version, f"{table} version as of {version.head}"
+                        )
+                        for version in (before, after)
                     )
                     readings[old] = new
             newest = self._store.version()

@@ -64,11 +64,11 @@ class Comparison:
         )
         session = self._warehouse.session()
         session.sql(f"create table if not exists {table} ({columns}) using iceberg")
-        names = ", ".join(one.split()[0] for one in columns.replace("(38, 4)", "").split(", "))
+        names = ", ".join(part.split()[0] for part in columns.replace("(38, 4)", "").split(", "))
         for name, counts in kept.items():
             got, expected = (
-                session.sql(f"select count(*) as n from ({one.texts[name]})").first().n
-                for one in (new, old)
+                session.sql(f"select count(*) as n from ({version.texts[name]})").first().n
+                for version in (new, old)
             )
             rows = sum(counts.values())
             added, removed = counts.get("added", 0), counts.get("removed", 0)

@@ -114,7 +114,7 @@ class Copies:
         own = os.path.realpath(
             self._warehouse.credentials.path(self._warehouse.credentials.warehouse)
         )
-        if any(lies_within(f"{one}/_", other) for one, other in ((target, own), (own, target))):
+        if any(lies_within(f"{inner}/_", other) for inner, other in ((target, own), (own, target))):
             raise DbtRuntimeError(
                 f"The copy must lie outside of the warehouse {own} and not around it, got {target}."
             )
@@ -135,7 +135,7 @@ class Copies:
                     files = dict(
                         zip(
                             tables,
-                            pool.map(lambda one: self._copy_table(one, target), tables),
+                            pool.map(lambda table: self._copy_table(table, target), tables),
                             strict=True,
                         )
                     )
@@ -163,9 +163,9 @@ class Copies:
     def _names(self, listing: str) -> list[str]:
         catalog = self.iceberg_catalog()
         return [
-            str(one)
+            str(identifier)
             for namespace in list(catalog.listNamespaces())
-            for one in list(getattr(catalog, listing)(namespace))
+            for identifier in list(getattr(catalog, listing)(namespace))
         ]
 
     def _copy_table(self, table: str, target: str) -> str:
@@ -174,7 +174,7 @@ class Copies:
         stage = os.path.join(target, ".staging", table)
         place = os.path.join(target, DATA, schema, name)
         source = str(self._place.location_of(table)).rstrip("/")
-        quoted_table = literal(".".join(f"`{one}`" for one in (schema, name)))
+        quoted_table = literal(".".join(f"`{part}`" for part in (schema, name)))
         (made,) = (
             self._warehouse.session()
             .sql(
@@ -228,7 +228,7 @@ class Copies:
             session._jsparkSession.sessionState().newHadoopConf(),
         )
         try:
-            for schema in {one.rpartition(".")[0] for one in [*tables, *views]}:
+            for schema in {table.rpartition(".")[0] for table in [*tables, *views]}:
                 catalog.createNamespace(java_namespace(session, schema))
             for table in tables:
                 catalog.registerTable(java_identifier(session, table), files[table])

@@ -17,7 +17,7 @@ UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
 
 def row_text(columns: Iterable[str]) -> str:
     """SQL of a row's columns as one text that is the same for the same values."""
-    names = ", ".join(quoted(one) for one in columns)
+    names = ", ".join(quoted(column) for column in columns)
     return f"to_json(struct({names}), map('ignoreNullFields', 'false'))"
 
 
@@ -97,31 +97,31 @@ class Differences:
             kept: relation -> counts by kind, to be added to.
         """
         session = self._warehouse.session()
-        before, after = (session.sql(one).columns for one in (old, new))
-        both = [one for one in after if one in before]
+        before, after = (session.sql(query).columns for query in (old, new))
+        both = [column for column in after if column in before]
         sql = compared(old, new, both, keys(both))
         counts = {
-            one.kind: one.n
-            for one in session.sql(
+            row.kind: row.n
+            for row in session.sql(
                 f"select kind, count(*) as n from ({sql}) group by kind"
             ).collect()
         }
         if kept is not None:
             kept[name] = counts
         summary = ", ".join(
-            f"{counts.get(one, 0):,} {one}" for one in ("added", "removed", "changed")
+            f"{counts.get(kind, 0):,} {kind}" for kind in ("added", "removed", "changed")
         )
         lines = [f"  {name}: {summary}"]
         for kind, names in (("new", after), ("gone", before)):
-            other = [one for one in names if one not in both]
+            other = [name for name in names if name not in both]
             if other:
                 lines.append(f"    {kind} columns: {', '.join(other)}")
         shown = f"select * from ({sql}) order by kind, row, was limit {rows}"
-        for one in session.sql(shown).collect() if rows and counts else []:
-            if one.was is not None:
-                lines.append(f"    - {one.was}")
-            if one.row is not None:
-                lines.append(f"    + {one.row}")
+        for row in session.sql(shown).collect() if rows and counts else []:
+            if row.was is not None:
+                lines.append(f"    - {row.was}")
+            if row.row is not None:
+                lines.append(f"    + {row.row}")
         return lines
 
     def keys_by_name(self, context: dict[str, Any]) -> dict[str, Callable[[list[str]], list[str]]]:

@@ -40,10 +40,10 @@ class Maintenance:
             f"from {self._store.version_table} order by version desc limit {limit}"
         )
         return [
-            f"{one.version:>7}  {one.at:%Y-%m-%d %H:%M:%S} UTC  {one.changed:>4} changed  "
-            f"{one.made_by}{f' [{one.tag}]' if one.tag else ''}  code {one.code_version}  "
-            f"run {one.run_id}" + (f"  {one.behind} behind" if one.behind else "")
-            for one in rows.collect()
+            f"{row.version:>7}  {row.at:%Y-%m-%d %H:%M:%S} UTC  {row.changed:>4} changed  "
+            f"{row.made_by}{f' [{row.tag}]' if row.tag else ''}  code {row.code_version}  "
+            f"run {row.run_id}" + (f"  {row.behind} behind" if row.behind else "")
+            for row in rows.collect()
         ]
 
     def remove_orphans(self) -> list[str]:

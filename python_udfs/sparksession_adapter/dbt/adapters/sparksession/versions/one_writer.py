@@ -56,8 +56,8 @@ class OneWriter:
         """
         if not is_recovery:
             self._place.check_place(self._lease.table)
-        for one in (self._lease.table, self._store.version_table):
-            self._place.prepare_write(one)
+        for table in (self._lease.table, self._store.version_table):
+            self._place.prepare_write(table)
         lease = Lease(self._warehouse.session, self._lease.table, get_invocation_id())
         try:
             dead = (
@@ -100,11 +100,11 @@ class OneWriter:
                 self._lease.confirm()
                 if self._lease.lease.saw_end:
                     self._orphans.tidy_after(self._lease.took_over)
-            failed = [one.node for one in results if str(one.status) == "error"]
+            failed = [result.node for result in results if str(result.status) == "error"]
             self._orphans.tidy_tables(
-                stored_table(one.schema, one.alias, one.config.get("materialized"))
-                for one in failed
-                if str(one.resource_type) in PUBLISHED_KINDS
+                stored_table(node.schema, node.alias, node.config.get("materialized"))
+                for node in failed
+                if str(node.resource_type) in PUBLISHED_KINDS
             )
             self._lease.check()
         finally:

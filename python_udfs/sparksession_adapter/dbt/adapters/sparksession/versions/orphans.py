@@ -62,18 +62,18 @@ class Orphans:
                 self._place.check_location(f"View {schema}.{name}", view.location())
                 self._lease.confirm()
                 current = view.operations().current().metadataFileLocation()
-                for one in list(io.listPrefix(f"{view.location()}/metadata").iterator()):
+                for file in list(io.listPrefix(f"{view.location()}/metadata").iterator()):
                     # a reader that has just been told of it may still open it
-                    old = now - one.createdAtMillis() > 1000 * VIEW_FILES_STAY
-                    if old and _file_name(one.location()) != _file_name(current):
-                        io.deleteFile(one.location())
+                    old = now - file.createdAtMillis() > 1000 * VIEW_FILES_STAY
+                    if old and _file_name(file.location()) != _file_name(current):
+                        io.deleteFile(file.location())
                         files += 1
         return files
 
     def tidy_after(self, dead: Holder) -> None:
         """Delete the files that a dead run wrote and never committed."""
         tables = self._warehouse.tables()
-        self.tidy_tables(one for one in tables if self._has_files_since(one, dead.started_at))
+        self.tidy_tables(table for table in tables if self._has_files_since(table, dead.started_at))
 
     def tidy_tables(self, tables: Iterable[str]) -> None:
         """Delete the files of tables that no snapshot knows; those that aren't there have none."""
@@ -81,7 +81,7 @@ class Orphans:
         if wanted:
             known = self._warehouse.tables()
             self._place.check_own_folders(known)
-            left = sum(self.remove_from(one) for one in known if one in wanted)
+            left = sum(self.remove_from(location) for location in known if location in wanted)
         if left:
             logger.info(f"deleted {left} files that had not been committed")
 
@@ -93,7 +93,7 @@ class Orphans:
             return True
         oldest = (since - timedelta(minutes=1) - datetime(1970, 1, 1)).total_seconds()
         for folder, _, files in os.walk(unquote(place.path)):
-            if any(os.stat(os.path.join(folder, one)).st_mtime >= oldest for one in files):
+            if any(os.stat(os.path.join(folder, file)).st_mtime >= oldest for file in files):
                 return True
         return False
 

@@ -45,9 +45,9 @@ def lies_within(location: str, root: str) -> bool:
     >>> lies_within("s3://lake/data/dw/a", "s3a://lake/data"), lies_within("/w2/a", "/w")
     (True, False)
     """
-    below, above = (local_path(one) for one in (location, root))
+    below, above = (local_path(path) for path in (location, root))
     if below is None or above is None:
-        below, above = (re.sub(r"^s3[an]:", "s3:", one).rstrip("/") for one in (location, root))
+        below, above = (re.sub(r"^s3[an]:", "s3:", path).rstrip("/") for path in (location, root))
     return below.startswith(above.rstrip("/") + "/")
 
 
@@ -57,7 +57,7 @@ def folders_of_tables(root: str) -> list[tuple[str, str, str]]:
     for schema in _entries(root):
         for table in _entries(schema.path):
             metadata = os.path.join(table.path, "metadata")
-            if any(one.name.endswith(METADATA) for one in _entries(metadata, folders=False)):
+            if any(entry.name.endswith(METADATA) for entry in _entries(metadata, folders=False)):
                 found.append((schema.name, table.name, table.path))
     return sorted(found)
 
@@ -65,7 +65,7 @@ def folders_of_tables(root: str) -> list[tuple[str, str, str]]:
 def _entries(folder: str, folders: bool = True) -> Iterable[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            return [one for one in entries if one.is_dir() is folders]
+            return [entry for entry in entries if entry.is_dir() is folders]
     except OSError:
         return []
 
@@ -154,10 +154,10 @@ class Place:
         self.check_location(f"Table {table}", found.location())
         newest = found.operations().current().metadataFileLocation()
         self.check_location(f"The metadata of table {table}", newest)
-        for one in [found.currentSnapshot()] if snapshots is None else snapshots:
-            if one is not None:
-                what = f"Snapshot {one.snapshotId()} of table {table}"
-                self.check_location(what, one.manifestListLocation())
+        for snapshot in [found.currentSnapshot()] if snapshots is None else snapshots:
+            if snapshot is not None:
+                what = f"Snapshot {snapshot.snapshotId()} of table {table}"
+                self.check_location(what, snapshot.manifestListLocation())
 
     def check_own_folders(self, tables: Iterable[str]) -> None:
         """Before folders are looked through for files that their tables don't know.
@@ -167,13 +167,13 @@ class Place:
         """
         places = {table: self.location_of(table) for table in tables}
         known = sorted((f"{place.rstrip('/')}/", table) for table, place in places.items() if place)
-        for (outer, one), (inner, other) in pairwise(known):
+        for (outer, outer_table), (inner, other) in pairwise(known):
             if inner.startswith(outer):
                 raise ForeignTableError(
-                    f"Tables {one} and {other} have their files in one folder, {outer}, as a table "
-                    "that was renamed and one that has its old name since do. Which files belong "
-                    "to which can't be known, so none was deleted. Build one of them under another "
-                    "name, and drop it here."
+                    f"Tables {outer_table} and {other} have their files in one folder, {outer}, "
+                    "as a table that was renamed and a later table of its old name do. Which files "
+                    "belong to which can't be known, so none was deleted. Build one of them under "
+                    "another name, and drop it here."
                 )
 
     def prepare_write(self, table: str) -> None:
@@ -260,8 +260,10 @@ class Place:
         """
         if root is None:
             return
-        for one in self._warehouse.config.clean_targets:
-            folder = os.path.realpath(os.path.join(self._warehouse.config.project_root, one))
+        for clean_target in self._warehouse.config.clean_targets:
+            folder = os.path.realpath(
+                os.path.join(self._warehouse.config.project_root, clean_target)
+            )
             if lies_within(root, folder) or folder == root:
                 raise DbtRuntimeError(
                     f"The tables lie in {root}, within {folder}, which dbt clean deletes. Nothing "

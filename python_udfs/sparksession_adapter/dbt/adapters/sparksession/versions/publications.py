@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.project_code import project_module
-from dbt.adapters.sparksession.reading.changes import ROW_KIND, ChangeReads
+from dbt.adapters.sparksession.reading.changes import ChangeReads
+from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.sql import is_absent, literal, quoted
@@ -161,8 +162,8 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
     example = "Example: publish: {target: serving, table: user_status, key: [user_id, biz_status]}"
     if not isinstance(declared, Mapping):
         raise CompilationError(f"{name}: publish must be a mapping, got {declared!r}. {example}")
-    models = [one for one in exposure["depends_on"]["nodes"] if one in nodes]
-    problems = [f"unknown key {one}" for one in sorted(declared.keys() - KEYS_OF_PUBLISH)]
+    models = [node for node in exposure["depends_on"]["nodes"] if node in nodes]
+    problems = [f"unknown key {name}" for name in sorted(declared.keys() - KEYS_OF_PUBLISH)]
     if not NAME.fullmatch(str(declared.get("target", ""))):
         problems.append(f"target must be a lower case name, got {declared.get('target')!r}")
     if len(models) != 1:
@@ -170,7 +171,7 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
     node = nodes[models[0]] if models else {"config": {}, "name": "", "resource_type": "model"}
     key = declared.get("key") or declared_key(node)
     key = [key] if isinstance(key, str) else key
-    if not isinstance(key, list | tuple) or any(not isinstance(one, str) for one in key):
+    if not isinstance(key, list | tuple) or any(not isinstance(column, str) for column in key):
         problems.append(f"key must be names of columns, got {key!r}")
         key = []
     elif not key:
@@ -217,11 +218,11 @@ def row_key(key: Sequence[str], kinds: Mapping[str, str]) -> str:
     Raises:
         ValueError: columns that the rows lack, or whose type no key can have.
     """
-    lacking = [one for one in key if one not in kinds]
+    lacking = [column for column in key if column not in kinds]
     if lacking:
         raise ValueError(f"its rows have no column {', '.join(lacking)}")
-    texts = {one: key_text(one, kinds[one]) for one in key}
-    unfit = [f"{one} ({kinds[one]})" for one, text in texts.items() if text is None]
+    texts = {column: key_text(column, kinds[column]) for column in key}
+    unfit = [f"{column} ({kinds[column]})" for column, text in texts.items() if text is None]
     if unfit:
         raise ValueError(f"these can't be columns of a key: {', '.join(unfit)}")
     # each with its length before it: no two keys give one text
@@ -304,7 +305,7 @@ class Publications:
         """
         known = self._stores.targets()
         wanted = [target] if target is not None else list(known)
-        if not known or any(one not in known for one in wanted):
+        if not known or any(model not in known for model in wanted):
             raise PublishError(
                 f"Target {target or '(none)'} isn't known: PUBLISH_TARGETS names "
                 f"{', '.join(known) or 'none'}. Example: PUBLISH_TARGETS=serving=mysql"
@@ -354,16 +355,25 @@ class Publications:
 
     def _publish_to(self, target: str, version: Version, context: dict[str, Any]) -> list[str]:
         nodes, exposures = context["graph"]["nodes"], context["graph"]["exposures"]
-        declared = [publication_of(one, nodes) for one in exposures.values()]
-        ours = [one for one in declared if one is not None and one.target == target]
-        ours.sort(key=lambda one: one.table)
+        declared = [publication_of(exposure, nodes) for exposure in exposures.values()]
+        ours = [
+            publication
+            for publication in declared
+            if publication is not None and publication.target == target
+        ]
+        ours.sort(key=lambda publication: publication.table)
         if not ours:
             raise PublishError("no exposure names it in meta.publish, so there is nothing for it")
-        twice = {one.table for one in ours if [other.table for other in ours].count(one.table) > 1}
+        twice = {
+            publication.table
+            for publication in ours
+            if [other.table for other in ours].count(publication.table) > 1
+        }
         if twice:
             raise PublishError(f"several exposures publish to {', '.join(sorted(twice))}")
         names = {
-            one.table: self._warehouse.relation_of_node(nodes[one.model]).render() for one in ours
+            publication.table: self._warehouse.relation_of_node(nodes[publication.model]).render()
+            for publication in ours
         }
         missing = sorted(name for name in names.values() if name not in version.texts)
         if missing:
@@ -372,14 +382,18 @@ class Publications:
         store = self._stores.open_store(self._warehouse.session(), target, warehouse)
         taken: list[Taken] = []
         try:
-            held = store.held([one.table for one in ours])
+            held = store.held([publication.table for publication in ours])
             steps = [
                 list(
                     self._parts(
-                        one, names[one.table], held.get(one.table, Held()), version, context
+                        publication,
+                        names[publication.table],
+                        held.get(publication.table, Held()),
+                        version,
+                        context,
                     )
                 )
-                for one in ours
+                for publication in ours
             ]
             parts = [part for step in steps for part in step]
             for batch in [parts] if store.together and parts else [[part] for part in parts]:
@@ -390,10 +404,10 @@ class Publications:
             store.close()
         self._record(target, version, names, taken)
         lines = [
-            f"  {one.part.publication.table}: {one.written:,} rows written, "
-            f"{one.removed:,} removed{', compared as a whole' if one.part.whole else ''}"
-            for one in taken
-            if one.part.rows is not None
+            f"  {result.part.publication.table}: {result.written:,} rows written, "
+            f"{result.removed:,} removed{', compared as a whole' if result.part.whole else ''}"
+            for result in taken
+            if result.part.rows is not None
         ]
         return [f"Target {target} holds version {version.version}.", *lines]
 
@@ -430,7 +444,7 @@ class Publications:
     ) -> Part:
         session, text = self._warehouse.session(), version.texts[name]
         node = context["graph"]["nodes"][publication.model]
-        kinds = {one.name: one.dataType.simpleString() for one in session.sql(text).schema}
+        kinds = {field.name: field.dataType.simpleString() for field in session.sql(text).schema}
         taken = sorted(kinds.keys() & {ROW_KIND, SIGN, ROW_KEY})
         if taken:
             raise PublishError(
@@ -468,8 +482,8 @@ class Publications:
         """
         table = stored_table_of(node)
         history = self._warehouse.history(table)
-        first, last = (one.snapshots.get(table) for one in (before, after))
-        old, new = (one.texts[name] for one in (before, after))
+        first, last = (version.snapshots.get(table) for version in (before, after))
+        old, new = (version.texts[name] for version in (before, after))
         reader = f"publish.{name}"
         self._warehouse.inputs.forget(reader)
         self._warehouse.inputs.note_news(reader, asks_ranges=True)
@@ -535,10 +549,10 @@ class Publications:
             session.sql(
                 f"create table if not exists {table} ({columns}) using iceberg {FEW_METADATA_FILES}"
             )
-        known = {one.table_name: one.version for one in rows}
+        known = {row.table_name: row.version for row in rows}
         done: dict[str, list[Taken]] = {}
-        for one in taken:
-            done.setdefault(one.part.publication.table, []).append(one)
+        for update in taken:
+            done.setdefault(update.part.publication.table, []).append(update)
         values = [
             ", ".join(
                 (
@@ -546,9 +560,9 @@ class Publications:
                     literal(name),
                     literal(relation),
                     str(version.version),
-                    literal(any(one.part.whole for one in done.get(name, []))),
-                    str(sum(one.written for one in done.get(name, []))),
-                    str(sum(one.removed for one in done.get(name, []))),
+                    literal(any(update.part.whole for update in done.get(name, []))),
+                    str(sum(update.written for update in done.get(name, []))),
+                    str(sum(update.removed for update in done.get(name, []))),
                     literal(utc_now()),
                     literal(get_invocation_id()),
                 )
@@ -560,7 +574,7 @@ class Publications:
         if values:
             session.sql(
                 f"insert into {table} ({', '.join(RECORD_COLUMNS)}) values "
-                + ", ".join(f"({one})" for one in values)
+                + ", ".join(f"({value})" for value in values)
             )
 
 

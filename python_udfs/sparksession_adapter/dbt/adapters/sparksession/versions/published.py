@@ -57,7 +57,11 @@ def _views_below(
             found[node["unique_id"]] = node
         if not _has_table(node):
             below = node["depends_on"]["nodes"]
-            left += [nodes[one] for one in below if one in nodes and one not in found]
+            left += [
+                nodes[unique_id]
+                for unique_id in below
+                if unique_id in nodes and unique_id not in found
+            ]
     return list(found.values())
 
 
@@ -80,7 +84,7 @@ def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
     )
     parts = []
     for mark, text in texts.items():
-        cases = "".join(f" when {literal(one)} then {str(one == mark).lower()}" for one in texts)
+        cases = "".join(f" when {literal(text)} then {str(text == mark).lower()}" for text in texts)
         parts.append(
             f"select * from (\n{text}\n) where "
             f"(select case {newest}{cases} else {stale} end from {table} "
@@ -121,18 +125,18 @@ class Versions:
         if self._lease.lease is None:
             return None
         nodes = context["graph"]["nodes"]
-        parents = [nodes.get(one) for one in model["depends_on"]["nodes"]]
-        if not parents or any(one is None or not is_published(one) for one in parents):
+        parents = [nodes.get(node) for node in model["depends_on"]["nodes"]]
+        if not parents or any(parent is None or not is_published(parent) for parent in parents):
             return None
         # a view that the run doesn't write may stand there with other SQL than it has by now
         selected = set(context.get("selected_resources") or ())
-        if not {one["unique_id"] for one in _views_below(parents, nodes)} <= selected:
+        if not {node["unique_id"] for node in _views_below(parents, nodes)} <= selected:
             return None
         seen = [sql, json.dumps(model["config"], sort_keys=True, default=str)]
-        seen += [self._text_now(one, context) for one in parents]
+        seen += [self._text_now(parent, context) for parent in parents]
         if any(map(goes_by_clock, seen)):
             return None
-        if any(one["unique_id"] in self._unpinned for one in parents):
+        if any(parent["unique_id"] in self._unpinned for parent in parents):
             return None
         proof = mark_of("\0".join(seen))
         self._proofs[model["unique_id"]] = proof
@@ -149,13 +153,13 @@ class Versions:
         self._warehouse.inputs.forget(reader)
         text = self._texts.text_of(node, reader, context)
         reads = self._warehouse.inputs.plan(reader).reads.values()
-        known = {one.table for one in reads}
-        for one in context["graph"]["nodes"].values():
-            if one["config"].get("materialized") in ("view", FOLDED):
-                known.add(f"{one['schema']}.{one['alias']}")
+        known = {read.table for read in reads}
+        for known_node in context["graph"]["nodes"].values():
+            if known_node["config"].get("materialized") in ("view", FOLDED):
+                known.add(f"{known_node['schema']}.{known_node['alias']}")
         if not self._warehouse.inputs.plan(reader).relations <= known:
             self._unpinned.add(node["unique_id"])
-        self._texts_now[node["unique_id"]] = text, {one.table: one.pinned for one in reads}
+        self._texts_now[node["unique_id"]] = text, {read.table: read.pinned for read in reads}
         return text
 
     def is_proved(self, model: Mapping[str, Any], proof: str | None) -> bool:
@@ -195,10 +199,10 @@ class Versions:
             tell what a candidate says otherwise}. Without `why` nothing has changed: the newest
             version stands.
         """
-        failed = [one.node.name for one in results if str(one.status) not in FINE]
+        failed = [result.node.name for result in results if str(result.status) not in FINE]
         if failed:
             return self._unpublished(f"{', '.join(failed[:3])} failed or did not run")
-        lacking = [one.node.name for one in results if self._batches.gaps_of(one.node)]
+        lacking = [result.node.name for result in results if self._batches.gaps_of(result.node)]
         if lacking:
             has = "has" if len(lacking) == 1 else "have"
             return self._unpublished(f"{', '.join(lacking[:3])} {has} gaps")
@@ -212,16 +216,16 @@ class Versions:
             return self._unpublished("there is no version yet that a candidate could differ from")
         nodes = context["graph"]["nodes"]
         built = [
-            nodes[one.node.unique_id]
-            for one in results
-            if one.node.unique_id in nodes and is_published(nodes[one.node.unique_id])
+            nodes[result.node.unique_id]
+            for result in results
+            if result.node.unique_id in nodes and is_published(nodes[result.node.unique_id])
         ]
         before = self._store.newest_version or Version(0, utc_now(), "", "", "")
-        published = [one for one in nodes.values() if is_published(one)]
-        known = {self._warehouse.relation_of_node(one).render() for one in published}
+        published = [node for node in nodes.values() if is_published(node)]
+        known = {self._warehouse.relation_of_node(node).render() for node in published}
         texts = {name: text for name, text in before.texts.items() if name in known}
         snapshots, inputs = dict(before.snapshots), dict(before.inputs)
-        tables = {stored_table_of(one) for one in built if _has_table(one)}
+        tables = {stored_table_of(node) for node in built if _has_table(node)}
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self._warehouse.input_history, tables))
         for node in built:
@@ -233,10 +237,10 @@ class Versions:
             if head is not None:
                 snapshots[table] = head
                 read = self._warehouse.inputs.plan(node["unique_id"]).reads.values()
-                inputs[table] = {one.table: one.pinned for one in read}
+                inputs[table] = {table_read.table: table_read.pinned for table_read in read}
         problem = self._unpublished_input(built, snapshots, inputs, nodes)
         problem = problem or self._write_view_texts(
-            texts, [one["unique_id"] for one in built], before, snapshots, context
+            texts, [node["unique_id"] for node in built], before, snapshots, context
         )
         if problem:
             return self._unpublished(problem)
@@ -254,9 +258,13 @@ class Versions:
             return self._outcome(behind=late)
         if late and not allow_behind:
             return self._unpublished(self._behind_problem(older, published))
-        passed = {one.node.unique_id for one in results if str(one.status) == "pass"}
-        proofs = {one: proof for one, proof in self._proofs.items() if one in passed}
-        kept = {one: proof for one, proof in before.proofs.items() if one in nodes}
+        passed = {result.node.unique_id for result in results if str(result.status) == "pass"}
+        proofs = {
+            unique_id: proof for unique_id, proof in self._proofs.items() if unique_id in passed
+        }
+        kept = {
+            unique_id: proof for unique_id, proof in before.proofs.items() if unique_id in nodes
+        }
         version = Version(
             before.version + 1,
             utc_now(),
@@ -303,7 +311,9 @@ class Versions:
             if not is_built and name not in before.texts:
                 continue
             below = self._texts.tables_below(node, nodes)
-            moved = {one for one in below if snapshots.get(one) != before.snapshots.get(one)}
+            moved = {
+                table for table in below if snapshots.get(table) != before.snapshots.get(table)
+            }
             if not is_built and not moved:
                 continue
             over = None if is_built else before.snapshots
@@ -332,7 +342,7 @@ class Versions:
     def publish_version(self, version: Version, before: Version) -> None:
         """Make a version the newest one, in one commit; then let its views know it alone."""
         self._lease.confirm()
-        changed = [one for one in version.changed if one in version.texts]
+        changed = [name for name in version.changed if name in version.texts]
         self.write_views(version, changed, before)
         self._lease.confirm()  # views take a while, in which this run may have slept
         self._append(version, self._store.version_table)
@@ -423,8 +433,8 @@ class Versions:
             read: Mapping[str, int | None] = inputs.get(stored_table_of(node), {})
             if node["config"].get("materialized") == VIEW:
                 read = {
-                    one: self._warehouse.inputs.pinned(one)
-                    for one in self._texts.tables_below(node, nodes)
+                    input_table: self._warehouse.inputs.pinned(input_table)
+                    for input_table in self._texts.tables_below(node, nodes)
                 }
             problem = self._not_held(node, read.items(), snapshots, nodes)
             if problem:
@@ -439,7 +449,7 @@ class Versions:
         nodes: Mapping[str, Mapping[str, Any]],
     ) -> str | None:
         """What a table or view reads and a version doesn't hold, and what to do."""
-        stored = {stored_table_of(one): one for one in nodes.values() if is_published(one)}
+        stored = {stored_table_of(node): node for node in nodes.values() if is_published(node)}
         for table, snapshot in sorted(self._reads_through(read, nodes), key=str):
             if table == stored_table_of(node) or table not in stored:
                 continue
@@ -456,9 +466,11 @@ class Versions:
         """Stored tables and the snapshots that were read of them; of those that have no place in
         versions also what they were made from then, and so on."""
         unpublished = {
-            stored_table_of(one): one
-            for one in nodes.values()
-            if one["resource_type"] in PUBLISHED_KINDS and not is_published(one) and _has_table(one)
+            stored_table_of(node): node
+            for node in nodes.values()
+            if node["resource_type"] in PUBLISHED_KINDS
+            and not is_published(node)
+            and _has_table(node)
         }
         waiting, found = list(read), set()
         while waiting:
@@ -468,10 +480,10 @@ class Versions:
             found.add((table, snapshot))
             if table in unpublished:
                 history = self._warehouse.input_history(table).at(snapshot)
-                for one in self._texts.tables_below(unpublished[table], nodes):
-                    recorded = history.recorded(INPUT_PROPERTY + one, table)
+                for input_table in self._texts.tables_below(unpublished[table], nodes):
+                    recorded = history.recorded(INPUT_PROPERTY + input_table, table)
                     if recorded is not None:
-                        waiting.append((one, int(recorded)))
+                        waiting.append((input_table, int(recorded)))
         return found
 
     def _left_behind(
@@ -483,10 +495,10 @@ class Versions:
         """Tables that were made from other rows of an input than a version has -> these inputs."""
         found: dict[str, set[str]] = {}
         for table, read in inputs.items():
-            for one, snapshot in self._reads_through(read.items(), nodes):
-                held = snapshots.get(one, snapshot)
-                if held != snapshot and not self._has_same_rows(one, snapshot, held):
-                    found.setdefault(table, set()).add(one)
+            for input_table, snapshot in self._reads_through(read.items(), nodes):
+                held = snapshots.get(input_table, snapshot)
+                if held != snapshot and not self._has_same_rows(input_table, snapshot, held):
+                    found.setdefault(table, set()).add(input_table)
         return found
 
     def _has_same_rows(self, table: str, first: int | None, last: int | None) -> bool:
@@ -494,20 +506,20 @@ class Versions:
         if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded anew
             return False
         commits = self._warehouse.input_history(table).between(first, last)
-        return commits is not None and not any(one.changes_rows for one in commits)
+        return commits is not None and not any(commit.changes_rows for commit in commits)
 
     @staticmethod
     def _behind_problem(
         older: Mapping[str, set[str]], published: Iterable[Mapping[str, Any]]
     ) -> str:
         """Why a version isn't published in which tables were made from older rows than it has."""
-        names = {stored_table_of(one): one["name"] for one in published}
-        late = sorted(names.get(one, one) for one in older)
-        above = sorted({names.get(one, one) for read in older.values() for one in read})
+        names = {stored_table_of(node): node["name"] for node in published}
+        late = sorted(names.get(table, table) for table in older)
+        above = sorted({names.get(table, table) for read in older.values() for table in read})
         more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
         command = "dbt build"
         if len(above) <= NAMED:
-            command += f" -s {' '.join(f'{one}+' for one in above)}"
+            command += f" -s {' '.join(f'{name}+' for name in above)}"
         return (
             f"{', '.join(late[:NAMED])}{more} would stand on older rows of "
             f"{', '.join(above[:NAMED])}{' and others' if len(above) > NAMED else ''} than the "

@@ -75,7 +75,7 @@ def read_metadata(path: str) -> MetadataFile | None:
         with opened(path, "rt", encoding="utf-8") as file:
             found = json.load(file)
         is_view = "view-uuid" in found
-        times = [one["timestamp-ms"] for one in found["versions"]] if is_view else []
+        times = [version["timestamp-ms"] for version in found["versions"]] if is_view else []
         head = found.get("current-snapshot-id")
         reads: dict[str, set[int]] = {}
         for snapshot in found.get("snapshots", []):
@@ -90,7 +90,7 @@ def read_metadata(path: str) -> MetadataFile | None:
             updated_ms=max(times) if is_view else found["last-updated-ms"],
             location=found["location"],
             previous=tuple(
-                os.path.basename(one["metadata-file"]) for one in found.get("metadata-log", [])
+                os.path.basename(entry["metadata-file"]) for entry in found.get("metadata-log", [])
             ),
             head=head if head not in (None, -1) else None,
             reads={table: frozenset(ids) for table, ids in reads.items()},
@@ -112,13 +112,13 @@ def newest_of(files: Iterable[MetadataFile], named: Iterable[int] = ()) -> Metad
     known = list(files)
     if not known:
         return None
-    uuid = max(known, key=lambda one: one.updated_ms).uuid
-    own = [one for one in known if one.uuid == uuid]
-    superseded = {name for one in own for name in one.previous}
+    uuid = max(known, key=lambda file: file.updated_ms).uuid
+    own = [file for file in known if file.uuid == uuid]
+    superseded = {name for file in own for name in file.previous}
     heads = set(named)
     return max(
-        (one for one in own if one.name not in superseded),
-        key=lambda one: (one.number, one.head in heads, one.updated_ms, one.name),
+        (file for file in own if file.name not in superseded),
+        key=lambda file: (file.number, file.head in heads, file.updated_ms, file.name),
     )
 
 
@@ -177,11 +177,11 @@ class Recovery:
                 continue
             metadata = os.path.join(folder, "metadata")
             read = [
-                read_metadata(os.path.join(metadata, one))
-                for one in sorted(os.listdir(metadata))
-                if one.endswith(METADATA) and not one.startswith(".")
+                read_metadata(os.path.join(metadata, file_name))
+                for file_name in sorted(os.listdir(metadata))
+                if file_name.endswith(METADATA) and not file_name.startswith(".")
             ]
-            files[f"{schema}.{name}"] = [one for one in read if one is not None]
+            files[f"{schema}.{name}"] = [file for file in read if file is not None]
         for name, found in files.items():
             newest = newest_of(found)
             if newest is not None:
@@ -257,7 +257,7 @@ class Recovery:
         schema = java_namespace(session, table.rpartition(".")[0])
         if not catalog.namespaceExists(schema):
             catalog.createNamespace(schema)
-        lines, by_name = [], {one.name: one for one in found}
+        lines, by_name = [], {file.name: file for file in found}
         while True:
             if is_listed:
                 catalog.dropTable(identifier, False)  # its files stay

@@ -63,8 +63,8 @@ def expired_snapshots(history: History, named: set[int], read: set[int]) -> list
         if own:
             spoken |= own
             needed |= {commit.id, commit.parent}
-    last = max((place for place, one in enumerate(line) if one.id in needed), default=-1)
-    kept = named | {one.id for one in line[: last + 1]}
+    last = max((place for place, snapshot in enumerate(line) if snapshot.id in needed), default=-1)
+    kept = named | {snapshot.id for snapshot in line[: last + 1]}
     return sorted(history.snapshots.keys() - kept)
 
 
@@ -143,7 +143,7 @@ class Retention:
                     session.sql(
                         f"call {self._warehouse.credentials.catalog}.system.expire_snapshots("
                         f"table => {literal(table)}, older_than => timestamp '1970-01-02', "
-                        f"snapshot_ids => array({', '.join(f'{one}L' for one in expired)}))"
+                        f"snapshot_ids => array({', '.join(f'{number}L' for number in expired)}))"
                     ).collect()
                     gone += len(expired)
         return [f"{len(kept)} versions are kept; {gone} snapshots were let go."]

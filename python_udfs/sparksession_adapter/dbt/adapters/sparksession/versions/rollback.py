@@ -93,17 +93,17 @@ class Rollback:
         lines = []
         for table, snapshots in self.read_after_going_back([version], context).items():
             history = self._warehouse.history(table)
-            if all(history.between(one, history.head) is not None for one in snapshots):
+            if all(history.between(snapshot, history.head) is not None for snapshot in snapshots):
                 continue
             readers = sorted(
-                one.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
-                for one, reads in version.inputs.items()
+                reader.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
+                for reader, reads in version.inputs.items()
                 if table in reads
             )
             lines.append(
                 f"{table} was replaced since, or its commits have expired: build what reads it "
                 f"again before anything else, dbt build -s "
-                f"{' '.join(f'{one}+' for one in readers)} "
+                f"{' '.join(f'{reader}+' for reader in readers)} "
                 "--full-refresh."
             )
         return lines
@@ -113,13 +113,13 @@ class Rollback:
     ) -> list[str]:
         """Put the tables back to a version, with the views over them; a line for each table."""
         session, lines = self._warehouse.session(), []
-        nodes = [one for one in context["graph"]["nodes"].values() if is_published(one)]
+        nodes = [node for node in context["graph"]["nodes"].values() if is_published(node)]
         folded = {
-            stored_table_of(one): one
-            for one in nodes
-            if one["config"].get("materialized") == FOLDED
+            stored_table_of(node): node
+            for node in nodes
+            if node["config"].get("materialized") == FOLDED
         }
-        kept = {stored_table_of(one) for one in nodes if not is_put_back(one)}
+        kept = {stored_table_of(node) for node in nodes if not is_put_back(node)}
         for table, snapshot in sorted(version.snapshots.items()):
             if histories[table].head == snapshot:
                 continue
@@ -170,8 +170,8 @@ class Rollback:
         Args:
             versions: each with snapshots and inputs.
         """
-        nodes = [one for one in context["graph"]["nodes"].values() if is_published(one)]
-        stay = {stored_table_of(one) for one in nodes if not is_put_back(one)}
+        nodes = [node for node in context["graph"]["nodes"].values() if is_published(node)]
+        stay = {stored_table_of(node) for node in nodes if not is_put_back(node)}
         found: dict[str, set[int]] = {}
         for version in versions:
             for reads in version.inputs.values():

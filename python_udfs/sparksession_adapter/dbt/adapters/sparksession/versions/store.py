@@ -71,7 +71,9 @@ def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     >>> differing({"a": "1", "b": "1"}, {"b": "1", "c": "1"})
     ['a', 'c']
     """
-    return sorted(one for one in before.keys() | after.keys() if before.get(one) != after.get(one))
+    return sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    )
 
 
 class VersionStore:

@@ -69,7 +69,7 @@
         {%- endcall -%}
         {% do _store_commit_report(runs_relation, changed=false) %}
     {%- else -%}
-        {%- set replace_all = not make_anew and adapter.reading.reads_whole(model) -%}
+        {%- set replace_all = not make_anew and adapter.reading.plan(model).news.reads_whole -%}
         {%- if replace_all -%}
             {# an input was rewritten: what came of its old rows can't be told from the new ones #}
             {%- if model['language'] == 'python' -%}

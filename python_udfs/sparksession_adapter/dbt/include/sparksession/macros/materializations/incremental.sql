@@ -90,9 +90,10 @@
         {%- endcall -%}
         {% do _store_commit_report(target_relation, changed=false) %}
     {%- else -%}
+        {%- set plan = adapter.reading.plan(model) -%}
         {#- changes that the model was told are told again, or the new rows of an input are all of
             them: what it made of them has to go, and is made again of all inputs -#}
-        {%- if adapter.changes.replaces_all_rows(model, strategy_name) -%}
+        {%- if adapter.changes.replaces_all_rows(model, plan, strategy_name) -%}
             {%- set strategy_macro = _replace_all_rows -%}
             {%- if model['language'] == 'python' -%}
                 {%- do adapter.keyed.rebuild(model) -%}
@@ -120,6 +121,7 @@
                 'unique_key': config.get('unique_key'),
                 'dest_columns': staged_columns or target_columns,
                 'target_columns': target_columns,
+                'plan': plan,
                 'incremental_predicates': config.get('predicates')
                     or config.get('incremental_predicates'),
             }) }}
@@ -188,7 +190,7 @@
 
 {# Adds the rows, unless the Python model asked by dbt.merge_rows(..) for more. #}
 {% macro _insert_or_merge_rows(arg_dict) %}
-    {%- set merged = adapter.reading.merged_rows(model) -%}
+    {%- set merged = arg_dict['plan'].python.merged -%}
     {%- if merged -%}
         {{- _merge_rows(
             dict(

@@ -6,7 +6,7 @@
     That stands in a column, not in a condition, which Spark might ask of rows that a join drops.
 #}
 {% macro get_incremental_replace_partitions_sql(arg_dict) %}
-    {%- set predicate = adapter.partitions.replaced_predicate(model) -%}
+    {%- set predicate = adapter.partitions.replaced_predicate(arg_dict['plan']) -%}
     {%- set rows = staged_rows(arg_dict) -%}
     {%- if predicate is not none -%}
         {%- set first = arg_dict['target_columns'][0].quoted -%}

@@ -5,10 +5,10 @@
     As in replace_partitions a column that the model has lost is written as null.
 #}
 {% macro get_incremental_replace_windows_sql(arg_dict) %}
-    {%- if adapter.reading.reads_whole(model) -%}
+    {%- if arg_dict['plan'].news.reads_whole -%}
         {{- get_incremental_replace_all_sql(arg_dict) -}}
     {%- else -%}
-        {%- set touched = adapter.windows.touched_windows(model) -%}
+        {%- set touched = adapter.windows.touched_windows(arg_dict['plan']) -%}
         {%- set rows -%}
             {{ staged_rows(arg_dict) }}
             union all
