@@ -121,9 +121,7 @@ class History:
                 manifests = snapshot.get("manifest-list")
         files = None
         if "location" in metadata:
-            files = TableFiles(
-                metadata["location"], place, manifests, metadata["last-updated-ms"]
-            )
+            files = TableFiles(metadata["location"], place, manifests, metadata["last-updated-ms"])
         return cls(head, snapshots, metadata.get("table-uuid"), files)
 
     def ancestry(self, last: int | None) -> list[Snapshot]:
