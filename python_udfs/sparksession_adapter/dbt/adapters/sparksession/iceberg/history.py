@@ -82,12 +82,14 @@ class TableFiles:
         metadata: its newest metadata file.
         manifest_list: file of its current snapshot; None without any.
         updated_ms: date of its newest commit, epoch milliseconds.
+        columns: names of its columns.
     """
 
     location: str
     metadata: str
     manifest_list: str | None
     updated_ms: int
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,11 @@ class History:
                 manifests = snapshot.get("manifest-list")
         files = None
         if "location" in metadata:
-            files = TableFiles(metadata["location"], place, manifests, metadata["last-updated-ms"])
+            schemas = {schema["schema-id"]: schema for schema in metadata.get("schemas", [])}
+            schema = schemas.get(metadata.get("current-schema-id"), {})
+            names = tuple(field["name"] for field in schema.get("fields", []))
+            updated = metadata["last-updated-ms"]
+            files = TableFiles(metadata["location"], place, manifests, updated, names)
         return cls(head, snapshots, metadata.get("table-uuid"), files)
 
     def ancestry(self, last: int | None) -> list[Snapshot]:

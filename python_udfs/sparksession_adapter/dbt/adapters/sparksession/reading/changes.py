@@ -122,7 +122,7 @@ class ChangeReads:
         check_news_strategy(model, "new_changes")
         node = self._warehouse.node_of(relation, context["graph"])
         kind = node["config"]["materialized"] if node is not None else "table"
-        if kind == "view" or ROW_KIND in self.columns_at(relation.name_only.render()):
+        if kind == "view" or ROW_KIND in self._columns_of(relation, node):
             reading = self._reads.read_news(model, relation, incremental, context)
             if reading.is_rewrite:
                 inputs.note_news(model_id, is_replayed=True)
@@ -310,11 +310,12 @@ class ChangeReads:
         if first is None:
             whole = self._keyed.folded_sql(node, history.at(last), after)
             return f"select *, '+I' as row_kind, 1 as sign from {whole}"
+        if first == last:
+            whole = self._keyed.folded_sql(node, history.at(last), after)
+            return f"select *, '+I' as row_kind, 1 as sign from {whole} limit 0"
         before = f"{table} version as of {first}"
         commits = history.between(first, last)
         fold = self._keyed.declared_fold(node)
-        if first == last:
-            commits, after = [], before
         adds_only = commits is not None and all(
             one.adds_only or COMPACTED_PROPERTY in one.summary for one in commits
         )
@@ -324,14 +325,12 @@ class ChangeReads:
             appended = (
                 f"select distinct {names} from {table} with "
                 f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}')"
-                if commits
-                else f"select {names} from {before} limit 0"
             )
             same = " and ".join(
                 f"held.{quoted(name)} <=> touched.{quoted(name)}" for name in fold.touched_key
             )
             near = "true"
-            if commits and self._warehouse.inputs.plan(model_id).news.asks_ranges:
+            if self._warehouse.inputs.plan(model_id).news.asks_ranges:
                 kinds = dict(columns_in(history.at(last)))
                 wanted = [
                     values_of(name, kinds[name], column=f"held.{quoted(name)}")
@@ -388,6 +387,17 @@ class ChangeReads:
         if not key:
             return changed_rows(old, after, columns)
         return changed_keys(old, after, columns, key, same=same_rows(kinds))
+
+    def _columns_of(self, relation: Any, node: Mapping[str, Any] | None) -> list[str]:
+        """Names of the columns of a table or folded model as it is now."""
+        name = relation.name_only.render()
+        if node is not None and node["config"]["materialized"] == FOLDED:
+            runs = self._warehouse.history(stored_table_of(node))
+            known = [column for column, _ in columns_in(runs)]
+        else:
+            files = self._warehouse.history(name).files
+            known = [] if files is None else list(files.columns)
+        return known or self.columns_at(name)
 
     def columns_at(self, reading: str) -> list[str]:
         return list(self.kinds_at(reading))

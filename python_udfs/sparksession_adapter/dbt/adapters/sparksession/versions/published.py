@@ -12,6 +12,7 @@ from datetime import UTC
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import pinned_reads
+from dbt.adapters.sparksession.iceberg.metadata import requeried
 from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -44,6 +45,12 @@ FINE = ("success", "pass", "warn", "no-op")
 
 def _has_table(node: Mapping[str, Any]) -> bool:
     return node["config"].get("materialized") != "view"
+
+
+def _is_stored(node: Mapping[str, Any]) -> bool:
+    """Whether a test's parent is a table, or a view whose query over tables is known."""
+    is_model = node["resource_type"] in PUBLISHED_KINDS
+    return is_model and node["config"].get("materialized") != "ephemeral"
 
 
 def _views_below(
@@ -114,6 +121,7 @@ class Versions:
         self._proofs: dict[str, str] = {}
         self._proved: set[str] = set()
         self._texts_now: dict[str, tuple[str, dict[str, int]]] = {}
+        self._both_known: set[str] = set()  # relations whose view knows two versions for now
         self._unpinned: set[str] = set()  # nodes whose text reads something without a pin
 
     def test_proof(self, model: Mapping[str, Any], sql: str, context: dict[str, Any]) -> str | None:
@@ -126,7 +134,7 @@ class Versions:
             return None
         nodes = context["graph"]["nodes"]
         parents = [nodes.get(node) for node in model["depends_on"]["nodes"]]
-        if not parents or any(parent is None or not is_published(parent) for parent in parents):
+        if not parents or any(parent is None or not _is_stored(parent) for parent in parents):
             return None
         # a view that the run doesn't write may stand there with other SQL than it has by now
         selected = set(context.get("selected_resources") or ())
@@ -343,6 +351,7 @@ class Versions:
         """Make a version the newest one, in one commit; then let its views know it alone."""
         self._lease.confirm()
         changed = [name for name in version.changed if name in version.texts]
+        self._both_known.clear()
         self.write_views(version, changed, before)
         self._lease.confirm()  # views take a while, in which this run may have slept
         self._append(version, self._store.version_table)
@@ -374,10 +383,11 @@ class Versions:
         else:
             writer.append()
 
-    def _published(self, name: str) -> str:
-        """The view of a relation in the newest version."""
-        identifier = quoted(name.rpartition(".")[2].strip("`"))
-        return f"{self._warehouse.credentials.published_schema}.{identifier}"
+    def _published(self, name: str, plain: bool = False) -> str:
+        """The view of a relation in the newest version, as SQL or as a plain name."""
+        identifier = name.rpartition(".")[2].strip("`")
+        schema = self._warehouse.credentials.published_schema
+        return f"{schema}.{identifier if plain else quoted(identifier)}"
 
     def write_views(
         self, version: Version, names: Iterable[str], before: Version | None = None
@@ -395,19 +405,27 @@ class Versions:
         session.sql(f"create namespace if not exists {schema}")
 
         def write(name: str) -> None:
-            texts = {version.marks[name]: version.texts[name]}
+            texts, rows = {version.marks[name]: version.texts[name]}, None
             if before is not None:
                 old = before.texts.get(name)
-                schema_then = None if old is None else self._schema_of(old)
-                if schema_then is None or schema_then != session.sql(texts_of[name]).schema:
+                if old is None:
                     return
-                texts = {before.marks[name]: before.texts[name]} | texts
-            session.sql(
-                f"create or replace view {self._published(name)} as "
-                f"{guarded(name, self._store.version_table, texts, since)}"
-            )
+                rows = session.sql(version.texts[name])
+                texts = {before.marks[name]: old} | texts
+            sql = guarded(name, self._store.version_table, texts, since)
+            is_same = rows is not None or name in self._both_known
+            if is_same and requeried(
+                session, catalog, self._published(name, plain=True), sql, rows
+            ):
+                self._both_known.add(name)
+                return
+            if before is not None and rows is not None:
+                schema_then = self._schema_of(before.texts[name])
+                if schema_then is None or schema_then != rows.schema:
+                    return
+            session.sql(f"create or replace view {self._published(name)} as {sql}")
 
-        texts_of = version.texts
+        catalog = self._warehouse.credentials.catalog
         since = (before or version).version
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(write, names))
