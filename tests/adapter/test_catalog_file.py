@@ -5,11 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from dbt.adapters.sparksession.iceberg.catalog_file import CatalogFile, metadata_at
+from dbt.adapters.sparksession.iceberg.column_types import columns_of
 from dbt.adapters.sparksession.iceberg.history import History
+
+from tests.support.dbt_project import DbtProject
 
 SETTINGS = {"spark.sql.catalog.lake.type": "jdbc"}
 TABLE = {
@@ -33,6 +37,13 @@ TABLE = {
         },
     ],
 }
+
+KINDS = (
+    "a int, b bigint, c decimal(20, 0), d decimal(12,2), e string, f boolean, g date, "
+    "h timestamp, i timestamp_ntz, j binary, k float, l double, m array<string>, "
+    "n map<string, decimal(3, 1)>, o struct<x: int, `y z`: array<struct<u: bigint>>>, "
+    "p struct<x: int, y: array<struct<u: bigint, v: map<int, timestamp>>>>, `Q r` int"
+)
 
 
 @pytest.fixture
@@ -114,3 +125,28 @@ def test_a_history_is_read_from_a_metadata_file(tmp_path: Path, packed: bool) ->
     assert history.files.manifest_list == "/two"
     assert history.files.columns == ("id", "Name")
     assert history.files.metadata == str(place)
+
+
+def test_columns_are_those_that_spark_describes(make_project: Callable[..., DbtProject]) -> None:
+    project = make_project({})
+    file = CatalogFile(str(project.warehouse / "catalog.db"), "lake")
+    project.query("create namespace if not exists dw")
+
+    def on_disk(name: str, kind: str) -> list[tuple[str, str]]:
+        return columns_of(metadata_at(file.location_of(f"dw.{name}", kind)))
+
+    def described(name: str) -> list[tuple[str, str]]:
+        rows = project.query(f"describe table dw.{name}")
+        names = [row["col_name"] for row in rows]
+        end = next((at for at, name in enumerate(names) if not name or name[0] == "#"), len(rows))
+        return [(row["col_name"], row["data_type"]) for row in rows[:end]]
+
+    project.query(f"create table dw.wide ({KINDS}) using iceberg partitioned by (g)")
+    with pytest.raises(LookupError):
+        on_disk("wide", "TABLE")  # Spark may quote the name of a field
+    project.query("alter table dw.wide drop column o")
+    project.query("alter table dw.wide add column later int first")
+    assert on_disk("wide", "TABLE") == described("wide")
+    project.query("create or replace view dw.seen as select *, 1L as one from dw.wide")
+    assert on_disk("seen", "VIEW") == described("seen")
+    assert len(on_disk("seen", "VIEW")) == 18

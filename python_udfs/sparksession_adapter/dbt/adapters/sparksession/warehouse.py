@@ -7,6 +7,7 @@ import os
 from typing import Any, Protocol
 
 from dbt.adapters.sparksession.iceberg.catalog_file import CatalogFile, local_path, metadata_at
+from dbt.adapters.sparksession.iceberg.column_types import columns_of
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot, kept_histories
 from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING, Inputs
@@ -82,6 +83,19 @@ class Warehouse:
             return kept_histories.of(location, lambda: metadata_at(location))
         except (LookupError, OSError, ValueError):
             return None  # Spark will say what is wrong with it
+
+    def stored_columns(self, table: str) -> list[tuple[str, str]] | None:
+        """Name and Spark type of each column of a stored table or view (schema.name), from local
+        files; None where they don't say it."""
+        if self.catalog_file is None or is_remote(self.session()):
+            return None
+        try:
+            location = self.catalog_file.location_of(table)
+            if location is None:
+                location = self.catalog_file.location_of(table, "VIEW")
+            return None if location is None else columns_of(metadata_at(location))
+        except (LookupError, OSError, ValueError):
+            return None
 
     def _history_by_spark(self, table: str) -> History:
         session = self.session()

@@ -217,6 +217,7 @@ class ColumnRanges:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
+        self._empty: set[str] = set()  # names that kept_rows gave to no rows
 
     def kept_rows(self, model: Mapping[str, Any], name: str, sql: str) -> str:
         """Name of a temporary view of a query's rows, which are computed once and kept until the
@@ -230,6 +231,7 @@ class ColumnRanges:
         building = self._warehouse.inputs.building(model["unique_id"])
         building.kept[view] = rows
         building.kept_counts[view] = rows.count()
+        (self._empty.discard if building.kept_counts[view] else self._empty.add)(f"`{view}`")
         is_small = building.kept_counts[view] * row_bytes(rows.schema) <= BROADCAST_BYTES
         (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
         return f"`{view}`"
@@ -253,6 +255,8 @@ class ColumnRanges:
             rows: SQL text for a `from`.
             wanted: see Wanted.
         """
+        if rows in self._empty:
+            return {"condition": "false", "row_count": 0}
         columns = [one for one in (Wanted(**given) for given in wanted) if one.is_ordered]
         row_count, parts = self._bounds_in(rows, columns)
         if not row_count:
