@@ -1,4 +1,4 @@
-# What it does is told by `make help`.
+# `make help` lists what it does.
 PYTHON ?= python3
 BIN := .venv/bin
 export DBT_PROFILES_DIR := $(CURDIR)/profiles
@@ -22,7 +22,7 @@ help:
 	@echo "make docs    build the dbt docs"
 	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
 	@echo "make reconcile   count from scratch and compare, with the source database where MYSQL_URL is set"
-	@echo "make compensate [FROM=<day> TO=<day>]   write days of the counts anew; without a range those that are wrong, and months and years"
+	@echo "make compensate [FROM=<day> TO=<day>]   write days of the counts again; without a range those that are wrong, and months and years"
 	@echo "make soak    the long randomised tests"
 	@echo "make live    MySQL, Maxwell and Kafka under a running warehouse, all killed; needs CDC_LAB"
 	@echo "make clean   delete target/ and logs/"

@@ -2,12 +2,11 @@
 
     python -m benchmarks.bench_follow --batches 20
 
-All of the sample but its last messages is landed and built by a cold process, which is what the
-others are compared with. Then, each a cold process on the same warehouse: a run with nothing new,
-and one that brings the first small batch. Then one process follows: it brings 10,000 messages, and
-the small batches one after the other, and at the end looks while nothing lands. In each cycle all
-tests run and the version is published. At the end the counts must be those of a build of the whole
-log from nothing.
+All of the sample but its last messages is landed and built by a cold process, which the others are
+compared with. Then, each a cold process on the same warehouse: a run with nothing new, and a run
+that brings the first small batch. Then a process follows: it brings 10,000 messages, and each small
+batch in its turn, and at the end looks while nothing lands. In each cycle all tests run and the
+version is published. At the end the counts must be those of a build of the whole log from nothing.
 
 Seconds are wall clock, `processor` is user and system time of a process and of its Java: what else
 runs on the machine moves it less.
@@ -70,8 +69,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def held_back(messages: Sequence[bytes], batches: int) -> tuple[list[bytes], list[list[bytes]]]:
-    """The messages that are there from the beginning, and the batches: one for a cold run, the
-    large one, and `batches` small ones.
+    """The messages that are there from the beginning, and the batches: for a cold run, the
+    large batch, and `batches` small batches.
 
     >>> there, brought = held_back([b"x"] * 10_100, 2)
     >>> len(there), [len(batch) for batch in brought]
@@ -127,7 +126,7 @@ def cold(warehouse: Path = WAREHOUSE) -> Took:
     )
     seconds = time.perf_counter() - began
     if done.returncode:
-        sys.exit(f"bench: make run failed, it says:\n{(done.stdout + done.stderr)[-3000:]}")
+        sys.exit(f"bench: make run failed, its output:\n{(done.stdout + done.stderr)[-3000:]}")
     with suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
@@ -164,18 +163,18 @@ class Following:
     def cycle(self, brings: bool = True) -> float:
         """Wait for the next cycle, which brings changes or none; its seconds."""
         assert self.process.stdout is not None
-        said, end = "", time.monotonic() + WAIT_SECONDS
+        output, end = "", time.monotonic() + WAIT_SECONDS
         while time.monotonic() < end:
             line = self.process.stdout.readline()
             if not line:
                 break
-            said += line
+            output += line
             found = CYCLE.search(line)
             if found and brings == (found[2] != "0"):
                 return float(found[3])
             if "failed" in line:
                 break
-        sys.exit(f"bench: make follow did not end the cycle, it says:\n{said[-3000:]}")
+        sys.exit(f"bench: make follow did not end the cycle, its output:\n{output[-3000:]}")
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -195,7 +194,7 @@ def shown(name: str, took: Sequence[Took], whole: Took) -> str:
 
 
 def counts(warehouse: Path) -> object:
-    """What the counts to date say."""
+    """The sums of the counts to date."""
     sql = COUNTS.format(table=f"dw.{COUNTED}")
     return answer(session(warehouse).sql(sql).collect()[0])
 
@@ -204,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, default=20, help="small batches that are followed")
     chosen = parser.parse_args()
-    # Java outlives the process that started it for a moment: it is counted with this one's children
+    # Java outlives the process that started it for a moment, and is counted as a child of this
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     there, brought = held_back(sample(), chosen.batches)
     offset = land(there, 0)

@@ -9,7 +9,7 @@ Decode alone, nothing is written (`noop`). Both sides read the messages out of o
     envelope  what ods_binlog adds to a raw message
     typed     what the typed model makes of its messages: images, typed, each value checked
 
-These take turns, the first turn is left out, and the median of the others counts. They are told in
+These take turns, the first turn is left out, and the median of the others counts. They are sent in
 rows per core-second: seconds of CPU that Spark's process took, which a busy machine moves less
 than the clock.
 
@@ -156,7 +156,7 @@ def write_log(name: str, landing: Path, rows: int) -> tuple[int, int]:
         return made.rows, made.size
     convert = {"canal": canal_line, "debezium": debezium_line}[name]
     plain = landing / "plain"
-    # Canal tells no position: what came first is told within a partition only
+    # Canal has no position: what came first is reported within a partition only
     generate(plain, rows, partitions=1 if name == "canal" else 4)
     messages = size = 0
     for path in sorted((plain / "topics" / "maxwell").rglob("*.jsonl")):

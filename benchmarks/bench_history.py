@@ -5,7 +5,7 @@
 A run should cost what its day brought, and a point read a few files, however many changes the
 warehouse holds. For each size of history: `dbt run -s +dws_trade__user_status_td` of a day that
 has landed (its seconds, and what Spark and Iceberg say was read), the read of one user's row of
-the totals, and, beside it, the counts computed anew from the whole changelog
+the totals, and, beside it, the counts computed again from the whole changelog
 (`--full-refresh` of the days, months and years).
 
 How the history comes about: a first day is landed and built by dbt. Its rows are then multiplied
@@ -22,7 +22,7 @@ commits in a table, not a thousand; the users stay the same.
 
 What was read comes from Spark's event log, kept during the measured runs. `MB read` is what the
 tasks read of all tables' data files. `files opened` and their size are as Iceberg planned its
-scans; of scans of new rows only, as those of ods_binlog are, it tells none. Landed files, which
+scans; of scans of new rows only, as those of ods_binlog are, it has none. Landed files, which
 Python workers read, and the tables' metadata are in neither.
 """
 
@@ -221,12 +221,12 @@ def event_log(folder: Path) -> dict[str, str]:
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
     }
-    told = " ".join(f"--conf {key}={value}" for key, value in settings.items())
-    return {"PYSPARK_SUBMIT_ARGS": f"{told} pyspark-shell"}
+    options = " ".join(f"--conf {key}={value}" for key, value in settings.items())
+    return {"PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell"}
 
 
 def logged_reads(folder: Path, description: str | None = None) -> Counter[str]:
-    """What the event log in a folder says was read: FILES, FILE_BYTES and READ_BYTES.
+    """What was read by the event log in a folder: FILES, FILE_BYTES and READ_BYTES.
 
     Args:
         description: count only the queries of this job description.
@@ -303,7 +303,7 @@ def read_point(user: int) -> dict[str, Any]:
         found["table bytes"] += size or 0
     sql = f"select count(*), sum(order_count), sum(amount_sum) from dw.{TOTALS}"
     found["answer"] = list(map(str, spark.sql(sql).collect()[0]))
-    # by its description the read is told from the queries before it
+    # by its description the read is reported from the queries before it
     spark.sparkContext.setJobDescription(POINT)
     spark.sql(f"select * from dw.{TOTALS} where user_id = {user}").collect()
     return found
@@ -313,8 +313,8 @@ def measure(times: int, files: list[list[Path]], options: argparse.Namespace) ->
     """All of one size of history.
 
     Returns:
-        {"runs": seconds and reads of the measured runs, "refresh": of the counts made anew,
-        "point": reads of the point read, and what read_point tells}
+        {"runs": seconds and reads of the measured runs, "refresh": of the counts rebuilt,
+        "point": reads of the point read, and read_point's answer}
     """
     shutil.rmtree(WAREHOUSE, ignore_errors=True)
     shutil.rmtree(LANDING, ignore_errors=True)
@@ -334,18 +334,18 @@ def measure(times: int, files: list[list[Path]], options: argparse.Namespace) ->
         runs.append(run | logged_reads(log))
     log = logs / "point"
     point = point_read(options.user, log) | logged_reads(log, POINT)
-    log = logs / "anew"
-    levels, anew = " ".join(LEVELS), ["--full-refresh"]
-    refresh = run_dbt(LANDING, WAREHOUSE, levels, arguments=anew, env=event_log(log))
+    log = logs / "rebuilt"
+    levels, full_refresh = " ".join(LEVELS), ["--full-refresh"]
+    refresh = run_dbt(LANDING, WAREHOUSE, levels, arguments=full_refresh, env=event_log(log))
     refresh |= logged_reads(log)
-    anew = point_read(options.user, logs / "point_anew")["answer"]
-    if anew != point["answer"]:
-        sys.exit(f"bench: the totals are {point['answer']}, made anew they are {anew}")
+    rebuilt = point_read(options.user, logs / "point_rebuilt")["answer"]
+    if rebuilt != point["answer"]:
+        sys.exit(f"bench: the totals are {point['answer']}, rebuilt they are {rebuilt}")
     return {"runs": runs, "refresh": refresh, "point": point}
 
 
 def point_read(user: int, log: Path) -> dict[str, Any]:
-    """What read_point tells, in a process of its own with an event log."""
+    """read_point's answer, in a process of its own with an event log."""
     ran = run_module("bench_history", "--point", user, env=event_log(log))
     return json.loads(ran.output.splitlines()[-1])
 
@@ -355,13 +355,13 @@ def report(found: dict[int, dict[str, Any]], day_rows: int) -> str:
     mega, kilo = 1e6, 1e3
     seconds = [("the day's run, s", "run", "wall", 1)]
     seconds += [(f"{name.removeprefix('dws_trade__')}, s", "run", name, 1) for name in SHOWN]
-    seconds += [("counts made anew, s", "refresh", "wall", 1), ("memory, GiB", "run", "peak", 1)]
+    seconds += [("counts rebuilt, s", "refresh", "wall", 1), ("memory, GiB", "run", "peak", 1)]
     reads = [
         ("run: files opened", "run", FILES, 1),
         ("their MB", "run", FILE_BYTES, mega),
         ("run: MB read", "run", READ_BYTES, mega),
-        ("anew: files opened", "refresh", FILES, 1),
-        ("anew: MB read", "refresh", READ_BYTES, mega),
+        ("again: files opened", "refresh", FILES, 1),
+        ("again: MB read", "refresh", READ_BYTES, mega),
         ("point read: files of the levels", "point", "table files", 1),
         ("their MB", "point", "table bytes", mega),
         ("files opened", "point", FILES, 1),

@@ -1,11 +1,11 @@
-"""A small batch of page views on a month of them, beside making the summaries anew.
+"""A small batch of page views on a month of them, beside making the summaries again.
 
     python -m benchmarks.bench_increments --sessions 240000
 
 Thirty days of page views are generated, landed and built, but for the batches: the `newest`
 views of the last day, and `late` ones, of one past day and of three. Each batch lands and is run.
 For each model the seconds of dbt and, by its commit, how many files it added and removed of those
-there were, and in how many partitions. In the end the models are made anew by --full-refresh from
+there were, and in how many partitions. In the end the models are rebuilt by --full-refresh from
 the same log, and must hold the same rows as the runs left.
 """
 
@@ -76,7 +76,7 @@ def commits() -> dict[str, dict[str, int]]:
 
 
 def contents() -> dict[str, tuple]:
-    """Model -> number of its rows and a sum over them that tells other rows apart."""
+    """Model -> number of its rows and a sum over them that distinguishes other rows."""
     spark, found = session(WAREHOUSE), {}
     for model in MODELS:
         names = [
@@ -115,10 +115,10 @@ def main() -> None:
         end = land(events, end)
         show(name, len(events), run(), commits())
     left = contents()
-    show("anew", end, run("--full-refresh"), commits())
+    show("again", end, run("--full-refresh"), commits())
     if contents() != left:
-        sys.exit(f"bench: made anew the models hold {contents()}, the runs left {left}")
-    print("\nMade anew the models hold the same rows as the runs left.")
+        sys.exit(f"bench: rebuilt the models hold {contents()}, the runs left {left}")
+    print("\nMade again the models hold the same rows as the runs left.")
     shutil.rmtree(SCRATCH, ignore_errors=True)
 
 

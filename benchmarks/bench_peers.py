@@ -9,7 +9,7 @@ compared, and the benchmark fails where they differ. Beside the times stands the
 the process and its descendants had at one time (Linux; sampled every half second, shared pages
 counted once).
 
-- dbt: `dbt run -s +dws_trade__user_status_td`, all it does besides told in bench_daily_cut.
+- dbt: `dbt run -s +dws_trade__user_status_td`, all it does besides reported in bench_daily_cut.
 - bare Spark: bench_daily_cut.bare_job, typed changes and counts written as tables.
 - DuckDB: the same work as the bare job, 2 threads, 4 GB, see peer_duckdb.
 - Flink SQL: GROUP BY over the changelog, 2 slots, 4 GB heap, see peer_flink for what it does less
@@ -94,9 +94,9 @@ def run_duckdb(python: str, landing: Path) -> tuple[dict, Answer, Answer]:
     folder.mkdir()
     asked = [landing, folder / "counts.db", DAYS, TO_DATE]
     ran = run_module("peer_duckdb", *asked, python=python)
-    told = json.loads(ran.output.splitlines()[-1])
-    found = {"wall": ran.seconds, "peak": ran.peak} | told
-    return found, answer(told["days"]), answer(told["to_date"])
+    parsed = json.loads(ran.output.splitlines()[-1])
+    found = {"wall": ran.seconds, "peak": ran.peak} | parsed
+    return found, answer(parsed["days"]), answer(parsed["to_date"])
 
 
 def run_flink(python: str, landing: Path) -> tuple[dict, Answer]:
@@ -107,8 +107,8 @@ def run_flink(python: str, landing: Path) -> tuple[dict, Answer]:
     folder.mkdir()
     env = {"JAVA_HOME": find_java(), "JVM_ARGS": "-Xmx4g", "FLINK_LOG_DIR": str(folder)}
     ran = run_module("peer_flink", landing, folder / "counts", python=python, env=env)
-    told = json.loads(ran.output.splitlines()[-1])
-    return {"wall": ran.seconds, "peak": ran.peak} | told, folded(folder / "counts")
+    answer = json.loads(ran.output.splitlines()[-1])
+    return {"wall": ran.seconds, "peak": ran.peak} | answer, folded(folder / "counts")
 
 
 def main() -> None:
@@ -162,9 +162,9 @@ def main() -> None:
         "\n| what | seconds | rows/s | of the bare job | peak memory, GiB |\n|---|---|---|---|---|"
     )
     for name, seconds, base, peak in rows + parts:
-        told = "" if peak is None else f"{peak:.2f}"
+        reported = "" if peak is None else f"{peak:.2f}"
         rate = made.rows / seconds
-        print(f"| {name} | {seconds:.1f} | {rate:,.0f} | {seconds / base:.2f} | {told} |")
+        print(f"| {name} | {seconds:.1f} | {rate:,.0f} | {seconds / base:.2f} | {reported} |")
 
 
 if __name__ == "__main__":

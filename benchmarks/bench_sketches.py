@@ -4,7 +4,7 @@
 
 So many distinct values, each there twice, are counted in three ways, in turn in one warm process:
 of several disjoint sets of values the errors, of the last one the seconds, the size of the sketch
-and what Spark says of memory and shuffle.
+and Spark's numbers of memory and shuffle.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ project: their jar files are named by options, Hudi's and Paimon's with an inter
 a pyspark which they support; who isn't named is left out.
 
 With `--held 10` the table holds ten times the keys before the first batch, and the batches fall on
-all of them: beside `--held 1` it tells whether a batch takes longer on a larger table.
+all of them: beside `--held 1` it shows whether a batch takes longer on a larger table.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def measure(given: Any, chosen: list[str], jars: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """System -> what its child told."""
+    """System -> what its child reported."""
     folder = SCRATCH / "upserts"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -134,10 +134,10 @@ def build(warehouse: Path, landing: Path, publish: bool) -> tuple[float, float, 
         failed = [
             result for result in getattr(done.result, "results", ()) if result.status in FAILED
         ]
-        told = done.exception or "; ".join(
+        message = done.exception or "; ".join(
             f"{result.node.name}: {result.message}" for result in failed
         )
-        raise SystemExit(f"bench: the build in {warehouse} failed: {told}")
+        raise SystemExit(f"bench: the build in {warehouse} failed: {message}")
     nodes = [result for result in done.result.results if str(result.node.resource_type) in KINDS]
     of_nodes = sum(node.execution_time for node in nodes)
     return seconds, worked, of_nodes, pinning().seconds - pins, len(nodes)

@@ -5,11 +5,11 @@
 A day brings new orders and updates of orders, most of the last days and a few of any, and changes
 of prices, some of them late. The history lies in ten runs, as days that were built before leave it.
 Then some days are run one by one; of their seconds the median counts. Beside them: the zipper made
-anew from all changes, and a dbt snapshot (timestamp strategy) of the latest prices, each of the
+again from all changes, and a dbt snapshot (timestamp strategy) of the latest prices, each of the
 same days.
 
-Seconds are those that dbt tells of the model. What was opened and read comes from Spark's event
-log, as in bench_history. At the end the join is made anew and must be what the days made of it.
+Seconds are dbt's own of the model. What was opened and read comes from Spark's event
+log, as in bench_history. At the end the join is rebuilt and must be what the days made of it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ FILES_OF = {
         {{ config(
             materialized='folded',
             unique_key=['order_id', 'priced_product_id', 'valid_from'],
-            fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+            fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
         ) }}
         {{ temporal_join(
             left={
@@ -117,7 +117,7 @@ def hashed(text: str, below: str) -> str:
 
 
 def order_columns(order_id: str, version: str) -> str:
-    """SQL columns of an order: what it says follows from its id and version."""
+    """SQL columns of an order: its values follow from its id and version."""
     return (
         f"{order_id} as order_id, {version} as version, "
         f"pmod(xxhash64('product', {order_id}), {PRODUCTS}) as product_id, "
@@ -198,23 +198,26 @@ def measure(days: int) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for number in range(MEASURED_DAYS):
         day = f"day{number}"
-        told = dbt(day, "run", "--select", "orders", "latest_price")
+        reported = dbt(day, "run", "--select", "orders", "latest_price")
         for name in (ZIP, JOIN):
             log = FOLDER / "events" / f"{name}{number}"
             held = data_files()
-            told |= dbt(day, "run", "--select", name, log=log)
+            reported |= dbt(day, "run", "--select", name, log=log)
             written = [size for path, size in data_files().items() if path not in held]
-            told |= {f"{name}: {WRITTEN}": len(written), f"{name}: {WRITTEN_BYTES}": sum(written)}
-            told |= {f"{name}: {what}": value for what, value in logged_reads(log).items()}
-        told |= dbt(day, "snapshot")
-        for name, value in told.items():
+            reported |= {
+                f"{name}: {WRITTEN}": len(written),
+                f"{name}: {WRITTEN_BYTES}": sum(written),
+            }
+            reported |= {f"{name}: {what}": value for what, value in logged_reads(log).items()}
+        reported |= dbt(day, "snapshot")
+        for name, value in reported.items():
             found.setdefault(name, []).append(value)
     medians = {name: statistics.median(values) for name, values in found.items()}
     answer = run_module("bench_zippers", "--answer").output
     refreshed = dbt("*", "run", "--full-refresh", "--select", ZIP, JOIN)
     if run_module("bench_zippers", "--answer").output != answer:
-        sys.exit("bench: the join made anew is another one than the days made")
-    return medians | {"zipper anew": refreshed[ZIP], "join anew": refreshed[JOIN]}
+        sys.exit("bench: the join rebuilt is another one than the days made")
+    return medians | {"zipper again": refreshed[ZIP], "join again": refreshed[JOIN]}
 
 
 def data_files() -> dict[Path, int]:
@@ -232,7 +235,7 @@ def show_answer() -> None:
 
 
 def report(found: dict[int, dict[str, float]]) -> str:
-    """A Markdown table; its last line says how each grew."""
+    """A Markdown table; its last line is how each grew."""
     columns = {
         "zipper, s": (ZIP, 1),
         "its files opened": (f"{ZIP}: {FILES}", 1),
@@ -244,8 +247,8 @@ def report(found: dict[int, dict[str, float]]) -> str:
         "files written": (f"{JOIN}: {WRITTEN}", 1),
         "MB written": (f"{JOIN}: {WRITTEN_BYTES}", 1e6),
         "dbt snapshot, s": ("price_snapshot", 1),
-        "zipper anew, s": ("zipper anew", 1),
-        "join anew, s": ("join anew", 1),
+        "zipper again, s": ("zipper again", 1),
+        "join again, s": ("join again", 1),
     }
     lines = [["days of history", *columns], ["---"] * (len(columns) + 1)]
     for days, item in found.items():

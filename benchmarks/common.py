@@ -79,8 +79,8 @@ def run_child(
         out.seek(0)
         err.seek(0)
         if child.returncode:
-            told = "see above" if show else f"it says:\n{(out.read() + err.read())[-3000:]}"
-            sys.exit(f"bench: {' '.join(map(str, command[:4]))} .. failed, {told}")
+            output = "see above" if show else f"its output:\n{(out.read() + err.read())[-3000:]}"
+            sys.exit(f"bench: {' '.join(map(str, command[:4]))} .. failed, {output}")
         return Ran(seconds, peak / 2**30, out.read())
 
 
@@ -181,5 +181,5 @@ def answer(values: list | tuple) -> Answer:
 
 
 def ask_spark(warehouse: Path, sql: str, table: str) -> Answer:
-    """What a table of a warehouse says to a query of {table}."""
+    """The rows of a query of {table} in a warehouse."""
     return answer(session(warehouse).sql(sql.format(table=f"dw.{table}")).collect()[0])

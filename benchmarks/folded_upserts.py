@@ -2,7 +2,7 @@
 
     python -m benchmarks.folded_upserts <folder> --input <folder> --keys 1000000
 
-A batch's time is what dbt says of the model: all its statements, without dbt's own start.
+A batch's time is dbt's own of the model: all its statements, without dbt's own start.
 """
 
 from __future__ import annotations
@@ -74,8 +74,10 @@ def main() -> None:
     spark = session(given.folder / "warehouse")
     for key, value in GROUPED_READS.items():
         spark.conf.set(key, value)
-    told = measured(spark, "dw.upserts", given.keys, seconds, lambda: run(paths[-1], merge=True))
-    print(json.dumps(told))
+    reported = measured(
+        spark, "dw.upserts", given.keys, seconds, lambda: run(paths[-1], merge=True)
+    )
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ CHANGES = 200
 START = datetime(2026, 3, 2, 0, 30, tzinfo=UTC)
 LOOKUP_FROM = datetime(2026, 3, 2, 12, tzinfo=UTC)
 PRE_IMAGES_FROM = datetime(2026, 3, 4, tzinfo=UTC)
-PROCESS = 0x9E3779B97F  # the part of an ObjectId that tells processes apart
+PROCESS = 0x9E3779B97F  # the part of an ObjectId that distinguishes processes
 UUID = "5b1f0c9ad2c34e6f8a7712f4c09e3d5a"
 LONGEST_GAP_MS = 3_200_000  # between two cluster times
 MAX_LAG = 60  # changes that a lookup may come late
@@ -215,7 +215,7 @@ class Collection:
         }  # fmt: skip
 
 
-# Edits: each changes the document in place and writes down what it did as MongoDB tells it
+# Edits: each changes the document in place and writes down what it did as MongoDB reports it
 
 
 def _status(rng: random.Random, document: Document, updated: Document, *_: Any) -> None:

@@ -74,7 +74,7 @@ class Collector:
         user = user if self.rng.random() < 0.7 else None  # not logged in yet
         platform = PLATFORMS[(visitor + self.rng.choice((0, 0, 0, 1))) % len(PLATFORMS)]
         referrer = self.rng.choice(REFERRERS)
-        # offline: what it saw is told when it is back
+        # offline: what it saw is sent when it is back
         offline = self.rng.random() < 0.03
         back = timedelta(seconds=self.rng.randint(3_600, 3 * 86_400)) if offline else None
         for place in range(1 + int(self.rng.expovariate(1 / 4))):
@@ -84,7 +84,7 @@ class Collector:
             latency = timedelta(milliseconds=self.rng.randint(5, 4_000))
             event = {
                 "event_id": f"{number:x}.{visitor:x}.{place}",
-                "event_time": self.told(now, platform),
+                "event_time": self.reported(now, platform),
                 "visitor_id": f"v{visitor}",
                 "user_id": user,
                 "platform": platform,
@@ -106,7 +106,7 @@ class Collector:
             for at, event in self.taken[start : start + 12]:
                 self.taken.append((at + later, dict(event)))
 
-    def told(self, now: datetime, platform: str) -> Any:
+    def reported(self, now: datetime, platform: str) -> Any:
         """A time as the platform's clients write it."""
         if platform in ("app", "mini", "alipay"):
             return millis(now)

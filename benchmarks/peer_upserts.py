@@ -230,28 +230,28 @@ def main() -> None:
     def compact() -> None:
         spark.sql(system["compact"]).collect()
 
-    told = measured(spark, TABLE, given.keys, seconds, compact if "compact" in system else None)
-    print(json.dumps(told))
+    reported = measured(spark, TABLE, given.keys, seconds, compact if "compact" in system else None)
+    print(json.dumps(reported))
 
 
 def measured(
     spark: Any, table: str, keys: int, seconds: list[float], compact: Callable[[], None] | None
 ) -> dict[str, Any]:
-    """What a child tells: the batches' seconds, reads before and after a compaction, the answer.
+    """What a child prints: the batches' seconds, reads before and after a compaction, the answer.
 
     Raises:
         SystemExit: the compaction changed the answer.
     """
     spark.catalog.refreshTable(table)  # some keep what they have listed
-    told: dict[str, Any] = {"seconds": seconds, "check": answer(spark, table)}
-    told["open"] = reads(spark, table, keys)
+    reported: dict[str, Any] = {"seconds": seconds, "check": answer(spark, table)}
+    reported["open"] = reads(spark, table, keys)
     if compact is not None:
-        told["compaction"] = timed(compact)
-        told["compacted"] = reads(spark, table, keys)
+        reported["compaction"] = timed(compact)
+        reported["compacted"] = reads(spark, table, keys)
         again = answer(spark, table)
-        if again != told["check"]:
-            sys.exit(f"compaction changed the answer: {told['check']} -> {again}")
-    return told
+        if again != reported["check"]:
+            sys.exit(f"compaction changed the answer: {reported['check']} -> {again}")
+    return reported
 
 
 def answer(spark: Any, table: str) -> list[str]:

@@ -65,7 +65,7 @@ def docs() -> None:
 @click.argument("table")
 def full_load(table: str) -> None:
     """Land the rows that a MySQL table, as database.table, has now."""
-    from python_udfs.servers.jdbc import ServerError
+    from python_udfs.servers.errors import ServerError
     from tools.full_load import main
 
     try:

@@ -42,7 +42,7 @@ class CleanError(Exception):
 
 
 def tables_of(warehouse: Path) -> dict[str, Path]:
-    """schema.name -> newest metadata file, as a warehouse's catalog says.
+    """schema.name -> newest metadata file, by a warehouse's catalog.
 
     Raises:
         CleanError: the catalog can't be read.

@@ -1,4 +1,4 @@
-"""`make compensate`: write business days of the counts anew, from the log's changes.
+"""`make compensate`: write business days of the counts again, from the log's changes.
 
     make compensate                                 what is wrong
     make compensate FROM=2026-03-01 TO=2026-03-07   these days, whatever they hold
@@ -9,8 +9,8 @@ which the changelog is of, are held against nothing.
 
 Each day is a dbt run and a commit of its own; then the closed months and years that they lie in
 follow. A day that fails doesn't keep the others, and the same command again does only the days that
-are left. Which are done is told by the tables' own commits (meta_compensation), so a day is done
-if, and only if, its rows are there. When none is left the same command begins anew.
+are left. The tables' own commits record which are done (meta_compensation), so a day is done
+if, and only if, its rows are there. When none is left the same command restarts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CompensateError(Exception):
 
 
 def compensate(dbt: Dbt, first: str = "", last: str = "") -> int:
-    """Write days anew; the number of days that failed.
+    """Write days again; the number of days that failed.
 
     Args:
         first, last: the first day and the last, as 2026-03-01; both empty: the days, closed months
@@ -66,7 +66,7 @@ def compensate(dbt: Dbt, first: str = "", last: str = "") -> int:
         _ask(dbt, ["run", "--select", *below, *NOT_FOLLOWED])
     if days is None:
         _mend_levels(dbt, below, request)
-    print(f"{len(work) - len(failed)} days were written anew.")
+    print(f"{len(work) - len(failed)} days were rewritten.")
     if failed:
         print(f"Failed: {', '.join(failed)}. The same command again does these only.")
     return len(failed)
@@ -94,7 +94,7 @@ def days_between(first: str, last: str) -> list[str]:
 
 
 def _mend_levels(dbt: Dbt, below: list[str], request: str) -> None:
-    """Write the closed months and years anew that are not the sum of the level below them.
+    """Write the closed months and years again that are not the sum of the level below them.
 
     Args:
         below: selectors of what is made of the days.

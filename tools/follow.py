@@ -1,8 +1,8 @@
 """`make follow`: keep the warehouse fresh.
 
 One process with one Spark looks for new messages without dbt, builds what they change, publishes,
-says one line a build, and goes on. Ctrl-C or SIGTERM ends it after the nodes that are being built;
-a second one, or 30 s, cancels them.
+prints one line a build, and goes on. Ctrl-C or SIGTERM ends it after the nodes that are being
+built; a second one, or 30 s, cancels them.
 
     FOLLOW_PAUSE        least seconds between the beginnings of two builds, default 0
     FOLLOW_SELECT       dbt's --select of the builds; default: the project's default selector

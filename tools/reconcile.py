@@ -6,7 +6,7 @@ place, and then the two are compared.
 
     MYSQL_URL       jdbc:mysql://host:port/
     MYSQL_USER, MYSQL_PASSWORD   who may select from the table, and has REPLICATION CLIENT; with
-                    REPLICATION SLAVE too a source that is quiet is told from a log that is late
+                    REPLICATION SLAVE too a quiet source is distinguished from a late log
     MYSQL_LOCK      true: writers of the table wait for a moment (needs LOCK TABLES). Needed where
                     the server is never without a commit for two seconds
     MYSQL_JARS      the driver: coordinates or jar files, comma separated

@@ -4,7 +4,7 @@
     those of the last run. The first run, and a run whose inputs were rewritten, checks all keys.
 #}
 {% macro chain_breaks(chain, from_cte, suspects) -%}
-    {%- set chain = _checked_chain(chain) -%}
+    {%- set chain = adapter.declarations.chain_plan(chain) -%}
     {%- set keys = chain.key_columns -%}
     {%- set names = keys | join(', ') -%}
     {%- set place = ['binlog_file_number', 'binlog_position', 'row_number'] -%}

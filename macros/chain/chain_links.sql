@@ -4,11 +4,11 @@
     other. Each link is a row: two for a change, four for a change of the key.
 
     A link lies in the partition (`part`) of its image's own date, or of its key's block where the
-    image has none. The image alone says which, so the one that left it and the one that took it lie
+    image has none. Only the image shows which, so the one that left it and the one that took it lie
     together, whenever they came and whatever day they count for.
 #}
 {% macro chain_links(chain, from_cte) -%}
-    {%- set chain = _checked_chain(chain) -%}
+    {%- set chain = adapter.declarations.chain_plan(chain) -%}
     {%- set keys = chain.key_columns -%}
     {%- set exact -%}
         map('timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'ignoreNullFields', 'false')
@@ -146,62 +146,4 @@
         {%- endfor -%}
         {{ image }}.raw_values as raw_values
     )
-{%- endmacro %}
-
-{# A chain's declaration, checked and with its defaults. #}
-{% macro _checked_chain(declared) -%}
-    {%- set problems = [] -%}
-    {%- if declared is not mapping -%}
-        {%- do problems.append('it must be a mapping, got ' ~ declared) -%}
-        {%- set declared = {} -%}
-    {%- endif -%}
-    {%- set known = [
-        'key_columns', 'image_columns', 'altered_columns', 'date_column', 'key_block'
-    ] -%}
-    {%- for name in declared if name not in known -%}
-        {%- do problems.append(
-            'it has ' ~ name ~ ', but only ' ~ known | join(', ') ~ ' are known'
-        ) -%}
-    {%- endfor -%}
-    {%- for name in ['key_columns', 'image_columns'] -%}
-        {%- set columns = declared.get(name) -%}
-        {%- if columns is string or columns is not sequence or not columns -%}
-            {%- do problems.append(name ~ ' must be a list of column names, got ' ~ columns) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- set date_column = declared.get('date_column') -%}
-    {%- set altered = declared.get('altered_columns', []) -%}
-    {%- if not problems -%}
-        {%- set always_logged = declared.image_columns | reject('in', altered) | list -%}
-        {%- for column in declared.key_columns if column not in always_logged -%}
-            {%- do problems.append(
-                'key_columns must be image_columns that are not altered, got ' ~ column
-            ) -%}
-        {%- endfor -%}
-        {%- if date_column and date_column not in always_logged -%}
-            {%- do problems.append(
-                'date_column must be one of image_columns that is not altered, got '
-                ~ date_column
-            ) -%}
-        {%- endif -%}
-        {%- for column in altered if column not in declared.image_columns -%}
-            {%- do problems.append('altered_columns must be image_columns, got ' ~ column) -%}
-        {%- endfor -%}
-    {%- endif -%}
-    {%- if problems -%}
-        {%- do exceptions.raise_compiler_error(
-            'the declaration of a chain: ' ~ problems | join('; ')
-            ~ ". Example: {'key_columns': ['order_id'], 'image_columns': ['order_id', "
-            ~ "'amount', 'update_time'], 'date_column': 'update_time'}"
-        ) -%}
-    {%- endif -%}
-    {%- do return({
-        'key_columns': declared.key_columns,
-        'image_columns': declared.image_columns,
-        'altered_columns': altered,
-        'date_column': date_column,
-        'key_block': declared.get(
-            'key_block', 'pmod(xxhash64(' ~ declared.key_columns | join(', ') ~ '), 64)'
-        ),
-    }) -%}
 {%- endmacro %}

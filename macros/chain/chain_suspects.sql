@@ -8,7 +8,7 @@
     changed_links: all links of the partitions with new links. new_links: the new ones.
 #}
 {% macro chain_suspects(chain, changed_links, new_links) -%}
-    {%- set keys = _checked_chain(chain).key_columns -%}
+    {%- set keys = adapter.declarations.chain_plan(chain).key_columns -%}
     {%- set names = keys | join(', ') -%}
     {%- set columns = [
         'image_digest',

@@ -8,7 +8,11 @@
     whoever keeps the last row of each key, and half the rows.
 #}
 {% macro retract_rows(from_cte, image_columns, change_columns, upsert_by=[]) -%}
-    {%- do _validate_retract_rows(from_cte, image_columns, change_columns) -%}
+    {%- do adapter.declarations.check_arguments('retract_rows', {
+        'from_cte': from_cte,
+        'image_columns': image_columns,
+        'change_columns': change_columns,
+    }) -%}
     select
         {%- for column in image_columns %}
         case
@@ -46,28 +50,4 @@
                 when 'delete' then array(-1)
             end
         ) signs as sign
-{%- endmacro %}
-
-{% macro _validate_retract_rows(from_cte, image_columns, change_columns) -%}
-    {%- set problems = [] -%}
-    {%- if from_cte is not string -%}
-        {%- do problems.append(
-            'from_cte must be the name of a CTE, got ' ~ from_cte
-        ) -%}
-    {%- endif -%}
-    {%- for name, columns in [
-        ('image_columns', image_columns), ('change_columns', change_columns)
-    ] -%}
-        {%- if columns is string or columns is not sequence or not columns -%}
-            {%- do problems.append(
-                name ~ ' must be a list of column names, got ' ~ columns
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if problems -%}
-        {%- do exceptions.raise_compiler_error(
-            'retract_rows: ' ~ problems | join('; ') ~ ". Example: retract_rows("
-            ~ "from_cte='orders', image_columns=['order_id'], change_columns=['cut_date'])"
-        ) -%}
-    {%- endif -%}
 {%- endmacro %}

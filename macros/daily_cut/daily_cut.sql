@@ -43,91 +43,24 @@
 {%- endmacro %}
 
 {#
-    A count's declaration, checked: {cut_column, dimensions, values (columns that min, max and
-    count_distinct are of), sums (column of the days -> {daily: its sum over retract rows, rolled:
-    over rows of a level, type}), count (the column that counts rows), measures (as declared)}.
+    A count's plan: {cut_column, dimensions, values (columns that min, max and count_distinct are
+    of), sums (column of the days -> {daily: its sum over retract rows, rolled: over rows of a
+    level, type}), count (the column that counts rows), measures (as declared)}.
 #}
 {% macro _checked_count(declared) -%}
-    {%- set problems = [] -%}
-    {%- if declared is not mapping -%}
-        {%- do problems.append('it must be a mapping, got ' ~ declared) -%}
-        {%- set declared = {} -%}
-    {%- endif -%}
-    {%- for name in declared if name not in ('cut_column', 'dimensions', 'measures') -%}
-        {%- do problems.append(
-            'it has ' ~ name ~ ', but only cut_column, dimensions and measures are known'
-        ) -%}
-    {%- endfor -%}
-    {%- set dimensions = declared.get('dimensions') -%}
-    {%- if dimensions is string or dimensions is not sequence or not dimensions -%}
-        {%- do problems.append(
-            'dimensions must be a list of column names, got ' ~ dimensions
-        ) -%}
-        {%- set dimensions = [] -%}
-    {%- endif -%}
-    {%- set measures = declared.get('measures') -%}
-    {%- if measures is not mapping or not measures -%}
-        {%- do problems.append('measures must be a mapping of names, got ' ~ measures) -%}
-        {%- set measures = {} -%}
-    {%- endif -%}
-    {%- set cut = {
-        'cut_column': declared.get('cut_column', 'cut_date'),
-        'dimensions': dimensions,
-        'values': [],
-        'sums': {},
-        'measures': measures,
-    } -%}
-    {%- for name, measure in measures.items() -%}
-        {%- set kind = measure.get('aggregate') if measure is mapping else none -%}
-        {%- set column = measure.get('column') if measure is mapping else none -%}
-        {%- if kind not in ('count', 'sum', 'min', 'max', 'count_distinct') -%}
-            {%- do problems.append(
-                'measure ' ~ name ~ ' must have an aggregate of count, sum, min, max or '
-                ~ 'count_distinct, got ' ~ measure
-            ) -%}
-        {%- elif kind == 'count' -%}
-            {%- if column is not none -%}
-                {%- do problems.append(
-                    'measure ' ~ name ~ ' counts rows and has no column, got ' ~ column
-                ) -%}
-            {%- endif -%}
-            {%- do cut.sums.update({name: {
-                'daily': 'cast(sum(sign) as bigint)',
-                'rolled': 'cast(sum(' ~ name ~ ') as bigint)',
-                'type': 'bigint',
-            }}) -%}
-            {%- do cut.update(count=cut.count | default(name)) -%}
-        {%- elif column is not string or not column -%}
-            {%- do problems.append(
-                'measure ' ~ name ~ ' must name its column, got ' ~ measure
-            ) -%}
-        {%- elif kind == 'sum' -%}
-            {%- set type = measure.get('type') -%}
-            {%- set problem = _sum_type_problem(name, measure) -%}
-            {%- if problem -%}
-                {%- do problems.append(problem) -%}
-            {%- endif -%}
-            {%- do cut.sums.update({name: {
-                'daily': 'cast(coalesce(sum(' ~ signed(column) ~ '), 0) as ' ~ type ~ ')',
-                'rolled': 'cast(sum(' ~ name ~ ') as ' ~ type ~ ')',
-                'type': type,
-            }}) -%}
-        {%- elif column not in cut['values'] and column not in cut.dimensions -%}
-            {%- do cut['values'].append(column) -%}
+    {%- set plan = adapter.counts.count_plan(declared) -%}
+    {%- set sums = {} -%}
+    {%- for name, sum in plan.sums.items() -%}
+        {%- if sum.aggregate == 'count' -%}
+            {%- set daily = 'sum(sign)' -%}
+        {%- else -%}
+            {%- set daily = 'coalesce(sum(' ~ signed(sum.column) ~ '), 0)' -%}
         {%- endif -%}
+        {%- do sums.update({name: {
+            'daily': 'cast(' ~ daily ~ ' as ' ~ sum.type ~ ')',
+            'rolled': 'cast(sum(' ~ name ~ ') as ' ~ sum.type ~ ')',
+            'type': sum.type,
+        }}) -%}
     {%- endfor -%}
-    {%- if not problems and not cut.count -%}
-        {%- do problems.append(
-            'measures must have one whose aggregate is count: a group is there while its count '
-            ~ 'is not 0'
-        ) -%}
-    {%- endif -%}
-    {%- if problems -%}
-        {%- do exceptions.raise_compiler_error(
-            'The declaration of a count is wrong: ' ~ problems | join('; ') ~ ". Example: "
-            ~ "{dimensions: [user_id], measures: {order_count: {aggregate: count}, "
-            ~ "amount_sum: {aggregate: sum, column: amount, type: 'decimal(38, 2)'}}}"
-        ) -%}
-    {%- endif -%}
-    {%- do return(cut) -%}
+    {%- do return(dict(plan, sums=sums)) -%}
 {%- endmacro %}

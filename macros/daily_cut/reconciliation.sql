@@ -4,7 +4,7 @@
     also where nothing differs, so that a check which ran can be distinguished from one that didn't.
 
     from_cte: a CTE of `compared` for the same count and level.
-    reached_cte: a CTE of one row whose is_reached says whether the answers can be compared; without
+    reached_cte: a CTE of one row whose is_reached is whether the answers can be compared; without
     it they always are.
 #}
 {% macro reconciliation(count, from_cte, level='totals', reached_cte=none) -%}

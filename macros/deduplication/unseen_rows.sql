@@ -59,15 +59,15 @@
 
 {% macro _looked_up(keys, others, batch, filter) -%}
     {%- set batch = (
-        adapter.ranges.kept_rows(model, 'batch', 'select * from ' ~ batch)
+        adapter.ranges.materialize_once(model, 'batch', 'select * from ' ~ batch)
     ) -%}
     {%- set identity = (keys + others) | unique | join(', ') -%}
     {%- set suspects = batch -%}
     {%- if filter -%}
         {%- set sql = _suspects(keys, identity, batch, filter) -%}
-        {%- set suspects = adapter.ranges.kept_rows(model, 'suspects', sql) -%}
+        {%- set suspects = adapter.ranges.materialize_once(model, 'suspects', sql) -%}
     {%- endif -%}
-    {%- set near = adapter.ranges.within_ranges(
+    {%- set near = adapter.ranges.pruning_condition(
         suspects, adapter.key_filters.near_values(this, (keys + others) | unique | list)
     ) -%}
     {%- set seen_sql -%}
@@ -79,7 +79,7 @@
             where {{ near.condition }}
         ) as held on {{ _same_keys(keys, 'held', 'suspects') }}
     {%- endset -%}
-    {%- set seen = adapter.ranges.kept_rows(model, 'seen', seen_sql) -%}
+    {%- set seen = adapter.ranges.materialize_once(model, 'seen', seen_sql) -%}
     {%- do log(
         adapter.key_filters.tell_duplicates(model, {
             'came': adapter.ranges.kept_count(model, batch),

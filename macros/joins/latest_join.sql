@@ -6,7 +6,7 @@
         left    order 1         order 2
         joined  1 silver, 2 silver                   temporal_join: 1 bronze, 2 silver
 
-    A right row that changes touches all left rows of its key: they are written anew, however old
+    A right row that changes touches all left rows of its key: they are rewritten, however old
     they are, in the run that brings it. Where that is too much, or the facts shall keep what was
     true at their time, take temporal_join. A late row of the right side that its table folds away
     is no change.

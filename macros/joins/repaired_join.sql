@@ -16,13 +16,13 @@
 
     For a model that is
         config(materialized='folded', unique_key=<the left key, the right key>,
-            fold={'sequence': ['run_number'], 'row_kind': 'row_kind'})
-    Its rows are pairs; of kind left a left row without a partner is one with nulls. `run_number`
+            fold={'sequence': ['commit_number'], 'row_kind': 'row_kind'})
+    Its rows are pairs; of kind left a left row without a partner is one with nulls. `commit_number`
     grows with each of its commits, so that a later run's row of a pair wins. A full refresh
     numbers all pairs again, and readers of the model's changes receive them again.
 
     A run looks up the left rows that changed and those that match a right row that changed, old or
-    new; joins these anew with what both sides are now, and writes what differs from the pairs that
+    new; joins these again with what both sides are now, and writes what differs from the pairs that
     they had. Late rows, deletes and changed keys are changes like any other.
 
     Equal values match by `=`: null matches nothing. A side's key has to be unique: of
@@ -81,7 +81,7 @@
         {{ name }},
         {%- endfor %}
         '+I' as row_kind,
-        {{ number }}L as run_number
+        {{ number }}L as commit_number
     from {{ this }}
     where false
 {%- endmacro %}
@@ -90,7 +90,7 @@
     {%- do return(adapter.get_columns_in_relation(relation) | map(attribute='name') | list) -%}
 {%- endmacro %}
 
-{# The query of all pairs; with a number they carry it as their run_number. #}
+{# The query of all pairs; with a number they carry it as their commit_number. #}
 {% macro _pairs(join, left, right, number=none) -%}
     select
         {%- for column, name in join.left.columns.items() %}
@@ -102,7 +102,7 @@
         {%- endfor %}
         {%- if number %}
         '+I' as row_kind,
-        {{ number }}L as run_number
+        {{ number }}L as commit_number
         {%- endif %}
     from {{ left }} as left_row
     {{ join.kind }} join {{ right }} as right_row
@@ -206,7 +206,7 @@
         {{ name }},
         {%- endfor %}
         row_kind,
-        {{ number }}L as run_number
+        {{ number }}L as commit_number
     -- a -U counts where the model leaves its +U out: of one run the +U comes first
     from changed_pairs
 {%- endmacro %}
@@ -356,14 +356,14 @@
 {# The rows of a query for a `from`: kept until the model is built, or the query itself. #}
 {% macro _kept(keeps, name, sql) -%}
     {%- do return(
-        adapter.ranges.kept_rows(model, name, 'select * from ' ~ sql) if keeps else sql
+        adapter.ranges.materialize_once(model, name, 'select * from ' ~ sql) if keeps else sql
     ) -%}
 {%- endmacro %}
 
-{# Which rows of the other side may match the rows that are kept, see within_ranges. #}
+{# Which rows of the other side may match the rows that are kept, see pruning_condition. #}
 {% macro _near(keeps, rows, wanted) -%}
     {%- set anywhere = {'condition': 'true', 'row_count': none} -%}
-    {%- do return(adapter.ranges.within_ranges(rows, wanted) if keeps else anywhere) -%}
+    {%- do return(adapter.ranges.pruning_condition(rows, wanted) if keeps else anywhere) -%}
 {%- endmacro %}
 
 {# Names the keys that have more rows than a join should multiply. A version of a dimension is the

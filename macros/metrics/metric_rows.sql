@@ -6,7 +6,7 @@
     Sums, counts and sketches are made of the events per 5 minutes, and coarser grains of those
     rows. The number of distinct values doesn't add up, so each grain counts the values themselves:
     a second pass over the events. A value is there in 5 minutes while its rows that came are more
-    than those that went; so a retraction takes exactly its own away, and sketches are made anew of
+    than those that went; so a retraction takes exactly its own away, and sketches are rebuilt of
     what is left.
 
     The model's commit records how the metric is declared: windows of another declaration don't mix
@@ -223,157 +223,75 @@
     value's SQL), sketched and exact (labels)}.
 #}
 {% macro _metric_plan(declared, from_cte) -%}
-    {%- set problems = [] -%}
-    {%- if declared is not mapping -%}
-        {%- do problems.append('it must be a mapping, got ' ~ declared) -%}
-        {%- set declared = {} -%}
-    {%- endif -%}
-    {%- set known = ['time', 'grains', 'dimension_sets', 'measures'] -%}
-    {%- for name in declared if name not in known -%}
-        {%- do problems.append('it has ' ~ name ~ ', but only ' ~ known | join(', ')
-            ~ ' are known') -%}
+    {%- set declared = adapter.counts.metric_plan(declared, _window_sizes() | list) -%}
+    {%- set plan = dict(
+        declared,
+        from_cte=from_cte,
+        measures={},
+        sums=[],
+        sketches={},
+        values={},
+        sketched=[],
+        exact=[],
+    ) -%}
+    {%- for name, measure in declared.measures.items() -%}
+        {%- do _add_measure(plan, name, measure) -%}
     {%- endfor -%}
-    {%- if declared.get('time') is not string -%}
-        {%- do problems.append('time must name a column, got ' ~ declared.get('time')) -%}
-    {%- endif -%}
-    {%- set grains = declared.get('grains', ['5m', '10m', '1h', '1d']) -%}
-    {%- if grains is string or grains is not sequence or not grains
-        or grains | reject('in', _window_sizes()) | list -%}
-        {%- do problems.append('grains must be a list of some of '
-            ~ _window_sizes() | join(', ') ~ ', got ' ~ grains) -%}
-    {%- endif -%}
-    {%- set sets = declared.get('dimension_sets', {'all': []}) -%}
-    {%- set dimensions, sets_with = [], {} -%}
-    {%- if sets is not mapping or not sets -%}
-        {%- do problems.append('dimension_sets must map names to lists of columns, got '
-            ~ sets) -%}
-        {%- set sets = {} -%}
-    {%- endif -%}
-    {%- for name, columns in sets.items() -%}
-        {%- if columns is string or columns is not sequence -%}
-            {%- do problems.append('dimension set ' ~ name ~ ' must be a list of columns, got '
-                ~ columns) -%}
-        {%- else -%}
-            {%- for column in columns -%}
-                {%- if column not in dimensions -%}
-                    {%- do dimensions.append(column) -%}
-                    {%- do sets_with.update({column: []}) -%}
-                {%- endif -%}
-                {%- do sets_with[column].append(name) -%}
-            {%- endfor -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- set plan = {
-        'from_cte': from_cte,
-        'time': declared.get('time'),
-        'grains': grains,
-        'sets': sets | list,
-        'dimensions': dimensions,
-        'sets_with': sets_with,
-        'measures': {},
-        'sums': [],
-        'sketches': {},
-        'values': {},
-        'sketched': [],
-        'exact': [],
-    } -%}
-    {%- set measures = declared.get('measures') -%}
-    {%- if measures is not mapping or not measures -%}
-        {%- do problems.append('measures must be a mapping of names, got ' ~ measures) -%}
-        {%- set measures = {} -%}
-    {%- endif -%}
-    {%- for name, measure in measures.items() -%}
-        {%- set problem = _add_measure(plan, name, measure) -%}
-        {%- if problem -%}
-            {%- do problems.append(problem) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if not problems and not plan.sums -%}
-        {%- do problems.append('measures must have a count or a sum') -%}
-    {%- endif -%}
-    {%- if problems -%}
-        {%- do exceptions.raise_compiler_error(
-            'The declaration of a metric is wrong: ' ~ problems | join('; ') ~ ". Example: "
-            ~ "{time: viewed_at, grains: [5m, 1h, 1d], dimension_sets: {all: [], page: [page]}, "
-            ~ "measures: {pv: {aggregate: count}, "
-            ~ "uv: {aggregate: count_distinct, column: visitor_id}}}"
-        ) -%}
-    {%- endif -%}
     {%- do return(plan) -%}
 {%- endmacro %}
 
-{# Adds a measure to the plan. Returns the error text of a wrong measure, else none. #}
+{# Adds the SQL of a measure to the plan. #}
 {% macro _add_measure(plan, name, measure) -%}
-    {%- set given = measure if measure is mapping else {} -%}
-    {%- set kind, column = given.get('aggregate'), given.get('column') -%}
-    {%- set kinds = ['count', 'sum', 'count_distinct', 'hll', 'theta'] -%}
-    {%- if kind not in kinds -%}
-        {%- do return('measure ' ~ name ~ ' must have an aggregate of ' ~ kinds | join(', ')
-            ~ ', got ' ~ measure) -%}
-    {%- endif -%}
-    {%- set unknown = given | reject('in', ['aggregate', 'column', 'type', 'where', 'lg_k'])
-        | list -%}
-    {%- if unknown -%}
-        {%- do return('measure ' ~ name ~ ' has ' ~ unknown | join(', ')
-            ~ ', but only aggregate, column, type, where and lg_k are known') -%}
-    {%- endif -%}
-    {%- if (kind == 'count') == (column is string) -%}
-        {%- do return('measure ' ~ name ~ (
-            ' counts rows and has no column' if kind == 'count' else ' must name its column'
-        ) ~ ', got ' ~ measure) -%}
-    {%- endif -%}
-    {%- set condition = given.get('where') -%}
+    {%- set kind, column = measure.aggregate, measure.column -%}
     {%- if kind in ('count', 'sum') -%}
-        {%- set problem = _sum_type_problem(name, measure) if kind == 'sum' -%}
-        {%- if problem -%}
-            {%- do return(problem) -%}
-        {%- endif -%}
-        {%- set type = 'bigint' if kind == 'count' else given.type -%}
+        {%- set type = 'bigint' if kind == 'count' else measure.type -%}
         {%- set value = 'sign' if kind == 'count' else signed(column) -%}
-        {%- if condition -%}
-            {%- set value = 'case when ' ~ condition ~ ' then ' ~ value ~ ' end' -%}
+        {%- if measure.where -%}
+            {%- set value = 'case when ' ~ measure.where ~ ' then ' ~ value ~ ' end' -%}
         {%- endif -%}
+        {%- set sum = 'cast(coalesce(sum(' ~ name ~ '), 0) as ' ~ type ~ ')' -%}
         {%- do plan.sums.append(name) -%}
         {%- do plan.measures.update({name: {
-            'event': value,
-            'rolled': 'cast(coalesce(sum(' ~ name ~ '), 0) as ' ~ type ~ ')',
-            'merged': 'cast(coalesce(sum(' ~ name ~ '), 0) as ' ~ type ~ ')',
-            'type': type,
+            'event': value, 'rolled': sum, 'merged': sum, 'type': type
         }}) -%}
-        {%- do return(none) -%}
+    {%- else -%}
+        {%- set label = name if measure.where else column -%}
+        {%- set text = 'cast(' ~ column ~ ' as string)' -%}
+        {%- if measure.where -%}
+            {%- set text = 'case when ' ~ measure.where ~ ' then ' ~ text ~ ' end' -%}
+        {%- endif -%}
+        {%- do plan['values'].update({label: text}) -%}
+        {%- set labels = plan.exact if kind == 'count_distinct' else plan.sketched -%}
+        {%- if label not in labels -%}
+            {%- do labels.append(label) -%}
+        {%- endif -%}
+        {%- do plan.measures.update({
+            name: _distinct_count(name, label)
+            if kind == 'count_distinct' else _sketch(name, label, kind, measure.lg_k)
+        }) -%}
+        {%- if kind != 'count_distinct' -%}
+            {%- do plan.sketches.update({name: plan.measures[name]}) -%}
+        {%- endif -%}
     {%- endif -%}
-    {%- set label = name if condition else column -%}
-    {%- set text = 'cast(' ~ column ~ ' as string)' -%}
-    {%- if condition -%}
-        {%- set text = 'case when ' ~ condition ~ ' then ' ~ text ~ ' end' -%}
-    {%- endif -%}
-    {%- do plan['values'].update({label: text}) -%}
-    {%- set labels = plan.exact if kind == 'count_distinct' else plan.sketched -%}
-    {%- if label not in labels -%}
-        {%- do labels.append(label) -%}
-    {%- endif -%}
-    {%- if kind == 'count_distinct' -%}
-        {%- do plan.measures.update({name: {
-            'value_of': label,
-            'rolled': 'cast(null as bigint)',
-            'merged': 'cast(coalesce(sum(' ~ name ~ '), 0) as bigint)',
-            'type': 'bigint',
-        }}) -%}
-        {%- do return(none) -%}
-    {%- endif -%}
-    {%- set lg_k = given.get('lg_k', 12) -%}
-    {%- if lg_k is not integer or lg_k < 4 or lg_k > 21 -%}
-        {%- do return('measure ' ~ name ~ ': lg_k must be a whole number from 4 to 21, got '
-            ~ lg_k) -%}
-    {%- endif -%}
-    {%- set sketch = {
+{%- endmacro %}
+
+{# The SQL of a measure that counts distinct values. #}
+{% macro _distinct_count(name, label) -%}
+    {%- do return({
+        'value_of': label,
+        'rolled': 'cast(null as bigint)',
+        'merged': 'cast(coalesce(sum(' ~ name ~ '), 0) as bigint)',
+        'type': 'bigint',
+    }) -%}
+{%- endmacro %}
+
+{# The SQL of a measure that keeps a sketch. #}
+{% macro _sketch(name, label, kind, lg_k) -%}
+    {%- do return({
         'value_of': label,
         'made': kind ~ '_sketch_agg(value, ' ~ lg_k ~ ')',
         'rolled': kind ~ '_union_agg(' ~ name ~ (', ' ~ lg_k if kind == 'theta' else '') ~ ')',
         'merged': 'max(' ~ name ~ ')',
         'type': 'binary',
-    } -%}
-    {%- do plan.measures.update({name: sketch}) -%}
-    {%- do plan.sketches.update({name: sketch}) -%}
-    {%- do return(none) -%}
+    }) -%}
 {%- endmacro %}

@@ -6,7 +6,9 @@
     among the keys are a group like any other.
 #}
 {% macro side_by_side(keys, domains) -%}
-    {%- do _validate_side_by_side(keys, domains) -%}
+    {%- do adapter.declarations.check_arguments(
+        'side_by_side', {'keys': keys, 'domains': domains}
+    ) -%}
     {%- set measures = domains.values() | sum(start=[]) -%}
     select
         {{ keys | join(',\n        ') }},
@@ -27,26 +29,4 @@
         {%- endfor %}
     ) as all_domains
     group by {{ keys | join(', ') }}
-{%- endmacro %}
-
-{% macro _validate_side_by_side(keys, domains) -%}
-    {%- set problems = [] -%}
-    {%- if keys is string or keys is not sequence or not keys -%}
-        {%- do problems.append('keys must be a list of column names, got ' ~ keys) -%}
-    {%- endif -%}
-    {%- if domains is not mapping or domains | length < 2 -%}
-        {%- do problems.append('domains must map two CTEs or more to their measures, got '
-            ~ domains) -%}
-    {%- else -%}
-        {%- set names = domains.values() | sum(start=[]) -%}
-        {%- if names | unique | list | length < names | length -%}
-            {%- do problems.append('a measure may stand in one domain only, got ' ~ domains) -%}
-        {%- endif -%}
-    {%- endif -%}
-    {%- if problems -%}
-        {%- do exceptions.raise_compiler_error(
-            'side_by_side: ' ~ problems | join('; ') ~ ". Example: side_by_side("
-            ~ "keys=['cut_date'], domains={'traffic': ['pv', 'uv'], 'orders': ['gmv']})"
-        ) -%}
-    {%- endif -%}
 {%- endmacro %}

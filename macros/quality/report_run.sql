@@ -66,7 +66,7 @@
         {% if result.status == 'warn' %}
             {% do warned.append(result.node.name) %}
             {% if (result.node.test_metadata or {}).name == 'takes_all_columns' %}
-                {% do _tell_untaken_columns(result.node) %}
+                {% do _report_undeclared_columns(result.node) %}
             {% endif %}
         {% endif %}
     {% endfor %}
@@ -86,7 +86,7 @@
     {% endif %}
 {% endmacro %}
 
-{% macro _tell_untaken_columns(test) %}
+{% macro _report_undeclared_columns(test) %}
     {% for row in run_query(
         'select topic, database_name, table_name, column_name, message_count from ('
         ~ test.compiled_code
@@ -186,7 +186,11 @@
 
 {# Messages and refused messages of this run: the rows that its own commits added. #}
 {% macro _judge_rejects(built) %}
-    {% set counts = namespace(messages=0, rejected=0, where=[], untaken=0, unread='') %}
+    {%
+        set counts = namespace(
+            messages=0, rejected=0, where=[], undeclared=0, unread=''
+        )
+    %}
     {% for result in built if result.status == 'success' %}
         {% set name = result.node.name %}
         {% set rows_added = result.adapter_response.get('rows_affected') %}
@@ -195,7 +199,7 @@
                 schema=result.node.schema, identifier=result.node.alias
             ) %}
             {% set row = _counted_of_run(relation, name) %}
-            {% set counts.untaken = counts.untaken + row[2] %}
+            {% set counts.undeclared = counts.undeclared + row[2] %}
             {% set counts.unread = counts.unread or row[3] %}
             {% set counts.messages = [counts.messages, row[0]] | max %}
             {% set counts.rejected = counts.rejected + row[1] %}
@@ -214,10 +218,10 @@
             ~ "not name: they are in ods_binlog, and no typed table reads them."
         ) %}
     {% endif %}
-    {% if counts.untaken %}
+    {% if counts.undeclared %}
         {% do print(
-            '%s changes are of tables that no ODS model takes; see meta_untaken.\n'
-            | format('{:,}'.format(counts.untaken))
+            '%s changes are of tables that no ODS model takes; see meta_undeclared_table.\n'
+            | format('{:,}'.format(counts.undeclared))
         ) %}
     {% endif %}
     {% if counts.rejected %}
@@ -248,12 +252,12 @@
     {% if adapter.commits.run_only_added(relation) %}
         {% do return(run_query(
             'select count(*), count(reject_reason)'
-            ~ (_untaken_count() if name == 'ods_binlog' else ", 0 as untaken, '' as unread")
+            ~ (_undeclared_count() if name == 'ods_binlog' else ", 0 as undeclared, '' as unread")
             ~ ' from ' ~ adapter.commits.rows_of_run(relation)
         ).rows[0]) %}
     {% endif %}
     {% do return(run_query(
-        'select brought + refused, refused, 0 as untaken, \'\' as unread from '
+        'select brought + refused, refused, 0 as undeclared, \'\' as unread from '
         ~ '(select count(*) as refused from ' ~ _refused_of_run(relation) ~ ') cross join '
         ~ '(select coalesce(sum(aggregate(map_values(from_json('
         ~ "summary['ods.changes_by_day'], 'map<string, bigint>')), 0L, (one, two) -> one + two)), "
@@ -270,10 +274,10 @@
     )) %}
 {% endmacro %}
 
-{% macro _untaken_count() %}
+{% macro _undeclared_count() %}
     {% do return(
-        ", count_if(op in ('insert', 'update', 'delete') and not (" ~ is_taken_table()
-        ~ ')) as untaken'
+        ", count_if(op in ('insert', 'update', 'delete') and not (" ~ is_declared_table()
+        ~ ')) as undeclared'
         ~ ", array_join(sort_array(collect_set(batch_id) filter (where not ("
         ~ is_read_batch() ~ "))), ', ') as unread"
     ) %}

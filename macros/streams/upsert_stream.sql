@@ -139,10 +139,10 @@
     {%- set near = 'true' -%}
     {%- if keeps -%}
         {%- set last = (
-            adapter.ranges.kept_rows(model, 'last_changes', 'select * from ' ~ last)
+            adapter.ranges.materialize_once(model, 'last_changes', 'select * from ' ~ last)
         ) -%}
         {%- set near = (
-            adapter.ranges.within_ranges(last, stream.near_keys).condition
+            adapter.ranges.pruning_condition(last, stream.near_keys).condition
         ) -%}
     {%- endif -%}
     select

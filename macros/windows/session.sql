@@ -91,10 +91,10 @@
     {%- set near = 'true' -%}
     {%- if keeps -%}
         {%- set times = (
-            adapter.ranges.kept_rows(model, 'touched_times', 'select * from ' ~ times)
+            adapter.ranges.materialize_once(model, 'touched_times', 'select * from ' ~ times)
         ) -%}
         {%- set near = (
-            adapter.ranges.within_ranges(times, window.near_keys).condition ~ ' and '
+            adapter.ranges.pruning_condition(times, window.near_keys).condition ~ ' and '
             ~ adapter.windows.near_spans(
                 times, 'window__at', 'window__at + ' ~ window.gap
             )
@@ -115,7 +115,7 @@
         )
     {%- endset -%}
     {%- if keeps -%}
-        {%- set stored = adapter.ranges.kept_rows(
+        {%- set stored = adapter.ranges.materialize_once(
             model, 'touched_sessions', 'select * from ' ~ stored
         ) -%}
     {%- endif -%}
@@ -131,21 +131,21 @@
     {%- set near = 'true' -%}
     {%- if keeps -%}
         {%- set spans = (
-            adapter.ranges.kept_rows(model, 'touched_spans', 'select * from ' ~ spans)
+            adapter.ranges.materialize_once(model, 'touched_spans', 'select * from ' ~ spans)
         ) -%}
-        {%- set lost = adapter.ranges.kept_rows(
+        {%- set lost = adapter.ranges.materialize_once(
             model, 'lost_keys', _keys_of_lost_neighbours(window, all_rows, spans)
         ) -%}
         {%- if adapter.ranges.kept_count(model, lost) -%}
-            {%- set stored = adapter.ranges.kept_rows(
+            {%- set stored = adapter.ranges.materialize_once(
                 model, 'all_touched_sessions', _sessions_with_lost(window, stored, lost)
             ) -%}
-            {%- set spans = adapter.ranges.kept_rows(
+            {%- set spans = adapter.ranges.materialize_once(
                 model, 'all_touched_spans', _spans_with_lost(window, all_rows, spans, stored, lost)
             ) -%}
         {%- endif -%}
         {%- set near = (
-            adapter.ranges.within_ranges(spans, window.near_keys + window.near).condition
+            adapter.ranges.pruning_condition(spans, window.near_keys + window.near).condition
         ) -%}
         {%- set days -%}
             select distinct
@@ -181,7 +181,7 @@
 #}
 {% macro _keys_of_lost_neighbours(window, all_rows, spans) -%}
     {%- set keys = window.key | join(', ') -%}
-    {%- set near = adapter.ranges.within_ranges(
+    {%- set near = adapter.ranges.pruning_condition(
         spans, window.near_keys + window.near_neighbours
     ).condition -%}
     select distinct {{ keys }}
@@ -211,7 +211,7 @@
 {# The touched spans, those of all sessions that are stored of the lost keys, and of their rows. #}
 {% macro _spans_with_lost(window, all_rows, spans, stored, lost) -%}
     {%- set keys = window.key | join(', ') -%}
-    {%- set near = adapter.ranges.within_ranges(lost, window.near_keys).condition -%}
+    {%- set near = adapter.ranges.pruning_condition(lost, window.near_keys).condition -%}
     select {{ keys }}, first_at, last_at
     from {{ spans }}
     union

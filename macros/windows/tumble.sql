@@ -16,7 +16,7 @@
     hours the one in which the clock changes is longer or shorter.
 
     Late data: a row counts in the window of its own time, whenever it comes. A model of strategy
-    replace_windows makes exactly the windows anew that a new, changed or retracted row lies in, or
+    replace_windows makes exactly the windows again that a new, changed or retracted row lies in, or
     lay in:
 
         config(materialized='incremental', incremental_strategy='replace_windows',
@@ -115,10 +115,10 @@
     {%- endset -%}
     {%- set near = 'true' -%}
     {%- if keeps -%}
-        {%- set touched = adapter.ranges.kept_rows(
+        {%- set touched = adapter.ranges.materialize_once(
             model, 'touched_windows', 'select * from ' ~ touched
         ) -%}
-        {%- set near = adapter.ranges.within_ranges(touched, window.near).condition -%}
+        {%- set near = adapter.ranges.pruning_condition(touched, window.near).condition -%}
         {%- do adapter.windows.touch_windows(
             model, window, touched, 'select distinct window_date from ' ~ touched
         ) -%}

@@ -35,7 +35,7 @@ ods_binlog as (
         row_number,
         reject_reason,
         {{ is_read_batch() }} as is_read,
-        {{ is_taken_table() }} as is_declared
+        {{ is_declared_table() }} as is_declared
     from messages
 ),
 
@@ -118,7 +118,7 @@ outcomes as (
             and ods_binlog.message_offset = taken.message_offset
 ),
 
--- the change that such a message tells of came by another one
+-- the change that such a message reports came by another one
 duplicates as (
     select
         outcomes.batch_id,

@@ -4,7 +4,7 @@ commits as (
     {{ commits_of(typed_models()) }}
 ),
 
--- a table that was made anew begins anew: what it holds then is not late
+-- a table that was rebuilt restarts: what it holds then is not late
 histories as (
     select
         table_name,
@@ -19,7 +19,7 @@ histories as (
 ),
 
 -- the commits' own summaries list their days and the rows that each got; one that
--- corrected rows has written others beside them, and says itself what it brought
+-- corrected rows has written others beside them, and notes what it brought
 days as (
     select
         histories.table_name,

@@ -257,7 +257,7 @@ def _named_as_in_log(
     allowed = int(dbt.project_var("absent_columns_allowed", len(never)))
     if len(never) > allowed:
         raise ValueError(
-            f"{text} The var absent_columns_allowed ({allowed}) says how many such columns a table "
+            f"{text} The var absent_columns_allowed ({allowed}) is how many such columns a table "
             "may have."
         )
     from dbt.adapters.events.logging import AdapterLogger

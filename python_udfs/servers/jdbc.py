@@ -1,20 +1,22 @@
-"""JDBC client for one server: one connection, beside Spark's own."""
+"""JDBC client for one server: one connection, beside Spark's own.
+
+Control statements take the driver that Spark writes the rows by: one URL, one set of options, one
+store of trusted certificates for both. PyMySQL and psycopg know neither these
+options nor that store, see docs/explanation/connections.md.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
-from dbt.adapters.sparksession.secrets import redacted
-
+from python_udfs.servers.errors import ServerError, server_error
 from python_udfs.servers.java import jvm_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-class ServerError(Exception):
-    """A server can't be reached or refuses; the message is for the user."""
 
 
 class Server:
@@ -76,7 +78,7 @@ class Server:
             columns = range(1, found.getMetaData().getColumnCount() + 1)
             rows = []
             while found.next():
-                rows.append(tuple(found.getString(one) for one in columns))
+                rows.append(tuple(found.getString(column) for column in columns))
         except Exception as exc:
             raise server_error(exc, "The server refused") from None
         return rows
@@ -84,37 +86,40 @@ class Server:
     def frame(self, sql: str, names: list[str]) -> DataFrame:
         """Rows of a select of texts as a DataFrame, read by this connection.
 
-        They pass through the driver's memory, but not through Python.
+        All rows come to Python in one answer of Java: py4j takes some 0.1 ms for each value that is
+        asked for by itself. XML has no place for most control characters: the select writes texts
+        that may hold any in hex.
         """
-        from pyspark.sql import DataFrame
-        from pyspark.sql.types import StringType, StructField, StructType
+        import pyarrow as pa
 
         jvm = jvm_of(self._session)
-        schema = StructType([StructField(name, StringType()) for name in names])
-        java_schema = self._session._jsparkSession.parseDataType(schema.json())
         try:
-            found = self._connection.createStatement().executeQuery(sql)
-            utils = jvm.org.apache.spark.sql.execution.datasources.jdbc.JdbcUtils
-            rows = utils.resultSetToRows(found, java_schema)
-            listed = jvm.scala.jdk.javaapi.CollectionConverters.asJava(rows.toList())
+            rows = self._connection.createStatement().executeQuery(sql)
+            writer = jvm.java.io.StringWriter()
+            row_set = jvm.javax.sql.rowset.RowSetProvider.newFactory().createWebRowSet()
+            row_set.writeXml(rows, writer)
         except Exception as exc:
             raise server_error(exc, "The server refused") from None
-        made = self._session._jsparkSession.createDataFrame(listed, java_schema)
-        return DataFrame(made, self._session)
+        try:
+            columns = zip(*_rows_of(writer.toString()), strict=True)
+        except ElementTree.ParseError:
+            raise ServerError(
+                "A value that was read holds a control character: write it in hex in the select"
+            ) from None
+        values = [list(column) for column in columns] or [[] for _ in names]
+        arrays = [pa.array(column, type=pa.string()) for column in values]
+        table = pa.Table.from_arrays(arrays, names=names)
+        return self._session.createDataFrame(table)
 
     def close(self) -> None:
         self._connection.close()
 
 
-def server_error(exc: Exception, what: str) -> ServerError:
-    """The error with the server's own message, without the connection's settings.
-
-    Args:
-        exc: of py4j or Spark; the message of its innermost cause is taken.
-        what: how the text begins.
-    """
-    java = getattr(exc, "java_exception", None) or getattr(exc, "_origin", None)
-    message = str(exc) if java is None else "it said nothing"
-    while java is not None:  # the innermost cause with a message
-        message, java = java.getMessage() or message, java.getCause()
-    return ServerError(redacted(f"{what}: {message}"))
+def _rows_of(text: str) -> Iterator[list[str | None]]:
+    """Rows of Java's WebRowSet as XML, each value a text or null."""
+    space = "{http://java.sun.com/xml/ns/jdbc}"
+    for row in ElementTree.fromstring(text).iter(f"{space}currentRow"):
+        yield [
+            None if value.find(f"{space}null") is not None else value.text or ""
+            for value in row.iter(f"{space}columnValue")
+        ]

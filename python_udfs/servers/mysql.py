@@ -7,7 +7,7 @@ import os
 from dbt.adapters.sparksession.secrets import environment
 
 from python_udfs.servers import jdbc
-from python_udfs.servers.jdbc import ServerError
+from python_udfs.servers.errors import ServerError
 
 DRIVER = "com.mysql.cj.jdbc.Driver"
 # sent at the start of each session: the server writes a TIMESTAMP in the session's zone

@@ -10,7 +10,7 @@ from python_udfs.ingestion.formats import maxwell
 from python_udfs.ingestion.formats.envelope import of_topics
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.tables.log_resets import FILES_OF_A_LOG, LogReset, log_resets, placed
-from python_udfs.servers.jdbc import ServerError
+from python_udfs.servers.errors import ServerError
 from python_udfs.servers.mysql import (
     COMMIT_SECONDS,
     Server,
@@ -44,7 +44,7 @@ class CountedTable:
         dimensions: column -> Spark type.
         measures: name -> (MySQL's expression, Spark type).
         topic: shell patterns of the topics that the server's log comes by.
-        log_resets: where its binlog began anew; the server that is asked writes the last log.
+        log_resets: where its binlog restarted; the server that is asked writes the last log.
     """
 
     database: str
@@ -156,7 +156,7 @@ def _begin_in_quiet(
         server.execute("rollback")
     raise ServerError(
         f"The binlog went on each of the {ROUNDS} times that it was watched for "
-        f"{COMMIT_SECONDS} s, so no count could be told its position. With MYSQL_LOCK=true the "
+        f"{COMMIT_SECONDS} s, so no consistent binlog position was found. With MYSQL_LOCK=true the "
         "writers of the table wait for the moment that it takes (needs LOCK TABLES)."
     )
 

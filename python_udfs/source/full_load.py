@@ -7,7 +7,7 @@ They land as the messages that Maxwell's own bootstrap writes, so that one path 
 Partition 0 holds bootstrap-start and bootstrap-complete, each further one a range of the key as
 bootstrap-insert. The topic appears when it is whole, and each load is a topic of its own.
 
-The log goes on where `binlog_before` of bootstrap-start says (file:position, noted before the
+The log goes on at `binlog_before` of bootstrap-start (file:position, noted before the
 first row was read). Without a lock each range is read as it is at some time between that and
 `binlog_after` of bootstrap-complete: a row that the log changes in between may be read before or
 after that change. Under a lock the writers of the table wait until it is read: all rows are of
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from python_udfs.servers.jdbc import ServerError, server_error
+from python_udfs.servers.errors import ServerError, server_error
 from python_udfs.servers.mysql import COMMIT_SECONDS, DRIVER, SESSION, Server, literal, quoted
 
 if TYPE_CHECKING:

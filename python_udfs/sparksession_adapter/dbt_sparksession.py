@@ -1,4 +1,4 @@
-"""A dbt plugin, which dbt finds by its module's name: what only a run told, told by `dbt parse`.
+"""A dbt plugin, which dbt finds by its module's name: validates declarations at parse time.
 
 It does nothing in projects of other adapters.
 """
@@ -16,7 +16,7 @@ class Declarations(dbtPlugin):
     """Looks at what models declare whenever dbt has parsed a project.
 
     dbt-core calls its plugins experimental: another dbt-core than the pinned one may not ask
-    them, and then it is each run that tells the mistakes, before anything is done.
+    them, and then each run reports the mistakes, before anything is done.
     """
 
     @dbt_hook

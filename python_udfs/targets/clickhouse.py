@@ -22,22 +22,24 @@ import json
 import re
 import secrets
 import shutil
-import urllib.error
-import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from dbt.adapters.sparksession.versions.publications import (
     ROW_KEY,
     SIGN,
-    Held,
-    Part,
     PublishError,
-    Taken,
+    StoreState,
+    TableUpdate,
+    UpdateResult,
 )
 
+from python_udfs.servers import clickhouse
+from python_udfs.servers.clickhouse import words_of
+from python_udfs.servers.errors import ServerError
 from python_udfs.targets import is_tls_wanted, setting
 from python_udfs.targets.row_counts import check_rows, counted, rows_in
 
@@ -48,7 +50,6 @@ VERSION_TABLE = "published_version"
 ROWS_SUFFIX, STAGING = "__rows", "staging__"
 NUMBER, IS_DELETED = "published_as", "is_deleted"
 HELD_ENGINE = f"ReplacingMergeTree({NUMBER}, {IS_DELETED})"
-TIMEOUT_SECONDS = 600
 SPARK_TYPES = {
     "boolean": "Bool",
     "tinyint": "Int8",
@@ -78,16 +79,6 @@ CREATE_VERSIONS = (
 )
 
 
-class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: each request has the user's password in a header."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-OPENER = urllib.request.build_opener(NoRedirect)
-
-
 class Client(Protocol):
     """Takes statements of one database."""
 
@@ -98,48 +89,33 @@ class Client(Protocol):
     def close(self) -> None: ...
 
 
+@contextmanager
+def _publish_errors() -> Iterator[None]:
+    """What the server refuses is why it isn't published to."""
+    try:
+        yield
+    except ServerError as exc:
+        raise PublishError(str(exc)) from None
+
+
 class Server:
     """A server, by HTTP."""
 
     def __init__(self, url: str, database: str, user: str, password: str) -> None:
-        self._url, self._database = url, database
-        self._headers = {"X-ClickHouse-User": user, "X-ClickHouse-Key": password}
+        with _publish_errors():
+            self._server = clickhouse.Server(url, database, user, password)
 
     def query(self, sql: str) -> list[list[Any]]:
-        found = self._post("", f"{sql}".encode(), "JSONCompact")
-        return json.loads(found)["data"] if found.strip() else []
+        with _publish_errors():
+            return self._server.query(sql)
 
     def insert(self, sql: str, structure: str, file: Path) -> None:
-        statement = f"{sql.format(rows=f'input({literal(structure)})')} format Parquet"
-        with file.open("rb") as content:
-            self._post(statement, content, "Null", file.stat().st_size)
-
-    def _post(self, sql: str, body: Any, form: str, length: int | None = None) -> bytes:
-        asked = {"database": self._database, "default_format": form, "query": sql}
-        # an error behind the first lines of an answer would come too late
-        asked |= {"wait_end_of_query": "1"}
-        query = "&".join(f"{name}={quote(value)}" for name, value in asked.items() if value)
-        request = urllib.request.Request(f"{self._url}/?{query}", body, self._headers)
-        if length is not None:
-            request.add_header("Content-Length", str(length))
-        try:
-            with OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
-                return answer.read()
-        except urllib.error.HTTPError as exc:
-            if 300 <= exc.code < 400:
-                raise PublishError(
-                    f"{self._url} answers with a redirect, which isn't followed, for the password "
-                    "would go along: name the server itself"
-                ) from None
-            raise PublishError(
-                f"it refused: {_said(exc.read().decode(errors='replace'))}"
-            ) from None
-        except OSError as exc:
-            reason = getattr(exc, "reason", None) or exc
-            raise PublishError(f"it can't be reached at {self._url}: {reason}") from None
+        statement = sql.format(rows=f"input({literal(structure)})")
+        with _publish_errors():
+            self._server.insert(statement, "Parquet", file)
 
     def close(self) -> None:
-        """Nothing stays open."""
+        self._server.close()
 
 
 class Embedded:
@@ -157,13 +133,13 @@ class Embedded:
             self._session.query(f"create database if not exists {quoted(database)} engine=Atomic")
             self._session.query(f"use {quoted(database)}")
         except Exception as exc:
-            raise PublishError(f"{folder} can't be opened: {_said(str(exc))}") from None
+            raise PublishError(f"{folder} can't be opened: {words_of(str(exc))}") from None
 
     def query(self, sql: str) -> list[list[Any]]:
         try:
             text = str(self._session.query(sql, "JSONCompact"))
         except Exception as exc:
-            raise PublishError(f"it refused: {_said(str(exc))}") from None
+            raise PublishError(f"it refused: {words_of(str(exc))}") from None
         return json.loads(text)["data"] if text.strip() else []
 
     def insert(self, sql: str, structure: str, file: Path) -> None:
@@ -172,11 +148,6 @@ class Embedded:
 
     def close(self) -> None:
         self._session.close()
-
-
-def _said(text: str) -> str:
-    """The server's own words, one line, without its stack."""
-    return " ".join(text.split(" (version ")[0].split("Stack trace")[0].split())[:400]
 
 
 def quoted(name: str) -> str:
@@ -292,7 +263,7 @@ class ClickhouseStore:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._client.close()
 
-    def held(self, tables: Sequence[str]) -> dict[str, Held]:
+    def held(self, tables: Sequence[str]) -> dict[str, StoreState]:
         """Table -> what it holds, of those that have been published to."""
         if not self._columns(VERSION_TABLE):
             return {}
@@ -307,7 +278,7 @@ class ClickhouseStore:
             if table in tables and self._columns(table + ROWS_SUFFIX)
         }
         return {
-            table: Held(
+            table: StoreState(
                 one.get("version", 0),
                 one.get("mark", ""),
                 one.get("begun_version", 0),
@@ -316,11 +287,11 @@ class ClickhouseStore:
             for table, one in self._records.items()
         }
 
-    def take(self, parts: Sequence[Part]) -> list[Taken]:
+    def take(self, parts: Sequence[TableUpdate]) -> list[UpdateResult]:
         """Let each part's table hold its version."""
         return [self._take(part) for part in parts]
 
-    def _take(self, part: Part) -> Taken:
+    def _take(self, part: TableUpdate) -> UpdateResult:
         table = part.publication.table
         if part.publication.mode:
             raise PublishError(f"mode of table {table} is for topics alone")
@@ -329,7 +300,7 @@ class ClickhouseStore:
         done = {"version": part.version, "mark": part.mark}
         if part.rows is None:
             self._record_version(table, record | done)
-            return Taken(part, 0, 0)
+            return UpdateResult(part, 0, 0)
         types = column_types(part.kinds, part.publication.types)
         self._make_or_check(table, types)
         self._record_version(
@@ -360,9 +331,9 @@ class ClickhouseStore:
         check_rows(table, staged, int(loaded), "its table", LOST)
         self._client.query(f"drop table {rows} sync")
         self._record_version(table, self._records[table] | done)
-        return Taken(part, written_rows, removed)
+        return UpdateResult(part, written_rows, removed)
 
-    def _counts(self, part: Part, staging: str) -> tuple[int, int]:
+    def _counts(self, part: TableUpdate, staging: str) -> tuple[int, int]:
         """Rows to write and rows to take away; each key has to be there once."""
         (counts,) = self._client.query(
             f"select countIf({IS_DELETED} = 0), countIf({IS_DELETED} = 1), "
@@ -370,7 +341,7 @@ class ClickhouseStore:
         )
         there, gone, twice = map(int, counts)
         if twice:
-            raise PublishError(part.key_is_none())
+            raise PublishError(part.duplicate_key_message())
         return there, gone
 
     def _make_or_check(self, table: str, types: Mapping[str, str]) -> None:
@@ -408,7 +379,7 @@ class ClickhouseStore:
             f"create or replace view {quoted(table)} as select {columns} from {quoted(name)} final"
         )
 
-    def _stage(self, part: Part, types: Mapping[str, str]) -> tuple[str, int]:
+    def _stage(self, part: TableUpdate, types: Mapping[str, str]) -> tuple[str, int]:
         """Write a part's rows into a table of their own; its name, and how many rows Spark sent."""
         for (old,) in self._client.query(
             "select name from system.tables where database = currentDatabase() "

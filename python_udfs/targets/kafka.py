@@ -27,7 +27,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from dbt.adapters.sparksession.sql import quoted
-from dbt.adapters.sparksession.versions.publications import SIGN, Held, Part, PublishError, Taken
+from dbt.adapters.sparksession.versions.publications import (
+    SIGN,
+    PublishError,
+    StoreState,
+    TableUpdate,
+    UpdateResult,
+)
 
 from python_udfs.servers.java import jvm_of
 from python_udfs.servers.kafka import (
@@ -145,7 +151,7 @@ class KafkaStore:
         if self._admin is not None:
             self._admin.close(jvm_of(self._session).java.time.Duration.ZERO)
 
-    def held(self, tables: Sequence[str]) -> dict[str, Held]:
+    def held(self, tables: Sequence[str]) -> dict[str, StoreState]:
         """Topic -> what it holds, of those that have been published to."""
         if VERSION_TOPIC not in self._topics:
             return {}
@@ -162,7 +168,7 @@ class KafkaStore:
         ids = self._topic_ids(known)
         self._records = {key: one for key, one in known.items() if self._is_of(one, key, ids[key])}
         return {
-            topic: Held(
+            topic: StoreState(
                 record.get("version") or 0,
                 record.get("mark") or "",
                 record.get("begun_version") or 0,
@@ -188,16 +194,16 @@ class KafkaStore:
             found = self._answer(self._admin.describeTopics(names).allTopicNames())
             return {topic: found[topic].topicId().toString() for topic in topics}
 
-    def take(self, parts: Sequence[Part]) -> list[Taken]:
+    def take(self, parts: Sequence[TableUpdate]) -> list[UpdateResult]:
         """Write each part's messages, then that its topic holds the version."""
         return [self._take(part) for part in parts]
 
-    def _take(self, part: Part) -> Taken:
+    def _take(self, part: TableUpdate) -> UpdateResult:
         topic, mode = part.publication.table, part.publication.mode or UPSERT
         record = self._records.get(topic, {})
         if part.rows is None:
             self._record_version(topic, record | {"version": part.version, "mark": part.mark})
-            return Taken(part, 0, 0)
+            return UpdateResult(part, 0, 0)
         self._make_or_check(part, mode, record)
         rows = part.rows.selectExpr(
             *message_sql(list(part.kinds), part.publication.key, part.version, mode)
@@ -218,9 +224,9 @@ class KafkaStore:
             | {"version": part.version, "mark": part.mark}
             | {"ends": self._ends(topic)},
         )
-        return Taken(part, written, removed)
+        return UpdateResult(part, written, removed)
 
-    def _make_or_check(self, part: Part, mode: str, record: Mapping[str, Any]) -> None:
+    def _make_or_check(self, part: TableUpdate, mode: str, record: Mapping[str, Any]) -> None:
         """Make a topic, or see that it is as it should be.
 
         Raises:

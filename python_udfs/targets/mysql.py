@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dbt.adapters.sparksession.versions.publications import ROW_KEY, SIGN, Part
+from dbt.adapters.sparksession.versions.publications import ROW_KEY, SIGN, TableUpdate
 
 from python_udfs.servers.mysql import Server, literal, quoted
 from python_udfs.targets import transactional
@@ -186,7 +186,7 @@ class MysqlStore(TransactionalStore):
             f"and left(table_name, {len(self._staging)}) = {literal(self._staging)}"
         )
 
-    def _types(self, part: Part) -> dict[str, str]:
+    def _types(self, part: TableUpdate) -> dict[str, str]:
         return column_types(part.kinds, part.publication.types)
 
     def _create_versions(self) -> str:
@@ -217,15 +217,15 @@ class MysqlStore(TransactionalStore):
             problems.append(f"its primary key is not {ROW_KEY}")
         return problems + [f"it has a unique key {one}" for one, _ in keys if one != "PRIMARY"]
 
-    def _written(self, part: Part, types: Mapping[str, str]) -> list[Column]:
+    def _written(self, part: TableUpdate, types: Mapping[str, str]) -> list[Column]:
         return [written(one, kind) for one, kind in part.kinds.items()]
 
-    def _refusal(self, message: str, part: Part) -> str:
+    def _refusal(self, message: str, part: TableUpdate) -> str:
         if re.match(r"Duplicate entry .* for key", message):
-            return part.key_is_none()
+            return part.duplicate_key_message()
         return f"rows of table {part.publication.table} were refused: {message}"
 
-    def _remove(self, part: Part, staged: str) -> str:
+    def _remove(self, part: TableUpdate, staged: str) -> str:
         join, gone = ("inner", f"staged.{SIGN} = -1")
         if part.whole:
             join, gone = ("left", f"staged.{ROW_KEY} is null")
@@ -234,7 +234,7 @@ class MysqlStore(TransactionalStore):
             f"{join} join {staged} as staged on staged.{ROW_KEY} = held.{ROW_KEY} where {gone}"
         )
 
-    def _put(self, part: Part, staged: str) -> str:
+    def _put(self, part: TableUpdate, staged: str) -> str:
         columns = [quoted(one) for one in part.kinds]
         names = ", ".join([ROW_KEY, *columns])
         news = ", ".join(f"{one} = values({one})" for one in columns)
@@ -243,7 +243,7 @@ class MysqlStore(TransactionalStore):
             f"select {names} from {staged} where {SIGN} = 1 on duplicate key update {news}"
         )
 
-    def _record_version(self, part: Part) -> str:
+    def _record_version(self, part: TableUpdate) -> str:
         return (
             f"replace into {VERSION_TABLE} (table_name, version, mark, published_at) values "
             f"({literal(part.publication.table)}, {part.version}, {literal(part.mark)}, "

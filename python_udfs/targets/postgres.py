@@ -23,10 +23,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dbt.adapters.sparksession.sql import quoted as spark_quoted
-from dbt.adapters.sparksession.versions.publications import ROW_KEY, SIGN, Part, PublishError
+from dbt.adapters.sparksession.versions.publications import ROW_KEY, SIGN, PublishError, TableUpdate
 
 from python_udfs.servers import jdbc
-from python_udfs.servers.jdbc import ServerError
+from python_udfs.servers.errors import ServerError
 from python_udfs.targets import transactional
 from python_udfs.targets.transactional import (
     LOCK_SECONDS,
@@ -303,7 +303,7 @@ class PostgresStore(TransactionalStore):
             f"and left(relname, {len(self._staging)}) = {literal(self._staging)}"
         )
 
-    def _types(self, part: Part) -> dict[str, str]:
+    def _types(self, part: TableUpdate) -> dict[str, str]:
         check_names([part.publication.table, *part.kinds])
         return column_types(part.kinds, part.publication.types)
 
@@ -367,7 +367,7 @@ class PostgresStore(TransactionalStore):
         )
         return problems + [f"its {one} may change rows" for (one,) in changing]
 
-    def _written(self, part: Part, types: Mapping[str, str]) -> list[Column]:
+    def _written(self, part: TableUpdate, types: Mapping[str, str]) -> list[Column]:
         return [
             written(one, kind, types[one]).alias(number)
             for number, (one, kind) in zip(_numbered(types), part.kinds.items(), strict=True)
@@ -377,14 +377,14 @@ class PostgresStore(TransactionalStore):
         # quicker than a key that grows with the rows
         self._server.execute(f"alter table {self._name(name)} add primary key ({ROW_KEY})")
 
-    def _refusal(self, message: str, part: Part) -> str:
+    def _refusal(self, message: str, part: TableUpdate) -> str:
         if f'"{STAGING}' in message and "_pkey" in message:  # in whatever language
-            return part.key_is_none()
+            return part.duplicate_key_message()
         raised = re.fullmatch(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?", message)
         reason = raised[1] if raised else message
         return f"rows of table {part.publication.table} were refused: {reason}"
 
-    def _remove(self, part: Part, staged: str) -> str:
+    def _remove(self, part: TableUpdate, staged: str) -> str:
         table = self._name(part.publication.table)
         same = f"staged.{ROW_KEY} = held.{ROW_KEY}"
         if part.whole:
@@ -393,7 +393,7 @@ class PostgresStore(TransactionalStore):
         gone = f"{same} and staged.{SIGN} = -1"
         return f"delete from {table} as held using {staged} as staged where {gone}"
 
-    def _put(self, part: Part, staged: str) -> str:
+    def _put(self, part: TableUpdate, staged: str) -> str:
         own, numbers = [quoted(one) for one in part.kinds], _numbered(part.kinds)
         news = ", ".join(f"{one} = excluded.{one}" for one in own)
         return (
@@ -404,7 +404,7 @@ class PostgresStore(TransactionalStore):
             f"on conflict ({ROW_KEY}) do update set {news} where (held.*) *<> (excluded.*)"
         )
 
-    def _record_version(self, part: Part) -> str:
+    def _record_version(self, part: TableUpdate) -> str:
         news = ", ".join(f"{one} = excluded.{one}" for one in ("version", "mark", "published_at"))
         return (
             f"insert into {self._name(VERSION_TABLE)} (table_name, version, mark, published_at) "

@@ -23,13 +23,14 @@ from urllib.parse import unquote
 from dbt.adapters.sparksession.versions.publications import (
     ROW_KEY,
     SIGN,
-    Held,
-    Part,
     PublishError,
-    Taken,
+    StoreState,
+    TableUpdate,
+    UpdateResult,
 )
 
-from python_udfs.servers.jdbc import Server, ServerError, server_error
+from python_udfs.servers.errors import ServerError, server_error
+from python_udfs.servers.jdbc import Server
 from python_udfs.targets import is_tls_wanted, setting
 from python_udfs.targets.row_counts import check_rows
 
@@ -170,13 +171,13 @@ class TransactionalStore(ABC):
         except PublishError:
             self.close()
             raise
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, StoreState] = {}
         self._sent: dict[str, int] = {}  # staging table -> rows that Spark wrote into it
 
     def close(self) -> None:
         self._server.close()
 
-    def held(self, tables: Sequence[str]) -> dict[str, Held]:
+    def held(self, tables: Sequence[str]) -> dict[str, StoreState]:
         """Table -> what it holds, for the tables that have been published to."""
         if not self._columns(VERSION_TABLE):
             return {}
@@ -184,11 +185,11 @@ class TransactionalStore(ABC):
         there = {one for one in tables if self._columns(one)}
         rows = self._query(self._versions_of(there))
         self._held = {
-            str(table): Held(int(version or 0), str(mark)) for table, version, mark in rows
+            str(table): StoreState(int(version or 0), str(mark)) for table, version, mark in rows
         }
         return self._held
 
-    def take(self, parts: Sequence[Part]) -> list[Taken]:
+    def take(self, parts: Sequence[TableUpdate]) -> list[UpdateResult]:
         """Bring all tables to their versions, in one transaction."""
         if not self._columns(VERSION_TABLE):
             self._execute(self._create_versions())
@@ -207,7 +208,7 @@ class TransactionalStore(ABC):
         self._drop(staged.values())
         return taken
 
-    def _stage(self, part: Part) -> str:
+    def _stage(self, part: TableUpdate) -> str:
         """Write the rows of a part into a staging table; the name of that table."""
         from pyspark import StorageLevel
 
@@ -257,12 +258,16 @@ class TransactionalStore(ABC):
                 " (alter it, or drop it and publish again)"
             )
 
-    def _commit(self, parts: Sequence[Part], staged: Mapping[str, str]) -> list[Taken]:
+    def _commit(
+        self, parts: Sequence[TableUpdate], staged: Mapping[str, str]
+    ) -> list[UpdateResult]:
         self._execute("start transaction")
         rows = self._query(
             f"{self._versions_of(one.publication.table for one in parts)} for update"
         )
-        now = {str(table): Held(int(version or 0), str(mark)) for table, version, mark in rows}
+        now = {
+            str(table): StoreState(int(version or 0), str(mark)) for table, version, mark in rows
+        }
         if any(
             part.publication.table in self._held
             and now.get(part.publication.table) != self._held[part.publication.table]
@@ -275,9 +280,9 @@ class TransactionalStore(ABC):
         self._execute("commit")
         return taken
 
-    def _apply(self, part: Part, staging: str | None) -> Taken:
+    def _apply(self, part: TableUpdate, staging: str | None) -> UpdateResult:
         if staging is None:
-            return Taken(part, 0, 0)
+            return UpdateResult(part, 0, 0)
         written = f"count(case when {SIGN} = 1 then 1 end)"
         counts = self._query(f"select count(*), {written} from {self._name(staging)}")[0]
         staged, count = (int(one or 0) for one in counts)
@@ -285,9 +290,9 @@ class TransactionalStore(ABC):
         removed = self._change(self._remove(part, self._name(staging)))
         self._change(self._put(part, self._name(staging)))
         self._check_held(part, self._name(staging), count)
-        return Taken(part, count, removed)
+        return UpdateResult(part, count, removed)
 
-    def _check_held(self, part: Part, staging: str, count: int) -> None:
+    def _check_held(self, part: TableUpdate, staging: str, count: int) -> None:
         """Check that the table of a part holds its rows, and none that had to be deleted.
 
         A trigger or a rule of the table may have changed what the statements did.
@@ -374,7 +379,7 @@ class TransactionalStore(ABC):
         """Query of the staging tables that publications of this warehouse left."""
 
     @abstractmethod
-    def _types(self, part: Part) -> dict[str, str]:
+    def _types(self, part: TableUpdate) -> dict[str, str]:
         """Column -> type of a part's table.
 
         Raises:
@@ -400,7 +405,7 @@ class TransactionalStore(ABC):
         """How a table differs from what was published; see `differences`."""
 
     @abstractmethod
-    def _written(self, part: Part, types: Mapping[str, str]) -> list[Column]:
+    def _written(self, part: TableUpdate, types: Mapping[str, str]) -> list[Column]:
         """The columns of a part in types that the driver writes, named as in the staging table."""
 
     def _seal(self, name: str) -> None:
@@ -412,19 +417,19 @@ class TransactionalStore(ABC):
         return
 
     @abstractmethod
-    def _refusal(self, message: str, part: Part) -> str:
+    def _refusal(self, message: str, part: TableUpdate) -> str:
         """Error text for rows that could not be written; values only as in the server's message."""
 
     @abstractmethod
-    def _remove(self, part: Part, staged: str) -> str:
+    def _remove(self, part: TableUpdate, staged: str) -> str:
         """Statement that deletes rows that are gone; `staged`: quoted name of the staging table."""
 
     @abstractmethod
-    def _put(self, part: Part, staged: str) -> str:
+    def _put(self, part: TableUpdate, staged: str) -> str:
         """Statement that upserts the new rows by row_key."""
 
     @abstractmethod
-    def _record_version(self, part: Part) -> str:
+    def _record_version(self, part: TableUpdate) -> str:
         """Statement that records which version the table of a part holds."""
 
 

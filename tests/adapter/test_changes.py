@@ -150,8 +150,8 @@ def applied(rows: Counter, changes: list[dict[str, Any]], keyed: bool) -> Counte
         for change in changes:
             by_key.setdefault(change["id"], []).append(change)
         for of_key in by_key.values():
-            told = sorted(row["row_kind"] for row in of_key)
-            assert told in (["+I"], ["-D"], ["+U", "-U"]), of_key
+            reported = sorted(row["row_kind"] for row in of_key)
+            assert reported in (["+I"], ["-D"], ["+U", "-U"]), of_key
             images = {(row["part"], row["v"]) for row in of_key}
             assert len(images) == len(of_key), f"a pair that changes nothing: {of_key}"
     return +after
@@ -190,8 +190,8 @@ def test_changes_applied_to_a_version_give_the_other(make_project):
         assert got == after, where
     print(f"{len(pairs)} pairs of versions, {sum(map(len, found.values()))} changes, 0 differ")
     outcome = project.run("run", "-s", "unknown", vars={"pairs": pairs}, expect_ok=False)
-    told = outcome.results["unknown"].message
-    assert "src.keyed has no snapshot 1" in told
+    message = outcome.results["unknown"].message
+    assert "src.keyed has no snapshot 1" in message
 
 
 SNAPSHOT = {
@@ -202,7 +202,7 @@ SNAPSHOT = {
             relation: source('src', 'people')
             config: {unique_key: id, strategy: check, check_cols: all, hard_deletes: invalidate}
     """,
-    "models/told.sql": """
+    "models/reported.sql": """
         {{ config(materialized='incremental', on_definition_change='accept') }}
         select
             id, name, dbt_valid_to is null as is_current, row_kind, sign, {{ var('step') }} as step
@@ -238,8 +238,8 @@ def test_changes_of_a_snapshot_are_those_of_its_versions(make_project):
         variables = {"step": number, "first": heads[0] if heads else 0}
         project.run("snapshot", vars=variables)
         heads += project.column("select snapshot_id from dw.versions.refs where name = 'main'")
-        project.run("run", "-s", "told", vars=variables)
-        rows = project.query(f"select * except (step, sign) from dw.told where step = {number}")
+        project.run("run", "-s", "reported", vars=variables)
+        rows = project.query(f"select * except (step, sign) from dw.reported where step = {number}")
         assert sorted(tuple(row.values()) for row in rows) == sorted(expected[number])
     project.run("run", "-s", "between", vars=variables)
     rows = project.query("select * except (sign) from dw.between")
@@ -268,9 +268,9 @@ RETOLD = {
     """,
     "models/own_rows.sql": APPENDED
     + """
-        select * from {{ new_changes(source('src', 'held'), by='id') }} as told
+        select * from {{ new_changes(source('src', 'held'), by='id') }} as reported
         {% if is_incremental() %}
-        where told.id not in (select id from {{ this }})
+        where reported.id not in (select id from {{ this }})
         {% endif %}
     """,
     "models/of_log.sql": APPENDED + "select * from {{ new_changes(ref('log_view')) }}",
@@ -333,8 +333,8 @@ def test_changes_that_are_told_again_replace_those_that_were_appended(make_proje
     assert outcome.results["of_log"].message == "nothing new"
 
     outcome = project.run("run", "-s", "signed_view", "of_signed", expect_ok=False)
-    told = outcome.results["of_signed"].message
-    assert "new_changes: dw.signed_view has a column sign but no row_kind" in told
+    message = outcome.results["of_signed"].message
+    assert "new_changes: dw.signed_view has a column sign but no row_kind" in message
 
 
 def test_changes_that_are_told_again_replace_those_that_were_merged(make_project):
@@ -406,8 +406,8 @@ def test_changes_of_maps_are_told(make_project):
     project.query(f"insert overwrite src.maps values {', '.join(rows)}")
     project.run("run", vars={"first": first})
     found = project.query("select * from dw.found where keyless = 0")
-    told = sorted((row["id"], row["row_kind"]) for row in found)
-    assert told == [
+    reported = sorted((row["id"], row["row_kind"]) for row in found)
+    assert reported == [
         *((2, "+U"), (2, "-U"), (3, "+U"), (3, "-U"), (4, "+U"), (4, "-U")),
         *((5, "-D"), (7, "+I")),
     ]
@@ -417,8 +417,8 @@ def test_changes_of_maps_are_told(make_project):
     assert new[4]["mm"] == {"o": {"p": None}, "n": None}
     found = project.query("select id, row_kind from dw.found where keyless = 1")
     kinds = {"+U": "+I", "-U": "-D"}
-    told = sorted((key, kinds.get(kind, kind)) for key, kind in told)
-    assert sorted(tuple(item.values()) for item in found) == told
+    reported = sorted((key, kinds.get(kind, kind)) for key, kind in reported)
+    assert sorted(tuple(item.values()) for item in found) == reported
 
     text = "(select {} as id, map('k', parse_json('{}')) as v)"
     kinds = {"id": IntegerType(), "v": MapType(StringType(), VariantType())}
@@ -433,7 +433,7 @@ def test_changes_of_maps_are_told(make_project):
 def test_a_column_that_nothing_can_be_compared_by_is_named():
     kind = StructType().add("span", CalendarIntervalType())
     with pytest.raises(
-        CompilationError, match="told of column held, since values of type interval"
+        CompilationError, match="unknown of column held, since values of type interval"
     ):
         same_rows({"id": IntegerType(), "held": kind})
 

@@ -44,7 +44,7 @@ raw as (
 ),
 
 word as (
-    select said, meant from {{{{ ref('word') }}}}
+    select reported, meant from {{{{ ref('word') }}}}
 ),
 
 cleaned as (
@@ -59,7 +59,7 @@ select * from {{ new_rows(ref('clean_0')) }}
 """
 EVERY_RULE = {
     "text_a": {
-        "dictionary": {"seed": "word", "from": "said", "to": "meant"},
+        "dictionary": {"seed": "word", "from": "reported", "to": "meant"},
         "null_like": ["", "n/a"],
         "case": "lower",
         "trim": True,
@@ -111,7 +111,7 @@ def random_rules(rng: random.Random) -> dict[str, dict[str, Any]]:
             "case": rng.choice(["lower", "upper"]),
             "dictionary": {
                 "seed": "word",
-                "from": "said",
+                "from": "reported",
                 "to": "meant",
                 "otherwise": rng.choice(["keep", "refuse"]),
             },
@@ -168,7 +168,7 @@ class Cleaning:
             for number, rules in enumerate(self.rules)
         ]
         sources = [{"name": "src", "tables": [{"name": "raw"}]}]
-        texts = {"said": "string", "meant": "string"}
+        texts = {"reported": "string", "meant": "string"}
         seeds = [{"name": "word", "config": {"column_types": texts}}]
         described = {"models": models, "sources": sources, "seeds": seeds}
         self.project = make_project(
@@ -190,7 +190,7 @@ class Cleaning:
     def write_seed(self) -> None:
         written = io.StringIO()
         lines = csv.writer(written, quoting=csv.QUOTE_ALL)
-        lines.writerow(["said", "meant"])
+        lines.writerow(["reported", "meant"])
         lines.writerows([meaning, meant or ""] for meaning, meant in self.meanings.items())
         (self.project.root / "seeds" / "word.csv").write_text(written.getvalue(), "utf-8")
 
@@ -205,7 +205,7 @@ class Cleaning:
         )
 
     def compare(self, table: str, number: int, count: int = ROWS) -> int:
-        """Compare the first rows of a table with those that rules make; return what was told."""
+        """Compare the first rows of a table with those that rules make; return what was given."""
         known = {meaning: meant for meaning, meant in self.meanings.items() if meant is not None}
         rules = as_values(self.rules[number])
         expected = [clean_row(row, rules, {"word": known}) for row in self.rows[:count]]
@@ -235,9 +235,11 @@ def test_random_rows_are_cleaned_as_plain_python_does_it(
     # the new rows, and the whole dictionary for them
     rows_read = outcome.results["taken"].adapter_response["code"]
     assert int(rows_read) == ROWS - half + len(cleaning.meanings)
-    told = [cleaning.compare(f"clean_{number}", number) for number in range(CONFIGS)]
-    print(f"{ROWS} rows by {CONFIGS} configs: {sum(told)} outcomes of rules are those of Python")
-    assert sum(told) > ROWS
+    reported = [cleaning.compare(f"clean_{number}", number) for number in range(CONFIGS)]
+    print(
+        f"{ROWS} rows by {CONFIGS} configs: {sum(reported)} outcomes of rules are those of Python"
+    )
+    assert sum(reported) > ROWS
 
     cleaning.meanings |= {"paid": "PAID in full", WORDS[-1]: "lines"}
     cleaning.write_seed()
@@ -297,17 +299,17 @@ def wrong(make_project: Callable[..., DbtProject]) -> DbtProject:
 def test_all_problems_of_a_models_rules_are_told_at_once(wrong: DbtProject) -> None:
     outcome = wrong.run("compile", "--select", "wrong", expect_ok=False)
 
-    said = " ".join(f"{outcome.log} {outcome.exception}".split())
-    assert [item for item in SAID if item not in said] == []
+    output = " ".join(f"{outcome.log} {outcome.exception}".split())
+    assert [item for item in SAID if item not in output] == []
 
 
 def test_a_call_without_rules_and_columns_is_refused(wrong: DbtProject) -> None:
     outcome = wrong.run("compile", "--select", "bare", expect_ok=False)
 
-    said = f"{outcome.log} {outcome.exception}"
+    output = f"{outcome.log} {outcome.exception}"
     for problem in (
         "from_cte must be the name of a CTE, got 1",
         "columns must be a list of column names, got id",
         "no column in the YAML has rules in meta.cleaning",
     ):
-        assert problem in said
+        assert problem in output

@@ -1,4 +1,4 @@
-"""Levels above the days: which months and years a run writes anew, and what a total reads."""
+"""Levels above the days: which months and years a run rewrites, and what a total reads."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_period_is_closed_once_a_later_one_began(project: DbtProject) -> None:
     assert months(project) == {"2025-11": 1, "2025-12": 1}
     assert project.written_partitions("dw.sales_1m") == {"cut_month=2025-12-01"}
 
-    # December has closed, but only a January that closed tells that the year's months are all there
+    # December has closed, but only a January that closed shows that the year's months are all there
     add(project, sale("2026-02-01"))
     project.run("run")
     assert project.query("select cut_year, sales from dw.sales_1y") == [
@@ -267,8 +267,8 @@ def test_days_of_two_declarations_do_not_mix(project: DbtProject) -> None:
 
     def refused(*args: str) -> list[str]:
         results = project.run("run", *args, expect_ok=None).results
-        said = "what is stored was counted otherwise"
-        return [name for name, result in results.items() if said in result.message]
+        reported = "what is stored was counted otherwise"
+        return [name for name, result in results.items() if reported in result.message]
 
     count = COUNT.replace("['city']", "['city', 'sign']")
     project.write({"macros/sales.sql": count})
@@ -277,7 +277,7 @@ def test_days_of_two_declarations_do_not_mix(project: DbtProject) -> None:
     assert refused() == ["sales_1m"]
     project.run("run", "--full-refresh")
 
-    # what says nothing of the rows may change, and a measure that is told by the same days
+    # what has no effect on the rows may change, and a measure that the same days give
     spaced = "-- of each city\n" + days.replace("        ", "    ").replace("sort_by='city', ", "")
     more = "'amount_least': {'aggregate': 'min', 'column': 'amount'}, 'buyers'"
     project.write({"models/sales_1d.sql": spaced})
@@ -313,13 +313,13 @@ def test_every_mistake_of_a_declaration_is_told(project: DbtProject) -> None:
         {"macros/sales.sql": f"{{% macro sales() %}}{{% do return({wrong}) %}}{{% endmacro %}}"}
     )
     outcome = project.run("compile", expect_ok=False)
-    said = f"{outcome.log} {outcome.exception}"
-    assert "it has dimension, but only cut_column, dimensions and measures are known" in said
-    assert "dimensions must be a list of column names, got city" in said
-    assert "measure sales must have an aggregate of count, sum, min, max" in said
-    assert "measure amount_sum must name its column" in said
-    assert "measure share_sum must have a type with all places of share" in said
-    assert "Example: " in said
+    output = f"{outcome.log} {outcome.exception}"
+    assert "it has dimension, but only cut_column, dimensions and measures are known" in output
+    assert "dimensions must be a list of column names, got city" in output
+    assert "measure sales must have an aggregate of count, sum, min, max" in output
+    assert "measure amount_sum must name its column" in output
+    assert "measure share_sum must have a type with all places of share" in output
+    assert "Example: " in output
 
 
 # ---- random histories -----------------------------------------------------------------------

@@ -201,7 +201,7 @@ RENAMED = {
     "models/events.sql": "{{ config(materialized='incremental', "
     "incremental_strategy='append_new_rows') }} "
     "select id, v, sign from {{ new_changes(ref('log')) }}",
-    "models/told.sql": ADDS + "select id, v, sign from {{ new_changes(ref('log')) }}",
+    "models/reported.sql": ADDS + "select id, v, sign from {{ new_changes(ref('log')) }}",
     "models/summed.sql": "{{ config(materialized='folded', unique_key='k', "
     "fold={'aggregates': {'total': 'sum'}, 'row_kind': 'row_kind'}) }} "
     "select 1 as k, v as total, row_kind from {{ new_changes(ref('log')) }}",
@@ -215,7 +215,7 @@ def rows_after_renaming(small, log: str) -> tuple:
         sorted(
             small.column("select v * sum(sign) from dw.events group by v having sum(sign) <> 0")
         ),
-        small.column("select sum(v * sign) from dw.told"),
+        small.column("select sum(v * sign) from dw.reported"),
         small.column("select total from dw.summed"),
     )
 
@@ -303,7 +303,7 @@ def test_a_renamed_model_that_is_read_by_its_new_name_is_refused_until_a_full_re
     renamed["models/journal.sql"] = renamed.pop("models/log.sql")
     small.write(renamed)
     outcome = small.run("run", expect_ok=False)
-    for model in ("added", "events", "told", "summed"):
+    for model in ("added", "events", "reported", "summed"):
         assert "made by another definition: its SQL" in outcome.results[model].message
     small.run("run", "--full-refresh")
     assert rows_after_renaming(small, "dw.journal") == (*[[10, 20]] * 3, [30], [30])
@@ -419,7 +419,7 @@ def test_a_view_shows_what_is_there_and_records_nothing(project):
         "insert into src.x values (1, 1)",
     )
     outcome = small.run("run", expect_ok=False)
-    assert "each_row says that it is row-wise, and reads" in outcome.results["added"].message
+    assert "each_row is declared row-wise, and reads" in outcome.results["added"].message
     small.query("insert into src.x values (2, 1)")
     assert sorted(small.column("select id from dw.shown")) == [1, 2]
     small.run("run", "-s", "stored")
@@ -437,10 +437,10 @@ def test_a_view_that_asks_for_new_rows_is_refused(project, macro):
         "insert into src.x values (1, 1)",
     )
     outcome = small.run("parse", "--write-json", expect_ok=False)
-    said = f"is a view, so no commit records what it has read and {macro} would read all rows"
-    assert said in f"{outcome.log} {outcome.exception}"
+    reported = f"is a view, so no commit records what it has read and {macro} would read all rows"
+    assert reported in f"{outcome.log} {outcome.exception}"
     small.write({"models/shown.sql": "select id from {{ news(source('src', 'x')) }}"})
-    assert said in small.run("run", expect_ok=False).log
+    assert reported in small.run("run", expect_ok=False).log
 
 
 def test_a_view_named_in_a_comment_or_a_text_is_read_nowhere(project):

@@ -151,27 +151,27 @@ def test_other_rules_in_the_yaml_of_a_view_that_a_model_reads_are_refused(projec
     view = """
         models:
           - name: below
-            description: {said}
+            description: {reported}
             config: {{meta: {{row_wise: {row_wise}, kept: {kept}}}}}
             columns: [{{name: id, config: {{meta: {{cleaning: {{range: {{min: {least}}}}}}}}}}}]
     """
-    said = {"said": "Ids.", "row_wise": "true", "kept": 1, "least": 0}
+    reported = {"reported": "Ids.", "row_wise": "true", "kept": 1, "least": 0}
     reads = MERGED.replace("pinned(source('src', 'x'))", "ref('below')")
     project.write(
         {
             "models/below.sql": "select * from {{ source('src', 'x') }}",
             "models/merged.sql": reads,
-            "models/_below.yml": view.format(**said),
+            "models/_below.yml": view.format(**reported),
         }
     )
     project.run("run", "-s", "merged", "below", "--full-refresh")
-    told = {"said": "All ids.", "row_wise": "false"}
-    project.write({"models/_below.yml": view.format(**said | told)})
+    changed = {"reported": "All ids.", "row_wise": "false"}
+    project.write({"models/_below.yml": view.format(**reported | changed)})
     project.run("run", "-s", "merged")
     for other in ({"least": 2}, {"kept": 2}):
-        project.write({"models/_below.yml": view.format(**said | other)})
+        project.write({"models/_below.yml": view.format(**reported | other)})
         message = project.run("run", "-s", "merged", expect_ok=False).results["merged"].message
-        assert "definition: what meta says of its columns or of a view that it reads." in message
+        assert "definition: meta of its columns or of a view that it reads." in message
 
 
 def test_comments_and_spaces_are_no_difference(project):

@@ -155,7 +155,7 @@ def test_every_run_equals_the_oracle_while_runs_are_merged(project: DbtProject):
         row = project.query("select * from dw.reader")[0]
         held = project.query("select count(*) as n, sum(total) as t from dw.latest")[0]
         assert (row["row_count"], row["total"]) == (held["n"], held["t"])
-        told = assert_changes_come_to_the_rows(project)
+        reported = assert_changes_come_to_the_rows(project)
     for row in project.query("select summary from dw.latest__runs.snapshots"):
         operations.add(row["summary"].get("fold.compacted"))
     assert operations == {None, "true"}
@@ -167,15 +167,15 @@ def test_every_run_equals_the_oracle_while_runs_are_merged(project: DbtProject):
     assert run_count(project, "latest") == 1
     assert "group by" not in view_text(project, "latest")
     assert {name: rows_of(project, name) for name in tables} == tables
-    assert assert_changes_come_to_the_rows(project) == told  # a merge changes nothing
+    assert assert_changes_come_to_the_rows(project) == reported  # a merge changes nothing
 
     project.run("run", "--full-refresh")
     assert {name: rows_of(project, name) for name in tables} == tables
-    print(f"{compared} rows compared, {told} changes told, 0 differ")
+    print(f"{compared} rows compared, {reported} changes reported, 0 differ")
 
 
 def assert_changes_come_to_the_rows(project: DbtProject) -> int:
-    """All changes that were told, summed by their sign, are the rows; how many there were."""
+    """All changes that were given, summed by their sign, are the rows; how many there were."""
     differing = project.query(
         "select id, position, a, total, sum(sign) as n from (select id, position, a, total, sign "
         "from dw.changes union all select id, position, a, total, -1 from dw.latest) "
@@ -332,9 +332,9 @@ def test_changed_columns_are_taken_as_on_schema_change_says(
     failed = {name for name, status in outcome.statuses().items() if status != "success"}
     assert failed == {"shape_ignore", "shape_fail"}
     assert "column b is gone" in outcome.results["shape_ignore"].message
-    told = outcome.results["shape_fail"].message
-    assert "column b is gone" in told
-    assert "column c is new" in told
+    message = outcome.results["shape_fail"].message
+    assert "column b is gone" in message
+    assert "column c is new" in message
     rows = project.query("select id, b, c from dw.shape_append order by id")
     assert [tuple(row.values()) for row in rows] == [(1, "b1", None), (2, None, "c2")]
     rows = project.query("select * from dw.shape_sync order by id")
@@ -363,7 +363,9 @@ def test_a_changed_fold_asks_for_a_full_refresh(make_project):
     assert "group other was" in outcome.results["latest"].message
     assert "--full-refresh" in outcome.results["latest"].message
     project.run("run", "--full-refresh", "-s", "latest")
-    project.run("run", "-s", "changes")  # the old rows can't be told from what is declared now
+    project.run(
+        "run", "-s", "changes"
+    )  # the old rows can't be distinguished from what is declared now
     assert_changes_come_to_the_rows(project)
 
 
@@ -410,7 +412,7 @@ WRONG = """
 
 def test_every_problem_of_a_config_is_told_at_once(make_project):
     project = make_project({"models/wrong.sql": WRONG})
-    told = project.run("run", expect_ok=False).results["wrong"].message
+    message = project.run("run", expect_ok=False).results["wrong"].message
     for part in (
         "fold.sequense is no setting",
         "unique_key must name the key's columns, got None",
@@ -420,4 +422,4 @@ def test_every_problem_of_a_config_is_told_at_once(make_project):
         "fold.sequence_groups.one.sequence must name at least one column",
         "Example: config(materialized='folded'",
     ):
-        assert part in told, part
+        assert part in message, part

@@ -1,4 +1,5 @@
-"""Folds: random streams of events against one sorted pass, and what is said of a wrong config."""
+"""Folds: random streams of events against one sorted pass, and the refusals of a wrong
+config."""
 
 from __future__ import annotations
 
@@ -434,8 +435,8 @@ def test_what_stored_state_depends_on_is_compared():
     more = Fold.read("m", "id", config).bound([*types, ("w", "int")])
     assert more.changed_since(fold.signature()) == []
     other = Fold.read("m", "id", config | {"aggregates": {"v": "min"}, "buckets": 8})
-    told = other.bound(types).changed_since(fold.signature())
-    assert [text.split(" was ")[0] for text in told] == ["column v", "partition_by"]
+    reported = other.bound(types).changed_since(fold.signature())
+    assert [text.split(" was ")[0] for text in reported] == ["column v", "partition_by"]
     zipper = Zipper.read("m", "id", {"sequence": "at"}).bound(types)
     assert fold.changed_since(zipper.signature()) == ["it was a zipper, is a fold"]
     assert zipper.changed_since(fold.signature())
@@ -445,7 +446,7 @@ def test_what_readers_see_of_stored_state_is_compared():
     listing = {"function": "listagg"}
     config = {"sequence": "at", "aggregates": {"v": listing, "n": "sum"}, "keep_when": "n > 0"}
     derived = {"by": "id", "key": "id", "sql": "select id from folded_rows"}
-    said = [
+    reported = [
         reading_of(Fold.read("m", "id", config | more))
         for more in (
             {"tier_runs": 3, "buckets": 8},  # of how it lies
@@ -455,12 +456,12 @@ def test_what_readers_see_of_stored_state_is_compared():
             {"aggregates": config["aggregates"] | {"v": listing | {"delimiter": ";"}}},
         )
     ]
-    said += [
+    reported += [
         reading_of(Zipper.read("m", "id", {"sequence": "at", "tracked": tracked}))
         for tracked in ("v", "n", None)
     ]
-    assert said[0] == reading_of(Fold.read("m", "id", config))
-    assert len(set(said)) == len(said)
+    assert reported[0] == reading_of(Fold.read("m", "id", config))
+    assert len(set(reported)) == len(reported)
 
 
 PROBLEMS = [
@@ -517,22 +518,22 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[item for _, item in PROBLEMS])
-def test_a_problem_of_a_config_is_told(config: dict, told: str):
+@pytest.mark.parametrize(("config", "expected"), PROBLEMS, ids=[item for _, item in PROBLEMS])
+def test_a_problem_of_a_config_is_told(config: dict, expected: str):
     with pytest.raises(FoldConfigError) as caught:
         Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", "int")])
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert "Example: config(materialized='folded'" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "expected"),
     [("map<string,string>", "can't be compared"), ("variant", "can't be compared"),
      ("double", "must not depend on the order")],
 )  # fmt: skip
-def test_a_type_that_has_no_total_order_or_exact_sum_is_refused(kind: str, told: str):
+def test_a_type_that_has_no_total_order_or_exact_sum_is_refused(kind: str, expected: str):
     config = {"sequence": ["at"]}
     if kind == "double":
         config["aggregates"] = {"v": "sum"}
-    with pytest.raises(FoldConfigError, match=told):
+    with pytest.raises(FoldConfigError, match=expected):
         Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", kind)])

@@ -29,7 +29,7 @@ MACROS = {
     for path in sorted((REPO / "macros/joins").glob("*.sql"))
 }
 START = datetime(2026, 3, 1)
-NAMES = {"left": "id", "right": "rid"}  # the column that tells a side's rows apart in a world
+NAMES = {"left": "id", "right": "rid"}  # the column that distinguishes a side's rows in a world
 KEYS = {side: (name, "world") for side, name in NAMES.items()}
 # types of keys, and of k on either side: what matches may be a number of another type
 TYPES = ["int", "bigint", "decimal(20,0)", "date", "timestamp", "timestamp_ntz", "string"]
@@ -74,7 +74,7 @@ VIEW = """
     {{ config(materialized='view', meta={'row_wise': true}) }}
     select * from {{ source('src', 'left_log') }}
 """
-# each change as a source tells it; what is taken away may be so by a change of its key
+# each change in a source's form; what is taken away may be so by a change of its key
 STREAM = """
     {{{{ config(materialized='view', meta={{'row_wise': true}}) }}}}
     select
@@ -91,7 +91,7 @@ STREAM = """
     ) as row_kind
 """
 SMALL_TIERS = {"tier_runs": 3, "tier_rows": 50}
-FOLD = {"sequence": "run_number", "row_kind": "row_kind"} | SMALL_TIERS
+FOLD = {"sequence": "commit_number", "row_kind": "row_kind"} | SMALL_TIERS
 # one version of a world's k ends where the next one begins, in the order of their rows' times
 DERIVED = """
     select * except (until), lead(at) over (partition by world, k order by at, {name}) as until
@@ -243,7 +243,7 @@ def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
     tables = ", ".join(
         f"{{name: {name}_{kind}}}" for name in NAMES for kind in ("events", "log", "table")
     )
-    told = " union all ".join(
+    reported = " union all ".join(
         f"select '{name}' as model, {', '.join(PAIR)}, row_kind, sign "
         f"from {{{{ new_changes(ref('{name}')) }}}}"
         for name in joins
@@ -255,7 +255,7 @@ def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
         MACROS
         | {
             "models/sources.yml": f"sources: [{{name: src, tables: [{tables}]}}]",
-            "models/told.sql": f"{{{{ config(materialized='incremental') }}}} {told}",
+            "models/reported.sql": f"{{{{ config(materialized='incremental') }}}} {reported}",
         }
         | {
             f"models/{name}_{kind}.sql": input_model(name, kind, types)
@@ -326,7 +326,7 @@ class Worlds:
                     kind = self.rng.choice(["+I", "+U", "+U", "-D"])
                     batch.append(row | {"position": self.position, "kind": kind})
                     if self.rng.random() < 0.7:
-                        # a fact comes once, or is told again as it was; some have no key
+                        # a fact comes once, or is reported again as it was; some have no key
                         number = None if self.rng.random() < 0.1 else 10 + self.position
                         facts.append(self.row(name, world, number))
             held_back = [item for item in batch if self.rng.random() < 0.2]
@@ -414,19 +414,20 @@ class Worlds:
 
 
 def assert_changes_come_to_the_rows(project: DbtProject, joins: dict[str, tuple]) -> int:
-    """All changes that were told, summed by their sign, are the rows; how many there were."""
+    """All changes that were given, summed by their sign, are the rows; how many there were."""
     names = ", ".join(PAIR)
     rows = " union all ".join(
         f"select '{name}' as model, {names}, -1 as sign from dw.{name}" for name in joins
     )
     assert (
         project.query(
-            f"select model, {names}, sum(sign) as n from (select model, {names}, sign from dw.told "
+            f"select model, {names}, sum(sign) as n "
+            f"from (select model, {names}, sign from dw.reported "
             f"union all {rows}) group by all having sum(sign) <> 0"
         )
         == []
     )
-    return project.column("select count(*) from dw.told")[0]
+    return project.column("select count(*) from dw.reported")[0]
 
 
 def check_histories(make_project, kinds: tuple[int, int], worlds: int, runs: int) -> None:
@@ -452,17 +453,17 @@ def check_histories(make_project, kinds: tuple[int, int], worlds: int, runs: int
             histories.more(0.7 if number == 1 else rng.choice([0.02, 0.2, 0.7]))
         outcome = project.run("run")
         compared += histories.compare(joins)
-        told = assert_changes_come_to_the_rows(project, joins)
+        reported = assert_changes_come_to_the_rows(project, joins)
         if number == 2:
             messages = {name: outcome.results[name].message for name in joins}
             assert {name for name, message in messages.items() if "nothing new" in message} == set(
                 joins
             )
-    project.run("run", "--full-refresh", "--exclude", "told")
+    project.run("run", "--full-refresh", "--exclude", "reported")
     compared += histories.compare(joins)
-    project.run("run", "-s", "told")
-    told = assert_changes_come_to_the_rows(project, joins)
-    print(f"{worlds} histories, {compared} pairs compared, {told} changes told, 0 differ")
+    project.run("run", "-s", "reported")
+    reported = assert_changes_come_to_the_rows(project, joins)
+    print(f"{worlds} histories, {compared} pairs compared, {reported} changes reported, 0 differ")
 
 
 def test_every_run_equals_the_join_of_all_rows(make_project):
@@ -474,7 +475,8 @@ def test_every_run_of_500_histories_equals_the_join_of_all_rows(make_project):
     check_histories(make_project, kinds=(len(OF_VERSIONS), len(OF_ROWS)), worlds=500, runs=7)
 
 
-# ---- what is said of wrong declarations and of skew -------------------------------------------
+# ---- refusals of wrong declarations and of skew
+# -------------------------------------------
 
 KEY_OF_PAIRS = "['id', 'rid']"
 LEFT = "{'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id', 'k', 'v']}"
@@ -486,7 +488,7 @@ WRONG = {
         "lower='5 months', upper='x', kind='outer')",
         [
             "left.tme is no setting; there are relation, key, columns, time",
-            "left.key must name the columns that tell its rows apart, got None",
+            "left.key must name the columns that distinguish its rows, got None",
             "left.time must name a column, got None",
             "right.relation must be ref(..) or source(..), got 'x'",
             "on must map columns of the left side to equal ones of the right side, got {}",
@@ -549,7 +551,7 @@ WRONG = {
         "many_to_many_join(left=dict({LEFT}, key=['k', 'id']), right={RIGHT}, on={'k': 'k'})",
         [
             "the model's config must be config(materialized='folded', unique_key=['k', 'id', "
-            "'rid'], fold={'sequence': ['run_number'], 'row_kind': 'row_kind'})."
+            "'rid'], fold={'sequence': ['commit_number'], 'row_kind': 'row_kind'})."
         ],
     ),
 }
@@ -622,14 +624,14 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
     }
     assert project.column("select count(*) from dw.itself") == [60 * 59]
     for name, (_, parts) in WRONG.items():
-        told = outcome.results[f"{name}_join"].message
+        message = outcome.results[f"{name}_join"].message
         for part in parts:
-            assert part in told, f"{name}: {told}"
+            assert part in message, f"{name}: {message}"
         assert project.query(f"show tables in dw like '{name}_join*'") == []
     log = " ".join(outcome.log.split())  # dbt breaks long lines
     for key in (0, 1):
-        said = f'key {{"k":{key},"v":"a\'b\\n{{{{ 1 }}}}"}}: 30 left rows x 10 right rows'
-        assert said in log, log
+        reported = f'key {{"k":{key},"v":"a\'b\\n{{{{ 1 }}}}"}}: 30 left rows x 10 right rows'
+        assert reported in log, log
 
     project.run("test", "-s", "fine")
 
@@ -644,20 +646,22 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
     assert "where (id = 100 or id = 101)" in compiled.read_text(encoding="utf-8")
     assert 'key {"k":3,"v":"z"}: 1 left rows x 40 right rows' in " ".join(outcome.log.split())
     assert '"k":0' not in outcome.log
-    numbers = project.query("select run_number, count(*) as n from dw.fine group by 1 order by 1")
+    numbers = project.query(
+        "select commit_number, count(*) as n from dw.fine group by 1 order by 1"
+    )
     assert [tuple(number.values()) for number in numbers] == [(1, 600), (2, 40)]
 
     changed = "many_to_many_join(left={LEFT}, right={RIGHT}, on={'k': 'k'})"
     project.write({"models/fine.sql": small_model(changed)})
-    told = project.run("run", "-s", "fine", expect_ok=False).results["fine"].message
-    assert "what is stored was joined otherwise" in told
-    assert "--full-refresh" in told
+    message = project.run("run", "-s", "fine", expect_ok=False).results["fine"].message
+    assert "what is stored was joined otherwise" in message
+    assert "--full-refresh" in message
     project.run("run", "-s", "fine", "--full-refresh")
-    assert project.column("select distinct run_number from dw.fine") == [3]
+    assert project.column("select distinct commit_number from dw.fine") == [3]
 
     project.run("compile", "-s", "fine", "--target", "ci")  # asks no table
     text = compiled.read_text(encoding="utf-8")
-    assert "1L as run_number" in text
+    assert "1L as commit_number" in text
     assert "inner join src.others as right_row" in text
 
     # a commit that brings no row is taken note of, and costs no look at either side
@@ -692,7 +696,7 @@ def test_a_column_that_comes_from_elsewhere_asks_for_a_full_refresh():
 
 PRICED = """
     {{ config(materialized='folded', unique_key=['id', 'rid'], fold={
-        'sequence': 'run_number', 'row_kind': 'row_kind'}) }}
+        'sequence': 'commit_number', 'row_kind': 'row_kind'}) }}
     {{ temporal_join(
         left={'relation': ref('facts'), 'key': 'id', 'columns': ['id', 'at'], 'time': 'at'},
         right={'relation': ref('prices'), 'key': 'rid', 'columns': ['rid', 'price'%s]},
@@ -707,7 +711,7 @@ def test_a_pair_that_the_model_leaves_out_from_now_on_goes(make_project):
         "models/sources.yml": "sources: [{name: src, tables: [{name: facts}, {name: others}]}]",
         "models/paid.sql": """
             {{ config(materialized='folded', unique_key=['id', 'rid'], fold={
-                'sequence': 'run_number', 'row_kind': 'row_kind'}) }}
+                'sequence': 'commit_number', 'row_kind': 'row_kind'}) }}
             with joined as ({{ latest_join(
                 left={'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id']},
                 right={'relation': source('src', 'others'), 'key': 'rid',
@@ -732,7 +736,7 @@ def test_a_pair_that_the_model_leaves_out_from_now_on_goes(make_project):
 
 
 def test_a_version_that_ends_touches_the_facts_behind_its_end_alone(make_project):
-    """Unless its end is told: then all its facts have another one."""
+    """Unless its end is reported: then all its facts have another one."""
     folded = (
         "{{ config(materialized='folded', unique_key='%s', fold={'sequence': 'n'}) }} "
         "select * from {{ new_rows(source('src', '%s')) }}"

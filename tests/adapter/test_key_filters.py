@@ -44,9 +44,11 @@ def make_views(project: DbtProject) -> None:
 
 
 def counts_of(project: DbtProject) -> tuple[int, int, int]:
-    """Keys that came, were looked up and were there, as the newest commit tells."""
-    told = project.summary("dw.views")
-    return tuple(int(told[f"deduplication.{item}"]) for item in ("came", "looked_up", "were_there"))
+    """Keys that came, were looked up and were there, as the newest commit reports."""
+    reported = project.summary("dw.views")
+    return tuple(
+        int(reported[f"deduplication.{item}"]) for item in ("came", "looked_up", "were_there")
+    )
 
 
 def check_streams(project: DbtProject, runs: int, size: int) -> int:
@@ -142,11 +144,11 @@ def test_a_filter_spares_the_look_up_of_new_keys_and_has_the_declared_rate(make_
     assert counts_of(project) == (3, 3, 3)
     assert project.column("select count(*) from dw.views")[0] == keys + 50_000
 
-    # a filter of another size isn't used until it is built anew, and says so
+    # a filter of another size isn't used until it is rebuilt, and the run reports it
     project.write(files(expected_keys=10 * keys, rate=rate))
-    told = project.run("run", expect_ok=False).results["views_seen"].message
-    assert "--full-refresh" in told
-    assert "is declared as" in told
+    message = project.run("run", expect_ok=False).results["views_seen"].message
+    assert "--full-refresh" in message
+    assert "is declared as" in message
 
 
 def test_a_shape_is_the_smallest_that_does() -> None:

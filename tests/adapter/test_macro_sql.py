@@ -54,6 +54,6 @@ def test_retract_rows_names_what_is_wrong_with_its_arguments(
 
     outcome = project.run("compile", expect_ok=False)
 
-    said = f"{outcome.log} {outcome.exception}"
-    assert "image_columns must be a list of column names, got order_id" in said
-    assert "Example: retract_rows(" in said
+    output = f"{outcome.log} {outcome.exception}"
+    assert "image_columns must be a list of column names, got order_id" in output
+    assert "Example: retract_rows(" in output

@@ -9,13 +9,13 @@ from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
 from dbt.adapters.sparksession.versions.retention import expired_snapshots
 
 
-def history(*said: dict[str, str], head: int | None = None) -> History:
+def history(*expected: dict[str, str], head: int | None = None) -> History:
     """Commits 1, 2, .. in a line, each saying something."""
     snapshots = {
         number: Snapshot(number, number - 1 or None, "append", {"added-records": "1"} | item)
-        for number, item in enumerate(said, start=1)
+        for number, item in enumerate(expected, start=1)
     }
-    return History(head or len(said), snapshots)
+    return History(head or len(expected), snapshots)
 
 
 def test_the_line_back_to_what_a_reader_has_read_stays() -> None:
@@ -28,20 +28,25 @@ def test_what_a_kept_version_names_stays_without_the_line_to_it() -> None:
 
 
 def test_the_last_word_on_each_property_stays_and_the_commit_before_it() -> None:
-    said = [
+    reported = [
         {"fold.level": "1"},
         {"dbt.input.a": "7"},
         {"dbt.input.a": "8"},
         {},
         {"fold.level": "2"},
     ]
-    assert expired_snapshots(history(*said), named=set(), read=set()) == [1]
+    assert expired_snapshots(history(*reported), named=set(), read=set()) == [1]
 
 
 def test_what_is_said_of_one_commit_alone_keeps_nothing() -> None:
-    said = {"dbt.run": "r", "partitions.day=1": "..", "asked.partitions": "d", "spark.app.id": "i"}
+    reported = {
+        "dbt.run": "r",
+        "partitions.day=1": "..",
+        "asked.partitions": "d",
+        "spark.app.id": "i",
+    }
     rest = [{"dbt.run": "s"}] * 4
-    assert expired_snapshots(history(said, *rest), named=set(), read=set()) == [1, 2, 3, 4]
+    assert expired_snapshots(history(reported, *rest), named=set(), read=set()) == [1, 2, 3, 4]
     placed = history({"source.position": "1:4"}, *rest)
     assert expired_snapshots(placed, named=set(), read=set()) == []
 
@@ -53,8 +58,8 @@ def test_commits_beside_the_line_go() -> None:
 def test_whatever_happens_records_stay_readable() -> None:
     rng = random.Random(5)
     for _ in range(200):
-        said = [rng.choice(({}, {"dbt.input.a": "1"}, {"fold.level": "0"})) for _ in range(12)]
-        one = history(*said)
+        reported = [rng.choice(({}, {"dbt.input.a": "1"}, {"fold.level": "0"})) for _ in range(12)]
+        one = history(*reported)
         named, read = set(rng.sample(range(1, 13), 2)), set(rng.sample(range(1, 13), 1))
         gone = set(expired_snapshots(one, named, read))
         assert not gone & (named | read | {one.head})

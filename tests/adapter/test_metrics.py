@@ -253,8 +253,8 @@ def test_windows_equal_the_oracle_after_every_build(project: DbtProject) -> None
     check(project, range(first, first + 25), builds=2)
     # windows of two declarations don't mix
     project.write({"macros/sales.sql": METRIC.replace("price > 50", "price > 60")})
-    said = project.run("run", vars={"business_zone": ZONE} | BOUNDS, expect_ok=False).results
-    assert "what is stored was counted otherwise" in said["windows"].message
+    reported = project.run("run", vars={"business_zone": ZONE} | BOUNDS, expect_ok=False).results
+    assert "what is stored was counted otherwise" in reported["windows"].message
 
 
 @pytest.mark.soak
@@ -284,7 +284,7 @@ def test_a_wrong_declaration_names_every_problem(project: DbtProject) -> None:
     )
     variables = {"business_zone": ZONE} | BOUNDS
     outcome = project.run("compile", "--select", "wrong", vars=variables, expect_ok=False)
-    said = f"{outcome.log} {outcome.exception}"
+    output = f"{outcome.log} {outcome.exception}"
     for part in (
         "it has filter, but only time, grains",
         "time must name a column, got None",
@@ -295,4 +295,4 @@ def test_a_wrong_declaration_names_every_problem(project: DbtProject) -> None:
         "measure paid must have a type with all places of x",
         "measure visits: lg_k must be a whole number from 4 to 21, got 40",
     ):
-        assert part in said
+        assert part in output

@@ -259,7 +259,7 @@ def test_reader_equals_a_full_refresh_after_the_input_was_replaced(project):
     project.query(
         "create or replace table src.log using iceberg partitioned by (day) "
         "tblproperties ('write.summary.partition-limit' = '100') "
-        "as select 1 as id, date '2026-03-09' as day, 'anew' as v"
+        "as select 1 as id, date '2026-03-09' as day, 'again' as v"
     )
     run(project, "daily")
     rows = project.query("select day, n, ids from dw.daily order by day")

@@ -40,12 +40,12 @@ FILES = {
     """,
     "models/models.yml": """
         models:
-          - name: told
+          - name: reported
             config: {meta: {greeting: hello}}
     """,
     "models/numbers.sql": "{{ config(materialized='table') }} select 1 as n union all select 2",
     "models/numbers_view.sql": "select n * 10 as n from {{ ref('numbers') }}",
-    "models/told.py": """
+    "models/reported.py": """
         def model(dbt, session):
             dbt.config(materialized="table", tags=["x"])
             about = [(
@@ -165,11 +165,11 @@ def test_only_broken_models_fail(built):
 
 def test_model_is_told_about_itself(built):
     project, _ = built
-    rows = project.query("select * from dw.told")
+    rows = project.query("select * from dw.reported")
     assert len(rows[0].pop("run")) == 36
     assert rows == [
         {
-            "this": "dw.told",
+            "this": "dw.reported",
             "greeting": "hello",
             "incremental": False,
             "root": str(project.root),
@@ -220,8 +220,8 @@ def test_rows_that_come_from_elsewhere_are_kept_though_no_input_changed(built):
 def test_failing_model_shows_its_own_file_and_line(built):
     project, outcomes = built
     message = outcomes[0].results["failing"].message
-    told = [line.strip().replace(f'"{project.root}/', '"') for line in message.splitlines()]
-    assert told[2:] == [
+    reported = [line.strip().replace(f'"{project.root}/', '"') for line in message.splitlines()]
+    assert reported[2:] == [
         f'File "models/failing.py", line {line_of(FAILING, "explode(7)")}, in model',
         "explode(7)",
         f'File "models/failing.py", line {line_of(FAILING, "raise")}, in explode',
@@ -291,13 +291,13 @@ def test_a_model_follows_the_changes_of_a_folded_one(make_project):
         ("(4, 7, '+I', 'd'), (1, 8, '+U', 'y')", ["+I", "+U", "-U"]),
         ("(4, 0, '+I', 'late')", []),
     ]
-    told: list[str] = []
+    reported: list[str] = []
     for rows, kinds in steps:
         project.query(f"insert into src.events values {rows}")
         project.run("run")
-        told += kinds
+        reported += kinds
         found = project.column("select row_kind from dw.follower")
-        assert sorted(found) == sorted(told)
+        assert sorted(found) == sorted(reported)
         summed = (
             "select id, position, v from dw.follower group by all having sum(sign) <> 0 order by id"
         )

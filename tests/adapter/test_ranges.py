@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from dbt.adapters.sparksession.reading.ranges import (
     RANGE_COUNT,
-    Wanted,
+    PruningColumn,
     bounds_query,
     merged_ranges,
     ranges_condition,
@@ -19,8 +19,8 @@ from dbt.adapters.sparksession.reading.ranges import (
 from tests.support.dbt_project import DbtProject
 
 
-def wanted(**given: Any) -> Wanted:
-    return Wanted(**({"column": "c", "kind": "bigint", "low": "v", "high": "v"} | given))
+def wanted(**given: Any) -> PruningColumn:
+    return PruningColumn(**({"column": "c", "kind": "bigint", "low": "v", "high": "v"} | given))
 
 
 def test_ranges_hold_all_parts_and_leave_the_widest_gaps_out():
@@ -93,8 +93,8 @@ COLUMNS = {
 }
 
 
-def asked(project: DbtProject, rows: str, columns: list[Wanted]) -> list[str]:
-    """The conditions of the columns, as within_ranges makes them."""
+def asked(project: DbtProject, rows: str, columns: list[PruningColumn]) -> list[str]:
+    """The conditions of the columns, as pruning_condition makes them."""
     parts: dict[int, list] = {}
     for row in project.query(bounds_query(rows, columns)):
         parts.setdefault(row["place"], []).append((row["low"], row["high"]))
@@ -109,7 +109,7 @@ def test_conditions_of_every_type_hold_the_rows_and_reach_the_files(make_project
     chosen = "id in (3, 4, 77, 400, 401, 402, 990)"
     rows = f"(select * from dw.held where {chosen} union all select null, {nulls()})"
     columns = [
-        Wanted(column=name, kind=kind, low=name, high=name, nulls=True)
+        PruningColumn(column=name, kind=kind, low=name, high=name, nulls=True)
         for name, (kind, _) in COLUMNS.items()
     ]
 

@@ -280,14 +280,16 @@ def test_snapshot_that_is_declared_otherwise_is_taken_again(project):
 
 @pytest.mark.parametrize("column", ['\'{{ var("mode", "old") }}\'', "current_timestamp()"])
 def test_snapshot_of_a_view_that_says_something_else_by_itself_is_taken(project, column):
-    view = f"select id, name, {column} as said from {{{{ source('src', 'people') }}}}"
-    over = snapshot("of_view", "people", strategy="check", check_cols="[said]")
+    view = f"select id, name, {column} as reported from {{{{ source('src', 'people') }}}}"
+    over = snapshot("of_view", "people", strategy="check", check_cols="[reported]")
     files = {"models/seen.sql": "{{ config(materialized='view') }} " + view}
     for name, text in over.items():
         files[name] = text.replace("source('src', 'people')", "ref('seen')")
     project.write(files)
     for mode in ("old", "new"):
         project.run("build", "--select", "seen", "of_view", vars={"mode": mode})
-    said = project.column("select said from dw.of_view where id = 1 order by dbt_valid_from")
-    assert len(set(said)) == 2
+    reported = project.column(
+        "select reported from dw.of_view where id = 1 order by dbt_valid_from"
+    )
+    assert len(set(reported)) == 2
     project.query("drop table dw.of_view")

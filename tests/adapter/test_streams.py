@@ -45,7 +45,7 @@ KEYS = (1, 2, 3, 4, None)  # null is a key too
 
 
 class Histories:
-    """Random streams of retract rows, side by side by their world, and what is told of them."""
+    """Random streams of retract rows, side by side by their world, and their output."""
 
     def __init__(self, project: DbtProject, rng: random.Random, worlds: int) -> None:
         self.project, self.rng, self.worlds = project, rng, worlds
@@ -53,7 +53,7 @@ class Histories:
         self.events: list[tuple] = []
         self.come: list[tuple] = []
         self.late: list[tuple] = []
-        self.told: dict[str, list[tuple]] = {name: [] for name in STREAMS}
+        self.reported: dict[str, list[tuple]] = {name: [] for name in STREAMS}
         self.last: dict[str, dict[tuple, Any]] = {name: {} for name in STREAMS}
         project.query("create namespace if not exists src")
         for name, columns in {"events": f"{COLUMNS}, row_kind string", "held": COLUMNS}.items():
@@ -105,14 +105,14 @@ class Histories:
         self.runs += 1
         state = {key: row[2] for key, row in state_of(self.events).items()}
         for name in ("state_upserts", "state_appends", "held_upserts"):
-            last, told = self.last[name], self.told[name]
+            last, reported = self.last[name], self.reported[name]
             for key in {*last, *state}:
                 if key not in state:
                     if name != "state_appends":
-                        told.append((*key, None, "-D", self.runs))
+                        reported.append((*key, None, "-D", self.runs))
                     del last[key]
                 elif key not in last or last[key] != state[key]:
-                    told.append((*key, state[key], "+U" if key in last else "+I", self.runs))
+                    reported.append((*key, state[key], "+U" if key in last else "+I", self.runs))
                     last[key] = state[key]
         last = self.last["event_upserts"]
         newest: dict[tuple, tuple] = {}
@@ -124,18 +124,18 @@ class Histories:
             if position > last.get(key, 0):
                 last[key] = position
                 kind = row[5] if is_kept else "-D"
-                told = (*key, row[2] if is_kept else None, position, kind, self.runs)
-                self.told["event_upserts"].append(told)
+                reported = (*key, row[2] if is_kept else None, position, kind, self.runs)
+                self.reported["event_upserts"].append(reported)
         seen = self.last["event_appends"]
         for row in self.come:
             if row[5] in PLUS and (row[:2], row[4]) not in seen:
                 seen[row[:2], row[4]] = True
-                self.told["event_appends"].append((*row[:3], row[4], row[5], self.runs))
+                self.reported["event_appends"].append((*row[:3], row[4], row[5], self.runs))
         self.come = []
 
     def compare(self) -> int:
         compared = 0
-        for name, expected in self.told.items():
+        for name, expected in self.reported.items():
             got = Counter(
                 tuple(row.values()) for row in self.project.query(f"select * from dw.{name}")
             )
@@ -185,7 +185,8 @@ def check_histories(project: DbtProject, worlds: int, runs: int) -> None:
         else:
             histories.tell()
         compared += histories.compare()
-    # a snapshot that the next run would begin from is gone: the stream itself tells what it said
+    # a snapshot that the next run would begin from is gone: the stream itself shows what it
+    # reported
     histories.more(0.5)
     project.query(
         "call lake.system.expire_snapshots(table => 'src.held', retain_last => 1, "

@@ -43,7 +43,7 @@ def project(make_project):
 
 
 def kinds(project) -> dict[str, str]:
-    """Relation name -> table or view, as the catalog says."""
+    """Relation name -> table or view, as the catalog states."""
     views = {row["viewName"] for row in project.query("show views in dw")}
     tables = {row["tableName"] for row in project.query("show tables in dw")} - views
     return dict.fromkeys(tables, "table") | dict.fromkeys(views, "view")

@@ -27,7 +27,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 
 def fake_java(home: Path, version: str) -> str:
-    """Make `home`/bin/java, which says that it is `version`; return `home`."""
+    """Make `home`/bin/java, which states that it is `version`; return `home`."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
@@ -131,7 +131,7 @@ def test_spark_starts_with_the_archive_of_its_classes_where_there_is_one(
     monkeypatch.setattr(of_java, "ARCHIVE", str(archive))
     assert of_java.archive_options() == ""
     archive.touch()
-    # Java leaves one alone that doesn't fit, and says so where no screen is
+    # Java leaves one alone that doesn't fit, and reports it where no screen is
     options = of_java.archive_options().split()
     program = Path(find_java()) / "bin" / "java"
     done = subprocess.run([program, *options, "-version"], capture_output=True, text=True)
@@ -387,11 +387,11 @@ def test_a_metadata_file_is_read_once_as_long_as_others_do_not_push_it_out():
     kept, read = KeptHistories(count=2), []
 
     def history(location: str) -> History:
-        def tells() -> dict:
+        def reports() -> dict:
             read.append(location)
             return {"refs": {"main": {"snapshot-id": len(location)}}}
 
-        return kept.of(location, tells)
+        return kept.of(location, reports)
 
     assert [history(item).head for item in ("a", "bb", "a", "ccc", "a", "bb")] == [1, 2, 1, 3, 1, 2]
     assert read == ["a", "bb", "ccc", "bb"]

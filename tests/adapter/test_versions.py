@@ -124,7 +124,7 @@ def test_the_next_run_publishes_what_the_failed_one_left(make: Callable[..., Dbt
     row = project.query("select * from dw.meta_version order by version desc limit 1")[0]
     assert row["snapshots"].keys() == {"dw.a", "dw.b", "dw.c"}
     assert row["inputs"]["dw.b"] == {"dw.a": row["snapshots"]["dw.a"]}
-    assert row["behind"] == []
+    assert row["stale"] == []
 
 
 def test_a_test_that_passed_is_run_again_only_on_other_rows(
@@ -213,7 +213,7 @@ def test_a_selection_that_leaves_readers_behind_is_published_only_where_that_is_
     assert ids(project, "published.d") == [0, 1, 2]
     # b and c take what a got; nobody is behind any more
     project.run("build", "--select", "b", "c", "d")
-    assert project.query("select * from dw.meta_version order by version")[-1]["behind"] == []
+    assert project.query("select * from dw.meta_version order by version")[-1]["stale"] == []
     # a commit that brings no rows leaves nobody behind
     project.query("insert into dw.raw select * from dw.raw where false")
     assert "Not published" not in project.run("build", "--select", "a").log
@@ -243,12 +243,12 @@ def test_versions_are_listed_and_compared(project: DbtProject) -> None:
     project.run("build")
     listed = project.run("run-operation", "list_versions").log
     assert "1 " in listed and "2 " in listed
-    told = project.run(
+    output = project.run(
         "run-operation", "diff_versions", "--args", "{first: 1, last: 2, select: b, rows: 1}"
     ).log
-    assert "dw.b: 2 added, 0 removed, 0 changed" in told
-    assert '+ {"id":3,"name":"A3"}' in told
-    assert "dw.c" not in told
+    assert "dw.b: 2 added, 0 removed, 0 changed" in output
+    assert '+ {"id":3,"name":"A3"}' in output
+    assert "dw.c" not in output
 
 
 @pytest.mark.parametrize("columns_change", [False, True])
@@ -259,7 +259,7 @@ def test_a_version_is_gone_back_to(make: Callable[..., DbtProject], columns_chan
     land(project, 3, 5)
     project.run("build", *refresh, vars={"more": columns_change})
     gone_back = project.run("run-operation", "roll_back", "--args", "{version: 1}").log
-    assert "Published version 1 anew, as version 3." in gone_back
+    assert "Published version 1 again, as version 3." in gone_back
     for name in "abcdf":
         assert ids(project, f"published.{name}") == [0, 1, 2], name
     if columns_change:
@@ -319,10 +319,10 @@ def test_an_old_version_is_read_as_it_was_while_models_change(
     assert seen[3] == [(id, f"a{id}", 3 * id) for id in range(4)]
     now = project.query("select * from published.b order by id")
     assert [tuple(row.values()) for row in now] == seen[3]
-    told = project.run(
+    output = project.run(
         "run-operation", "diff_versions", "--args", "{first: 1, last: 3, select: b}"
     ).log
-    assert "new columns: twice" in told
+    assert "new columns: twice" in output
     codes = [code_of(project, "b", version) for version in (1, 2, 3)]
     assert len(set(codes)) == 3
     # a is what it was: its commits say the code that made them
@@ -342,8 +342,8 @@ def test_what_no_version_names_expires_and_all_else_stays(
         project.run("build")
         land(project, end, end + 1)
     project.run("run-operation", "keep_version", "--args", "{version: 2, tag: paid}")
-    told = project.run("run-operation", "expire_versions", "--args", "{keep: 2, days: 0}").log
-    assert "3 versions are kept" in told
+    output = project.run("run-operation", "expire_versions", "--args", "{keep: 2, days: 0}").log
+    assert "3 versions are kept" in output
     assert project.column("select version from dw.meta_version order by 1") == [2, 4, 5]
     # a: what versions 2, 4 and 5 name; b reads on from 5
     assert len(project.column("select snapshot_id from dw.a.snapshots")) == 3
@@ -352,23 +352,23 @@ def test_what_no_version_names_expires_and_all_else_stays(
     assert '"n": 6' in project.run(*asked, vars={"as_of_version": 4}).log
     done = project.run("build")
     assert done.results["b"].adapter_response["rows_affected"] == 1
-    told = project.run("run-operation", "compact").log
-    assert "6 files became 1" in told
-    assert "Published as version 7: the same rows." in told
+    output = project.run("run-operation", "compact").log
+    assert "6 files became 1" in output
+    assert "Published as version 7: the same rows." in output
     assert ids(project, "published.d") == list(range(8))
     assert "Published" not in project.run("build").log
     assert ids(project, "dw.d") == list(range(8))
 
     command = ("run-operation", "compact", "--args", "{select: f, merge_runs: true}")
-    told = project.run(*command).log
-    assert "dw.f__runs: 6 runs became 1" in told
-    assert "Published as version 8: the same rows." in told
+    output = project.run(*command).log
+    assert "dw.f__runs: 6 runs became 1" in output
+    assert "Published as version 8: the same rows." in output
     newest = "select texts['{}'] from dw.meta_version order by version desc limit 1"
     for name in ("f", "g"):
         assert ids(project, f"published.{name}") == ids(project, f"dw.{name}") == list(range(8))
         assert "group by" not in project.column(newest.format(f"dw.{name}"))[0]
     assert "group by" not in project.query("show create table dw.f")[0]["createtab_stmt"]
-    # h takes note of the commit, and is told nothing
+    # h takes note of the commit, and is reported nothing
     assert "version 9: 1 tables and views say something new" in project.run("build").log
     assert ids(project, "dw.h") == list(range(8))
     assert "There was nothing to compact." in project.run(*command).log
@@ -380,8 +380,8 @@ def test_files_of_no_snapshot_are_deleted(project: DbtProject) -> None:
     (folder,) = project.warehouse.rglob("a/data")
     (folder / "left.parquet").write_bytes(b"left behind")
     before = ids(project, "dw.a")
-    told = project.run("run-operation", "remove_orphans").log
-    assert "1 files that no table knows were deleted" in told
+    output = project.run("run-operation", "remove_orphans").log
+    assert "1 files that no table knows were deleted" in output
     assert not (folder / "left.parquet").exists()
     assert ids(project, "dw.a") == before
 
@@ -395,7 +395,7 @@ def test_a_build_is_held_back_compared_and_then_published_or_dropped(
     project.run("build")
     land(project, 3, 5)
     held = project.run("build", vars={"hold_back": True}).log
-    assert "what the candidate says otherwise than version 1" in held
+    assert "where the candidate differs from version 1" in held
     assert "dw.b: 2 added, 0 removed, 0 changed" in held
     assert "dw.f: 2 added" in held
     assert ids(project, "published.b") == [0, 1, 2]
@@ -450,7 +450,7 @@ def test_no_reader_sees_two_versions_at_once(make: Callable[..., DbtProject]) ->
     for reader in readers:
         reader.join()
     again = [error for error in errors if "was published in this moment. Read again." in error]
-    print(f"\n{len(seen)} versions were seen, {len(again)} reads were told to read again")
+    print(f"\n{len(seen)} versions were seen, {len(again)} reads were sent back to read again")
     assert errors == again
     assert {len(set(item)) for item in seen} == {1}, seen
     assert len(seen) > 1

@@ -273,7 +273,7 @@ class Histories:
         rng.shuffle(events)
         kept_back = events[: len(events) // 4]
         come = events[len(events) // 4 :] + self.late
-        come += rng.sample(self.events, min(len(self.events), 3))  # told again
+        come += rng.sample(self.events, min(len(self.events), 3))  # reported again
         self.late = kept_back
         for name, rows in {"events": come, "log": log}.items():
             if rows:
@@ -377,11 +377,11 @@ class Histories:
                 f"{item}: got {got.get(item)}, expected {expected.get(item)}" for item in differ[:5]
             )
             compared += len(got)
-        told = self.project.query(
+        reported = self.project.query(
             "select raw_at, reject_reason, count(*) as n from dw.refused group by all"
         )
         refused = Counter(item[2] for item in self.log if when(item[2]) is None)
-        assert {(o["raw_at"], o["reject_reason"], o["n"]) for o in told} == {
+        assert {(o["raw_at"], o["reject_reason"], o["n"]) for o in reported} == {
             (text, BAD[text], count) for text, count in refused.items()
         }
         return compared
@@ -443,7 +443,7 @@ def test_500_histories_equal_the_windows_of_all_rows(make_project) -> None:
 
 MONTH = datetime(2026, 3, 1, tzinfo=UTC)
 DAY_BOUNDS = {"earliest": "2000-01-01", "latest": "2100-01-01"}
-# macro, its arguments over those that fit, what is said
+# macro, its arguments over those that fit, what is reported
 WRONG = [
     ("tumble", {"size": "7 minutes"}, "a length below an hour must divide it, got '7 minutes'"),
     ("tumble", {"size": "5 hours"}, "hours must be 1, 2, 3, 4, 6, 8 or 12"),
@@ -461,12 +461,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("form", "arguments", "said"), WRONG)
-def test_each_mistake_has_its_sentence(form: str, arguments: dict, said: str) -> None:
+@pytest.mark.parametrize(("form", "arguments", "expected"), WRONG)
+def test_each_mistake_has_its_sentence(form: str, arguments: dict, expected: str) -> None:
     given = {"form": form, "rows": "x", "time": "at", "bounds": DAY_BOUNDS} | arguments
-    with pytest.raises(WindowError, match=re.escape(said)) as told:
+    with pytest.raises(WindowError, match=re.escape(expected)) as reported:
         read_window(given)
-    assert f"Example: {form}(" in str(told.value)
+    assert f"Example: {form}(" in str(reported.value)
 
 
 def test_a_late_row_reads_and_writes_its_own_windows(make_project) -> None:

@@ -40,7 +40,7 @@ FILES = {
     """,
     "models/zip.sql": model_text(ZIPPER),
     "models/zip_of_a.sql": model_text(ZIPPER | {"tracked": ["a"]}),
-    "models/told.sql": """
+    "models/reported.sql": """
         {{ config(materialized='incremental') }}
         select * from {{ new_changes(ref('zip')) }}
     """,
@@ -145,10 +145,10 @@ def test_every_run_equals_the_oracle_while_runs_are_merged(project: DbtProject):
 
 
 def assert_told_changes_come_to_the_rows(project: DbtProject) -> None:
-    """All changes that were told, summed by their sign, are the versions."""
+    """All changes that were given, summed by their sign, are the versions."""
     columns = "id, a, b, valid_from, valid_to, is_current"
     differing = project.query(
-        f"select {columns}, sum(sign) as n from (select {columns}, sign from dw.told union all "
+        f"select {columns}, sum(sign) as n from (select {columns}, sign from dw.reported union all "
         f"select {columns}, -1 from dw.zip) group by all having sum(sign) <> 0"
     )
     assert differing == []
@@ -162,10 +162,10 @@ def test_nulls_in_key_and_sequence_are_refused_with_their_count(project: DbtProj
     one = changes.known[0]
     changes.insert([one | {"id": None}, one | {"id": None}, one | {"position": None}])
 
-    told = project.run("run", "-s", "zip", expect_ok=False).results["zip"].message
+    message = project.run("run", "-s", "zip", expect_ok=False).results["zip"].message
 
-    assert "zip: rows have null where" in told
-    assert "id in 2, position in 1. Nothing was written." in told
+    assert "zip: rows have null where" in message
+    assert "id in 2, position in 1. Nothing was written." in message
     changes.compare("zip", ["a", "b"])
     assert project.query("select * from dw.zip__runs.snapshots") == snapshots
 
@@ -236,8 +236,8 @@ def test_a_range_of_time_is_made_anew_and_the_rest_left_alone(project: DbtProjec
     changes.more(10)
     project.run("run", "-s", "zip", vars={"rebuild": {"from": first, "to": end}})
     changes.compare("zip", ["a", "b"])
-    told = project.run("run", vars={"rebuild": "2026-03-01"}, expect_ok=False).results["zip"]
-    assert "rebuild must be {from: .., to: ..}, got '2026-03-01'" in told.message
+    reported = project.run("run", vars={"rebuild": "2026-03-01"}, expect_ok=False).results["zip"]
+    assert "rebuild must be {from: .., to: ..}, got '2026-03-01'" in reported.message
 
 
 def _stored(project: DbtProject, condition: str) -> list[tuple]:

@@ -1,4 +1,5 @@
-"""Zippers: random streams of changes against one sorted pass; what is said of a wrong config."""
+"""Zippers: random streams of changes against one sorted pass; the refusals of a wrong
+config."""
 
 from __future__ import annotations
 
@@ -159,9 +160,11 @@ def test_a_before_image_with_a_sequence_of_its_own_ends_no_version(
         for first, end in itertools.pairwise(bounds)
     ]
     zipper, ignoring = zipper_of_kinds(), zipper_of_kinds(unpaired_retraction="ignored")
-    told = [zipper.refusal(spark.sql(zipper.refused_counts(batch)).first()) for batch in batches]
-    assert len([item for item in told if item]) == 1
-    assert "z: 1 rows of kind -U have a sequence that no +U has" in "".join(filter(None, told))
+    reported = [
+        zipper.refusal(spark.sql(zipper.refused_counts(batch)).first()) for batch in batches
+    ]
+    assert len([item for item in reported if item]) == 1
+    assert "z: 1 rows of kind -U have a sequence that no +U has" in "".join(filter(None, reported))
 
     for batch in batches:
         assert ignoring.refusal(spark.sql(ignoring.refused_counts(batch)).first()) is None
@@ -190,8 +193,8 @@ def test_what_is_tracked_may_change_over_stored_state():
     other = Zipper.read("z", "id", {"sequence": "at", "tracked": "a"}).bound([*types, ("c", "int")])
     assert other.changed_since(one.signature()) == []
     moved = Zipper.read("z", "id", {"sequence": "b", "buckets": 8}).bound(types)
-    told = moved.changed_since(one.signature())
-    assert [line.split(" was ")[0] for line in told] == ["partition_by", "sequence", "time"]
+    reported = moved.changed_since(one.signature())
+    assert [line.split(" was ")[0] for line in reported] == ["partition_by", "sequence", "time"]
 
 
 PROBLEMS = [
@@ -220,13 +223,13 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "told"), PROBLEMS, ids=[item for _, item in PROBLEMS])
-def test_a_config_that_makes_no_sense_is_told(config: dict[str, Any], told: str):
+@pytest.mark.parametrize(("config", "expected"), PROBLEMS, ids=[item for _, item in PROBLEMS])
+def test_a_config_that_makes_no_sense_is_told(config: dict[str, Any], expected: str):
     columns = [("id", "int"), ("at", "int"), ("n", "int"), ("r", "double"), ("s", "string")]
     with pytest.raises(ZipperConfigError) as caught:
         Zipper.read("dim_z", "id", config).bound(columns)
     assert "dim_z: its zipper can't be built" in str(caught.value)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_all_problems_are_told_at_once():

@@ -99,15 +99,15 @@ def test_debezium_encodes_times_and_decimals() -> None:
 @pytest.mark.parametrize("name", ["canal", "debezium"])
 def test_typed_rows_are_those_of_maxwell(spark: SparkSession, name: str) -> None:
     columns = {column: kind for column, (kind, _) in COLUMNS.items()}
-    told = {}
+    reported = {}
     for kind in ("maxwell", name):
         declared = source(columns, format=kind, primary_key=["order_id"])
         rows = typed(spark, LINES[kind], declared)
         assert [row.reject_reason for row in rows] == [None] * 3
-        told[kind] = [
+        reported[kind] = [
             (row.op_type, row.before, *(row[column] for column in columns)) for row in rows
         ]
-    assert told[name] == told["maxwell"]
+    assert reported[name] == reported["maxwell"]
 
 
 @pytest.mark.parametrize("name", list(LINES))

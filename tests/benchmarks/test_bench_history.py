@@ -13,14 +13,14 @@ SIZE = "total data file size (bytes)"
 
 
 def plan(name: str, *metrics: tuple[str, int], children: Any = ()) -> dict[str, Any]:
-    told = [{"name": metric, "accumulatorId": key} for metric, key in metrics]
-    return {"nodeName": name, "metrics": told, "children": list(children)}
+    reported = [{"name": metric, "accumulatorId": key} for metric, key in metrics]
+    return {"nodeName": name, "metrics": reported, "children": list(children)}
 
 
 def execution(number: int, description: str, sql_plan: dict[str, Any]) -> dict[str, Any]:
     kind = SQL + "SparkListenerSQLExecutionStart"
-    told = {"executionId": number, "description": description, "sparkPlanInfo": sql_plan}
-    return {"Event": kind} | told
+    reported = {"executionId": number, "description": description, "sparkPlanInfo": sql_plan}
+    return {"Event": kind} | reported
 
 
 def test_reads_are_those_of_the_scans_of_the_wanted_queries(tmp_path: Path) -> None:

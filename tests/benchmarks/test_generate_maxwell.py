@@ -277,7 +277,7 @@ def test_shares(tmp_path: Path, log: Path) -> None:
 
 
 def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Impossible options are told, and a log is never mixed with another."""
+    """Impossible options are reported, and a log is never mixed with another."""
     for options in (
         {"rows": -1},
         {"rows": 10, "days": 0},

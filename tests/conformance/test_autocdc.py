@@ -71,13 +71,14 @@ def change(event: dict[str, Any]) -> dict[str, Any]:
 def test_the_rows_are_those_that_spark_expects(spark: SparkSession, kind: str):
     seed = random.SystemRandom().randint(0, 10**9)
     rng = random.Random(seed)
-    told = cases("spark_auto_cdc.json")[kind]
+    reported = cases("spark_auto_cdc.json")[kind]
     passed = compared = 0
-    # cases of the same columns are folded together: each state that is told of is a key of its own
+    # cases of the same columns are folded together: each state is a key of its
+    # own
     together: dict[str, dict[str, Any]] = {}
-    for case in told["cases"]:
+    for case in reported["cases"]:
         columns = case.get("columns") or [
-            column for column in told["columns"] if column not in ("__START_AT", "__END_AT")
+            column for column in reported["columns"] if column not in ("__START_AT", "__END_AT")
         ]
         key, tracked = case.get("keys", ["id"]), case.get("track_history_columns")
         layout = {"columns": columns, "key": key, "tracked": tracked}

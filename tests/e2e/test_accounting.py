@@ -103,18 +103,18 @@ def test_every_message_is_accounted_for(tmp_path: Path) -> None:
 
 
 def check_a_lost_row(warehouse: Warehouse) -> None:
-    """A row that goes from a typed table is missed, with the messages that tell of it."""
+    """A row that goes from a typed table is missed, with the messages that report it."""
     of_change = "dw.ods_shop__order_info where op_type = 'insert' and topic = 'maxwell_a'"
     [place] = warehouse.query(
         f"select binlog_file, binlog_position, row_number from {of_change} limit 1"
     )
     same = " and ".join(f"{name} = {value!r}" for name, value in place.items())
-    [told] = warehouse.column(f"select count(*) from dw.ods_binlog where {same}")
+    [reported] = warehouse.column(f"select count(*) from dw.ods_binlog where {same}")
     warehouse.query(f"delete from dw.ods_shop__order_info where {same}")
 
     rows = warehouse.query("select topic, unaccounted from dw.meta_accounting")
     missed = {row["topic"]: row["unaccounted"] for row in rows if row["unaccounted"]}
-    assert missed == {"maxwell_a": told}
+    assert missed == {"maxwell_a": reported}
 
 
 def check_volume(rows: list[dict[str, Any]], wanted: dict[str, dict[str, int]]) -> None:

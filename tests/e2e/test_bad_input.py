@@ -1,4 +1,5 @@
-"""Bad input: the good rows are built, the bad ones are kept with their reason, the run says so."""
+"""Bad input: the good rows are built, the bad ones are kept with their reason, the run reports
+it."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def test_too_many_bad_messages_fail_the_run_after_saving_them(tmp_path: Path) ->
     assert differing(truth("day0"), warehouse.td()) == []
     assert warehouse.refused() == 60
 
-    again = warehouse.build()  # what was refused was said; it doesn't hold up the next run
+    again = warehouse.build()  # what was refused was reported; it doesn't hold up the next run
 
     assert "Nothing new has landed" in again.log
     standing = "60 messages of maxwell that earlier runs refused still stand in meta_quarantine, "

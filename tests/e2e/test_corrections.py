@@ -1,7 +1,8 @@
 """Days of the log that are imported again with corrected rows, against the plain-Python oracle.
 
-Many histories are played into one table. A batch corrects some of what the live log said and brings
-some that it lacked; the live log sends the old words again, and another batch corrects the first.
+Many histories are played into one table. A batch corrects some of what the live log reported and
+brings some that it lacked; the live log sends the old words again, and another batch corrects the
+first.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Corrected:
         return done
 
     def corrected_days(self) -> set[str]:
-        """Days whose counts the last build wrote anew."""
+        """Days whose counts the last build rewrote."""
         return self.warehouse.written_partitions("dw.dws_trade__user_status_1d")
 
 
@@ -67,7 +68,7 @@ def _check(folder: Path, seeds: range, apart: bool) -> None:
     corrected.land_live(first)
     if apart:
         corrected.build_and_compare()
-    # what the live log hasn't told yet is among it
+    # what the live log hasn't reported yet is among it
     corrected.land_again("fix_1", [line for _, line in first + second])
     corrected.build_and_compare()
     corrected.land_live(second)

@@ -62,7 +62,7 @@ def test_a_topic_that_was_read_in_a_wrong_format_is_read_again(tmp_path: Path) -
 
     assert "4 messages that were refused before are read now" in second.log
     assert "none of its" not in second.log
-    assert "ods_binlog is not made anew by --full-refresh" in second.log
+    assert "ods_binlog is not rebuilt by --full-refresh" in second.log
     # nor is the RENAME there any more: a full load has brought what it lacked
     assert warehouse.query("select message_offset, reject_reason from dw.meta_quarantine") == [
         {"message_offset": 4, "reject_reason": NO_JSON}
@@ -133,10 +133,10 @@ def test_a_block_whose_format_is_not_that_of_its_topics_is_refused_before_anythi
 
     outcome = warehouse.run(*command, vars={"shop_format": "debezium"}, expect_ok=False)
 
-    said = f"{outcome.log} {outcome.exception}"
-    assert "its format is debezium, and the var topic_formats reads its topic maxwell*" in said
-    assert 'Add "maxwell*": debezium to topic_formats' in said
+    output = f"{outcome.log} {outcome.exception}"
+    assert "its format is debezium, and the var topic_formats reads its topic maxwell*" in output
+    assert 'Add "maxwell*": debezium to topic_formats' in output
 
     outcome = warehouse.run(*command, vars={"topic_formats": {"*": "maxwel"}}, expect_ok=False)
 
-    assert "says 'maxwel' for the topic *" in f"{outcome.log} {outcome.exception}"
+    assert "has 'maxwel' for the topic *" in f"{outcome.log} {outcome.exception}"

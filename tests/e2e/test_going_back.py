@@ -29,9 +29,9 @@ def test_the_log_stays_and_the_next_run_is_exact(tmp_path: Path) -> None:
     for file in (warehouse.landing / "topics").iterdir():
         shutil.rmtree(file)
 
-    told = warehouse.run("run-operation", "roll_back", "--args", "{version: 1}").log
+    output = warehouse.run("run-operation", "roll_back", "--args", "{version: 1}").log
 
-    assert "dw.ods_binlog stays as it is" in told
+    assert "dw.ods_binlog stays as it is" in output
     gone_back = warehouse.td(f"published.{TOTALS}")
     assert differing(oracle.counts_to_date(early), gone_back) == []
     assert warehouse.rows("ods_binlog") == raw

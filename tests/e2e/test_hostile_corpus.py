@@ -140,9 +140,9 @@ def answer(call: Callable[[], Any]) -> str:
     try:
         call()
     except REFUSES as exc:
-        said = str(exc)
-        assert said.strip() and "Traceback" not in said, repr(exc)
-        return said
+        reported = str(exc)
+        assert reported.strip() and "Traceback" not in reported, repr(exc)
+        return reported
     return "taken"
 
 
@@ -175,8 +175,8 @@ def test_every_message_is_applied_or_stands_in_quarantine(tmp_path: Path) -> Non
         "dwd_traffic__page_view",
     )
     refused = warehouse.run("run", *chosen, vars={"max_line_mb": "x"}, expect_ok=False)
-    said = " ".join(refused.log.split())
-    assert "max_line_mb must be a number of MB up to 1024, got 'x'" in said, refused.log
+    output = " ".join(refused.log.split())
+    assert "max_line_mb must be a number of MB up to 1024, got 'x'" in output, refused.log
     # of the declared columns some stand in no message
     allowed = {"reject_threshold": 1, "absent_columns_allowed": 99}
     warehouse.run("run", *chosen, vars=allowed | {"max_line_mb": 2})
@@ -212,7 +212,7 @@ def test_every_message_is_applied_or_stands_in_quarantine(tmp_path: Path) -> Non
     in_quarantine = warehouse.column(f"select count(distinct {place}) from dw.meta_quarantine")[0]
     assert 0 < in_quarantine < total
     print(f"{in_quarantine} of {total} in quarantine, {counts['refused']} by their envelope")
-    # each is told once, with its own text
+    # each is reported once, with its own text
     rows = warehouse.query(
         "select topic, message_offset as n, reject_reason as reason, raw_text, raw_bytes "
         "from dw.meta_quarantine"
@@ -246,9 +246,9 @@ def test_every_name_of_a_file_is_taken_or_refused_by_a_sentence(tmp_path: Path) 
             (folder / name).write_bytes(b"1\n")
         except OSError:  # no file can be named so
             continue
-        said = answer(lambda place=landing: list_files(str(place)))
-        assert said == "taken" or said.isprintable(), name
-        answers.append(said)
+        reported = answer(lambda place=landing: list_files(str(place)))
+        assert reported == "taken" or reported.isprintable(), name
+        answers.append(reported)
     assert len(answers) > 80
     assert answers.count("taken") < len(answers)
 
@@ -384,7 +384,7 @@ def test_every_argument_of_an_operation_is_taken_or_refused(
     answers: list[str] = []
 
     def all_of_it(maintenance: Any, _: Any) -> list[str]:
-        # what these are told is looked at before anything is asked
+        # what these are reported is looked at before anything is asked
         adapter: Any = get_adapter_by_type("sparksession")
         calls = [lambda value=value: shown(maintenance, value) for value in hostile]
         calls += [

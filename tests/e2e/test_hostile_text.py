@@ -104,14 +104,14 @@ def test_hostile_text_comes_through_every_layer_as_it_is(tmp_path: Path) -> None
     changes = warehouse.query(
         "select op_type, order_id as n, comment, before.comment as old from dw.ods_shop__order_info"
     )
-    told = {
+    reported = {
         (change["op_type"], int(change["n"])): (change["comment"], change["old"])
         for change in changes
     }
     for n, (old, text) in enumerate(zip(TEXTS, after, strict=True)):
-        assert told["insert", n][0] == old
-        assert told["update", n] == (text, old)
-        assert ("delete", n) in told or n % 2
+        assert reported["insert", n][0] == old
+        assert reported["update", n] == (text, old)
+        assert ("delete", n) in reported or n % 2
     left = {n: text for n, text in enumerate(after) if n % 2}
     for schema, table in itertools.product(("dw", "published"), wide[:2]):
         column, longest = ("comment", None) if table.endswith("_latest") else ("biz_status", 30)

@@ -74,7 +74,7 @@ def in_one_go(tmp_path_factory: pytest.TempPathFactory, events: list[bytes]) -> 
 
 
 def apply(document: dict[str, Any], patch: dict[str, Any]) -> None:
-    """Change a document in place, as an updateDescription says."""
+    """Change a document in place, as an updateDescription states."""
     for truncated in patch["truncatedArrays"]:
         parent, last = step_into(document, truncated["field"])
         del parent[last][truncated["newSize"] :]

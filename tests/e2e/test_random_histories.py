@@ -19,7 +19,8 @@ from tests.support.warehouse import MESSAGE, Warehouse, differing
 CUSTOMERS = "dim_user_customer_zip"
 COUNTS = ("dws_trade__user_status_td", "dws_trade__user_coupon_td", "dws_trade__order_5m")
 COUNTS += ("dws_trade__city_product_1d", "meta_order_chain_break")
-# what is told again otherwise when it is told all at once, such as an append stream, isn't compared
+# what is reported again otherwise when it is reported all at once, such as an append stream, isn't
+# compared
 SAME = ("ods_shop__order_info", "dwd_trade__order_wide", "dwd_trade__order_customer", CUSTOMERS)
 SAME += ("dws_trade__user_status_1d", "dws_trade__user_status_1m", "dws_trade__user_status_1y")
 SAME += ("dws_trade__user_coupon_1d", *COUNTS)
@@ -72,7 +73,7 @@ def _coupons_of_orders(changes: list[oracle.Change]) -> dict[int, tuple[int, Dec
 
 def _check_wide(folder: Path, seeds: range, batches: int) -> None:
     """Build the wide orders and the customers' versions after every batch: the orders are a join of
-    what the oracle knows then, the versions are told by these orders."""
+    what the oracle knows then, the versions are reported by these orders."""
     warehouse = Warehouse(folder)
     arrived: list[bytes] = []
     compared = with_coupons = versions = 0
@@ -139,8 +140,8 @@ def test_the_wide_orders_of_many_histories(tmp_path: Path, first: int) -> None:
 
 
 def _check_reset(folder: Path, seed: int) -> None:
-    """The server begins its binlog anew in mid-history. Undeclared, the counts are those of the log
-    before; declared, those of both logs, and of a full refresh."""
+    """The server begins its binlog again in mid-history. Undeclared, the counts are those of the
+    log before; declared, those of both logs, and of a full refresh."""
     warehouse, rng = Warehouse(folder), random.Random(seed)
     history = histories.generate(seed, reset=True)
     begin = history.reset_at
@@ -249,7 +250,7 @@ def test_models_that_run_at_any_time_come_to_the_same(tmp_path: Path, seed: int)
     compared += latest.compare_wide(warehouse, orders, oracle.replay(of_addresses).values())
 
     def rows() -> dict[str, list[str]]:
-        left_out = {*MESSAGE, "run_number", "buyer_sketch"}
+        left_out = {*MESSAGE, "commit_number", "buyer_sketch"}
         return {table: warehouse.rows(table, without=left_out) for table in SAME}
 
     held = rows()

@@ -134,7 +134,8 @@ def reconcile(played: Played, expect_ok: bool) -> dict[str, dict[str, Any]]:
 
 
 def listed(played: Played, check: str, *keys: str) -> dict[tuple, tuple[Any, Any]]:
-    """Group -> (what the count says, what it must be), each (count, sum), 0 where it is missing."""
+    """Group -> (what the count states, what it must be), each (count, sum), 0 where it is
+    missing."""
     rows = played.warehouse.query(f"select * from dw.{check} where not is_total")
     found = {}
     for row in rows:
@@ -169,7 +170,7 @@ def damage(played: Played) -> dict[str, date]:
 
 def damage_levels(played: Played, days: Collection[date]) -> None:
     """Take a closed month away that these days don't lie in, and add a year that has no months: no
-    run writes them anew for the sake of the days."""
+    run writes them again for the sake of the days."""
     years, months = DAYS.replace("1d", "1y"), DAYS.replace("1d", "1m")
     query, touched = played.warehouse.query, {month(day) for day in days}
     gone = min(set(played.warehouse.column(f"select cut_month from {months}")) - touched)

@@ -39,14 +39,14 @@ def test_a_day_of_the_sample_is_corrected_beside_its_readers(tmp_path: Path) -> 
     assert differing(truth("final"), warehouse.td(f"published.{TOTALS}")) == []
     written = warehouse.written_partitions(f"dw.{DAYS}")
     got = {date.fromisoformat(unquote_plus(item).removeprefix("cut_date=")) for item in written}
-    told = next(line for line in held.splitlines() if f"dw.{DAYS} was written in" in line)
-    print(f"{told.strip()}; the days that differ: {sorted(map(str, wrong))}")
+    reported = next(line for line in held.splitlines() if f"dw.{DAYS} was written in" in line)
+    print(f"{reported.strip()}; the days that differ: {sorted(map(str, wrong))}")
     # days that a message of the batch counts for, as it was or as it is now
     places = {item.identity for item in sent}
     touched = {oracle.cut_date(item) for item in [*live, *sent] if item.identity in places}
     assert wrong <= got <= touched
     assert len(got) < len(days)
-    assert all(item in told for item in sorted(written)[:3])
+    assert all(item in reported for item in sorted(written)[:3])
     rows = warehouse.query("select * from dw.meta_quality where verdict = 'differs'")
     (of_days,) = [row for row in rows if row["check_name"].startswith(f"dw.{DAYS}: candidate")]
     assert of_days["groups_differing"] == len(differing(was, will_be))

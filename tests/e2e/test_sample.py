@@ -55,7 +55,7 @@ DETAILS = ("dwd_trade__order_detail", "dwd_trade__order_coupon")
 
 def _details(warehouse: Warehouse, name: str) -> list[str]:
     """The rows, without the number of the run that wrote them."""
-    return warehouse.rows(name, without=["run_number"])
+    return warehouse.rows(name, without=["commit_number"])
 
 
 def _day_by_day(warehouse: Warehouse, every: int) -> None:
@@ -65,7 +65,7 @@ def _day_by_day(warehouse: Warehouse, every: int) -> None:
     in its files. The models' own tests take longer than the counts: they run on the last day."""
     compared = 0
     days = sample_days()
-    warehouse.run("seed", "--select", "city")  # once, or the details would be made anew
+    warehouse.run("seed", "--select", "city")  # once, or the details would be rebuilt
     for left, (tag, files) in reversed(list(enumerate(reversed(days)))):
         warehouse.land(*files)
         with_prices = left % every == 0
@@ -271,7 +271,7 @@ def test_the_coupon_totals_are_those_of_the_coupons_that_are_there(in_one_go: Wa
 def test_changes_of_nothing_that_is_counted_are_those_of_equal_images(
     in_one_go: Warehouse,
 ) -> None:
-    """By the images before and after, not by what the log says has changed."""
+    """By the images before and after, not by what the log states has changed."""
     for table, columns in {
         "order_info": ("user_id", "biz_status", "amount"),
         "coupon": ("user_id", "state", "amount"),
@@ -322,9 +322,9 @@ def test_the_summary_names_columns_that_nobody_takes_and_the_tests_that_ran(
 
     tested = warehouse.run("build", "--select", "ods_binlog")
 
-    untaken = warehouse.query("select * from dw.meta_untaken_columns")
-    assert untaken
-    for row in untaken:
+    undeclared = warehouse.query("select * from dw.meta_undeclared_column")
+    assert undeclared
+    for row in undeclared:
         assert (
             f"Column {row['column_name']} of {row['database_name']}.{row['table_name']} stands in "
             f"{row['message_count']:,} messages of {row['topic']} and is declared in no model"
@@ -479,11 +479,11 @@ def test_the_freshness_of_a_log_is_the_age_of_its_newest_change(in_one_go: Wareh
     outcome = in_one_go.run("source", "freshness", expect_ok=None)
 
     results = [result for result in outcome.raw.results if result.node.resource_type == "source"]
-    told = {result.node.name: result for result in results}
-    assert told.keys() == {"shop", "app", "traffic"}
+    reported = {result.node.name: result for result in results}
+    assert reported.keys() == {"shop", "app", "traffic"}
     [newest] = in_one_go.column("select max(event_time) from dw.ods_binlog")
-    assert told["shop"].max_loaded_at == newest
-    assert told["shop"].status == ("error" if told["shop"].age > 24 * 3600 else "pass")
+    assert reported["shop"].max_loaded_at == newest
+    assert reported["shop"].status == ("error" if reported["shop"].age > 24 * 3600 else "pass")
 
 
 def test_plain_dbt_commands_work(in_one_go: Warehouse) -> None:

@@ -16,7 +16,7 @@ NOT_COPIED = shutil.ignore_patterns(
     ".*", "target", "logs", "warehouse", "landing", "benchmarks", "__pycache__", "fixtures"
 )
 TEST = "every_column_of_a_declared_table_is_taken"
-MODELS = ("ods_binlog", "ods_shop__product_price", "meta_untaken_columns")
+MODELS = ("ods_binlog", "ods_shop__product_price", "meta_undeclared_column")
 HEAD = '"product_id":{},"product_name":"p","price":{},"updated_at":"2026-03-02 02:00:00.000"'
 MESSAGES = [
     HEAD.format(1, "1.5"),
@@ -59,8 +59,8 @@ def test_a_table_that_changes(warehouse: Warehouse) -> None:
         *[(n, Decimal(f"{n}.5000"), None) for n in (1, 2, 3)],
     ]
     # new columns are named, by the view and by a test that warns
-    untaken = "select column_name, message_count from dw.meta_untaken_columns order by 1"
-    assert [tuple(row.values()) for row in warehouse.query(untaken)] == [
+    undeclared = "select column_name, message_count from dw.meta_undeclared_column order by 1"
+    assert [tuple(row.values()) for row in warehouse.query(undeclared)] == [
         ("color", 1),
         ("colour", 2),
     ]

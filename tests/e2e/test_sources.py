@@ -136,7 +136,7 @@ def test_all_mistakes_in_declarations_are_told_at_once(tutorial_table: DbtProjec
         "cut_column: updated_at", "cut_column: changed_at"
     )
     head = head.replace("primary_key: []", "primary_key: [line]")  # of another table
-    # what other blocks take from the log's model, said otherwise
+    # what other blocks take from the log's model, reported otherwise
     wrong = ("business_zone: Mars/North", "batches: live", "cut_time_max_ahead_hours: x")
     block = "        source:\n"
     first, second, *others = head.split(block)
@@ -149,7 +149,7 @@ def test_all_mistakes_in_declarations_are_told_at_once(tutorial_table: DbtProjec
     folded.write_text(right.replace("'sequence'", "'sequense'"), encoding="utf-8")
 
     parsed = tutorial_table.run("parse", "--write-json", expect_ok=False)
-    # dbt asks no plugin here, so that it is the run that tells
+    # dbt asks no plugin here, so that it is the run that reports
     run = tutorial_table.run("run", "--no-write-json", "-s", "ods_binlog", expect_ok=False)
 
     for item in (str(parsed.exception), run.log):

@@ -41,19 +41,19 @@ SESSIONS = """
 SESSION_DAYS = "select cut_date, dimension_set, platform, session_count, bounce_count"
 
 
-def instant(told: Any) -> datetime | None:
-    """A time as an event tells it.
+def instant(expected: Any) -> datetime | None:
+    """A time as an event reports it.
 
     Raises:
         ValueError: it is neither milliseconds nor ISO text with a zone.
     """
-    if told is None:
+    if expected is None:
         return None
-    if isinstance(told, int):
-        return EPOCH + timedelta(milliseconds=told)
-    found = datetime.fromisoformat(told)
+    if isinstance(expected, int):
+        return EPOCH + timedelta(milliseconds=expected)
+    found = datetime.fromisoformat(expected)
     if found.tzinfo is None:
-        raise ValueError(told)
+        raise ValueError(expected)
     return found.astimezone(UTC)
 
 
@@ -171,8 +171,8 @@ def check(folder: Path, seed: int, sessions: int, builds: int) -> None:
         )
         assert asked == [{"unread": unread, "impossible": impossible}]
         ruled = warehouse.query(
-            "select told.rule, count(*) as n from dw.dwd_traffic__page_view "
-            "lateral view explode(cleaning) as told where reject_reason is null group by 1"
+            "select reported.rule, count(*) as n from dw.dwd_traffic__page_view "
+            "lateral view explode(cleaning) as reported where reject_reason is null group by 1"
         )
         changed = {rule: sum(view[rule] for view in views) for rule in ("trim", "case")}
         assert Counter({row["rule"]: row["n"] for row in ruled}) == Counter(changed)

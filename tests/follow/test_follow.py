@@ -1,4 +1,5 @@
-"""`make follow`: news is published, failures are said and tried again, changed files are taken."""
+"""`make follow`: news is published, failures are reported and tried again, changed files are
+taken."""
 
 from __future__ import annotations
 
@@ -151,8 +152,8 @@ def test_a_failed_build_is_said_waited_for_and_tried_again(followed: Followed) -
         assert "\nbinlog_warehouse_cycles_failed_total 1\n" in answer
         assert "\nbinlog_warehouse_cycles_failed_in_a_row 0\n" in answer
         assert '\nbinlog_warehouse_newest_change_timestamp_seconds{topic="ids"} 5\n' in answer
-        said = json.loads((followed.settings.folder / "health.json").read_text())
-        assert (said["version"], said["failed_in_a_row"], said["changes"]) == (2, 0, 2)
+        parsed = json.loads((followed.settings.folder / "health.json").read_text())
+        assert (parsed["version"], parsed["failed_in_a_row"], parsed["changes"]) == (2, 0, 2)
 
 
 def test_changed_files_of_the_project_are_taken_at_the_next_look(followed: Followed) -> None:

@@ -45,7 +45,7 @@ class Service:
                 start_new_session=True,
             )
 
-    def said(self) -> dict[str, object]:
+    def reported(self) -> dict[str, object]:
         try:
             return json.loads(self.health.read_text())
         except (OSError, ValueError):
@@ -56,8 +56,8 @@ class Service:
         end = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log.read_text()[-3000:]
-            said = self.said()
-            if said["state"] in states and said["cycles"] >= cycles:
+            reported = self.reported()
+            if reported["state"] in states and reported["cycles"] >= cycles:
                 return
             time.sleep(0.1)
         raise AssertionError(f"it did not become {states}: {self.log.read_text()[-3000:]}")
@@ -90,6 +90,6 @@ def test_killed_and_stopped_it_ends_at_the_servers_own_counts(tmp_path: Path) ->
         if service.process.poll() is None:
             service.process.kill()
     assert "stopped: version " in service.log.read_text()
-    assert service.said()["state"] == "stopped"
+    assert service.reported()["state"] == "stopped"
     assert warehouse.query("select run_id from dw.meta_lease") == [{"run_id": None}]
     assert differing(truth(days[-1][0]), warehouse.td("published.dws_trade__user_status_td")) == []

@@ -52,7 +52,7 @@ def test_every_documented_column_ends_at_its_source_or_says_why_not(lineage: Lin
         ),
         ("dim_city.city_name", {"city.city_name"}, set()),
         # runs, commits, counts and constants
-        ("dwd_trade__order_price.run_number", set(), {"run"}),
+        ("dwd_trade__order_price.commit_number", set(), {"run"}),
         ("meta_lineage.input_table", set(), {"commits"}),
         ("meta_topic_volume.message_count", set(), {"count"}),
         ("meta_quality.check_name", set(), {"constant"}),

@@ -67,23 +67,23 @@ class Shop:
             "update_time": "2026-03-01 10:00:00.000",
         }
         values = ", ".join("null" if item is None else f"'{item}'" for item in row.values())
-        said = self._change(f"insert into shop.order_info values ({values})")
+        reported = self._change(f"insert into shop.order_info values ({values})")
         self.rows[order] = row
-        return self._message("insert", said, row)
+        return self._message("insert", reported, row)
 
     def move(self, order: int, status: str) -> bytes:
         before = self.rows[order]
-        said = self._change(
+        reported = self._change(
             f"update shop.order_info set biz_status = '{status}' where order_id = {order}"
         )
         self.rows[order] = before | {"biz_status": status}
         return self._message(
-            "update", said, self.rows[order], old={"biz_status": before["biz_status"]}
+            "update", reported, self.rows[order], old={"biz_status": before["biz_status"]}
         )
 
     def delete(self, order: int) -> bytes:
-        said = self._change(f"delete from shop.order_info where order_id = {order}")
-        return self._message("delete", said, self.rows.pop(order))
+        reported = self._change(f"delete from shop.order_info where order_id = {order}")
+        return self._message("delete", reported, self.rows.pop(order))
 
     def _change(self, sql: str) -> str:
         file, position = self.place()
@@ -166,7 +166,7 @@ def test_a_source_that_goes_on_agrees_and_planted_faults_are_listed(
     busy = verdict(warehouse)
     assert (busy["verdict"], busy["groups_differing"]) == ("passed", 0)
 
-    # a change that no log tells, and one whose message got lost
+    # a change that no log reports, and one whose message got lost
     log += after
     shop.client.execute("set sql_log_bin = 0")
     shop.client.execute("update shop.order_info set user_id = 70 where order_id = 10")

@@ -233,7 +233,7 @@ def _text(value: str | None) -> str:
 
 @dataclass
 class Writer:
-    """A thread that sends a writer's statements until it is told to stop.
+    """A thread that sends a writer's statements until it has to stop.
 
     Attributes:
         play: the statements, see `statements`.
@@ -242,7 +242,7 @@ class Writer:
         sent: how many statements it sent.
         refused: how many of them the server refused, as it had to.
         changes: insert, update, delete -> rows that were changed so, by the server's own count.
-        error: what ended it before it was told to.
+        error: what ended it before it had to stop.
     """
 
     play: Iterator[tuple[str, str]]

@@ -32,20 +32,20 @@ def play(folder: Path, seed: int, steps: list[str], fresh: bool = False) -> tupl
     def show() -> None:
         nonlocal shown
         if verbose:
-            print("\n".join(user.said[shown:]), flush=True)
-        shown = len(user.said)
+            print("\n".join(user.reported[shown:]), flush=True)
+        shown = len(user.reported)
 
     with moved_clock(user):
         number = 0
         try:
             for number, step in enumerate(steps, 1):
-                user.said.append(f"[{number}] {step}")
+                user.reported.append(f"[{number}] {step}")
                 begun = time.monotonic()
                 take(user, step)
                 if verbose:
-                    user.said.append(f"    {time.monotonic() - begun:.1f} s")
+                    user.reported.append(f"    {time.monotonic() - begun:.1f} s")
                 show()
-            user.said.append("[end]")
+            user.reported.append("[end]")
             user.put_right(random)
             rows = user.compare()
             rows += user.compare("published")
@@ -53,9 +53,9 @@ def play(folder: Path, seed: int, steps: list[str], fresh: bool = False) -> tupl
                 _compare_fresh(user)
         except Exception as exc:
             done = shlex.quote(shlex.join(steps[:number]))
-            told = "\n".join(user.said)
+            reported = "\n".join(user.reported)
             raise WentWrong(
-                f"{exc}\n\nOPERATOR_SEED={seed} OPERATOR_STEPS={done}\n\n{told}"
+                f"{exc}\n\nOPERATOR_SEED={seed} OPERATOR_STEPS={done}\n\n{reported}"
             ) from exc
         finally:
             show()

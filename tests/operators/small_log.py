@@ -72,7 +72,7 @@ MODELS = {
         {{ config(
             materialized='folded',
             unique_key=['order_id', 'status'],
-            fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+            fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
         ) }}
         {{ many_to_one_join(
             left={
@@ -218,16 +218,16 @@ def make_project(
 
 def _project_file() -> dict[str, Any]:
     """The repository's own dbt_project.yml, with the folders that are here."""
-    told = yaml.safe_load((REPO / "dbt_project.yml").read_text("utf-8"))
-    (name,) = told["models"]
-    told["models"][name] = {
+    reported = yaml.safe_load((REPO / "dbt_project.yml").read_text("utf-8"))
+    (name,) = reported["models"]
+    reported["models"][name] = {
         key: value
-        for key, value in told["models"][name].items()
+        for key, value in reported["models"][name].items()
         if key.startswith("+") or key in ("ods", "dwd", "dws")
     }
-    told["models"][name]["+persist_docs"] = {"relation": False}
-    told["test-paths"] = ["tests/dbt"]
-    return told
+    reported["models"][name]["+persist_docs"] = {"relation": False}
+    reported["test-paths"] = ["tests/dbt"]
+    return reported
 
 
 def _ods_models() -> dict[str, Any]:

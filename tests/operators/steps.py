@@ -65,7 +65,7 @@ def take(user: User, one: str) -> None:
 
 @step(8)
 def land(user: User, random: Random) -> None:
-    user.said.append(f"{user.land()} messages land")
+    user.reported.append(f"{user.land()} messages land")
 
 
 @step(2)
@@ -76,7 +76,7 @@ def land_again(user: User, random: Random) -> None:
         lines = [item for item in known[start_at : start_at + 20] if item not in GARBAGE]
         random.shuffle(lines)
         user.land_beside(lines)
-        user.said.append(f"{len(lines)} messages land again")
+        user.reported.append(f"{len(lines)} messages land again")
 
 
 @step(2)
@@ -84,13 +84,13 @@ def land_garbage(user: User, random: Random) -> None:
     lines = random.choices(GARBAGE, k=random.randint(1, 3))
     user.land_beside(lines)
     user.refused += len(lines)
-    user.said.append(f"{len(lines)} lines land that are no messages")
+    user.reported.append(f"{len(lines)} lines land that are no messages")
 
 
 @step(2)
 def correct(user: User, random: Random) -> None:
     if FIX not in user.lines and user.lines["live"]:
-        user.said.append(f"{user.land_fix(random)} messages land as a batch that counts")
+        user.reported.append(f"{user.land_fix(random)} messages land as a batch that counts")
 
 
 @step(2)
@@ -99,7 +99,7 @@ def count_batch_or_not(user: User, random: Random) -> None:
     if FIX in user.lines:
         if user.vars.pop("batches", None) is None:
             user.vars["batches"] = ["live", FIX]
-        user.said.append(f"batches: {user.vars.get('batches', ['live'])}")
+        user.reported.append(f"batches: {user.vars.get('batches', ['live'])}")
 
 
 @step(3)
@@ -109,7 +109,7 @@ def take_file_away(user: User, random: Random) -> None:
         path = random.choice(files)
         left = cut(path.read_bytes(), random) if random.random() < 0.4 else None
         user.hide(path, left)
-        user.said.append(f"{path.name} is {'cut' if left is not None else 'gone'}")
+        user.reported.append(f"{path.name} is {'cut' if left is not None else 'gone'}")
 
 
 @step(3)
@@ -117,7 +117,7 @@ def put_file_back(user: User, random: Random) -> None:
     if user.hidden:
         path = random.choice(sorted(user.hidden))
         user.put_back(path, as_old=random.random() < 0.5)
-        user.said.append(f"{path.name} is whole again")
+        user.reported.append(f"{path.name} is whole again")
 
 
 # ---- commands -----------------------------------------------------------------------------
@@ -290,13 +290,13 @@ def edit(user: User, random: Random, name: str | None = None) -> None:
     before = {file: user.edits.get(file, "") for file in files}
     for file, text in files.items():
         user.edit(file, text)
-    user.said.append(f"edit: {name}" if files else f"no edit: {name}")
+    user.reported.append(f"edit: {name}" if files else f"no edit: {name}")
     if files and random.random() < 0.8:
         random.choice((run, run, build, build_with_flags, look))(user, random)
     if name in MISTAKES and not any(before.values()):
         for file in files:
             user.undo(file)
-        user.said.append("the mistake is mended")
+        user.reported.append("the mistake is mended")
 
 
 @step(7)
@@ -304,12 +304,12 @@ def edit_back(user: User, random: Random) -> None:
     if user.edits:
         for name in list(user.edits):
             user.undo(name)
-        user.said.append("all edits are taken back")
+        user.reported.append("all edits are taken back")
 
 
 @step(2)
 def change_seed(user: User, random: Random) -> None:
-    """A seed that says something else from now on."""
+    """A seed that has other rows from now on."""
     name = "seeds/statuses.csv"
     rows = dict(line.split(",") for line in text_of(user.project, name).splitlines()[1:])
     status = random.choice([*rows, "", "closed ", "lost"])
@@ -319,7 +319,7 @@ def change_seed(user: User, random: Random) -> None:
         rows[status] = random.choice(("new", "running", "ended", "é'\"{{x}}"))
     text = "status,label\n" + "".join(f"{row},{label}\n" for row, label in rows.items())
     (user.project.root / name).write_text(text, encoding="utf-8")
-    user.said.append(f"the seed says {rows}")
+    user.reported.append(f"the seed states {rows}")
 
 
 # ---- faults -------------------------------------------------------------------------------
@@ -350,25 +350,25 @@ def broken_statement(number: int, is_done: bool) -> Iterator[None]:
 @step(7)
 def break_a_run(user: User, random: Random) -> None:
     if random.random() < 0.5:
-        user.said.append(f"{user.land()} messages land")
+        user.reported.append(f"{user.land()} messages land")
     number, is_done = int(10 ** random.uniform(0.7, 2.4)), random.random() < 0.5
     command = random.choice((["build"], ["run"], ["build", "--full-refresh"]))
     if random.random() < 0.5:
         command.append("--write-json")  # which `dbt retry` reads
     with broken_statement(number, is_done):
         user.dbt(*command, expect=BROKEN)
-    user.said.append(f"    statement {number} was broken, {'done' if is_done else 'not done'}")
+    user.reported.append(f"    statement {number} was broken, {'done' if is_done else 'not done'}")
 
 
 @step(1)
 def kill_a_run(user: User, random: Random) -> None:
     """A run as a process of its own, ended without a warning; tried where there is time for it."""
-    user.said.append(f"{user.land()} messages land")
+    user.reported.append(f"{user.land()} messages land")
     log = user.folder / "killed.log"
     process: subprocess.Popen = start(user.project, log)
     time.sleep(random.uniform(8, 40))
     kill(process, with_java=random.random() < 0.5)
-    user.said.append("a build is killed")
+    user.reported.append("a build is killed")
 
 
 # ---- the warehouse ------------------------------------------------------------------------
@@ -412,7 +412,7 @@ def drop_by_hand(user: User, random: Random) -> None:
         return
     name = random.choice(sorted(tables | views))
     user.project.query(f"drop {'view' if name in views else 'table'} dw.{name}")
-    user.said.append(f"dw.{name} is dropped")
+    user.reported.append(f"dw.{name} is dropped")
 
 
 @step(1)
@@ -429,13 +429,13 @@ def build_without_landing(user: User, random: Random) -> None:
 def forget_target(user: User, random: Random) -> None:
     """dbt's folder of what it parsed and did last is deleted."""
     shutil.rmtree(user.project.target, ignore_errors=True)
-    user.said.append("target is deleted")
+    user.reported.append("target is deleted")
 
 
 @step(3)
 def back_up(user: User, random: Random) -> None:
     if (user.project.warehouse / "catalog.db").is_file():
-        user.said.append(f"{user.back_up().name} is made")
+        user.reported.append(f"{user.back_up().name} is made")
 
 
 @step(3)
@@ -443,7 +443,7 @@ def restore(user: User, random: Random) -> None:
     if user.backups:
         folder = random.choice(user.backups)
         user.restore(folder)
-        user.said.append(f"{folder.name} is restored")
+        user.reported.append(f"{folder.name} is restored")
 
 
 @step(1)
@@ -454,10 +454,10 @@ def lose_catalog(user: User, random: Random) -> None:
     if user.backups and random.random() < 0.5:
         folder = random.choice(user.backups)
         user.restore_catalog(folder)
-        user.said.append(f"the catalog alone is {folder.name}'s")
+        user.reported.append(f"the catalog alone is {folder.name}'s")
     else:
         user.lose_catalog()
-        user.said.append("the catalog is lost")
+        user.reported.append("the catalog is lost")
 
 
 @step(1)
@@ -466,7 +466,7 @@ def go_on_in_a_copy(user: User, random: Random) -> None:
     copied = user.dbt("run-operation", "copy_warehouse", "--args", f"{{to: '{folder}/warehouse'}}")
     if copied.ok:
         user.go_to(folder / "warehouse")
-        user.said.append(f"{folder.name} is gone on in")
+        user.reported.append(f"{folder.name} is gone on in")
 
 
 @step(2)
@@ -479,10 +479,10 @@ def move_clock(user: User, random: Random) -> None:
         name = random.choice(sorted(set(tables) - views) or [""])
         if name:
             put_ahead(user.project, f"dw.{name}")
-            user.said.append(f"dw.{name} was written by a clock that is a day ahead")
+            user.reported.append(f"dw.{name} was written by a clock that is a day ahead")
         return
     user.clock = random.choice((-3000, -2900, 0, 40, 400)) if not user.clock else 0
-    user.said.append(f"the clock is {user.clock} days ahead")
+    user.reported.append(f"the clock is {user.clock} days ahead")
 
 
 @contextmanager

@@ -40,7 +40,7 @@ PLAYED_ALWAYS = {
         *("land:3", "dbt=build --threads 16 --fail-fast", "do_as_told:1"),
         "dbt=build --exclude order_newest+ --resource-type model --threads 1",
     ),
-    "a declaration that says another table, key or format": (
+    "a declaration that states another table, key or format": (
         *("land:1", f"dbt=build --vars {OTHER_FORMAT}", "land:2", "build:1"),
         *("edit=no cut column", "dbt=run --full-refresh", "edit_back:1", "build:1"),
         *("edit=a table without a key", "do_as_told:1", "edit_back:1", "land:3"),
@@ -87,7 +87,7 @@ def _play_many(folder: Path, sessions: int, length: int, seed: int = 0) -> None:
             kinds = Counter(re.split("[:=]", step)[0] for step in steps)
             print(
                 f"seed {seed}: {len(steps)} steps in {took:.0f} s, {rows} rows compared, 0 differ; "
-                f"{sum(': refused' in item for item in user.said)} refusals; {dict(kinds)}",
+                f"{sum(': refused' in item for item in user.reported)} refusals; {dict(kinds)}",
                 flush=True,
             )
         shutil.rmtree(place, ignore_errors=True)

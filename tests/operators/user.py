@@ -25,7 +25,7 @@ STACK = re.compile(
 )
 LONGEST_REFUSAL = 2_500  # characters; one sentence may name many things
 FULL_REFRESH = re.compile(r"--full-refresh")
-# what a run's end says of a model in batches, of which some are missing
+# what a run's end states of a model in batches, of which some are missing
 MISSING_BATCHES = re.compile(
     r"run it with -s (\w+) --event-time-start (\S+) --event-time-end (\S+?)\.(?:\s|$)"
 )
@@ -54,7 +54,7 @@ class User:
         clock: days that the clock is ahead.
         lines: batch -> lines that have landed.
         refused: lines that have landed and are no messages.
-        said: what each step did.
+        reported: what each step did.
         to_build: what operations asked to rebuild.
         refused_last: the last command, where it was refused, with the vars of it alone.
     """
@@ -69,7 +69,7 @@ class User:
     lines: dict[str, list[bytes]] = field(default_factory=lambda: {"live": []})
     refused: int = 0
     held: set[tuple[str, int, int]] = field(default_factory=set)
-    said: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
     to_build: set[str] = field(default_factory=set)
     refused_last: tuple[Outcome, dict[str, Any]] | None = None
 
@@ -219,14 +219,16 @@ class User:
         """
         outcome = self.project.run(*args, vars=self.vars | (vars or {}), expect_ok=None)
         self.refused_last = None if outcome.ok else (outcome, vars or {})
-        self.said.append(f"dbt {' '.join(args)} {vars or ''}: {'ok' if outcome.ok else 'refused'}")
+        self.reported.append(
+            f"dbt {' '.join(args)} {vars or ''}: {'ok' if outcome.ok else 'refused'}"
+        )
         if args[0] == "run-operation":
             # what an operation that passed leaves to do
             asked = BUILD_ANEW.finditer(outcome.log)
             self.to_build.update(name for item in asked for name in (item[1] or item[2]).split())
         if not outcome.ok:
             text = refusal(outcome)
-            self.said.append("    " + text[:600].replace("\n", "\n    "))
+            self.reported.append("    " + text[:600].replace("\n", "\n    "))
             judge_refusal(args, text, expect)
         return outcome
 
@@ -301,15 +303,15 @@ class User:
 
 
 def refusal(outcome: Outcome) -> str:
-    """All that a command that failed says of it."""
-    told = [
+    """All that a command that failed states of it."""
+    message = [
         f"{name}: {result.message}"
         for name, result in outcome.results.items()
         if result.status in ("error", "fail", "runtime error")
     ]
     if outcome.exception is not None:
-        told.append(f"{type(outcome.exception).__name__}: {outcome.exception}")
-    return "\n".join(told) or outcome.log[-1500:]
+        message.append(f"{type(outcome.exception).__name__}: {outcome.exception}")
+    return "\n".join(message) or outcome.log[-1500:]
 
 
 def judge_refusal(args: tuple[str, ...], text: str, expect: str | None) -> None:
@@ -317,10 +319,10 @@ def judge_refusal(args: tuple[str, ...], text: str, expect: str | None) -> None:
     if expect is not None and expect in text:
         return
     if stack := STACK.search(text):
-        raise WentWrong(f"dbt {' '.join(args)} says {stack[0].strip()!r}:\n{text[:3000]}")
+        raise WentWrong(f"dbt {' '.join(args)} prints {stack[0].strip()!r}:\n{text[:3000]}")
     longest = max((len(part) for part in text.split("\n")), default=0)
     if not text.strip() or longest > LONGEST_REFUSAL:
-        raise WentWrong(f"dbt {' '.join(args)} says nothing that can be read:\n{text[:3000]}")
+        raise WentWrong(f"dbt {' '.join(args)} prints nothing that can be read:\n{text[:3000]}")
 
 
 def cut(content: bytes, random: Random) -> bytes:

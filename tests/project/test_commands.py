@@ -1,4 +1,4 @@
-"""The table of dbt's commands and flags says what the tests say."""
+"""The table of dbt's commands and flags states what the tests say."""
 
 from __future__ import annotations
 

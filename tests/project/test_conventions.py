@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 import sqlfluff
 import yaml
-from dbt.adapters.sparksession.declared.business_time import takes_all_columns, utc_hours
+from dbt.adapters.sparksession.declared.business_time import selects_all_columns, utc_hours
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences, views_below
 
 from tests.support.dbt_project import REPO, DbtProject
 from tests.support.faults import RUN_FAULTS, SQL_FAULTS
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
-# what is told of an entity, or what it is joined to
+# facts about an entity, or what it is joined to
 DETAILS = "changelog|class|clean|coupon|customer|detail|event|latest|price|session|view|wide"
 # layer -> what its models are called; group `folder`: the folder that the model lies in
 NAMES = {
@@ -166,9 +166,9 @@ def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[An
         kinds = ("incremental", "folded")
         if node.config.materialized not in kinds or node.language != "sql":
             continue
-        # a join is told its two sides, and reads them through the macros itself
-        told = rf"(?:{READERS})\(|(?:{READING})\(\s*(?:rows=)?|'relation':"
-        rest = re.sub(rf"(?:{told})\s*(?:ref|source)\(", "", node.raw_code)
+        # a join is given its two sides, and reads them through the macros itself
+        reads = rf"(?:{READERS})\(|(?:{READING})\(\s*(?:rows=)?|'relation':"
+        rest = re.sub(rf"(?:{reads})\s*(?:ref|source)\(", "", node.raw_code)
         if re.search(r"\b(?:ref|source)\(", rest):
             unpinned.append(node.name)
     assert unpinned == []
@@ -176,7 +176,7 @@ def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[An
 
 def test_no_model_mixes_hours_of_utc_with_business_days(models: list[Any]) -> None:
     mixed = {
-        node.name: list(utc_hours(node.raw_code, takes_all_columns(node.raw_code)))
+        node.name: list(utc_hours(node.raw_code, selects_all_columns(node.raw_code)))
         for node in models
     }
     assert {name: calls for name, calls in mixed.items() if calls} == {}
@@ -474,7 +474,7 @@ def first_text(tree: Any, kind: str) -> str:
 
 
 # vars that no SQL model's rows are made by, and what is right when they change between runs
-# compared by themselves, or read by the run anew: python_udfs.ingestion.declared.made_by
+# compared by themselves, or read by the run again: python_udfs.ingestion.declared.made_by
 VARS_OF_TYPED_TABLES = {
     *("business_zone", "cut_time_max_ahead_hours", "topic_formats", "shop_topics", "shop_format"),
     *("shop_log_resets", "batches"),
@@ -511,8 +511,8 @@ def test_a_change_of_any_var_between_runs_is_seen_where_rows_are_made_by_it(
     seen = {name for row in before.values() for name in row["vars"]}
     for name, value in settings.items():
         after = definitions(settings | {name: f"not {value}"})
-        told = {name: differences(before[name], after[name]) for name in before}
-        for key, item in told.items():
+        reported = {name: differences(before[name], after[name]) for name in before}
+        for key, item in reported.items():
             if name in before[key]["vars"]:
                 assert len(item) == 1 and item[0].startswith(f"var {name} (was "), (key, item)
             else:

@@ -1,5 +1,5 @@
 """The part of the adapter that makes rows has a number, which is raised where rows come out
-otherwise: tables made by an older number are refused or built anew, see definitions.py."""
+otherwise: tables made by an older number are refused or rebuilt, see definitions.py."""
 
 from __future__ import annotations
 

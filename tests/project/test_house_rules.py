@@ -10,7 +10,9 @@ import ast
 import pytest
 
 from tests.project.offenders import (
+    EDGES,
     LIST,
+    TYPED,
     listed,
     more,
     offenders_now,
@@ -18,6 +20,7 @@ from tests.project.offenders import (
     uses_of_any,
     written,
 )
+from tests.support.dbt_project import REPO
 
 UPDATE = ".venv/bin/python -m tests.project.offenders"
 # what a file has -> rule, and the detail that the list names
@@ -71,6 +74,15 @@ def test_a_file_within_the_rules_has_no_offender(text: str) -> None:
 def test_a_name_of_something_else_is_no_any() -> None:
     tree = ast.parse("def f(value: Company) -> AnyStr:\n    Any = 3\n    return value\n")
     assert uses_of_any(tree) == 0
+
+
+def test_each_file_at_an_edge_of_types_is_there_and_has_an_any() -> None:
+    for edge in EDGES.values():
+        assert edge["reason"] and edge["files"] == sorted(set(edge["files"]))
+        for path in edge["files"]:
+            file = REPO / path
+            assert path.startswith(TYPED) and file.is_file(), f"{path} isn't there"
+            assert uses_of_any(ast.parse(file.read_text("utf-8"))), f"{path} has no Any any more"
 
 
 def test_pages_and_macros_are_held_to_plain_english_too() -> None:

@@ -34,7 +34,7 @@ PAGES = [*USER_PAGES, REPO / "CONTRIBUTING.md", REPO / "SECURITY.md"]
 LONGEST_README = 200  # lines
 LONGEST_LINE = 100  # characters of prose
 ENGINE_MACROS = "python_udfs/sparksession_adapter/dbt/include/sparksession/macros"
-# idioms of a private language; a page says it plainly
+# idioms of a private language; a page uses plain words
 IDIOMS = re.compile(r"\b(?:told|said|anew|retold|let hold|untold)\b", re.IGNORECASE)
 FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 # what the environment gives programs of others

@@ -31,7 +31,7 @@ SMALL, LARGE = 3_000, 12_000  # characters
 # A text four times as long may take so many times as long; a quadratic pattern takes 16 times
 GROWTH = 9
 SUSPECT = 5  # times as long, of many texts together
-QUICK = 0.004  # seconds, below which a time says nothing
+QUICK = 0.004  # seconds, below which a time means nothing
 SURE = 0.2  # seconds, above which what else the machine does hardly counts
 OF_PYTHON = {"compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
 OF_JAVA = {"rlike": 0, "regexp_replace": 1, "regexp_extract": 1, "regexp_extract_all": 1}

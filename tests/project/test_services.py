@@ -1,4 +1,5 @@
-"""What macros ask of the adapter's services is there: Jinja tells it only where the line is run."""
+"""What macros ask of the adapter's services is there: Jinja reports it only where the line is
+run."""
 
 from __future__ import annotations
 

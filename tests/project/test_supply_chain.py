@@ -97,7 +97,7 @@ def test_a_jar_that_is_another_one_is_not_run(tmp_path: Path, monkeypatch: Any) 
 
     Path(path).write_bytes(b"evil")
     for _ in range(2):  # nor is it taken when it is seen again
-        with pytest.raises(JarError, match=r"is another one than jars\.lock says"):
+        with pytest.raises(JarError, match=r"isn't the jar of jars\.lock"):
             verified_jars(made, {})
 
 

@@ -13,7 +13,7 @@ from tests.support.dbt_project import REPO
 
 TYPED = ("python_udfs", "tools")
 ROOMS = "python_udfs/sparksession_adapter/dbt/adapters/sparksession"
-# what is wrong -> file, what is added to it, and what the refusal says
+# what is wrong -> file, what is added to it, and what the refusal states
 WRONG = {
     "a service is asked for what it doesn't have": (
         f"{ROOMS}/versions/held_lease.py",
@@ -45,7 +45,7 @@ WRONG = {
         "def late() -> Path:\n    return ROOT.absolut()",
         'has no attribute "absolut"',
     ),
-    "a function says no types": (
+    "a function states no types": (
         f"{ROOMS}/sql.py",
         "def late(value):\n    return value",
         "Function is missing a type annotation",

@@ -24,7 +24,12 @@ from dbt.adapters.sparksession.versions import processes
 from dbt.adapters.sparksession.versions.lease import HEARTBEAT, Lease, LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.processes import is_running, process_mark
-from dbt.adapters.sparksession.versions.publications import Held, Part, Publications, Taken
+from dbt.adapters.sparksession.versions.publications import (
+    Publications,
+    StoreState,
+    TableUpdate,
+    UpdateResult,
+)
 from dbt.adapters.sparksession.versions.published import Versions as Published
 
 from tests.support.dbt_project import DbtProject
@@ -334,9 +339,9 @@ def test_a_run_that_lost_its_lease_deletes_nothing_at_its_end(project: DbtProjec
         }
     )
     failed = project.run("run", expect_ok=False)
-    said = f"{failed.exception}{failed.log}"
-    assert "ERROR creating sql folded model dw.latest" in said  # whose files would be tidied
-    assert "lease of the warehouse was taken over by somebody on elsewhere" in said
+    output = f"{failed.exception}{failed.log}"
+    assert "ERROR creating sql folded model dw.latest" in output  # whose files would be tidied
+    assert "lease of the warehouse was taken over by somebody on elsewhere" in output
     assert all(file.exists() for file in files)
     (row,) = project.query("select run_id, host from dw.meta_lease")
     assert row == {"run_id": "another", "host": "elsewhere"}
@@ -379,14 +384,14 @@ class SlowStore:
         self.project = project
         self.tables: list[str] = []
 
-    def held(self, tables: Sequence[str]) -> dict[str, Held]:
+    def held(self, tables: Sequence[str]) -> dict[str, StoreState]:
         return {}
 
-    def take(self, parts: Sequence[Part]) -> list[Taken]:
+    def take(self, parts: Sequence[TableUpdate]) -> list[UpdateResult]:
         (part,) = parts
         self.tables.append(part.publication.table)
         taken_over(self.project)
-        return [Taken(part, 0, 0)]
+        return [UpdateResult(part, 0, 0)]
 
     def close(self) -> None:
         pass
@@ -459,8 +464,8 @@ def test_what_a_silent_run_wrote_stays_since_it_may_wake_up(
     waits = Lease.take
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Lease, "take", lambda self, **given: waits(self, wait=no_wait, **given))
-        told = project.run("run-operation", "remove_orphans").log
-    assert "only its heartbeat has stopped" in told
+        output = project.run("run-operation", "remove_orphans").log
+    assert "only its heartbeat has stopped" in output
     assert [file.exists() for file in files] == [
         False,
         True,

@@ -112,9 +112,9 @@ def test_a_folder_that_was_copied_touches_nothing_of_the_original(
     before, copied_before = files_of(project.warehouse), files_of(copied.warehouse)
     for command in WRITING:
         refused = copied.run(*command, expect_ok=False)
-        said = f"{refused.exception}{refused.log}"
-        assert "outside of this warehouse's folder" in said, (command, said)
-        assert "copy_warehouse" in said, command
+        output = f"{refused.exception}{refused.log}"
+        assert "outside of this warehouse's folder" in output, (command, output)
+        assert "copy_warehouse" in output, command
     assert files_of(project.warehouse) == before
     assert files_of(copied.warehouse) == copied_before
 
@@ -127,8 +127,8 @@ def test_a_folder_that_was_copied_touches_nothing_of_the_original(
         catalog.execute("delete from iceberg_tables where iceberg_type = 'VIEW'")
     for command in (("run",), ("run-operation", "expire_versions")):
         refused = copied.run(*command, expect_ok=False)
-        said = f"{refused.exception}{refused.log}"
-        assert "of table dw.meta_lease lies in" in said, (command, said)
+        output = f"{refused.exception}{refused.log}"
+        assert "of table dw.meta_lease lies in" in output, (command, output)
     assert files_of(project.warehouse) == before
 
     # a folder that was moved works by a link
@@ -155,17 +155,17 @@ def test_one_table_that_lies_elsewhere_is_neither_written_nor_tidied(
     other_before = files_of(other.warehouse)
     for command in (("run",), ("run-operation", "remove_orphans")):
         refused = other.run(*command, expect_ok=False)
-        said = f"{refused.exception}{refused.log}"
-        assert "Table or view dw.days lies in" in said, said
+        output = f"{refused.exception}{refused.log}"
+        assert "Table or view dw.days lies in" in output, output
     assert files_of(project.warehouse) == before
     assert files_of(other.warehouse) == other_before, "nothing is written before all are looked at"
 
     # of a catalog that can't be looked through, tables are looked at as they are written
     monkeypatch.setattr(Place, "_places_in_catalog", lambda _: [])
     failed = other.run("run", expect_ok=False)
-    said = f"{failed.exception}{failed.log}"
-    assert "OK created sql incremental model dw.rows" in said
-    assert "Table dw.days lies in" in said
+    output = f"{failed.exception}{failed.log}"
+    assert "OK created sql incremental model dw.rows" in output
+    assert "Table dw.days lies in" in output
     assert files_of(project.warehouse) == before
 
 
@@ -181,8 +181,8 @@ def test_a_copy_holds_the_same_and_both_go_on_apart_from_each_other(
     project.query("delete from dw.merged_on_read where id = 4")
     before = contents(project)
     copy = ("run-operation", "copy_warehouse", "--args")
-    told = project.run(*copy, f"{{to: '{tmp_path / 'copy'}'}}").log
-    assert "7 tables and 6 views of" in told, told
+    output = project.run(*copy, f"{{to: '{tmp_path / 'copy'}'}}").log
+    assert "7 tables and 6 views of" in output, output
     again = project.run(*copy, f"{{to: '{tmp_path / 'copy'}'}}", expect_ok=False)
     assert "new or empty" in f"{again.exception}{again.log}"
     inside = project.run(*copy, f"{{to: '{project.warehouse / 'copy'}'}}", expect_ok=False)
@@ -280,11 +280,11 @@ def test_a_lost_catalog_stops_the_run_and_the_tables_come_back(
 
     for command in (("build",), ("run-operation", "remove_orphans")):
         refused = left.run(*command, expect_ok=False)
-        said = f"{refused.exception}{refused.log}"
-        assert "holds 12 tables and views, but there is no catalog of them" in said, said
-    told = left.run("run-operation", "register_tables").log
-    assert "dw.days: the commit of" in told
-    assert "It doesn't count" in told
+        output = f"{refused.exception}{refused.log}"
+        assert "holds 12 tables and views, but there is no catalog of them" in output, output
+    printed = left.run("run-operation", "register_tables").log
+    assert "dw.days: the commit of" in printed
+    assert "It doesn't count" in printed
     assert contents(left) == before
 
     land(left, 20, 30)
@@ -308,8 +308,8 @@ def test_a_lost_catalog_of_tables_of_other_schemas_stops_the_first_run_too(
     link = tmp_path / "link"
     link.symlink_to(project.warehouse)
     refused = beside(project, link).run("run", expect_ok=False)
-    said = f"{refused.exception}{refused.log}"
-    assert "holds 1 tables and views, but there is no catalog of them" in said, said
+    output = f"{refused.exception}{refused.log}"
+    assert "holds 1 tables and views, but there is no catalog of them" in output, output
 
 
 def test_a_catalog_that_is_older_than_its_tables_stops_the_run(
@@ -386,11 +386,11 @@ def test_a_warehouse_is_dropped_after_a_question_and_never_under_a_run(
 def test_make_deletes_by_the_tool_alone(goal: tuple[str, ...], recipe: str) -> None:
     """A recipe that deleted by itself would ask nobody, nor look at the lease."""
     command = ["make", "-n", "--no-print-directory", *goal]
-    told = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
-    *_, last = told.stdout.strip().splitlines()
+    reported = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
+    assert reported.returncode == 0, reported.stderr
+    *_, last = reported.stdout.strip().splitlines()
     assert last.strip().endswith(recipe)
-    assert not re.search(r"\brm\b|-delete", told.stdout)
+    assert not re.search(r"\brm\b|-delete", reported.stdout)
 
 
 def metadata_file(

@@ -44,9 +44,9 @@ def test_a_message_holds_each_value_as_the_server_writes_it(spark: SparkSession)
     rows = spark.createDataFrame([tuple(text for _, text, _ in VALUES.values())], schema)
     [row] = messages(rows, table, 1772416800).collect()
 
-    said = json.loads(row.value)
-    assert said.pop("data").keys() == VALUES.keys()
-    assert said == {
+    answer = json.loads(row.value)
+    assert answer.pop("data").keys() == VALUES.keys()
+    assert answer == {
         "database": "shop",
         "table": 'o"1',
         "type": "bootstrap-insert",

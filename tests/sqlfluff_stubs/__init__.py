@@ -15,8 +15,8 @@ class _Anything:
     """Stands for an object of dbt's: whatever is asked of it is empty text."""
 
     def __getattr__(self, name: str) -> _Anything:
-        # jinja and copy ask for dunders to find out what an object is
-        if name.startswith("__"):
+        # jinja and copy ask for dunders to find out what an object is, jinja's sandbox for marks
+        if name.startswith("__") or name in ("unsafe_callable", "alters_data"):
             raise AttributeError(name)
         return self
 

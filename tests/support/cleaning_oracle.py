@@ -21,7 +21,7 @@ def clean_row(
         rules: column -> its rules, as in the YAML; bounds of a range as values of the column.
         dictionaries: seed -> what its words mean; a word that means nothing isn't in it.
     """
-    cleaned, told = {}, []
+    cleaned, reported = {}, []
     for column, raw in row.items():
         value = raw
         given = rules.get(column, {})
@@ -30,7 +30,7 @@ def clean_row(
                 continue
             before, value, outcome = value, *_apply(rule, given[rule], value, dictionaries)
             if value != before:
-                told.append(
+                reported.append(
                     {
                         "column_name": column,
                         "rule": rule,
@@ -39,7 +39,7 @@ def clean_row(
                     }
                 )
         cleaned[column] = value
-    return cleaned | {"cleaning": told}
+    return cleaned | {"cleaning": reported}
 
 
 def _apply(

@@ -16,11 +16,11 @@ def put_ahead(project: DbtProject, table: str) -> None:
     """Date a table's commits as a clock would have that was a day ahead."""
     session = own_session(project.credentials()).session
     found = loaded(session, project.credentials().catalog, table)
-    told = metadata(session, found)
-    told["last-updated-ms"] += DAY_MS
+    reported = metadata(session, found)
+    reported["last-updated-ms"] += DAY_MS
     for name in ("snapshots", "snapshot-log", "metadata-log"):
-        for entry in told.get(name, []):
+        for entry in reported.get(name, []):
             entry["timestamp-ms"] += DAY_MS
     operations = found.operations()
     parser = session._jvm.org.apache.iceberg.TableMetadataParser
-    operations.commit(operations.current(), parser.fromJson(json.dumps(told)))
+    operations.commit(operations.current(), parser.fromJson(json.dumps(reported)))

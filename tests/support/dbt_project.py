@@ -57,12 +57,12 @@ requires.parse_manifest = _parse_and_keep
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What dbt says of one node of a run.
+    """What dbt states of one node of a run.
 
     Attributes:
         status: success, error, skipped, pass, fail, warn, ...
         message: dbt's line, or the error.
-        adapter_response: what the adapter reported; {} where it said nothing.
+        adapter_response: what the adapter reported; {} where it reported nothing.
         failures: rows that a test found; None of anything else.
     """
 
@@ -233,7 +233,7 @@ class DbtProject:
         )
 
     def credentials(self) -> SparkSessionCredentials:
-        """What the project's profile says, read once."""
+        """What the project's profile states, read once."""
         if self._credentials is None:
             raw = yaml.safe_load((self.profiles / "profiles.yml").read_text(encoding="utf-8"))
             project = yaml.safe_load((self.root / "dbt_project.yml").read_text(encoding="utf-8"))
@@ -278,7 +278,7 @@ class DbtProject:
     @contextlib.contextmanager
     def _parsed_once(self, vars: dict[str, Any] | None) -> Iterator[None]:
         """Within it dbt finds what it parsed before of a project like this, in whatever folder:
-        it parses anew what is another there, not the macros of its own packages as well."""
+        it parses again what is another there, not the macros of its own packages as well."""
         parsed = self.target / "partial_parse.msgpack"
         settings = (self.root / "dbt_project.yml").read_text(encoding="utf-8")
         key = settings, yaml.safe_dump(vars)

@@ -85,18 +85,18 @@ def customer_versions(
     for user, own in by_user.items():
         paid = [row["decision_time"] for row in own if row["decision_time"] is not None]
         starts = {row["create_time"] for row in own if row["create_time"] is not None}
-        told: list[list[Any]] = []
+        reported: list[list[Any]] = []
         for time in sorted(starts | set(paid) | {number + window for number in paid}):
             recent = sum(number <= time < number + window for number in paid)
             kind = "old" if any(number <= time for number in paid) else "new"
             state = (kind, recent >= needed)
-            if told and told[-1][2] == state:
+            if reported and reported[-1][2] == state:
                 continue
-            if told:
-                told[-1][1] = time
-            told.append([time, None, state])
-        if told:
-            found[user] = [tuple(row) for row in told]
+            if reported:
+                reported[-1][1] = time
+            reported.append([time, None, state])
+        if reported:
+            found[user] = [tuple(row) for row in reported]
     return found
 
 
@@ -126,7 +126,7 @@ def stored_customers(warehouse: Warehouse) -> dict[Any, list[Version]]:
 
 
 def _time(text: Any) -> datetime | None:
-    """A time of the log, told in the business zone."""
+    """A time of the log, reported in the business zone."""
     time = oracle.parse_datetime(text)
     return None if time is None else time.replace(tzinfo=timezone(timedelta(hours=8)))
 
@@ -136,7 +136,7 @@ def _utc(time: datetime | None) -> datetime | None:
 
 
 def at(known: list[Version], time: datetime | None) -> Any:
-    """What a version says that was valid at a time; None where there was none."""
+    """What a version states that was valid at a time; None where there was none."""
     for start, end, what in known:
         if time is not None and start <= time and (end is None or time < end):
             return what

@@ -131,8 +131,8 @@ SQL_FAULTS = (
         "where true",
         "dws_trade__user_coupon_1d",
     ),
-    Fault("rows are counted, not signs", CUT, "cast(sum(sign) as", "cast(count(sign) as", DAYS),
-    Fault("amounts have no sign", CUT, "sum(' ~ signed(column)", "sum(' ~ column", DAYS),
+    Fault("rows are counted, not signs", CUT, "'sum(sign)'", "'count(sign)'", DAYS),
+    Fault("amounts have no sign", CUT, "sum(' ~ signed(sum.column)", "sum(' ~ sum.column", DAYS),
     Fault(
         "negative days are lost",
         CUT,
@@ -259,12 +259,12 @@ RUN_FAULTS = (
     Fault(
         "an old null is taken for absent",
         "python_udfs/ingestion/formats/maxwell.py",
-        'F.when(told, value("old", name)).otherwise(after(name))',
+        'F.when(was_old, value("old", name)).otherwise(after(name))',
         'F.coalesce(value("old", name), after(name))',
         "tests/ingestion/formats/test_maxwell_images.py",
     ),
     Fault(
-        "only appended days are counted anew",
+        "only appended days are counted again",
         ENGINE_MACROS + "strategies/get_incremental_replace_partitions_sql.sql",
         "replace where {{ predicate if predicate is not none else 'true' }}",
         "replace where false",
@@ -488,7 +488,7 @@ RUN_FAULTS = (
     Fault(
         "the filter's word is taken",
         UNSEEN,
-        "{%- set seen = adapter.ranges.kept_rows(model, 'seen', seen_sql) -%}",
+        "{%- set seen = adapter.ranges.materialize_once(model, 'seen', seen_sql) -%}",
         "{%- set seen = suspects -%}",
         COPIES,
     ),

@@ -1,7 +1,7 @@
 """Random change logs with everything in them that makes a warehouse go wrong.
 
 `generate` plays a chaotic order workload against a table in memory and writes down what Maxwell
-would have said about it; the table itself is returned too, as the answer to compare with.
+would have reported about it; the table itself is returned too, as the answer to compare with.
 `deliver` then mistreats the log on its way (repeats, disorder, late arrival), and `write_batch`
 puts what arrived into landing files. Everything follows from the seed: a failing seed is a
 reproducible test case.
@@ -103,7 +103,7 @@ class History:
     rows: the order table after the last message: order_id -> row (int, Decimal, str, None).
     days: the business days played, in order. A transaction that was open over the first midnight
         may date its rows to the day before.
-    reset_at: number of the lines before the binlog began anew; None where it didn't.
+    reset_at: number of the lines before the binlog restarted; None where it didn't.
     """
 
     lines: list[bytes]
@@ -129,9 +129,9 @@ def generate(
     tenant: number of the history among others that are played into one table: it has order ids,
         users and binlog files of its own; the null user and the greatest one it shares.
     gaps: days aren't neighbours; months and years go by between some of them.
-    wide: more of what is told beside the orders: addresses whose order changes, coupons that are
-        used for orders.
-    reset: between two days, somewhere in the middle, the server begins its binlog anew (RESET
+    wide: more of what is reported beside the orders: addresses whose order changes, coupons that
+        are used for orders.
+    reset: between two days, somewhere in the middle, the server begins its binlog again (RESET
         MASTER), at the number that it began with or at one behind it that it has come to.
     """
     if days < 1 or keys < 3:
@@ -294,7 +294,7 @@ def _correct(message: Row, random: Random) -> None:
 def _day_of(line: bytes) -> date:
     """Return the business day of a message's binlog time."""
     seconds = json.loads(line)["ts"]
-    # DDL tells milliseconds
+    # DDL reports milliseconds
     seconds = seconds // 1000 if seconds > 10**11 else seconds
     return (EPOCH + timedelta(seconds=seconds) + ZONE).date()
 
@@ -577,7 +577,7 @@ class _Workload:
         self._write_orders([("delete", self.rows.pop(key), None) for key in chosen])
 
     def _delete_and_insert(self) -> None:
-        """Delete an order and insert its id anew in the same transaction."""
+        """Delete an order and insert its id again in the same transaction."""
         key = self._any_key()
         self._write_orders([("delete", self.rows.pop(key), None)])
         self._write_orders([("insert", self._new_row(key), None)])
@@ -761,7 +761,7 @@ class _Workload:
         return f"bin.{self.binlog:06d}:{self.pos}"
 
     def _write_schema(self) -> None:
-        """Write the rows that tell of new tables."""
+        """Write the rows that report new tables."""
         columns = ", ".join(f"{name} {kind}" for name, kind in ORDER_COLUMNS)
         self._write_ddl("database-create", "create database shop", charset="utf8mb4")
         self._write_ddl(
@@ -772,7 +772,7 @@ class _Workload:
         )
 
     def _write_alter(self) -> None:
-        """Write the row that tells of a changed table."""
+        """Write the row that reports a changed table."""
         self._write_ddl(
             "table-alter",
             "alter table order_info\n add index k_biz(biz_status) /* \"old\": {'a': null} */",

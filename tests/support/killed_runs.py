@@ -52,7 +52,7 @@ class Reader(threading.Thread):
         """End it, and assert that nothing torn was seen."""
         self.done.set()
         self.join(60)
-        print(f"  {self.reads} reads, {self.told_to_read_again} told to read again")
+        print(f"  {self.reads} reads, {self.told_to_read_again} reported to read again")
         assert self.error is None
         assert self.reads > 0
         assert {item for item in self.seen if len(set(item)) != 1} == set()
@@ -80,7 +80,7 @@ def kill(run: subprocess.Popen, with_java: bool) -> None:
 
 
 def wait_for(run: subprocess.Popen, log: Path, step: str, seconds: float = 120) -> bool:
-    """Wait until the run's log says `step`; whether it did before the run ended."""
+    """Wait until the run's log states `step`; whether it did before the run ended."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if step in log.read_text(errors="replace"):
@@ -88,7 +88,7 @@ def wait_for(run: subprocess.Popen, log: Path, step: str, seconds: float = 120) 
         if run.poll() is not None:
             return step in log.read_text(errors="replace")
         time.sleep(0.01)
-    raise AssertionError(f"the run never said {step!r}:\n{log.read_text(errors='replace')}")
+    raise AssertionError(f"the run never reported {step!r}:\n{log.read_text(errors='replace')}")
 
 
 def orphans(

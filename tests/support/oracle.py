@@ -133,7 +133,7 @@ def read_messages(
 
 
 def corrected(*layers: Iterable[Change]) -> list[Change]:
-    """Return the changes of all layers in log order; where two tell of one, the later layer's."""
+    """Return the changes of all layers in log order; where two report one, the later layer's."""
     changes: dict[tuple, Change] = {}
     for layer in layers:
         changes.update({change.identity: change for change in layer})
@@ -141,13 +141,14 @@ def corrected(*layers: Iterable[Change]) -> list[Change]:
 
 
 def of_later_log(changes: Iterable[Change]) -> list[Change]:
-    """Return changes of a binlog that the server began anew: all are behind those of the first."""
+    """Return changes of a binlog that the server restarted: all are behind those of the first."""
     later = 10**10  # a file number is below 2^31
     return [replace(one, file_number=one.file_number + later) for one in changes]
 
 
 def _decode_row(message: Mapping[str, Any], key_columns: tuple[str, ...]) -> Change:
-    """Build the Change of one row message. Raises ValueError when its images can't be told."""
+    """Build the Change of one row message. Raises ValueError when its images can't be
+    determined."""
     file, _, pos = message["position"].rpartition(":")
     op, data = message["type"], message["data"]
     before: Image | None = None

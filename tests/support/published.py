@@ -32,7 +32,7 @@ MODELS = """
             schema: dw
             tables: [{name: facts}, {name: log}]
 """
-# a table that is made anew, one written by partitions, an appended one, a folded one and a view;
+# a table that is rebuilt, one written by partitions, an appended one, a folded one and a view;
 # keys with null, and with texts that a collation takes for equal
 FILES = {
     "dbt_project.yml": PROJECT,
@@ -73,7 +73,7 @@ FILES = {
         group by status
     """,
 }
-# model -> what an exposure says of it
+# model -> what an exposure states of it
 PUBLISHED: dict[str, dict[str, Any]] = {
     "facts_now": {"key": "id"},
     "by_status": {
@@ -215,7 +215,7 @@ def kill(run: subprocess.Popen) -> None:
 
 
 def build_without_publishing(project: ChildProject) -> None:
-    """Build a version that no target is told of."""
+    """Build a version that no target receives."""
     kept = project.inner.env.pop("PUBLISH_TARGETS")
     project.run("build")
     project.inner.env["PUBLISH_TARGETS"] = kept

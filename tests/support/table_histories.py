@@ -127,7 +127,7 @@ class Server:
             ]
         ]
 
-    # ---- how it is told
+    # ---- how it is reported
 
     def place(self) -> str:
         return f"bin.{self.file:06d}:{self.position}"

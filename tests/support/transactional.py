@@ -76,7 +76,7 @@ class Serving(ABC):
 
 
 def problem_of(project: ChildProject, password: str, version: int = 2, **env: str) -> str:
-    """What `publish_to` says of a version, with other environment variables, where it fails."""
+    """What `publish_to` states of a version, with other environment variables, where it fails."""
     kept = dict(project.inner.env)
     project.inner.env |= env
     try:
@@ -174,8 +174,10 @@ def check_nothing_of_others_is_dropped(project: ChildProject, serving: Serving) 
     before = serving.rows()
     source.change(4)
     project.run("build", expect_ok=False)
-    said = problem_of(project, serving.password, version=3)
-    assert "table total differs from the model: it has rows, and published_version doesn't" in said
+    reported = problem_of(project, serving.password, version=3)
+    assert (
+        "table total differs from the model: it has rows, and published_version doesn't" in reported
+    )
     assert serving.rows() == before
     serving.client.execute("delete from total")
     project.run("run-operation", "publish_to")

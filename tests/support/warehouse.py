@@ -17,7 +17,7 @@ Counts = dict[tuple[int | None, str | None], tuple[int, Decimal]]
 
 # which of several messages of the same change a row came by
 MESSAGE = ("batch_id", "topic", "partition_number", "message_offset")
-# what says how and when a row came in, not what it is
+# what states how and when a row came in, not what it is
 LOAD_COLUMNS = {"load_id", "run_offset"}
 TABLES = (
     "ods_binlog",

@@ -1,4 +1,5 @@
-"""The versions that a key of a changing table had, told by one pass over its changes in order."""
+"""The versions that a key of a changing table had, reported by one pass over its changes in
+order."""
 
 from __future__ import annotations
 

@@ -7,15 +7,15 @@ from unittest.mock import MagicMock
 
 import pytest
 from dbt.adapters.sparksession.versions.publications import (
-    Held,
     PublishError,
+    StoreState,
     key_text,
     publication_of,
     row_key,
 )
 from dbt_common.exceptions import CompilationError
 
-from python_udfs.servers.jdbc import ServerError, server_error
+from python_udfs.servers.errors import ServerError, server_error
 from python_udfs.targets import clickhouse, mysql, postgres, targets
 
 NODES = {
@@ -90,9 +90,9 @@ def test_keys_have_types_whose_texts_are_exact() -> None:
 
 
 def test_a_version_that_was_begun_and_not_finished_is_half() -> None:
-    assert Held(1, "a", 2, "b").is_half
-    assert not Held(2, "b", 2, "b").is_half
-    assert not Held(2, "b").is_half
+    assert StoreState(1, "a", 2, "b").is_half
+    assert not StoreState(2, "b", 2, "b").is_half
+    assert not StoreState(2, "b").is_half
 
 
 def test_types_of_the_stores() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from dbt.adapters.sparksession.versions.publications import Part, Publication, PublishError
+from dbt.adapters.sparksession.versions.publications import Publication, PublishError, TableUpdate
 from pyarrow import parquet
 
 from python_udfs.targets import clickhouse, kafka, transactional
@@ -67,7 +67,7 @@ def published(
     server = Server(staged, loaded)
     monkeypatch.setattr(clickhouse, "counted", lambda frame: (frame, lambda: sent))
     store = clickhouse.ClickhouseStore(server, tmp_path / "folder", "w")
-    store.take([Part(PUBLICATION, 2, "mark", Frame(seen), True, KINDS)])
+    store.take([TableUpdate(PUBLICATION, 2, "mark", Frame(seen), True, KINDS)])
     return server
 
 
@@ -124,7 +124,7 @@ def test_a_table_of_clickhouse_that_publishing_did_not_fill_is_not_emptied(
     monkeypatch.setattr(clickhouse, "column_types", lambda *_: {"id": "Nullable(Int64)"})
     server = OfAnother(5, 5)
     store = clickhouse.ClickhouseStore(server, tmp_path / "folder", "w")
-    parts = [Part(PUBLICATION, 2, "mark", Frame([5]), True, KINDS)]
+    parts = [TableUpdate(PUBLICATION, 2, "mark", Frame([5]), True, KINDS)]
     if not rows:
         store.take(parts)
         return
@@ -152,7 +152,7 @@ def test_messages_that_do_not_arrive_in_a_topic_are_told(
         said.append(record)
 
     monkeypatch.setattr(store, "_record_version", say)
-    part = Part(PUBLICATION, 2, "mark", Frame([]), False, KINDS)
+    part = TableUpdate(PUBLICATION, 2, "mark", Frame([]), False, KINDS)
     if is_held:
         store.take([part])
         assert said[-1]["version"] == 2
@@ -195,7 +195,7 @@ def test_rows_that_a_database_does_not_take_are_told(
         _put=lambda part, name: "insert",
         _change=lambda sql: 0,
     )
-    part = Part(PUBLICATION, 2, "mark", Frame([]), whole, KINDS)
+    part = TableUpdate(PUBLICATION, 2, "mark", Frame([]), whole, KINDS)
     apply = transactional.TransactionalStore._apply
     check = transactional.TransactionalStore._check_held
     store._check_held = lambda *arguments: check(store, *arguments)

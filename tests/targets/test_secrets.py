@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import stat
@@ -85,7 +86,8 @@ def test_a_redirect_takes_no_password_to_another_place(
         PASSWORD="canary",
     )
     assert "redirect" in said
-    assert [item.get("x-clickhouse-key") for item in answers.came] == ["canary"]
+    login = base64.b64encode(b"u:canary").decode()
+    assert [headers.get("authorization") for headers in answers.came] == [f"Basic {login}"]
 
 
 @pytest.mark.parametrize("url", ["u:{}@h:8123/shop", "h:8123/shop?password={}", "{}@h:8123/shop"])

@@ -1,1 +1,1 @@
-"""What `make follow` is made of: looks for news, builds, says how fresh the warehouse is."""
+"""What `make follow` is made of: looks for news, builds, reports how fresh the warehouse is."""

@@ -17,12 +17,12 @@ ADAPTER = "sparksession"
 FINE = ("success", "pass", "warn", "no-op", "skipped")
 WARNINGS = ("JinjaLogWarning", "AdapterEventWarning")
 MESSAGE_LENGTH = 300
-# one line a cycle is all that is said: what dbt says stands in its log file
+# it prints one line a cycle; dbt's output stands in its log file
 SILENT = ("--log-level", "none", "--log-level-file", "info", "--no-print", "--no-use-colors")
 
 
 class BuildError(Exception):
-    """dbt could not do what it was asked for; the message says what, in one line."""
+    """dbt could not do what it was asked for; the message names it, in one line."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Published:
     Attributes:
         version: its number.
         published_at: UTC.
-        behind: relations that it made from older rows of an input.
+        stale: relations that it made from older rows of an input.
     """
 
     version: int
     published_at: datetime
-    behind: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
 
 
 class Builds:
@@ -156,7 +156,7 @@ class Builds:
             newest = self.adapter.services.store.newest_version
         if newest is None:
             return None
-        return Published(newest.version, newest.published_at, tuple(newest.behind))
+        return Published(newest.version, newest.published_at, tuple(newest.stale))
 
     def newest_changes(self, log: Any) -> dict[str, tuple[datetime, int]]:
         """Topic -> time of its newest change (UTC), and how many of its messages were refused,

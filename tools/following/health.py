@@ -36,7 +36,7 @@ class Health:
         refused: messages that all builds refused.
         newest: topic -> time of its newest change in the warehouse.
         lag: topic -> seconds between that time and the publication of the version with the change.
-        behind: relations that the version made from older rows of an input.
+        stale: relations that the version made from older rows of an input.
         memory: bytes that the process and its Java hold.
     """
 
@@ -53,7 +53,7 @@ class Health:
     refused: int = 0
     newest: dict[str, datetime] = field(default_factory=dict)
     lag: dict[str, float] = field(default_factory=dict)
-    behind: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
     memory: int = 0
 
 
@@ -62,7 +62,7 @@ def as_json(health: Health, now: datetime) -> str:
     age = None
     if health.published_at is not None:
         age = round((now - health.published_at).total_seconds(), 3)
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "at": now.isoformat(),
         "pid": os.getpid(),
         "state": health.state,
@@ -77,7 +77,7 @@ def as_json(health: Health, now: datetime) -> str:
         "last_cycle_seconds": round(health.seconds, 3),
         "changes": health.changes,
         "refused": health.refused,
-        "behind": list(health.behind),
+        "stale": list(health.stale),
         "memory_bytes": health.memory,
         "topics": {
             name: {
@@ -87,7 +87,7 @@ def as_json(health: Health, now: datetime) -> str:
             for name, newest in sorted(health.newest.items())
         },
     }
-    return json.dumps(said, indent=2) + "\n"
+    return json.dumps(document, indent=2) + "\n"
 
 
 def as_metrics(health: Health, now: datetime) -> str:
@@ -229,14 +229,14 @@ def check(folder: Path, failures_allowed: int | None = None) -> str | None:
         failures_allowed: failed builds one after another that a probe allows; None for any number.
     """
     try:
-        said = json.loads((folder / HEALTH_FILE).read_text(encoding="utf-8"))
+        answer = json.loads((folder / HEALTH_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return f"{folder / HEALTH_FILE} can't be read: `make follow` has not started here"
-    silent = time.time() - datetime.fromisoformat(said["at"]).timestamp()
-    if silent > ALIVE_WITHIN_SECONDS or said["state"] == "stopped":
-        return f"`make follow` has not reported for {silent:.0f} s; its state was {said['state']}"
-    if failures_allowed is not None and said["failed_in_a_row"] > failures_allowed:
-        return f"{said['failed_in_a_row']} builds failed one after another: {said['problem']}"
-    if failures_allowed is not None and said["version"] is None:
+    silent = time.time() - datetime.fromisoformat(answer["at"]).timestamp()
+    if silent > ALIVE_WITHIN_SECONDS or answer["state"] == "stopped":
+        return f"`make follow` has not reported for {silent:.0f} s; its state was {answer['state']}"
+    if failures_allowed is not None and answer["failed_in_a_row"] > failures_allowed:
+        return f"{answer['failed_in_a_row']} builds failed one after another: {answer['problem']}"
+    if failures_allowed is not None and answer["version"] is None:
         return "no version is published yet"
     return None

@@ -7,10 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from datetime import time as time_of_day
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from dbt.adapters.sparksession import interrupts
@@ -104,7 +103,7 @@ def back_off(failed: int) -> float:
     return min(most, first * 2 ** min(failed - 1, 20))
 
 
-def zone_named(name: str) -> Any:
+def zone_named(name: str) -> tzinfo:
     """The zone of a name or an offset, as the var business_zone gives it.
 
     >>> zone_named("+08:00").utcoffset(None)
@@ -123,7 +122,7 @@ class Follower:
     Args:
         settings: how.
         builds: dbt in this process.
-        say: takes each line that is said.
+        print_line: takes each line of output.
         now: the present moment.
         clock: seconds that pass.
     """
@@ -132,7 +131,7 @@ class Follower:
         self,
         settings: Settings,
         builds: Builds,
-        say: Callable[[str], Any] = print,
+        say: Callable[[str], object] = print,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -149,7 +148,7 @@ class Follower:
         self._began = 0.0
         self._maintained: date | None = None
         self._warned: tuple[str, ...] = ()
-        self._zone: Any = UTC
+        self._zone: tzinfo = UTC
 
     @property
     def port(self) -> int | None:
@@ -264,8 +263,8 @@ class Follower:
         lag = None
         try:
             lag = self._take_note(build)
-        except Exception as exc:  # the version stands, whatever can't be said of it
-            self._tell(f"what the build did can't be told: {one_line(exc)}")
+        except Exception as exc:  # the version stands, whatever is unknown of it
+            self._tell(f"what the build did is unknown: {one_line(exc)}")
         self._built = look
         self._enter("idle")
         self._tell_cycle(build, before, lag)
@@ -279,7 +278,7 @@ class Follower:
         if published is not None:
             health.version = published.version
             health.published_at = published.published_at.replace(tzinfo=UTC)
-            health.behind = published.behind
+            health.stale = published.stale
         newest_lag = None
         for log in self._builds.logs():
             added = build.added.get(log.name, 0)

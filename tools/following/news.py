@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,6 @@ def _stamps(root: Path, folders: Sequence[str], files: Iterable[Path]) -> dict[s
     return found
 
 
-def business_day(zone: Any, now: datetime) -> date:
+def business_day(zone: tzinfo, now: datetime) -> date:
     """The business day of a moment."""
     return now.astimezone(zone).date()

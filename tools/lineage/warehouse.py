@@ -327,8 +327,8 @@ class Lineage:
             columns = {name: column for name, column in columns.items() if name not in hidden}
             return columns | dict.fromkeys(VALIDITY, origin)
         fold = config.get("fold") or {}
-        if fold.get("sequence") == "run_number" and "run_number" in columns:
-            columns = columns | {"run_number": Origin(reasons=frozenset({RUN}))}
+        if fold.get("sequence") == "commit_number" and "commit_number" in columns:
+            columns = columns | {"commit_number": Origin(reasons=frozenset({RUN}))}
         columns = {name: column for name, column in columns.items() if name != fold.get("row_kind")}
         for name, aggregate in (fold.get("aggregates") or {}).items():
             function = aggregate if isinstance(aggregate, str) else aggregate.get("function")

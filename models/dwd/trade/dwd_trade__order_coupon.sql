@@ -2,7 +2,7 @@
     config(
         materialized='folded',
         unique_key=['order_id', 'coupon_user_id', 'coupon_code'],
-        fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+        fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
     )
 }}
 

@@ -2,7 +2,7 @@
     config(
         materialized='folded',
         unique_key=['order_id', 'start_city_code'],
-        fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+        fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
     )
 }}
 

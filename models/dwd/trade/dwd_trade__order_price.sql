@@ -2,7 +2,7 @@
     config(
         materialized='folded',
         unique_key=['order_id', 'product_id', 'price_valid_from'],
-        fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+        fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
     )
 }}
 

@@ -2,7 +2,7 @@
     config(
         materialized='folded',
         unique_key=['class_id', 'booking_id'],
-        fold={'sequence': 'run_number', 'row_kind': 'row_kind'},
+        fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
     )
 }}
 
@@ -41,7 +41,7 @@ booking_class as (
         state,
         timestampdiff(day, booked_at, starts_at) as days_before,
         row_kind,
-        run_number
+        commit_number
     from booked
 )
 

@@ -92,7 +92,7 @@ def check_made_by(
     if differences:
         raise ValueError(
             f"{model}: its rows were made by another declaration: {'; '.join(differences)}. Run it "
-            f"with --full-refresh, which reads the log anew (dbt run --full-refresh -s {model}), "
+            f"with --full-refresh, which reads the log again (dbt run --full-refresh -s {model}), "
             "or set the declaration back."
         )
 
@@ -111,7 +111,7 @@ def check_batches(model: str, read: Sequence[str], batches: Sequence[str]) -> No
     if kept != was:
         raise ValueError(
             f"{model}: its rows were made with the batches {', '.join(read)} in this order, where "
-            f"the last one counts, and the var `batches` now says {', '.join(batches)}. Set the "
+            f"the last one counts, and the var `batches` is now {', '.join(batches)}. Set the "
             "order back, or run the model with --full-refresh."
         )
 

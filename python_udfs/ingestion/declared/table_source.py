@@ -83,7 +83,7 @@ def table_source(model: str, meta: Any) -> TableSource:
     problems = [
         f"`{name}` is missing"
         for name in REQUIRED
-        # `primary_key: []` says that the table has none
+        # `primary_key: []`: the table has no key
         if not meta.get(name) and not (name == "primary_key" and meta.get(name) == [])
     ]
     # what is empty is as if it weren't there
@@ -98,7 +98,7 @@ def table_source(model: str, meta: Any) -> TableSource:
     if module is None:
         problems.append(f"`format` must be one of {', '.join(FORMATS)}, got {name!r}")
     if meta.get("primary_key") == [] and not getattr(module, "WHOLE_IMAGES", True):
-        problems.append(f"`primary_key` is empty, and {name} tells a delete by its key")
+        problems.append(f"`primary_key` is empty, and {name} identifies a deleted row by its key")
     options = {
         option: str(declared.options.get(option, values[0]))
         for option, values in _options_of(module).items()

@@ -28,7 +28,7 @@ def problems_of(sources: Mapping[str, TableSource], formats: Mapping[str, str]) 
         formats: topic, as a shell pattern -> format.
     """
     found = [
-        f"the var topic_formats says {kind!r} for the topic {topic}: a format must be one of "
+        f"the var topic_formats has {kind!r} for the topic {topic}: a format must be one of "
         f"{', '.join(FORMATS)}"
         for topic, kind in formats.items()
         if not isinstance(kind, str) or kind not in FORMATS

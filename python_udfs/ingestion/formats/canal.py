@@ -9,11 +9,12 @@ What they mean, as seen from a real producer:
   blob the Latin-1 characters of its bytes.
 - `old` holds the columns that changed in any row of the statement: a column that is null there
   was null, one that is absent has the value that it has in `data`.
-- `es` is the time of the statement. There is no xid and no binlog position. A change is told by
+- `es` is the time of the statement. There is no xid and no binlog position. A change is identified
+by
   its place in the topic: (topic, partition, offset, number within the message). So a message that
   is read again counts once; one that the producer *sends* again, at a new offset, is a change of
-  its own, for nothing in it says otherwise (equal changes within a second do happen), and so is a
-  TRUNCATE, which takes away what was inserted in between. Let Canal produce with idempotence,
+  its own, for nothing in it distinguishes them (equal changes within a second do happen), and so
+  is a TRUNCATE, which takes away what was inserted in between. Let Canal produce with idempotence,
   keep a table's rows and statements in one partition, and compare with the source.
 """
 
@@ -81,11 +82,11 @@ def envelope(messages: DataFrame) -> DataFrame:
     op = F.lit(None).cast("string")
     for name, letter in OPS.items():
         op = F.when(kind == name, F.lit(letter)).otherwise(op)
-    # the statement itself only where it matters: Canal tells DROP DATABASE as it does any other,
+    # the statement itself only where it matters: Canal writes DROP DATABASE as it does any other,
     # and what it can't read itself
     sql = F.get_json_object("payload", "$.sql")
-    told = F.when(op == "ddl", table_op(sql))
-    frame = frame.withColumn("_op", F.coalesce(told, op))
+    op_of_statement = F.when(op == "ddl", table_op(sql))
+    frame = frame.withColumn("_op", F.coalesce(op_of_statement, op))
     op = F.col("_op")
     is_row = op.isin("insert", "update", "delete")
     unnamed = F.col("_head.database").isNull() | F.col("_head.table").isNull()
@@ -165,7 +166,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         F.col("_parsed.old").alias("_olds"),
         F.col("_parsed.mysqlType").alias("_types"),
         bare_value(source.names_in_log(), F.col("payload"), _LISTS).alias("_bare"),
-        # of a list in which one is no object nothing is parsed: one row then tells it
+        # of a list in which one is no object nothing is parsed: one row then has the reason
         F.posexplode_outer("_parsed.data").alias("_number", "_data"),
     )
     frame = frame.withColumn("_number", F.coalesce("_number", F.lit(0)))
@@ -181,8 +182,8 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         # of a delete the row is what was deleted: it has no `old`
         value = after(name)
         for source_name in source.names(name):
-            told = is_update & F.map_contains_key("_old", source_name)
-            value = F.when(told, F.col("_old")[source_name]).otherwise(value)
+            was_old = is_update & F.map_contains_key("_old", source_name)
+            value = F.when(was_old, F.col("_old")[source_name]).otherwise(value)
         return value
 
     data, wrong_data = _struct(source, after, "data")
@@ -234,7 +235,7 @@ def _value(raw: Column, declared: Column, kind: SourceType, enums: str) -> Colum
     """A text of Canal in the column's `parsed` type; null where it is none of it.
 
     Args:
-        declared: the column's type as the message says, e.g. enum('new','used').
+        declared: the column's type as in the message, e.g. enum('new','used').
         enums: the option `enum`.
     """
     from pyspark.sql import functions as F

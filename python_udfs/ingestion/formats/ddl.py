@@ -100,7 +100,7 @@ def moves(sql: str, database: str) -> list[Move]:
         Anything else, and what is done to temporary tables: [].
 
     Raises:
-        ValueError: which rows the statement takes away or brings can't be told.
+        ValueError: which rows the statement takes away or brings is unknown.
     """
     tokens = _Tokens(sql, database)
     if tokens.take("truncate"):
@@ -240,7 +240,8 @@ class _Tokens:
                 if untold == "truncate partition" and self.take("all"):
                     return [(old, None)]
                 raise ValueError(
-                    f"ALTER TABLE .. {untold.upper()}: which rows are in the table since isn't told"
+                    f"ALTER TABLE .. {untold.upper()}: the rows in the table since then "
+                    "aren't in the log"
                 )
             if depth == 0 and at_start and self.take("rename"):
                 if self.take("column") or self.take("index") or self.take("key"):

@@ -1,4 +1,4 @@
-"""The envelope: what every format says of a message, in the same columns.
+"""The envelope: what every format has for a message, in the same columns.
 
 And conditions on such messages.
 """
@@ -49,7 +49,7 @@ def of_topics(patterns: Iterable[str]) -> Column:
 
 
 def row_changes(messages: DataFrame) -> DataFrame:
-    """The messages that tell of a single row's change."""
+    """The messages of a single row's change."""
     from pyspark.sql import functions as F
 
     return messages.where(F.col("op").isin(*ROW_OPS))

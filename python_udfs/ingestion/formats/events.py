@@ -10,7 +10,7 @@ What they mean:
   and must be there. Times are milliseconds since 1970, or ISO 8601 text with a zone or Z; columns
   of them are declared timestamp. A text that is neither is refused.
 - A column that a message lacks is null in it, as one that it has as null.
-- What tells an event from every other is its place in the topic: (topic, partition, offset). A
+- What identifies an event is its place in the topic: (topic, partition, offset). A
   client that sends an event again, with the same `event_id`, makes a row of its own here; DWD
   keeps one of them.
 """
@@ -121,11 +121,11 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         wrong.append(F.when(raw.isNotNull() & value.isNull(), text))
     frame = frame.withColumn("data", F.struct(*fields))
     frame = frame.withColumn("before", F.when(F.lit(False), F.col("data")))
-    told = F.concat_ws("; ", *wrong)
+    reasons = F.concat_ws("; ", *wrong)
     reason = (
         F.when(F.col("_row").isNull(), F.lit("an object that can't be read"))
         .when(is_exact & is_ambiguous(payload), F.lit(AMBIGUOUS))
-        .when(told != "", told)
+        .when(reasons != "", reasons)
         .otherwise(half_character(source))
     )
     return frame.withColumn("image_reason", reason).drop("_row", "_exact")

@@ -1,6 +1,6 @@
 """Numbers of a JSON text as they are written.
 
-Where from_json reads a number as text, on its own or within a nested document, it prints it anew:
+Where from_json reads a number as text, on its own or within a nested document, it prints it again:
 one with a point or an exponent through a double, so that 12345678901234567.89 becomes
 1.2345678901234568E16 and 10.10 becomes 10.1. Such rows are few: they are found by the text that was
 read, and only they are read again, from a payload in which each such number stands in quotes.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MARK = r"\u0001\u0002\u0001"
 _MARKED = r'^\x01\x02\x01|"\\u0001\\u0002\\u0001([^"]*+)"'
 _TEXT_OR_SIGNS = r'[^"0-9-]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# all up to the next number that would be printed anew: signs, whole texts, whole numbers
+# all up to the next number that would be reprinted: signs, whole texts, whole numbers
 _SKIPPED = rf"\G((?:{_TEXT_OR_SIGNS}|(?!-0(?![0-9]))-?[0-9]++(?![0-9.eE]))*+)"
 _NUMBER = r"(-?[0-9][0-9.eE+-]*+)"
 # the same for numbers that neither a double nor a decimal of Spark's may hold
@@ -97,7 +97,7 @@ def may_be_printed_anew(values: Mapping[str, Iterable[Column]], payload: Column)
 
 
 def bare_value(names: Iterable[str], payload: Column, around: Iterable[str] = ()) -> Column:
-    """Condition: one of the names may have a number that would be printed anew, or a document.
+    """Condition: one of the names may have a number that would be reprinted, or a document.
 
     Args:
         around: names that the message itself has, each once, with a list or an object.

@@ -8,7 +8,7 @@ What they mean, as seen from a real producer:
 - A renamed table is a table-alter row whose `old` and `def` name different tables. A TRUNCATE
   leaves no trace.
 - `position` is shared by the rows of one statement. The last row of a transaction has
-  commit: true and no xoffset: (position, xoffset, commit) tells rows apart and orders them.
+  commit: true and no xoffset: (position, xoffset, commit) identifies rows and orders them.
 - With bootstrapper=async (the default) a table's changes are held back while it is bootstrapped,
   and come afterwards without xid and with an xoffset that counts them from the process's start:
   of such a change sent again nobody can tell that it is the same.
@@ -64,7 +64,7 @@ OPS = {
     "bootstrap-start": "control",
     "bootstrap-complete": "control",
 }
-# where a message tells which server made its change, if Maxwell writes it (output_server_id,
+# where a message names the server that made its change, if Maxwell writes it (output_server_id,
 # output_gtid_position); a format without such has no binlog, see log_resets
 SERVER_PATHS = {"server_id": ("$.server_id",), "server_uuid": ("$.gtid",)}
 DDL = r"^(database|table)-(create|alter|drop)$"
@@ -160,11 +160,11 @@ def _table_op() -> Column:
 
     names = _altered_names()
     renamed = (names[0] != names[1]) | (names[2] != names[3])
-    told = table_op(F.get_json_object("payload", "$.sql"))
+    op_of_statement = table_op(F.get_json_object("payload", "$.sql"))
     return (
         F.when(F.col("_head.type").isin("table-drop", "database-drop"), F.lit("drop"))
         .when((F.col("_head.type") == "table-alter") & renamed, F.lit("rename"))
-        .otherwise(F.coalesce(F.when(told != "rename", told), F.lit("ddl")))
+        .otherwise(F.coalesce(F.when(op_of_statement != "rename", op_of_statement), F.lit("ddl")))
     )
 
 
@@ -266,10 +266,10 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         return value("data", name)
 
     def previous(name: str) -> Column:
-        told = F.lit(False)
+        was_old = F.lit(False)
         for source_name in source.names(name):
-            told = told | F.array_contains("_old_keys", source_name)
-        return F.when(told, value("old", name)).otherwise(after(name))
+            was_old = was_old | F.array_contains("_old_keys", source_name)
+        return F.when(was_old, value("old", name)).otherwise(after(name))
 
     data = F.struct(*[after(name).alias(name) for name in source.columns])
     before = F.struct(*[previous(name).alias(name) for name in source.columns])

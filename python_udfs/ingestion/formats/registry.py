@@ -70,7 +70,7 @@ def with_envelope(messages: DataFrame, format_name: str) -> DataFrame:
         "cut_reason",
     )
     parsed = FORMATS[format_name].envelope(decoded)
-    # what it empties can't be told from what came after it
+    # what it empties can't be distinguished from what came after it
     unplaced = F.col("op").isin(*TABLE_OPS) & (
         F.col("binlog_file_number").isNull() | F.col("binlog_position").isNull()
     )

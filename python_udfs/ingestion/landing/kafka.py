@@ -110,7 +110,8 @@ def ranges_to_read(
             ]
     if recreated:
         raise ValueError(
-            "These Kafka topics are not the ones that were read before, they were made anew: "
+            "These Kafka topics are not those that were read before, they were deleted and "
+            "recreated: "
             f"{', '.join(recreated)}. Their offsets would be taken for those of messages that the "
             "table holds: send the new messages by a topic of another name. Where a topic has "
             "another id but the same messages, run once with --vars 'kafka_accept_gap: true'."

@@ -31,7 +31,7 @@ def is_quiet(dbt: Any, binlog: Any, patterns: Iterable[str]) -> bool:
     Args:
         dbt: the handle of the table's model.
         binlog: dbt.ref("ods_binlog").
-        patterns: shell patterns of the table's topics; none: it reads all topics.
+        patterns: shell patterns of the table's topics; without any it reads all topics.
     """
     commits = dbt.input_properties(binlog, ARRIVED_PROPERTY)
     if not commits or len(commits) >= COMMITS_UNNOTED:

@@ -94,7 +94,7 @@ def doubt_of(signs: list[tuple[Key, Row]], mixed: Collection[Key]) -> Doubt:
     reason = (
         f"{UNDECLARED}file {place[0]}, position {place[1]} ({_text(first.time)}) came behind file "
         f"{highest[0]}, position {highest[1]}{servers} and is later than all that came before it "
-        f"({_text(first.latest)}), so the server began its binlog anew (RESET MASTER) or another "
+        f"({_text(first.latest)}), so the server began its binlog again (RESET MASTER) or another "
         f"server took over; declare it in `log_resets` of the table's source{again}, for example "
         f"[{{{example}}}]"
     )

@@ -3,7 +3,7 @@
 A producer sends a partition's messages in the order of the binlog. It steps back when it sends
 some again; those are no later than what came before them. A message that stands lower in the log
 than one before it, and is later than all before it, can't be of the same log: the server began its
-binlog anew (RESET MASTER), or another server's log goes on here, see log_resets. From there on the
+binlog again (RESET MASTER), or another server's log goes on here, see log_resets. From there on the
 table's changes are refused until the project declares it: by their positions they would count as
 older than what they change.
 

@@ -29,7 +29,7 @@ class TableSource:
             () for any.
         format: key of envelope.FORMATS.
         options: what the format's module lets one say of the producer's settings, see its OPTIONS.
-        log_resets: where the server's binlog began anew, oldest first.
+        log_resets: where the server's binlog restarted, oldest first.
     """
 
     database: str

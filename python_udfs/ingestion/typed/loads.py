@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 LOAD_FORMAT = "maxwell"  # of what source/full_load.py lands, whatever the log's format is
 LOAD_FILE = "before the log"
 BEFORE_LOG = (-1, 0)
-KEYLESS_LOAD = (
-    "a row of a full load of a table without key: it can't be told whether the log has it too"
-)
+KEYLESS_LOAD = "a row of a full load of a table without key: whether the log has it too is unknown"
 
 
 def load_rows(messages: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:

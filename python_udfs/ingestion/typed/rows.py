@@ -24,8 +24,8 @@ REPEATED, REFUSED, CORRECTION = (
     "correction",
 )  # verdicts of classify_duplicates
 OTHER_CHANGE = (
-    "another change was taken before that has the same place in the log and says something else "
-    "(did the server begin its binlog anew, by RESET MASTER or a failover?)"
+    "another change was taken before that has the same place in the log and other values "
+    "(did the server begin its binlog again, by RESET MASTER or a failover?)"
 )
 
 

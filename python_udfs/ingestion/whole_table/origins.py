@@ -153,4 +153,4 @@ class OriginRows:
             if made_table == table:
                 return None
         topics = f" by the topics {', '.join(self.source.topics)}" if self.source.topics else ""
-        return f"the log{topics} tells neither of its CREATE TABLE nor of a full load of it"
+        return f"the log{topics} has neither its CREATE TABLE nor a full load of it"

@@ -15,7 +15,7 @@ IS_WHOLE = "_is_whole"  # of an image: all of its columns are known, not the key
 
 
 def marked(source: TableSource, rows: DataFrame) -> DataFrame:
-    """Rows of a format with partial changes, in the form of whole images: IS_WHOLE says
+    """Rows of a format with partial changes, in the form of whole images: IS_WHOLE is
     whether it is all of the row, else it is the key. A row of a full load is an insert.
 
     Args:

@@ -138,8 +138,8 @@ class TableState:
             for foreign in strayed:
                 self.refusals[foreign.coordinates] = (
                     f"a {foreign.op} that came by {foreign.binlog_file}, the table's rows by "
-                    f"{', '.join(sorted(rows_by))}: {source.format} tells no binlog position, so "
-                    "what came first can't be told across partitions"
+                    f"{', '.join(sorted(rows_by))}: {source.format} has no binlog position, so "
+                    "what came first can't be determined across partitions"
                 )
             fresh = [statement for statement in fresh if statement not in strayed]
         for statement in undeclared:
@@ -182,7 +182,7 @@ class TableState:
             if origin and not self.whole_images:
                 self.refusals[statement.coordinates] = (
                     f"the rows that {'.'.join(self.table)} got from {'.'.join(origin)} aren't "
-                    "known, for changes may be told in part; those that it had before are gone"
+                    "known, for the log may have changes in part; those that it had before are gone"
                 )
             elif origin and fill and fill.gap:
                 self.refusals[statement.coordinates] = fill.gap
@@ -320,9 +320,9 @@ class TableState:
         if apart:
             raise ValueError(
                 f"{self.source.database}.{self.source.table}: {ways}. {self.source.format} "
-                "tells no binlog position, so what came first can't be told across "
+                "has no binlog position, so what came first can't be determined across "
                 "partitions. Let it send the table's rows and statements to one partition, "
-                "and land the log anew, or name the one topic of the table in `topic`. Of a "
+                "and land the log again, or name the one topic of the table in `topic`. Of a "
                 "statement: --full-refresh refuses it alone."
             )
         return [files, changed]

@@ -6,7 +6,7 @@
 with
 
 negative as (
-    -- all columns: a test of any model can't name the keys that tell the rows apart
+    -- all columns: a test of any model can't name the keys that distinguish the rows
     select * from {{ model }}
     where {{ column_name }} < 0
 )

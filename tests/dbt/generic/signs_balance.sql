@@ -3,7 +3,7 @@
     or a pair of one -U of sign -1 and one +U of sign 1. Fails with the changes that are anything
     else: half an update, a change expanded twice, a wrong sign.
 
-    change_key: column that tells one change from every other.
+    change_key: column that distinguishes one change from every other.
 #}
 {% test signs_balance(model, change_key='unique_key') %}
 

@@ -7,15 +7,15 @@
 
 with
 
-untaken as (
+undeclared as (
     {{
-        untaken_columns(
+        undeclared_columns(
             adapter.commits.rows_of_last_append(ref('ods_binlog'))
             if execute and flags.WHICH in ('build', 'test') else model
         )
     }}
 )
 
-select * from untaken
+select * from undeclared
 
 {% endtest %}

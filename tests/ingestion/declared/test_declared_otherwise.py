@@ -41,7 +41,7 @@ WITH_TIMES = {
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"business_zone": "+00:00"}, 'business_zone was "+08:00" and is "+00:00"'),
         ({"cut_time_max_ahead_hours": 2}, "cut_time_max_ahead_hours was 24 and is 2"),
@@ -66,14 +66,14 @@ WITH_TIMES = {
     ],
 )
 def test_another_declaration_is_refused_with_what_differs(
-    change: dict[str, Any], told: str
+    change: dict[str, Any], expected: str
 ) -> None:
     before = declared({})
     check_made_by("ods_shop__o", json.loads(json.dumps(before)), before)
     with pytest.raises(ValueError, match="made by another declaration") as error:
         check_made_by("ods_shop__o", before, declared(change))
 
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert "--full-refresh -s ods_shop__o" in str(error.value)
 
 
@@ -112,12 +112,12 @@ def test_batches_that_change_places_are_refused(model: Model) -> None:
     assert states(model) == {1: "b"}
     model.batches = ["fix", "live"]
 
-    with pytest.raises(ValueError, match=r"with the batches live, fix in this order.*now says fix"):
+    with pytest.raises(ValueError, match=r"with the batches live, fix in this order.*is now fix"):
         model.take({2: insert(2, 120)})
 
 
 def test_a_change_that_only_a_batch_has_counts_like_any_other(model: Model) -> None:
-    """Its stray rows: the live log never told of them, or tells of them later."""
+    """Its stray rows: the live log never reported them, or reports them later."""
     model.take({0: insert(2, 110, '"only"'), 1: insert(3, 120, '"fix"')}, batch="fix")
     assert states(model) == {1: "a", 2: "only", 3: "fix"}
 
@@ -233,7 +233,7 @@ def test_a_refused_message_is_read_again_when_its_reading_changes(
 def test_a_message_that_is_read_again_brings_back_no_row_that_its_correction_lacks(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, comes: str
 ) -> None:
-    """Also where the rest of the correction says the same, so that no row of it is held."""
+    """Also where the rest of the correction has the same values, so that no row of it is held."""
     live = canal([(1, "a"), (2, "b"), (3, "c")]).replace('"id": "2"', '"id": "two"')
     batches = {"live": {0: live}, "fix": {0: canal([(1, "a")])}}
     model = Model(spark, "canal", ["id"])
@@ -258,7 +258,7 @@ def test_a_message_that_is_read_again_brings_back_no_row_that_its_correction_lac
 def test_a_batch_between_two_that_comes_last_brings_no_row_that_the_newest_lacks(
     spark: SparkSession,
 ) -> None:
-    """The newest batch says the same as the log in fewer rows, so that no row of it is held."""
+    """The newest batch has the same as the log in fewer rows, so that no row of it is held."""
     model = Model(spark, "canal", ["id"])
     model.batches = ["live", "between", "newest"]
     model.take({0: canal([(1, "a"), (2, "b")]), 1: canal([(4, "d")])})
@@ -308,7 +308,7 @@ def test_columns_renamed_by_case_alone_are_the_same_columns(spark: SparkSession)
 
 def test_canals_columns_renamed_by_case_alone_are_the_same_columns(spark: SparkSession) -> None:
     model = Model(spark, "canal", ["id"])
-    model.meta["source"]["aliases"] = {"state": ["STATE"]}  # may be said, and need not
+    model.meta["source"]["aliases"] = {"state": ["STATE"]}  # may be reported, and need not
     model.take({0: canal([(1, "a")])})
     model.take({1: renamed(canal([(2, "b")])).replace('"Id":', '"ID":')})
 
@@ -506,10 +506,10 @@ def test_a_declared_column_that_no_message_has_is_told_with_the_nearest_names(
 def test_another_change_at_the_place_of_a_documents_change_is_refused(
     spark: SparkSession, at_once: bool
 ) -> None:
-    """Unless it tells another part of it: a change may be told in part."""
+    """Unless it reports another part of it: a change may be reported in part."""
 
-    def update(**told: Any) -> str:
-        changed = {"updatedFields": told, "removedFields": []}
+    def update(**expected: Any) -> str:
+        changed = {"updatedFields": expected, "removedFields": []}
         return collection_event(2, "update", documentKey={"_id": 1}, updateDescription=changed)
 
     model = Model(spark, "mongodb", ["id"])
@@ -528,4 +528,4 @@ def test_another_change_at_the_place_of_a_documents_change_is_refused(
     ]
     [refused] = [row for row in model.rows if row.reject_reason]
     assert refused.message_offset == 3
-    assert "the same place in the log and says something else" in refused.reject_reason
+    assert "the same place in the log and other values" in refused.reject_reason

@@ -53,7 +53,7 @@ def test_the_envelope_of_a_change(spark: SparkSession):
     assert row.reject_reason is None
     assert (row.database_name, row.table_name, row.op) == ("shop", "o", "insert")
     assert row.event_time.replace(tzinfo=UTC) == datetime.fromtimestamp(ES / 1000, UTC)
-    # Canal tells no position: a message is where it stands in the topic
+    # Canal has no position: a message is where it stands in the topic
     place = (row.binlog_file, row.binlog_file_number, row.binlog_position, row.row_number)
     assert place == ("t/3", 0, 100, 0)
     assert row.xid is None
@@ -248,7 +248,7 @@ def test_both_logs_of_one_server_tell_the_same_changes(spark: SparkSession, tabl
     declared_so = declaration(table)
     # Maxwell writes a TIME wrong that is negative or longer than a day
     columns = {column: kind for column, kind in declared_so["columns"].items() if kind != "time"}
-    told = {}
+    reported = {}
     for name, lines in {
         "maxwell": [line for path in LANDED for line in raw_lines(path)],
         "canal": raw_lines(CAPTURE),
@@ -263,9 +263,9 @@ def test_both_logs_of_one_server_tell_the_same_changes(spark: SparkSession, tabl
         named = f'"table":"{table}"'.encode()
         rows = typed(spark, [line for line in lines if named in line], declared)
         assert [row.reject_reason for row in rows if row.reject_reason] == []
-        told[name] = changes(rows, list(columns))
+        reported[name] = changes(rows, list(columns))
 
-    differing = [pair for pair in zip(*told.values(), strict=True) if pair[0] != pair[1]]
-    print(f"{table}: {len(told['canal'])} changes compared, {len(differing)} differ")
+    differing = [pair for pair in zip(*reported.values(), strict=True) if pair[0] != pair[1]]
+    print(f"{table}: {len(reported['canal'])} changes compared, {len(differing)} differ")
     assert differing[:3] == []
-    assert len(told["canal"]) > 300
+    assert len(reported["canal"]) > 300

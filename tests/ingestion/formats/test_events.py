@@ -53,20 +53,20 @@ def test_what_is_no_event_is_refused(spark: SparkSession) -> None:
 
 
 def test_times_are_milliseconds_or_iso_text_with_a_zone(spark: SparkSession) -> None:
-    told = [MILLIS, "2026-03-02T02:00:00Z", "2026-03-02T10:00:00.000+08:00", str(MILLIS)]
-    rows = typed(spark, [event(event_time=item) for item in told], DECLARED)
+    reported = [MILLIS, "2026-03-02T02:00:00Z", "2026-03-02T10:00:00.000+08:00", str(MILLIS)]
+    rows = typed(spark, [event(event_time=item) for item in reported], DECLARED)
 
-    assert [row.reject_reason for row in rows] == [None] * len(told)
+    assert [row.reject_reason for row in rows] == [None] * len(reported)
     assert {row["at"].replace(tzinfo=UTC) for row in rows} == {AT}
     assert {row.cut_date for row in rows} == {date(2026, 3, 2)}
 
 
-@pytest.mark.parametrize("told", ["yesterday", "", "2026-03-02T10:00:00", 10**17, True])
-def test_a_time_that_cannot_be_read_is_refused(spark: SparkSession, told: Any) -> None:
-    (row,) = typed(spark, [event(event_time=told)], DECLARED)
+@pytest.mark.parametrize("expected", ["yesterday", "", "2026-03-02T10:00:00", 10**17, True])
+def test_a_time_that_cannot_be_read_is_refused(spark: SparkSession, expected: Any) -> None:
+    (row,) = typed(spark, [event(event_time=expected)], DECLARED)
 
     assert "is no timestamp(3)" in row.reject_reason
-    assert json.loads(row.reject_payload)["event_time"] == told
+    assert json.loads(row.reject_payload)["event_time"] == expected
 
 
 def test_absent_is_null_and_a_wrong_value_is_refused(spark: SparkSession) -> None:

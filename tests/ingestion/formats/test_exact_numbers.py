@@ -269,7 +269,7 @@ def test_rows_of_one_position_that_differ_behind_a_doubles_digits_are_two(
 
 
 def test_no_function_that_reads_numbers_as_doubles_is_used_on_values() -> None:
-    """get_json_object prints numbers anew: it is for names, statements and whole images' keys."""
+    """get_json_object prints numbers again: it is for names, statements and whole images' keys."""
     folder = ROOT / "python_udfs" / "ingestion" / "formats"
     used = {
         (

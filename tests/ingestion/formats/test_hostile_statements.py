@@ -75,12 +75,14 @@ def test_every_row_message_gives_a_row_or_is_refused(spark: SparkSession, format
         if (row.reject_reason, row.database_name, row.table_name) == (None, "shop", "order_info")
         and row.op in ("insert", "update", "delete", "snapshot")
     }
-    told = {row.message_offset for row in model.rows}
+    message = {row.message_offset for row in model.rows}
     refused = {row.message_offset for row in model.rows if row.reject_reason}
-    print(f"{len(texts)}: {len(envelopes)} by their envelope, {len(refused)} of {len(told)} rows")
-    assert wanted - told == set()
+    print(
+        f"{len(texts)}: {len(envelopes)} by their envelope, {len(refused)} of {len(message)} rows"
+    )
+    assert wanted - message == set()
     assert len(wanted) + len(envelopes) > len(texts) / 2
-    assert refused < told
+    assert refused < message
 
 
 def statements(rows: list[Row], format_name: str) -> list[Statement]:

@@ -1,4 +1,4 @@
-"""The envelope of Maxwell's messages: what it tells, and why a line can't be read."""
+"""The envelope of Maxwell's messages: what it reports, and why a line can't be read."""
 
 from __future__ import annotations
 

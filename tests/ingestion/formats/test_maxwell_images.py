@@ -425,7 +425,7 @@ def test_the_cut_date_by_other_kinds_of_column(spark, kind):
 def frame_of(
     spark: SparkSession, rows: list[tuple[int, int, int]], bad: int = -1, key: int = 1
 ) -> DataFrame:
-    """Rows of ods_binlog of inserts, as far as repeats are told by them.
+    """Rows of ods_binlog of inserts, as far as repeats are reported by them.
 
     rows: (offset, binlog position, row number) of each; bad: offset of one without `data`; key:
     the id that they insert.
@@ -492,7 +492,7 @@ def test_a_change_that_was_refused_is_taken_when_it_comes_whole(spark):
 
 
 def test_another_change_at_a_place_that_is_taken_is_refused(spark):
-    """The server began its binlog anew: positions come again, and the changes are others."""
+    """The server began its binlog again: positions come again, and the changes are others."""
     known = decoded(frame_of(spark, [(0, 100, 0)]), REPEATED, DAY)
     # at 100 against what is held, at 200 against what comes with it
     same = frame_of(spark, [(10, 100, 0), (20, 200, 0), (22, 200, 0), (30, 300, 0)], bad=30)
@@ -510,7 +510,7 @@ def test_another_change_at_a_place_that_is_taken_is_refused(spark):
     for row in (rows[0], rows[2]):
         assert "another change was taken before" in row.reject_reason
         assert row.reject_payload == line(data='{"id":2}')
-    # the log is read anew: each is refused once
+    # the log is read again: each is refused once
     assert deduplicate(new, known.union(frame), REPEATED, DAY, ["live"])[0].isEmpty()
 
 

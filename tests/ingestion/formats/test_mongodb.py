@@ -37,8 +37,8 @@ COLUMNS = {
 META = {"aliases": {"id": "_id", "city": ["address.city", "town"]}, "format": "mongodb"}
 NO_PLACE = "the place in its transaction isn't known: "
 PARTLY = (
-    "the update sets a part of {}, whose value isn't known from it (keep post-images and say so "
-    "by the option full_document, or declare the parts)"
+    "the update sets a part of {}, whose value isn't known from it (keep post-images and declare "
+    "them by the option full_document, or declare the parts)"
 )
 
 
@@ -60,7 +60,7 @@ def token(t: int = T, i: int = 1, place: int = 0, key: str = "00", version: int 
 
 
 def stream(kind: str = "insert", **fields: Any) -> dict[str, Any]:
-    """A change event, of document 1 unless told otherwise."""
+    """A change event, of document 1 unless reported otherwise."""
     event = {
         "_id": {"_data": token()},
         "operationType": kind,
@@ -139,7 +139,7 @@ def one_row(spark: SparkSession, message: Message, declaration: TableSource | No
 
 
 def test_a_collection_without_key_is_refused():
-    with pytest.raises(ValueError, match="`primary_key` is empty, and mongodb tells a delete"):
+    with pytest.raises(ValueError, match="`primary_key` is empty, and mongodb identifies"):
         declared(primary_key=[])
 
 
@@ -340,7 +340,7 @@ BAD: dict[str, tuple[Message, str]] = {
     "Debezium with a key that is none": ((debezium("d"), "{"), NO_KEY),
     "no token": (
         stream(_id=...),
-        "no resume token (`_id`), which tells events of one time apart",
+        "no resume token (`_id`), which distinguishes events of one time",
     ),
     "fragment": (
         stream(splitEvent={"fragment": 1, "of": 2}),
@@ -526,8 +526,8 @@ def test_an_update_tells_only_its_own_fields(spark):
         ({"schema": {}, "payload": debezium("u", updateDescription=patch)}, key()),
     ]
     for row in rows_of(spark, messages):
-        told = {name: item for name, item in row.data.asDict().items() if item is not None}
-        assert told == {"id": "1", "status": "paid"}
+        reported = {name: item for name, item in row.data.asDict().items() if item is not None}
+        assert reported == {"id": "1", "status": "paid"}
         assert sorted(row.known_columns) == ["amount", "status"]
         assert (row.before, row.image_reason, row.document_rest) == (None, None, None)
         assert json.loads(row.document_patch) == patch | {"truncatedArrays": []}
@@ -547,8 +547,12 @@ def test_a_post_image_is_the_whole_document(spark):
 
 def test_an_update_without_post_image(spark):
     event = update({"status": "x"}, fullDocument=None)
-    told = one_row(spark, event, declared(full_document="whenAvailable"))
-    assert (told.known_columns, told.data.status, told.image_reason) == (["status"], "x", None)
+    reported = one_row(spark, event, declared(full_document="whenAvailable"))
+    assert (reported.known_columns, reported.data.status, reported.image_reason) == (
+        ["status"],
+        "x",
+        None,
+    )
     refused = one_row(spark, event, declared(full_document="required"))
     assert refused.image_reason == (
         "an update without post-image, which the option full_document requires"
@@ -798,7 +802,7 @@ columns_told as (
         _id,
         max(place) as last,
         max_by(op, place) as last_op,
-        -- a column is told by each row that isn't an update of other columns only; a delete tells
+        -- a column is known by each row but updates of other columns only; a delete has
         -- that nothing is left
         {columns}
     from changes
@@ -811,10 +815,10 @@ select _id, {names} from columns_told where last_op <> 'delete'
 
 def fold_sql() -> str:
     names = [name for name in FOLD_COLUMNS if name != "_id"]
-    told = "op <> 'update' or known_columns is null or array_contains(known_columns, '{0}')"
+    reported = "op <> 'update' or known_columns is null or array_contains(known_columns, '{0}')"
     columns = [
         f"max_by(if(op = 'delete', null, data.{name}), place) "
-        f"filter (where {told.format(name)}) as {name}"
+        f"filter (where {reported.format(name)}) as {name}"
         for name in names
     ]
     return FOLD.format(columns=",\n        ".join(columns), names=", ".join(names))

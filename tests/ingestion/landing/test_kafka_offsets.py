@@ -24,7 +24,7 @@ def test_a_partition_that_was_never_seen_is_read_from_its_earliest_offset():
     assert ranges_to_read(broker, {}, {}) == [OffsetRange("t", 0, 3, 9)]
     note = first_gaps(broker, {}, {})
     assert "no longer has these offsets: t partition 0: 0 to 2; t partition 2: 0 to 3. " in note
-    # told once: from there on it is read
+    # reported once: from there on it is read
     held, begun = {"t/0": [(3, 9)]}, beginnings(broker, {})
     assert first_gaps(broker, held, {}) is first_gaps(broker, {}, begun) is None
     assert ranges_to_read(broker, held, {}, begun=begun) == []
@@ -90,13 +90,13 @@ def test_messages_gone_before_they_were_read_are_named_or_accepted():
 @pytest.mark.parametrize("broker", [topic(p0=(0, 5)), topic(p1=(0, 5))])
 @pytest.mark.parametrize("accept_gap", [False, True])
 def test_a_topic_that_ends_before_what_is_held_was_made_anew(broker, accept_gap):
-    with pytest.raises(ValueError, match=r"made anew: t partition 0 \(ends .*, held to 6\)"):
+    with pytest.raises(ValueError, match=r"recreated: t partition 0 \(ends .*, held to 6\)"):
         ranges_to_read(broker, {"t/0": [(0, 6)]}, {}, accept_gap)
 
 
 def test_a_topic_made_anew_that_has_grown_since_is_known_by_its_id():
     held, broker = {"t/0": [(0, 6)]}, topic("id2", p0=(0, 10))
-    with pytest.raises(ValueError, match=r"made anew: t \(id id2, was id1\)"):
+    with pytest.raises(ValueError, match=r"recreated: t \(id id2, was id1\)"):
         ranges_to_read(broker, held, {"t": "id1"})
     for known, accept_gap in [({"t": "id1"}, True), ({"t": "id2"}, False), ({"t": ""}, False)]:
         assert ranges_to_read(broker, held, known, accept_gap) == [OffsetRange("t", 0, 7, 9)]

@@ -138,7 +138,7 @@ def test_lost_messages_are_told_until_they_are_accepted(
     broker.create("kept")
     broker.send("kept", [(None, line) for line in lines[:20]])
     message = error_of(warehouse)
-    assert "made anew: kept (id " in message
+    assert "recreated: kept (id " in message
     assert held(warehouse) == expected
 
 

@@ -29,8 +29,8 @@ NAMES = {
 def test_a_table_is_quiet_where_all_commits_name_other_topics(
     patterns: list[str], commits: list[list[str]] | None, quiet: bool
 ) -> None:
-    said = None if commits is None else [json.dumps(one) for one in commits]
-    dbt = SimpleNamespace(input_properties=lambda *_: said)
+    named = None if commits is None else [json.dumps(topics) for topics in commits]
+    dbt = SimpleNamespace(input_properties=lambda *_: named)
     assert arrived.is_quiet(dbt, None, patterns) is quiet
 
 

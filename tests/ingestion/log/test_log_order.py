@@ -1,4 +1,4 @@
-"""A binlog that begins anew: refused until it is declared, exact once it is; nothing else is."""
+"""A binlog that restarts: refused until it is declared, exact once it is; nothing else is."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ NAMED_SERVERS: dict[str, tuple[list[list[str]], list[int], str]] = {
         [],
         "",
     ),
-    "a snapshot's rows, which Debezium says are of server 0": (
+    "a snapshot's rows, which Debezium states are of server 0": (
         [by_servers([7], rows_of(4, TS, 5)[3:]), by_servers([0], rows_of(4, TS + 60, 1))],
         [],
         "",
@@ -195,14 +195,14 @@ NAMED_SERVERS: dict[str, tuple[list[list[str]], list[int], str]] = {
 
 @pytest.mark.parametrize("name", NAMED_SERVERS)
 def test_what_is_refused_where_messages_name_their_server(spark: SparkSession, name: str) -> None:
-    runs, wanted, said = NAMED_SERVERS[name]
+    runs, wanted, reported = NAMED_SERVERS[name]
     model, offset = Model(spark, "maxwell", ["id"]), 0
     for lines in runs:
         model.take(dict(enumerate(lines, offset)))
         offset += len(lines)
 
     assert sorted(refused(model)) == wanted
-    assert all(said in reason for reason in refused(model).values())
+    assert all(reported in reason for reason in refused(model).values())
 
 
 def test_mixed_logs_are_taken_once_their_servers_are_declared(spark: SparkSession) -> None:

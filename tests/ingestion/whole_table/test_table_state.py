@@ -141,7 +141,7 @@ def corrected(line: str, rng: random.Random) -> str:
 
 
 def test_changes_of_before_a_rename_may_come_behind_it(spark: SparkSession) -> None:
-    """What the RENAME filled the table with is no full load, which tells of before the log."""
+    """What the RENAME filled the table with is no full load, which reports before the log."""
     server = Server(3, "maxwell")
     server.run(20, table_events=False)
     late = len(server.lines)
@@ -207,7 +207,7 @@ def test_messages_of_which_a_row_was_refused_are_corrected_by_a_batch(
 
 
 def test_rows_that_change_must_come_by_one_partition_of_canal(spark: SparkSession) -> None:
-    """Canal tells no position: which of two rows of a key is the newer one can't be known."""
+    """Canal has no position: which of two rows of a key is the newer one can't be known."""
 
     def take(model: Model, messages: dict[int, str]) -> None:
         """Each message by a partition of its own."""
@@ -219,7 +219,7 @@ def test_rows_that_change_must_come_by_one_partition_of_canal(spark: SparkSessio
     update = {2: canal("UPDATE", 1, old=[{"amount": "1"}])}
     keyed = Model(spark, "canal", ["id"])
     take(keyed, inserts)
-    with pytest.raises(ValueError, match=r"shop\.o: rows by t/0, t/1, t/2\. canal tells no binlog"):
+    with pytest.raises(ValueError, match=r"shop\.o: rows by t/0, t/1, t/2\. canal has no binlog"):
         take(keyed, update)
     # without a key rows are counted
     take(Model(spark, "canal", []), inserts | update)
@@ -229,7 +229,7 @@ SWAP = "rename table o to o_old, o_new to o"
 
 
 def statement(sql: str, table: str, kind: str) -> str:
-    """A statement as Canal tells it."""
+    """A statement as Canal reports it."""
     head = {"database": "shop", "table": table, "type": kind, "isDdl": True, "sql": sql}
     return json.dumps(head | {"es": 1772416900000, "data": None, "old": None})
 
@@ -263,7 +263,7 @@ def test_a_statement_that_came_by_another_partition_than_the_rows_is_refused_alo
 
 def test_a_rename_whose_rows_the_log_lacks_is_told(spark: SparkSession) -> None:
     """What the table had is gone, what it has since isn't known: that is refused with its reason.
-    A full load brings it, and a row that a change tells of too counts once."""
+    A full load brings it, and a row that a change reports too counts once."""
     head = {"database": "shop", "table": "o", "ts": 1772416800, "xid": 1, "commit": True}
     row = {"id": 1, "state": "new", "amount": 1.5}
     changed = row | {"id": 7, "amount": 2.5}
@@ -324,14 +324,14 @@ def collection_events() -> list[str]:
     """Documents with and without pre-images, a drop, another that the name gets, a rename away."""
 
     def document(i: int, kind: str, key: int, state: str | None, was: str | None = None) -> str:
-        told: dict[str, Any] = {"documentKey": {"_id": key}}
+        reported: dict[str, Any] = {"documentKey": {"_id": key}}
         if kind == "update":
-            told["updateDescription"] = {"updatedFields": {"state": state}, "removedFields": []}
+            reported["updateDescription"] = {"updatedFields": {"state": state}, "removedFields": []}
         elif state is not None:
-            told["fullDocument"] = {"_id": key, "state": state, "amount": 1.5}
+            reported["fullDocument"] = {"_id": key, "state": state, "amount": 1.5}
         if was is not None:
-            told["fullDocumentBeforeChange"] = {"_id": key, "state": was, "amount": 1.5}
-        return collection_event(i, kind, **told)
+            reported["fullDocumentBeforeChange"] = {"_id": key, "state": was, "amount": 1.5}
+        return collection_event(i, kind, **reported)
 
     return [
         document(0, "insert", 1, "new"),
@@ -376,7 +376,7 @@ def test_a_dropped_or_renamed_collection_loses_its_documents(spark: SparkSession
     drop, rename = ((1772416800 + i) * 2**31 + 1 for i in (7, 11))
     expected = {
         (drop, 1, "new"): 1,
-        (drop, 2, None): 1,  # an update told a part of it
+        (drop, 2, None): 1,  # an update reported a part of it
         (drop, 3, "paid"): 1,
         (rename, 1, "again"): 1,
     }
@@ -412,7 +412,7 @@ def test_what_a_collection_got_by_a_rename_is_refused(spark: SparkSession) -> No
 def test_statements_that_cannot_be_taken_are_refused(spark: SparkSession) -> None:
     reasons = {
         statement("alter table o truncate partition p1", "o", "ALTER"): (
-            "ALTER TABLE .. TRUNCATE PARTITION: which rows are in the table since isn't told"
+            "ALTER TABLE .. TRUNCATE PARTITION: the rows in the table since then aren't in the log"
         ),
         statement("rename table o", "o", "RENAME"): "`to` was expected",
         statement("alter table p exchange partition q with table o", "p", "ALTER"): "EXCHANGE PART",
@@ -421,15 +421,15 @@ def test_statements_that_cannot_be_taken_are_refused(spark: SparkSession) -> Non
         statement("alter table o drop column a", "o", "ALTER"): None,
     }
     model = Model(spark, "canal", ["id"])
-    for _ in range(2):  # read anew, they aren't refused again
+    for _ in range(2):  # read again, they aren't refused again
         model.take(dict(enumerate(reasons)))
 
-    told = {row.reject_payload: row.reject_reason for row in model.rows}
+    reported = {row.reject_payload: row.reject_reason for row in model.rows}
     expected = {payload: reason for payload, reason in reasons.items() if reason}
     assert len(model.rows) == len(expected)
-    assert told.keys() == expected.keys()
+    assert reported.keys() == expected.keys()
     assert [
-        told[payload] for payload, reason in expected.items() if reason not in told[payload]
+        reported[payload] for payload, reason in expected.items() if reason not in reported[payload]
     ] == []
 
 

@@ -14,7 +14,7 @@ What they mean, as seen from a real producer (3.5, on MariaDB) and documented fo
   snapshot share one position in every database (old versions on MySQL write them as op c). These
   are distinguished by a hash of their images as `row_number`; a create's is above any other's. Rows
   that are equal in every column, so of a table without key, count once there. `sequence` doesn't
-  tell them apart: it depends on where the connector started. An lsn orders the changes of one
+  distinguish them: it depends on where the connector started. An lsn orders the changes of one
   row, for its lock is held until the commit, but not those of different rows.
 - The names of PostgreSQL's tables hold their schema: `database: shop, table: public.orders`.
 - `source.ts_ms` may be 0 in a snapshot; then the time of Debezium's processing counts.

@@ -35,8 +35,8 @@ What a change holds of its document; the typed row holds no more, in the columns
 - An update has what it set and removed. A document that was looked up (`updateLookup`) is read
   after the update and may be of a later one, or missing, so nothing is taken from it:
   `known_columns` names the columns that have their values, the others are null, unknown.
-  Post-images are exact: say so by the option `full_document`. With a pre-image, the columns that
-  the update doesn't tell have their values from it.
+  Post-images are exact: declare them by the option `full_document`. With a pre-image, the columns
+  that the update doesn't tell have their values from it.
 - Without a pre-image `before` is null, of an update or delete too, and metadata_changes with it:
   such rows can't be made retract rows. They can be folded: a column's value is the one in its
   newest row that knows it. The other fields are those of the newest document_rest, changed by

@@ -156,7 +156,7 @@ def envelope(messages: DataFrame) -> DataFrame:
         )
         .when(
             of_row & of_stream & token.isNull(),
-            F.lit("no resume token (`_id`), which tells events of one time apart"),
+            F.lit("no resume token (`_id`), which distinguishes events of one time"),
         )
         .when(
             of_row & F.col("row_number").isNull() & of_stream,
@@ -182,7 +182,8 @@ def envelope(messages: DataFrame) -> DataFrame:
 
 
 def table_moves(payload: str, database: str | None, table: str | None, op: str) -> list[Move]:
-    """Where the documents of a collection went, by a `drop` or `rename`, as ddl.moves tells it."""
+    """Where the documents of a collection went, by a `drop` or `rename`, in the form of
+    ddl.moves."""
     collection = (database or "", table or "")
     if op == "drop":
         return [(collection, None)]

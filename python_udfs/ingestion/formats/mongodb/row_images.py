@@ -39,14 +39,14 @@ _PATCH = (
 
 
 def images(messages: DataFrame, source: TableSource) -> DataFrame:
-    """Row messages with what they tell of their documents.
+    """Row messages with what they hold of their documents.
 
     Returns:
         messages with the columns of maxwell.images, where
         data: the key and the columns of `known_columns`, the others are null;
         before: null where it isn't known: there is no pre-image;
         and with the columns of EXTRA:
-        known_columns: the declared columns whose values `data` tells besides the key's; null:
+        known_columns: the declared columns whose values `data` has besides the key's; null:
             all of them. Empty for a delete without pre-image;
         document_rest: JSON text of the fields that aren't declared, where the message has the
             whole document after the change; null elsewhere;
@@ -80,7 +80,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     frame = frame.withColumn(
         "_prior", F.when(is_update | is_delete, F.from_json("_before_text", DOCUMENT))
     ).withColumn("_document", F.when(is_delete, F.col("_prior")).otherwise(document))
-    told = F.array_union(
+    changed_fields = F.array_union(
         F.map_keys("_document"), F.coalesce(F.col("_patch.removedFields"), no_names)
     )
     cut = F.coalesce(F.col("_patch.truncatedArrays.field"), no_names)
@@ -88,19 +88,20 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         "*",
         _scalars(source, "_document", "_key").alias("_data"),
         _scalars(source, "_prior").alias("_before"),
-        F.when(F.col("_described") & ~F.col("_whole"), told).alias("_told"),
+        F.when(F.col("_described") & ~F.col("_whole"), changed_fields).alias("_changed_fields"),
         F.when(F.col("_described") & ~F.col("_whole"), cut).alias("_cut"),
     )
-    told_columns = [
+    changed_columns = [
         F.when(
-            F.arrays_overlap("_told", F.array(*map(F.lit, _prefixes(source, name)))), F.lit(name)
+            F.arrays_overlap("_changed_fields", F.array(*map(F.lit, _prefixes(source, name)))),
+            F.lit(name),
         )
         for name in source.columns
         if not _of_key(source, name)
     ]
     known = F.when(
-        F.col("_told").isNotNull(),
-        not_null(told_columns),
+        F.col("_changed_fields").isNotNull(),
+        not_null(changed_columns),
     ).when(is_delete & F.col("_prior").isNull(), no_names)
     frame = frame.withColumn("_known", known)
     data, wrong_data = _struct(source, "_data", "data")
@@ -181,7 +182,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         "image_reason",
         F.when(F.col("before").isNull(), F.col("_known")).alias("known_columns"),
         F.when(F.col("_whole"), F.to_json(rest)).alias("document_rest"),
-        F.when(F.col("_told").isNotNull(), patch).alias("document_patch"),
+        F.when(F.col("_changed_fields").isNotNull(), patch).alias("document_patch"),
     )
 
 
@@ -218,7 +219,7 @@ def _partly_set(source: TableSource) -> Column:
             for path in source.names(name):
                 inside = (
                     inside
-                    | _begin_with("_told", path + ".")
+                    | _begin_with("_changed_fields", path + ".")
                     | _begin_with("_cut", path + ".")
                     | F.array_contains("_cut", path)
                 )
@@ -228,7 +229,7 @@ def _partly_set(source: TableSource) -> Column:
         F.lit("the update sets a part of "),
         listed,
         F.lit(
-            ", whose value isn't known from it (keep post-images and say so by the option "
+            ", whose value isn't known from it (keep post-images and declare them by the option "
             "full_document, or declare the parts)"
         ),
     )

@@ -111,7 +111,7 @@ def parsed_value(one: Column, kind: SourceType) -> Column:
         from_uuid = F.base64(F.unhex(F.replace(text, F.lit("-"), F.lit(""))))
         return F.when(found == "binary", text).when(found == "uuid", from_uuid)
     if kind.kind == "timestamp":
-        # text with a zone says which instant it is
+        # text with a zone is an instant
         iso = F.when(found == "text", _as_mysql(_from_iso(text)))
         return F.coalesce(iso, F.when(found.isin("instant", "text"), text))
     if kind.kind == "date":

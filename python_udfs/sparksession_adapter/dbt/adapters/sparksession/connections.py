@@ -80,7 +80,7 @@ class SparkSessionCredentials(SparkCredentials):
         return self.warehouse
 
     def _connection_keys(self) -> tuple[str, ...]:
-        # where one of these changes dbt parses the whole project anew: the folder changes nothing
+        # where one of these changes dbt parses the whole project again: the folder changes nothing
         return ("schema", "catalog")
 
     def path(self, name: str) -> str:
@@ -141,7 +141,7 @@ class SparkSessionCredentials(SparkCredentials):
             # each query's plan is written out for a UI; this is the form that costs least
             "spark.sql.ui.explainMode": "simple",
             # compiled code of queries that is kept; with its usual 100 each run of 60 models and
-            # their tests compiles all of it anew
+            # their tests compiles all of it again
             "spark.sql.codegen.cache.maxEntries": "1000",
             "spark.sql.sources.partitionOverwriteMode": "dynamic",
             # else ${env:NAME} in a text would become the variable's value
@@ -247,7 +247,7 @@ class SparkSessionConnectionManager(SparkConnectionManager):
             return connection
         credentials = connection.credentials
         if credentials.offline:
-            raise FailedToConnectError("The profile says `offline`: nothing can be run with it.")
+            raise FailedToConnectError("The profile has `offline`: nothing can be run with it.")
         warehouse = credentials.path(credentials.warehouse)
         try:
             os.makedirs(warehouse, exist_ok=True)

@@ -101,7 +101,7 @@ class CutRuns:
         return lines
 
     def check_flags(self, selected: Sequence[str] = ()) -> list[str]:
-        """What has to be said of this command's flags before it does anything.
+        """What to report of this command's flags before it does anything.
 
         Args:
             selected: unique ids of the nodes that it will build.
@@ -132,7 +132,7 @@ class CutRuns:
                     f"--full-refresh would leave {named(refreshed)} with the rows between "
                     "--event-time-start and --event-time-end alone: nothing was done. Run it "
                     "without --full-refresh, each batch replaces its own time; or without the two "
-                    "others, to make the whole table anew."
+                    "others, to make the whole table again."
                 )
             others = sorted(
                 node.name
@@ -149,7 +149,7 @@ class CutRuns:
             kept = sorted(node.name for node in chosen if node.config.get("full_refresh") is False)
             if kept:
                 notes.append(
-                    f"--full-refresh does nothing to {named(kept)}, whose config says "
+                    f"--full-refresh does nothing to {named(kept)}, whose config has "
                     "full_refresh: false."
                 )
             snapshots = sorted(node.name for node in chosen if node.resource_type == "snapshot")

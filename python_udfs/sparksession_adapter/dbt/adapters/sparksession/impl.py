@@ -55,7 +55,7 @@ class SparkSessionAdapter(SparkAdapter):
     """dbt-spark's adapter on one in-process session.
 
     Attributes:
-        services: what the adapter is made of; a macro says `adapter.<service>.<method>(..)` of
+        services: what the adapter is made of; a macro states `adapter.<service>.<method>(..)` of
             those that stand here as properties.
     """
 
@@ -185,7 +185,7 @@ class SparkSessionAdapter(SparkAdapter):
 
     @available_property
     def differences(self) -> Differences:
-        """What one version says otherwise than another."""
+        """Where a version differs from another."""
         return self.services.differences
 
     @available_property
@@ -289,18 +289,18 @@ class SparkSessionAdapter(SparkAdapter):
     def drop_schema(self, relation: Any) -> None:
         """Drop a schema with its tables, their files and its views.
 
-        Iceberg's catalogs drop empty namespaces alone, whatever `cascade` says.
+        Iceberg's catalogs drop empty namespaces alone, whatever `cascade` is.
         """
         held = self.list_relations_without_caching(relation)
-        for one in sorted(held, key=lambda one: one.type != "view"):
-            files = " purge" if one.type == "table" else ""
+        for held_relation in sorted(held, key=lambda relation: relation.type != "view"):
+            files = " purge" if held_relation.type == "table" else ""
             try:
-                self.execute(f"drop {one.type} if exists {one}{files}")
+                self.execute(f"drop {held_relation.type} if exists {held_relation}{files}")
             except DbtRuntimeError as exc:
                 # a catalog that collects garbage by itself, such as Nessie's
                 if "GC is disabled" not in exc.msg:
                     raise
-                self.execute(f"drop table if exists {one}")
+                self.execute(f"drop table if exists {held_relation}")
         super().drop_schema(relation)
 
     def set_relations_cache(self, *args: Any, **kwargs: Any) -> None:

@@ -47,7 +47,7 @@ class Read:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What a commit says of the read."""
+        """What a commit records of the read."""
         found = {INPUT_PROPERTY + self.table: str(self.pinned)}
         return found | ({UUID_PROPERTY + self.table: self.uuid} if self.uuid else {})
 
@@ -149,7 +149,7 @@ class News:
 
 @dataclass(frozen=True)
 class ReplacedPartitions:
-    """The partitions that a model writes anew.
+    """The partitions that a model rewrites.
 
     Attributes:
         predicate: SQL condition on its rows; None for all, `false` for none of them.
@@ -162,7 +162,7 @@ class ReplacedPartitions:
 
 @dataclass(frozen=True)
 class TouchedWindows:
-    """The windows that a model writes anew.
+    """The windows that a model rewrites.
 
     Attributes:
         view: name of the temporary view of them.
@@ -217,12 +217,12 @@ class ReadPlan:
         news: how it reads what is new.
         rebuilds: whether it reads as if it were built for the first time.
         by_partition: which of its inputs it reads by their changed partitions.
-        replaced: the partitions that it writes anew; None unless it asked for changed partitions.
-        windows: the windows that it writes anew; None unless it noted some.
+        replaced: the partitions that it rewrites; None unless it asked for changed partitions.
+        windows: the windows that it rewrites; None unless it noted some.
         python: of a Python model, what its code decided.
         batch_rows: about how many rows its run has; None for as many as it reads.
         counts: the counts that its rows are of, see record_count.
-        properties: what its next commit says beside run, code and inputs.
+        properties: what its next commit records beside run, code and inputs.
     """
 
     own: OwnCommits | None = None
@@ -265,7 +265,7 @@ class ReadPlan:
 
     @property
     def commit_properties(self) -> dict[str, str]:
-        """What the commit of the model's rows says beside run and code."""
+        """What the commit of the model's rows records beside run and code."""
         found = dict(self.properties)
         for read in self.reads.values():
             found |= read.properties
@@ -276,7 +276,7 @@ class ReadPlan:
         return replace(self, news=replace(self.news, **changes))
 
     def with_properties(self, properties: Mapping[str, str]) -> ReadPlan:
-        """The plan whose commit says more."""
+        """The plan whose commit records more."""
         return replace(self, properties={**self.properties, **properties})
 
 

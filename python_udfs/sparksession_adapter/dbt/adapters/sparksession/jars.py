@@ -24,7 +24,7 @@ FROM_WHERE = ("spark.jars.ivySettings", "spark.jars.repositories")
 
 
 class JarError(DbtRuntimeError):
-    """A jar is another one than the lock file says."""
+    """A jar differs from the lock file's."""
 
 
 def _note_of(credentials: Any) -> str:
@@ -62,7 +62,7 @@ def verified_jars(credentials: Any, settings: Mapping[str, str]) -> list[str]:
         settings: of the Spark that is to be started; a Java that resolves gets its own options.
 
     Raises:
-        JarError: one is another than the lock file says, or isn't listed there.
+        JarError: one is another than in the lock file, or isn't listed there.
     """
     if not credentials.jars()[0]:
         return []
@@ -79,7 +79,7 @@ def verified_jars(credentials: Any, settings: Mapping[str, str]) -> list[str]:
             unlisted[name] = digest
         elif digest != locked[name]:
             raise JarError(
-                f"The jar {path} is another one than {credentials.jars_lock} says: its sha256 is "
+                f"The jar {path} isn't the jar of {credentials.jars_lock}: its sha256 is "
                 f"{digest}, expected {locked[name]}. Nothing of it was run. Delete it and "
                 f"{_note_of(credentials)}, and run again; where it stays so, ask where it comes "
                 "from."
@@ -113,7 +113,7 @@ def locked_jars(credentials: Any) -> dict[str, str]:
     except FileNotFoundError:
         raise JarError(
             f"The profile's jars_lock names {path}, which isn't there. Put the file back; a "
-            "profile whose jars are to run unverified says jars_lock: ''."
+            "profile whose jars are to run unverified has jars_lock: ''."
         ) from None
     wrong = [line for line in lines if len(line) != 2 or len(line[0]) != DIGITS]
     if wrong:
@@ -141,7 +141,7 @@ def _resolved(credentials: Any, settings: Mapping[str, str]) -> list[str]:
         "spark.jars.excludes": ",".join(left_out),
         "spark.jars.ivy": credentials.path(credentials.jars_dir),
     }
-    # where the jars come from, if the profile says it
+    # where the jars come from, if the profile names it
     own |= {key: settings[key] for key in FROM_WHERE if key in settings}
     gateway = launch_gateway(SparkConf(loadDefaults=False).setAll(list(own.items())))
     try:

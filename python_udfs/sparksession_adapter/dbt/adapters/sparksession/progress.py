@@ -14,10 +14,10 @@ logger = AdapterLogger("Spark")
 
 
 class Progress:
-    """Says every few seconds which share of its Spark tasks a node has done.
+    """Reports every few seconds which share of its Spark tasks a node has done.
 
     Args:
-        session: the thread's session; of Spark Connect nothing is told.
+        session: the thread's session; of Spark Connect there are no reports.
         node: the node's name, for the line.
     """
 
@@ -56,7 +56,7 @@ class Progress:
                     if stage is not None:
                         total += stage.numTasks
                         completed += stage.numCompletedTasks
-        except Exception:  # the application is going down; the node itself will say so
+        except Exception:  # the application is going down; the node itself will report it
             return None
         if not total:
             return None

@@ -34,14 +34,14 @@ class SessionJobHelper(PythonJobHelper):
         dbt.ref(name): the input's rows as of the run's pinned snapshot.
         dbt.new_rows(dbt.ref(name)): the rows that the input got since this model's last commit.
         dbt.new_changes(dbt.ref(name), by): what changed in the input since then, as the SQL macro
-            tells it: its columns, row_kind and sign, each change once.
+            gives it: its columns, row_kind and sign, each change once.
         dbt.inputs_unchanged(): whether all inputs stand where the last commit read them.
-        dbt.snapshot_property(key, default): what this model's last commit said of itself.
-        dbt.input_properties(dbt.ref(name), key): what the commits say of `key` that changed the
-            input since this model's last commit, newest first; None where one of them doesn't say
-            it. Ask after dbt.new_rows(dbt.ref(name)).
+        dbt.snapshot_property(key, default): a property of this model's last commit.
+        dbt.input_properties(dbt.ref(name), key): what the input's commits record of `key` that
+            changed it since this model's last commit, newest first; None where the property is
+            missing in any of them. Ask after dbt.new_rows(dbt.ref(name)).
         dbt.set_snapshot_property(key, value): lets this commit say it, with the data.
-        dbt.own_rows_since(key): rows that the model's commits added, from the one that says
+        dbt.own_rows_since(key): rows that the model's commits added, from the commit that has
             `key` on.
         dbt.merge_rows(by, within, gone_when): lets the rows take the place of those with equal
             columns `by`; `within`: SQL conditions on dbt_internal_dest, to prune it by;
@@ -155,8 +155,9 @@ class SessionJobHelper(PythonJobHelper):
         read = self._plan().reads.get(table)
         if read is None or read.commits is None:
             return None
-        changing = [one.summary.get(key) for one in read.commits if one.changes_rows]
-        return None if None in changing else [one for one in changing if one is not None]
+        found = [commit.summary.get(key) for commit in read.commits if commit.changes_rows]
+        known = [value for value in found if value is not None]
+        return known if len(known) == len(found) else None
 
     @staticmethod
     def _table_of(frame: Any, asked: str) -> str:
@@ -182,7 +183,7 @@ class SessionJobHelper(PythonJobHelper):
     @staticmethod
     def _report(exc: BaseException, path: str) -> str:
         """The traceback from the model's own file on, without Spark's inner frames; the message
-        alone of what the project's code or the adapter says to the author of a model."""
+        alone of what the project's code or the adapter reports to the author of a model."""
         frames = traceback.extract_tb(exc.__traceback__)
         is_for_the_author = isinstance(exc, SAID) and str(frames[-1].line).startswith("raise ")
         if isinstance(exc, DbtBaseException) or (is_for_the_author and frames[-1].filename != path):

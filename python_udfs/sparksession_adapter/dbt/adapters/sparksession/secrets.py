@@ -1,7 +1,7 @@
 """Passwords and keys: where they come from, and that no message has them.
 
 A secret comes from an environment variable, or from the file that <variable>_FILE names, which is
-how containers are given theirs. What is known to be one is replaced by *** in whatever is said.
+how containers are given theirs. What is known to be one is replaced by *** in all output.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def _cell_text(cell: Any) -> str | None:
 
 
 class Seeds:
-    """Loads seeds, and says which seeds and snapshots need no run."""
+    """Loads seeds, and decides which seeds and snapshots need no run."""
 
     def __init__(self, warehouse: Warehouse, reads: TableReads) -> None:
         self._warehouse = warehouse

@@ -35,11 +35,11 @@ from dbt.adapters.sparksession.versions.orphans import Orphans
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.publications import Publications
 from dbt.adapters.sparksession.versions.published import Versions
+from dbt.adapters.sparksession.versions.queries import VersionQueries
 from dbt.adapters.sparksession.versions.recovery import Recovery
 from dbt.adapters.sparksession.versions.retention import Retention
 from dbt.adapters.sparksession.versions.rollback import Rollback
 from dbt.adapters.sparksession.versions.store import VersionStore
-from dbt.adapters.sparksession.versions.texts import VersionTexts
 from dbt.adapters.sparksession.views import Views
 from dbt.adapters.sparksession.warehouse import Relations, Warehouse
 
@@ -76,10 +76,10 @@ class Services:
         place = Place(warehouse, lease)
         orphans = Orphans(warehouse, lease, place)
         self.writer = writer = OneWriter(warehouse, store, lease, place, orphans)
-        texts = VersionTexts(warehouse, reads, store)
+        queries = VersionQueries(warehouse, reads, store)
         self.differences = differences = Differences(warehouse, store)
         comparison = Comparison(warehouse, differences)
-        self.versions = versions = Versions(warehouse, batches, store, lease, texts, comparison)
+        self.versions = versions = Versions(warehouse, batches, store, lease, queries, comparison)
         self.rollback = rollback = Rollback(warehouse, keyed, reads, store, lease, writer, versions)
         self.candidates = Candidates(warehouse, store, writer, place, versions, rollback)
         self.retention = Retention(warehouse, store, writer, place, rollback)

@@ -81,7 +81,7 @@ def _tail(path: str | None, lines: int = 5) -> str:
         return "".join(file.readlines()[-lines:])
 
 
-# of the JVM, used at every function of a column. py4j asks for a name each time anew, and looks in
+# of the JVM, used at every function of a column. py4j asks for a name each time again, and looks in
 # every jar for one that is none of a package it knows: a tenth of the work of building small tables
 _MUCH_USED = ("org.apache.spark.sql.functions", "functions", "PythonUtils", "PythonSQLUtils")
 

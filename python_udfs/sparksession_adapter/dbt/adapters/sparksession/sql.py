@@ -1,4 +1,4 @@
-"""Values and names as Spark SQL, and what Spark says of a table that isn't there."""
+"""Values and names as Spark SQL, and Spark's errors for a table that isn't there."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def literal(value: Any) -> str:
 
 
 def is_absent(exc: BaseException) -> bool:
-    """Whether Spark says that a table, a view or its schema isn't there."""
+    """Whether it is Spark's error for a table, a view or a schema that isn't there."""
     return any(word in str(exc) for word in NO_TABLE + NO_SCHEMA)
 
 
 def mark_of(text: str) -> str:
-    """A short hash that tells one text from another.
+    """A short hash that distinguishes texts.
 
     >>> mark_of("select 1")
     '822ae07d4783158b'

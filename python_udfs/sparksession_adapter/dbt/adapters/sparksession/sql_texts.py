@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# What stands in quotes says something, and the parts of a model's SQL that say nothing of its rows.
+# Text in quotes has a meaning; the parts of a model's SQL after it have no effect on its rows.
 # What isn't closed goes to the end: nothing is looked for twice
 QUOTED = (
     r"(?P<quoted>'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|\"(?:[^\"\\]++|\\.)*+(?:\"|\\?\Z)|`[^`]*+(?:`|\Z))"

@@ -94,7 +94,7 @@ class Views:
         return mark_of(json.dumps(parts, sort_keys=True, default=str))
 
     def _metadata_of(self, name: str, kind: str) -> dict[str, Any] | None:
-        """What the metadata file of a table or view says; None where it can't be read here."""
+        """The content of a table's or view's metadata file; None where it can't be read here."""
         file = self._warehouse.catalog_file
         if file is None or is_remote(self._warehouse.session()):
             return None

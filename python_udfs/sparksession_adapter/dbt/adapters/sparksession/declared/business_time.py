@@ -47,7 +47,7 @@ def _end_of_call(sql: str, start: int) -> int:
     return at
 
 
-def takes_all_columns(sql: str) -> bool:
+def selects_all_columns(sql: str) -> bool:
     """Whether a model shows all columns of an input beside others of its own."""
     return STAR.search(without_comments(sql)) is not None
 

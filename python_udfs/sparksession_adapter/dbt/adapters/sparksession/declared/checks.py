@@ -8,9 +8,14 @@ from typing import Any
 
 from dbt.adapters.sparksession.declared.business_time import (
     DAY_COLUMN,
-    takes_all_columns,
+    selects_all_columns,
     utc_hours,
     utc_hours_of_macro,
+)
+from dbt.adapters.sparksession.declared.chain_plans import (
+    chain_plan,
+    check_retract_rows,
+    check_side_by_side,
 )
 from dbt.adapters.sparksession.declared.cleaning import check_cleaning
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
@@ -102,6 +107,29 @@ class Declarations:
         if problems:
             raise CompilationError("\n".join(problems))
 
+    def chain_plan(self, declared: Any) -> dict[str, Any]:
+        """The declaration of a log's chain as a plan, see chain_plans.py.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        try:
+            return chain_plan(declared)
+        except DeclarationError as exc:
+            raise CompilationError(str(exc)) from exc
+
+    def check_arguments(self, macro: str, arguments: Mapping[str, Any]) -> None:
+        """Check the arguments of `retract_rows` or `side_by_side`.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        checks = {"retract_rows": check_retract_rows, "side_by_side": check_side_by_side}
+        try:
+            checks[macro](arguments)
+        except DeclarationError as exc:
+            raise CompilationError(str(exc)) from exc
+
     def mixed_times(self) -> list[str]:
         """A sentence for each model that mixes hours of UTC with days of the business zone, in
         its own SQL or in a macro of its project that it calls, see utc_hours;
@@ -116,7 +144,7 @@ class Declarations:
         for node in sorted(nodes.values(), key=lambda model: model.name):
             if node.resource_type != "model" or node.config.meta.get("utc_times"):
                 continue
-            shows_all = node.language == "python" or takes_all_columns(node.raw_code)
+            shows_all = node.language == "python" or selects_all_columns(node.raw_code)
             inputs = [nodes[key] for key in node.depends_on.nodes if key in nodes]
             names = (name for model in inputs for name in model.columns)
             has_days = shows_all and any(map(DAY_COLUMN.search, names))

@@ -8,14 +8,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
+from dbt.adapters.sparksession.declared.yaml_fields import Fields, field_errors, known_fields
+from pydantic import BeforeValidator, Field, StrictBool
 
 EXAMPLE = (
     "cleaning: {trim: true, case: lower, null_like: ['', n/a], dictionary: {seed: city, "
     "from: city_name, to: city_code, otherwise: refuse}} of a text, "
     "cleaning: {null_like: [-1], range: {min: 0, max: 100}} of a number"
 )
-OUTCOMES = "cleaning"  # the column that says what was done
+OUTCOMES = "cleaning"  # the column with the outcomes of rules
 NAME = "[A-Za-z_][A-Za-z0-9_]*"
 CASES = "be lower or upper"
 BOUNDS = "be a mapping of min, max or both"
@@ -51,12 +52,6 @@ Name = Annotated[str, Field(pattern=f"^{NAME}$", strict=True)]
 OF_SEED = Field(description="be the name of a column of the seed")
 
 
-class Fields(BaseModel):
-    """A mapping of YAML; a field's description completes `.. must`."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
 class Bounds(Fields):
     """`range` of a column's rules."""
 
@@ -85,21 +80,8 @@ class Rules(Fields):
     dictionary: Annotated[dict[Any, Any] | None, Filled, Field(description=DICTIONARY)] = None
 
 
-RULES = tuple(Rules.model_fields)
-DICTIONARY_KEYS = tuple(one.alias or name for name, one in Dictionary.model_fields.items())
-
-
-def field_errors(fields: type[Fields], given: Mapping[Any, Any]) -> dict[str, str | None]:
-    """What is wrong with a mapping: key -> what its value must be; None: there is no such key."""
-    found: dict[str, str | None] = {}
-    try:
-        fields.model_validate({str(key): value for key, value in given.items()})
-    except ValidationError as error:
-        wanted = {one.alias or name: one.description for name, one in fields.model_fields.items()}
-        for one in error.errors(include_url=False):
-            key = str(one["loc"][0])
-            found[key] = wanted.get(key)
-    return found
+RULES = tuple(known_fields(Rules))
+DICTIONARY_KEYS = tuple(known_fields(Dictionary))
 
 
 def rule_problems(given: Any, seeds: Collection[str]) -> Iterator[str]:

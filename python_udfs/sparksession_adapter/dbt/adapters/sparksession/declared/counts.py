@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from dbt.adapters.sparksession.declared.count_plans import count_plan, metric_plan
+from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.inputs import (
     COUNTED_PROPERTY,
     sql_mark,
@@ -18,10 +20,35 @@ from dbt_common.exceptions import CompilationError
 
 
 class CountModels:
-    """Lets commits say what their rows count."""
+    """Checks what counts and metrics declare, and records it with the rows that they count."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
+
+    def count_plan(self, declared: Any) -> dict[str, Any]:
+        """A count's declaration as a plan, see count_plans.py.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        try:
+            return count_plan(declared)
+        except DeclarationError as exc:
+            raise CompilationError(str(exc)) from exc
+
+    def metric_plan(self, declared: Any, sizes: Collection[str]) -> dict[str, Any]:
+        """A metric's declaration as a plan, see count_plans.py.
+
+        Args:
+            sizes: the grains that there are.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        try:
+            return metric_plan(declared, sizes)
+        except DeclarationError as exc:
+            raise CompilationError(str(exc)) from exc
 
     def record_count(
         self, model: Mapping[str, Any], count: dict[str, Any], incremental: bool

@@ -1,4 +1,4 @@
-"""What is wrong with what a model or a macro declares, told at once."""
+"""All problems of what a model or a macro declares, at once."""
 
 from __future__ import annotations
 

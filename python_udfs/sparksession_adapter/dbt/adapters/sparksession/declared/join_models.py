@@ -13,7 +13,7 @@ from dbt.adapters.sparksession.reading.retract_sql import changed_keys
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
-RUN_NUMBER_PROPERTY = "join.run_number"
+COMMIT_NUMBER_PROPERTY = "join.commit_number"
 DEFINITION_PROPERTY = "join.definition"
 LONGEST_KEY = 80  # characters of a key that it shows
 
@@ -28,7 +28,7 @@ class JoinModels:
     def declared_join(
         self, model: Mapping[str, Any], given: dict[str, Any], context: dict[str, Any]
     ) -> Join:
-        """The join that a macro declares; every problem of it is said at once, see read_join."""
+        """The join that a macro declares; all problems are reported at once, see read_join."""
 
         def types(relation: Any) -> dict[str, str] | None:
             if self._warehouse.credentials.offline or model["resource_type"] == "unit_test":
@@ -82,9 +82,9 @@ class JoinModels:
                 f"{model['name']}: what is stored was joined otherwise: it was {stored}, is "
                 f"{definition}. Run it with --full-refresh."
             )
-        numbers = (one.summary.get(RUN_NUMBER_PROPERTY) for one in history.snapshots.values())
+        numbers = (one.summary.get(COMMIT_NUMBER_PROPERTY) for one in history.snapshots.values())
         number = 1 + max(map(int, filter(None, numbers)), default=0)
-        properties = {RUN_NUMBER_PROPERTY: str(number), DEFINITION_PROPERTY: definition}
+        properties = {COMMIT_NUMBER_PROPERTY: str(number), DEFINITION_PROPERTY: definition}
         self._warehouse.inputs.note_properties(model["unique_id"], properties)
         return number
 
@@ -94,8 +94,8 @@ class JoinModels:
         """SQL text for a `from`: keys of the left rows that may fulfil a condition on its columns.
 
         A condition on columns that a table isn't folded by doesn't reach the scan of its runs. But
-        what a folded row says in columns of one group was said by a row of some run: the keys of
-        these rows hold those that are looked for, and files are left out.
+        the values of a folded row in columns of one group are those of a row of some run: the keys
+        of these rows hold those that are looked for, and files are left out.
 
         Returns:
             None where there is nothing to be won: the left side isn't folded by a plain fold, or

@@ -1,4 +1,5 @@
-"""Joins that follow both their sides: what a join macro is told, and what is wrong with it."""
+"""Joins that follow both their sides: the arguments of a join macro, and what is wrong with
+them."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 
-RUN_NUMBER = "run_number"
+COMMIT_NUMBER = "commit_number"
 KINDS = ("inner", "left")
 ALIASES = {"left": "left_row", "right": "right_row"}
-FOLD = {"sequence": [RUN_NUMBER], "row_kind": ROW_KIND}
+FOLD = {"sequence": [COMMIT_NUMBER], "row_kind": ROW_KIND}
 INTERVAL = re.compile(r"([+-]?\d{1,9}) (second|minute|hour|day|week)s?")
 EXAMPLE = (
     "interval_join(left={'relation': ref('order'), 'key': 'order_id', 'columns': ['order_id', "
@@ -27,7 +28,7 @@ EXAMPLE = (
 
 
 class JoinConfigError(DeclarationError):
-    """What a join macro was told."""
+    """The arguments of a join macro."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
         super().__init__(name, problems, EXAMPLE)
@@ -64,7 +65,7 @@ class Side:
     Attributes:
         name: left or right.
         relation: what is read.
-        key: columns that tell its rows apart.
+        key: columns that distinguish its rows.
         columns: column -> its name in the join, the key's first where they aren't named.
         times: columns that the join's bounds go by, by what they are: time, valid_from, valid_to.
         sequence: of a stream of retract rows the columns that order the changes of a key; else [].
@@ -96,7 +97,7 @@ class Side:
         return [self.columns[name] for name in self.key]
 
     def wanted_keys(self, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Where its keys lie in a table that has them in these columns, as arguments of Wanted."""
+        """Where its keys lie in a table with these columns, as arguments of PruningColumn."""
         return [
             values_of(one, self.types[one], column=name)
             for name, one in zip(columns, self.key, strict=True)
@@ -113,8 +114,8 @@ class Join:
         asked_of_right: columns of the right side that an author's own condition names.
         kind: inner or left.
         wanted_left, wanted_right: where one side's rows may find partners on the other, as
-            arguments of Wanted; the same of touched keys: wanted_keys, wanted_pairs, of the right
-            side's: wanted_right_keys.
+            arguments of PruningColumn; the same of touched keys: wanted_keys, wanted_pairs, of
+            the right side's: wanted_right_keys.
     """
 
     name: str
@@ -134,7 +135,7 @@ class Join:
 
     @property
     def key(self) -> list[str]:
-        """Columns that tell its rows apart: a pair's two keys."""
+        """Columns that distinguish its rows: a pair's two keys."""
         return [*self.left.key_names, *self.right.key_names]
 
     @property
@@ -185,7 +186,7 @@ class Join:
         """Whether rows that were stored under a definition say something else than its own do.
 
         Columns may come and go; one that stays has to come from where it came from. Definitions
-        that were stored without columns are of before they were told.
+        that were stored without columns are of before they were recorded.
         """
         own = dict(self.definition)
         columns, was = own.pop("columns"), dict(stored)
@@ -198,7 +199,7 @@ class Join:
     def ends_by(self) -> str | None:
         """Column of the right side that only ends a version, so that of a version which another
         one ended the facts of the time between both ends are touched and no others; None: a
-        changed end changes more, or it can't be told."""
+        changed end changes more, or that is unknown."""
         end = self.right.times.get("valid_to")
         if end is None:
             return None
@@ -224,7 +225,7 @@ def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> S
     key = list(names_in(given.get("key")) or ())
     if not key:
         problems.append(
-            f"{name}.key must name the columns that tell its rows apart, got {given.get('key')!r}"
+            f"{name}.key must name the columns that distinguish its rows, got {given.get('key')!r}"
         )
     columns = given.get("columns")
     if not isinstance(columns, Mapping):
@@ -345,7 +346,7 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
             f"both sides have a column {name}; name the right one otherwise: "
             f"'columns': {{'{name}': 'right_{name}'}}"
         )
-    for name in {*left.columns.values(), *right.columns.values()} & {RUN_NUMBER, ROW_KIND}:
+    for name in {*left.columns.values(), *right.columns.values()} & {COMMIT_NUMBER, ROW_KIND}:
         problems.append(f"{name}: columns of this name are the join's own")
     condition, to_left, to_right = _bounds(form, given, left, right, problems)
     asked_of_right = frozenset(columns_asked(right.alias, str(given.get("condition") or "")))
@@ -434,7 +435,10 @@ def _config_problems(join: Join, model: Mapping[str, Any]) -> list[str]:
     key = config.get("unique_key")
     key = [key] if isinstance(key, str) else key
     fold = config.get("fold") or {}
-    fits = fold.get("sequence") in (RUN_NUMBER, [RUN_NUMBER]) and fold.get("row_kind") == ROW_KIND
+    fits = (
+        fold.get("sequence") in (COMMIT_NUMBER, [COMMIT_NUMBER])
+        and fold.get("row_kind") == ROW_KIND
+    )
     if config["materialized"] == FOLDED and key == join.key and fits:
         return []
     return [

@@ -23,7 +23,7 @@ from dbt_common.exceptions import CompilationError
 
 BLOCK_BITS = 32_768  # bits of one of Spark's bitmaps
 FILTER_PROPERTY = "key_filter.shape"
-COUNTS = ("came", "looked_up", "were_there")  # what a run of a deduplicated model says
+COUNTS = ("came", "looked_up", "were_there")  # counts of a run of a deduplicated model
 RATES = (0.0001, 0.1)
 NEVER_WIDENED = {"string", "binary", "boolean", "date"}
 EXAMPLE = "key_filter(rows=ref('x'), key='event_id', expected_keys=10000000)"
@@ -130,7 +130,7 @@ class KeyFilters:
         rate: Any,
         incremental: bool,
     ) -> Shape:
-        """The shape of a filter model, which its next commit tells.
+        """The shape of a filter model, which its next commit records.
 
         Args:
             rows: the relation whose keys it holds.
@@ -181,8 +181,8 @@ class KeyFilters:
         looked up.
 
         The filter knows the keys that the model had when it was last built; rows that it got since
-        then are told. A filter that was made of rows which the model has lost, or in another shape,
-        isn't used.
+        then are reported. A filter that was made of rows which the model has lost, or in another
+        shape, isn't used.
 
         Raises:
             CompilationError: no such filter is declared.
@@ -222,7 +222,7 @@ class KeyFilters:
         }
 
     def near_values(self, relation: Any, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Values that rows have in columns of a table, as arguments of Wanted."""
+        """Values that rows have in columns of a table, as arguments of PruningColumn."""
         kinds = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(relation)}
         missing = [one for one in names if one not in kinds]
         if missing:
@@ -233,7 +233,7 @@ class KeyFilters:
         return [values_of(one, kinds[one]) for one in names]
 
     def tell_duplicates(self, model: Mapping[str, Any], counts: Mapping[str, int]) -> str:
-        """A line of what a run found; the model's next commit tells it too.
+        """A line of what a run found; the model's next commit records it too.
 
         Args:
             counts: came, looked_up and were_there, in keys.

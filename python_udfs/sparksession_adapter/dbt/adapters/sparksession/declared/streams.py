@@ -19,7 +19,7 @@ OWN_NAMES = (ROW_KIND, NUMBER)
 
 
 class StreamError(DeclarationError):
-    """What a stream macro was told."""
+    """The arguments of a stream macro."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
         example = f"{name}(rows=ref('x'), key='order_id', columns=['amount'])"
@@ -31,7 +31,7 @@ class Stream:
     """A stream macro's call.
 
     Attributes:
-        keeps_removed: whether a removed key is told, by a tombstone.
+        keeps_removed: whether a removed key gives a tombstone.
         key: columns of the key.
         columns: further columns.
         sequence: columns that order the changes of a key; none where the rows are a state.
@@ -56,7 +56,7 @@ class Stream:
 
     @property
     def near_keys(self) -> list[dict[str, Any]]:
-        """Where rows of its keys lie, as arguments of Wanted."""
+        """Where rows of its keys lie, as arguments of PruningColumn."""
         return [values_of(name, kind) for name, kind in self.key_types.items()]
 
 
@@ -142,7 +142,7 @@ class StreamModels:
     def declared_stream(
         self, model: Mapping[str, Any], given: dict[str, Any], graph: dict[str, Any]
     ) -> Stream:
-        """The stream that a macro's call asks for; every problem of it is said at once."""
+        """The stream that a macro's call asks for; all problems are reported at once."""
         rows, types, is_view = given["rows"], None, False
         known = not self._warehouse.credentials.offline and model["resource_type"] != "unit_test"
         if known and hasattr(rows, "render") and not rows.is_cte:
@@ -164,6 +164,6 @@ class StreamModels:
         number = 1 + max(map(int, filter(None, numbers)), default=0)
         inputs, properties = self._warehouse.inputs, {NUMBER_PROPERTY: str(number)}
         inputs.note_properties(model["unique_id"], properties)
-        # what is told again is compared with what the stream has said, which has to stay
+        # what comes again is compared with what the stream has, which has to stay
         inputs.note_news(model["unique_id"], tolerates_replay=True)
         return number

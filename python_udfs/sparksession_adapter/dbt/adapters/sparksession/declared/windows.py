@@ -1,5 +1,5 @@
-"""Windows of event time: what a window macro is told, what is wrong with it, and which windows a
-run touches."""
+"""Windows of event time: the arguments of a window macro, what is wrong with them, and which
+windows a run touches."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EXAMPLES = {
 
 
 class WindowError(DeclarationError):
-    """What a window macro was told."""
+    """The arguments of a window macro."""
 
     def __init__(self, name: str, problems: Iterable[str]) -> None:
         super().__init__(name, problems, EXAMPLES[name])
@@ -79,7 +79,7 @@ class Length:
     @property
     def is_counted(self) -> bool:
         """Whether windows of it are counted from the day's midnight, and each is as long as it
-        says; longer ones are cut by clock and calendar."""
+        states; longer ones are cut by clock and calendar."""
         return 0 < self.seconds <= HOUR
 
     @property
@@ -163,13 +163,13 @@ class Window:
 
     @property
     def unit(self) -> tuple[str, ...]:
-        """Columns that tell its windows apart."""
+        """Columns that distinguish its windows."""
         return (*self.key, START, END)
 
     @property
     def near(self) -> list[dict[str, Any]]:
-        """Where rows of touched windows lie, as arguments of Wanted; [] where files can't be left
-        out by the time."""
+        """Where rows of touched windows lie, as arguments of PruningColumn; [] where the time can't
+        rule files out."""
         if self.time_type not in TIMES:
             return []
         low, high = ("first_at", "last_at") if self.form == "session" else (START, END)
@@ -363,7 +363,7 @@ class WindowModels:
         self._ranges = ranges
 
     def declared_window(self, model: Mapping[str, Any], given: dict[str, Any]) -> Window:
-        """The window that a macro's call asks for; every problem of it is said at once."""
+        """The window that a macro's call asks for; all problems are reported at once."""
         try:
             window = read_window(given)
             rows, form = given["rows"], given["form"]
@@ -455,7 +455,7 @@ class WindowModels:
     def touch_windows(
         self, model: Mapping[str, Any], window: Window, windows: str, dates: str
     ) -> None:
-        """Note for the strategy which windows the model writes anew.
+        """Note for the strategy which windows the model rewrites.
 
         Args:
             windows: name of a view of them, by their unit.
@@ -490,6 +490,6 @@ class WindowModels:
         if plan.windows is None:
             raise CompilationError(
                 f"{STRATEGY}: the model must read through a window macro over a relation, which "
-                f"tells the windows to replace. Example: {EXAMPLES['tumble']}"
+                f"names the windows to replace. Example: {EXAMPLES['tumble']}"
             )
         return plan.windows

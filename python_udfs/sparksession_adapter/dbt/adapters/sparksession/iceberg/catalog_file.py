@@ -44,7 +44,7 @@ def local_path(location: str) -> str | None:
 
 
 def metadata_at(location: str) -> dict[str, Any]:
-    """What a metadata file says, see Iceberg's table and view specs.
+    """The content of a metadata file, see Iceberg's table and view specs.
 
     Raises:
         OSError, ValueError: it isn't there or can't be read.
@@ -105,7 +105,7 @@ class CatalogFile:
             return []
 
     def _rows(self, asked: str, *values: str) -> list[tuple[Any, ...]]:
-        # opened for each question: the file may be another one by then
+        # opened for each question: another file may have its name by then
         place = f"file:{quote(self.path)}?mode=ro"
         with closing(sqlite3.connect(place, timeout=BUSY_SECONDS, uri=True)) as opened:
             return opened.execute(asked, [self.catalog, *values]).fetchall()

@@ -47,7 +47,7 @@ class Snapshot:
 
     @property
     def adds_only(self) -> bool:
-        """Whether an incremental read over this commit tells all that it changed.
+        """Whether an incremental read over this commit gives all that it changed.
 
         Such a read passes an overwrite's rows over without a word, the added ones too.
         """
@@ -188,7 +188,7 @@ class KeptHistories:
         self._kept: OrderedDict[str, History] = OrderedDict()
 
     def of(self, location: str, read: Callable[[], Mapping[str, Any]]) -> History:
-        """The history in the metadata file at `location`; `read` gives what it says, where it isn't
+        """The history in the metadata file at `location`; `read` gives its content, where it isn't
         kept."""
         with self._lock:
             known = self._kept.get(location)

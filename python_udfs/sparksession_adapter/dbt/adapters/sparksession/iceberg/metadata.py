@@ -38,8 +38,8 @@ def loaded(session: Any, catalog: str, table: str) -> Any:
 
 @contextmanager
 def _active(session: Any) -> Iterator[None]:
-    """Within it catalogs are opened by the settings of this session: the thread's own may be
-    another one."""
+    """Within it catalogs are opened by the settings of this session, which may not be the thread's
+    own."""
     sessions = session._jvm.org.apache.spark.sql.classic.SparkSession
     before = sessions.getActiveSession()
     sessions.setActiveSession(session._jsparkSession)
@@ -75,7 +75,7 @@ def requeried(session: Any, catalog: str, view: str, sql: str, rows: Any = None)
             change = found.replaceVersion().withQuery("spark", sql).withSchema(found.schema())
             namespace = found.currentVersion().defaultNamespace()
             change.withDefaultNamespace(namespace).commit()
-        except Py4JError:  # Spark's own statement says what is wrong
+        except Py4JError:  # Spark's own statement gives the reason
             return False
     return True
 
@@ -92,7 +92,7 @@ def _why_unread(table: str, exc: Exception) -> str:
 
 
 def metadata(session: Any, table: Any) -> dict[str, Any]:
-    """What the newest metadata file of a table object says, see Iceberg's table spec."""
+    """The newest metadata file of a table object, see Iceberg's table spec."""
     parser = session._jvm.org.apache.iceberg.TableMetadataParser
     return json.loads(parser.toJson(table.operations().current()))
 

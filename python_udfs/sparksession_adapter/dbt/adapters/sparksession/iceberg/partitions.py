@@ -63,7 +63,7 @@ class PartitionReading:
 
 
 def asked_partitions(column: str, days: Iterable[str]) -> set[str]:
-    """Partitions of the days that a run is asked to write anew, as Iceberg's summaries write them.
+    """Partitions of the days that a run is asked to rewrite, as Iceberg's summaries write them.
 
     >>> asked_partitions("cut_date", ["2026-03-01"])
     {'cut_date=2026-03-01'}
@@ -76,8 +76,7 @@ def asked_partitions(column: str, days: Iterable[str]) -> set[str]:
         wrong = [day for day in days if not DAY.fullmatch(str(day))]
     if wrong:
         raise ValueError(
-            f"the days to write anew must be a list of days, got {wrong[0]!r}. "
-            "Example: ['2026-03-01']"
+            f"the days to rewrite must be a list of days, got {wrong[0]!r}. Example: ['2026-03-01']"
         )
     return {f"{column}={day}" for day in days}
 

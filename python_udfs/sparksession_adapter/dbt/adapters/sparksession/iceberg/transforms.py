@@ -48,10 +48,12 @@ class Transform:
         found = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is not None:
             function, number, column, plain = found.groups()
-            one = cls(function or "", plain or column, int(number) if number else None)
-            # a width or a count of 0 is told as none
-            if one.function in TYPES and bool(one.number) == (one.function in NUMBERED):
-                return one
+            transform = cls(function or "", plain or column, int(number) if number else None)
+            # a width or a count of 0 is reported as none
+            if transform.function in TYPES and bool(transform.number) == (
+                transform.function in NUMBERED
+            ):
+                return transform
         raise ValueError(f"must be transforms such as {EXAMPLES}, got {text!r}")
 
     def takes(self, kind: str) -> bool:
@@ -63,7 +65,7 @@ class Transform:
 
     @property
     def partition(self) -> str:
-        """As a table's `partitioned by` says it."""
+        """The text for a table's `partitioned by`."""
         return self._text(self.function, quoted(self.column))
 
     @property

@@ -53,7 +53,7 @@ class FoldSql(RunLayout):
         return (self.others, *self.groups)
 
     def _group_of(self, name: str) -> Group:
-        return next((one for one in self.groups if name in one.columns), self.others)
+        return next((group for group in self.groups if name in group.columns), self.others)
 
     def _retracts(self, group: Group) -> bool:
         """Whether retracting rows reach a group."""
@@ -62,26 +62,28 @@ class FoldSql(RunLayout):
     def _resets(self, group: Group) -> bool:
         """Whether a group has values that end with a delete though no later one is known."""
         return self._retracts(group) and any(
-            one.function == "last_non_null_value" and not one.ignore_retract
-            for name, one in self.aggregates.items()
+            aggregate.function == "last_non_null_value" and not aggregate.ignore_retract
+            for name, aggregate in self.aggregates.items()
             if self._group_of(name) is group
         )
 
     def _drops_deletes(self) -> bool:
-        """Whether rows that retract reach nothing, so that they tell of no key either."""
+        """Whether rows that retract reach nothing, so that they report no key either."""
         return self.row_kind is not None and not any(
-            self._retracts(one) and (one.order or one.columns) for one in self.all_groups
+            self._retracts(group) and (group.order or group.columns) for group in self.all_groups
         )
 
     def _removing(self) -> list[Group]:
-        return [one for one in self.all_groups if self.row_kind and one.on_delete == "remove_row"]
+        return [
+            group for group in self.all_groups if self.row_kind and group.on_delete == "remove_row"
+        ]
 
     def _plain(self, group: Group) -> list[str]:
-        """Columns of a group that hold what its newest row says."""
+        """Columns of a group that hold the values of its newest row."""
         return [name for name in group.columns if name not in self.aggregates]
 
     def plain_columns(self) -> Iterator[list[str]]:
-        """Of each group its columns, beside the key's, that hold what one of its rows said."""
+        """Of each group its columns, beside the key's, that hold the values of a single row."""
         for group in self.all_groups:
             yield [*self.key, *self._plain(group)]
 
@@ -94,8 +96,8 @@ class FoldSql(RunLayout):
         columns = {name: quoted(name) for name in self.key}
         for group in self.all_groups:
             columns |= self._lifted_group(group)
-        for name, one in self.aggregates.items():
-            columns |= self._lifted_aggregate(name, one)
+        for name, aggregate in self.aggregates.items():
+            columns |= self._lifted_aggregate(name, aggregate)
         query = select_text(columns, rows)
         return f"{query}\nwhere {self._is_upsert}" if self._drops_deletes() else query
 
@@ -140,38 +142,38 @@ class FoldSql(RunLayout):
             )
         return columns | {name: quoted(name) for name in self._plain(group)}
 
-    def _lifted_aggregate(self, name: str, one: Aggregate) -> dict[str, str]:
+    def _lifted_aggregate(self, name: str, aggregate: Aggregate) -> dict[str, str]:
         group, value = self._group_of(name), quoted(name)
         takes = f"({self._takes(group)})"
-        signed = self._retracts(group) and not one.ignore_retract
-        if self._retracts(group) and one.ignore_retract:
+        signed = self._retracts(group) and not aggregate.ignore_retract
+        if self._retracts(group) and aggregate.ignore_retract:
             takes += f" and {self._is_upsert}"
         sign = f"if({self._is_upsert}, 1L, -1L)" if signed else "1L"
-        if one.function == "count":
+        if aggregate.function == "count":
             return {name: f"case when {takes} and {value} is not null then {sign} end"}
-        if one.function == "sum":
+        if aggregate.function == "sum":
             wide = f"cast({value} as {self._sum_type(name)})"
             signed_value = f"if({self._is_upsert}, {wide}, -{wide})" if signed else wide
             return {name: f"case when {takes} then {signed_value} end"}
-        if one.netted:
+        if aggregate.netted:
             counted = f"array({named_struct({'value': value, 'net_count': sign})})"
             return {STATE + name: f"case when {takes} and {value} is not null then {counted} end"}
-        if one.function == "collect":
+        if aggregate.function == "collect":
             return {
                 STATE + name: f"case when {takes} and {value} is not null then array({value}) end"
             }
-        if one.function == "listagg":
+        if aggregate.function == "listagg":
             entry = named_struct({"place": self._order(group), "value": value})
             return {
                 STATE + name: f"case when {takes} and {value} is not null then array({entry}) end"
             }
-        if one.function == "first_value":
+        if aggregate.function == "first_value":
             entry = self._first_entry(group, value)
             return {STATE + name: f"case when {takes} then {entry} end"}
-        if one.function in ("last_value", "last_non_null_value"):
+        if aggregate.function in ("last_value", "last_non_null_value"):
             if signed:
                 takes += f" and {self._is_upsert}"
-            if one.function == "last_non_null_value":
+            if aggregate.function == "last_non_null_value":
                 takes += f" and {value} is not null"
             return {
                 name: f"case when {takes} then {value} end",
@@ -224,26 +226,26 @@ class FoldSql(RunLayout):
             if self._resets(group):
                 made[DELETED + group.name] = f"max({quoted(DELETED + group.name)})"
                 columns[DELETED + group.name] = quoted(DELETED + group.name)
-        for name, one in self.aggregates.items():
-            inner, outer = self._combined_aggregate(name, one)
+        for name, aggregate in self.aggregates.items():
+            inner, outer = self._combined_aggregate(name, aggregate)
             made |= inner
             columns |= outer
         keys = ", ".join(map(quoted, self.key))
         return select_text(columns, f"({select_text(made, rows)}\ngroup by {keys}) as fold__made")
 
     def _combined_aggregate(
-        self, name: str, one: Aggregate
+        self, name: str, aggregate: Aggregate
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Columns of the grouping query, and of the query over it."""
         group, value, state = self._group_of(name), quoted(name), quoted(STATE + name)
-        if one.netted or one.function in ("collect", "listagg"):
+        if aggregate.netted or aggregate.function in ("collect", "listagg"):
             gathered = f"flatten(collect_list({state}))"
             # of listagg by place, so in sequence; a repeated row adds nothing
-            whole = _net(state) if one.netted else f"array_sort(array_distinct({state}))"
+            whole = _net(state) if aggregate.netted else f"array_sort(array_distinct({state}))"
             return {STATE + name: gathered}, {
                 STATE + name: f"case when cardinality({state}) > 0 then {whole} end"
             }
-        if one.function == "first_value":
+        if aggregate.function == "first_value":
             if not self._breaks_ties(group):
                 return {STATE + name: f"min({state})"}, {STATE + name: state}
             lower = "one.sequence < best.sequence"
@@ -255,21 +257,21 @@ class FoldSql(RunLayout):
             return {STATE + name: f"collect_list({state})"}, {
                 STATE + name: f"case when cardinality({state}) > 0 then {best} end"
             }
-        if one.function in ("last_value", "last_non_null_value"):
+        if aggregate.function in ("last_value", "last_non_null_value"):
             last, order = HIDDEN + "last__of__" + name, quoted(ORDER + name)
             entry = named_struct({"place": order, "value": value})
             stays = "true"
-            if self._resets(group) and not one.ignore_retract:
+            if self._resets(group) and not aggregate.ignore_retract:
                 deleted = quoted(DELETED + group.name)
                 stays = f"({deleted} is null or {quoted(last)}.place >= {deleted})"
             return {last: f"max(case when {order} is not null then {entry} end)"}, {
                 name: f"case when {stays} then {quoted(last)}.value end",
                 ORDER + name: f"case when {stays} then {quoted(last)}.place end",
             }
-        if one.function in ("sum", "count"):
-            kind = "bigint" if one.function == "count" else self._sum_type(name)
+        if aggregate.function in ("sum", "count"):
+            kind = "bigint" if aggregate.function == "count" else self._sum_type(name)
             return {name: f"cast(sum({value}) as {kind})"}, {name: value}
-        function = "bitmap_or_agg" if one.function == "bitmap_or" else one.function
+        function = "bitmap_or_agg" if aggregate.function == "bitmap_or" else aggregate.function
         return {name: f"{function}({value})"}, {name: value}
 
     def to_rows(self, rows: str) -> str:
@@ -295,17 +297,17 @@ class FoldSql(RunLayout):
         return f"not coalesce({quoted(UPSERT + group.name)}, true)"
 
     def _finished(self, name: str) -> str:
-        one, state = self.aggregates[name], quoted(STATE + name)
-        if one.netted:
+        aggregate, state = self.aggregates[name], quoted(STATE + name)
+        if aggregate.netted:
             held = f"filter({state}, one -> one.net_count > 0).value"
-            if one.function == "collect":
+            if aggregate.function == "collect":
                 return f"case when cardinality({held}) > 0 then {held} end"
-            return f"array_{one.function}({held})"
-        if one.function == "collect":
+            return f"array_{aggregate.function}({held})"
+        if aggregate.function == "collect":
             return state
-        if one.function == "listagg":
-            return f"array_join({state}.value, {literal(one.delimiter)})"
-        if one.function == "first_value":
+        if aggregate.function == "listagg":
+            return f"array_join({state}.value, {literal(aggregate.delimiter)})"
+        if aggregate.function == "first_value":
             return f"{state}.value"
         return quoted(name)
 
@@ -318,7 +320,7 @@ class FoldSql(RunLayout):
 
         Args:
             rows: query of the merged state rows.
-            runs: SQL text for a `from`: the runs, whose newest time tells the age; a time that is
+            runs: SQL text for a `from`: the runs, whose newest time gives the age; a time that is
                 ahead of the clock makes no tombstone older.
         """
         gone = []
@@ -326,12 +328,12 @@ class FoldSql(RunLayout):
             time = quoted(self.tombstone_time)
             now = f"cast(current_timestamp() as {self.types[self.tombstone_time]})"
             ended = [
-                f"not coalesce({quoted(UPSERT + one.name)}, "
-                f"{'true' if one in self._removing() else 'false'})"
-                if self._retracts(one)
-                else f"not ({one.is_there})"
-                for one in self.all_groups
-                if one.order
+                f"not coalesce({quoted(UPSERT + group.name)}, "
+                f"{'true' if group in self._removing() else 'false'})"
+                if self._retracts(group)
+                else f"not ({group.is_there})"
+                for group in self.all_groups
+                if group.order
             ]
             ended += [
                 self._is_empty(name) for name in self.aggregates if not self._group_of(name).order
@@ -341,14 +343,16 @@ class FoldSql(RunLayout):
                 f"(select least(max({time}), {now}) from {runs}) "
                 f"- interval {self.tombstone_days} days"
             )
-        ordered = any(one.order for one in self.all_groups)
-        summed = all(one.function in ("sum", "count") for one in self.aggregates.values())
+        ordered = any(group.order for group in self.all_groups)
+        summed = all(
+            aggregate.function in ("sum", "count") for aggregate in self.aggregates.values()
+        )
         if self.aggregates and summed and not ordered and self.keep_when:
             empty = " and ".join(map(self._is_empty, self.aggregates))
             gone.append(f"{empty} and not coalesce({self.keep_when}, false)")
         if not gone:
             return rows
-        condition = " or ".join(f"coalesce({one}, false)" for one in gone)
+        condition = " or ".join(f"coalesce({condition}, false)" for condition in gone)
         return f"select *\nfrom ({rows}) as fold__kept\nwhere not ({condition})"
 
     def _is_empty(self, name: str) -> str:

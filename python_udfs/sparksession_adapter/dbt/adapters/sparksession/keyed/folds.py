@@ -103,7 +103,7 @@ class Fold(FoldSql):
 
     @property
     def reader_key(self) -> tuple[str, ...]:
-        """Columns that tell the rows that a reader sees apart."""
+        """Columns that distinguish the rows that a reader sees."""
         return self.derived.key if self.derived else self.key
 
     @property
@@ -114,9 +114,9 @@ class Fold(FoldSql):
             "keep_when": self.keep_when,
             "derived": derived and [derived.by, derived.key, derived.sql],
             "delimiters": {
-                name: one.delimiter
-                for name, one in self.aggregates.items()
-                if one.function == "listagg"
+                name: aggregate.delimiter
+                for name, aggregate in self.aggregates.items()
+                if aggregate.function == "listagg"
             },
         }
 
@@ -141,7 +141,7 @@ class Fold(FoldSql):
             problems.append(f"unique_key must name the key's columns, got {unique_key!r}")
         row_kind = setting["row_kind"]
         ordered = setting["sequence"] or setting["tie_break"]
-        # without an order no change is the newest, so none says that the row is gone
+        # without an order no change is the newest, so no change shows that the row is gone
         by_default = ("remove_row" if ordered else "retract") if row_kind else "ignore"
         on_delete = setting["on_delete"] or by_default
         others = _group(OTHERS, setting | {"on_delete": on_delete}, (), "fold", problems)
@@ -152,17 +152,17 @@ class Fold(FoldSql):
             )
             declared = {}
         groups = []
-        for name, one in declared.items():
+        for name, given in declared.items():
             where = f"fold.sequence_groups.{name}"
-            if not isinstance(one, Mapping):
-                problems.append(f"{where} must be {{sequence, columns}}, got {one!r}")
+            if not isinstance(given, Mapping):
+                problems.append(f"{where} must be {{sequence, columns}}, got {given!r}")
                 continue
-            for extra in one.keys() - {"sequence", "columns", "tie_break", "on_delete"}:
+            for extra in given.keys() - {"sequence", "columns", "tie_break", "on_delete"}:
                 problems.append(f"{where}.{extra} is no setting of a group")
             if name == OTHERS:
                 problems.append(f"{where}: {OTHERS!r} names the columns of no group, take another")
             defaults = {"on_delete": "retract", "tie_break": setting["tie_break"]}
-            group = _group(name, defaults | dict(one), one.get("columns", ()), where, problems)
+            group = _group(name, defaults | dict(given), given.get("columns", ()), where, problems)
             if not group.sequence:
                 problems.append(f"{where}.sequence must name at least one column")
             groups.append(group)
@@ -236,20 +236,22 @@ class Fold(FoldSql):
             if name in self.key:
                 problems.append(f"fold.sequence and tie_break: {name} is a column of the key")
         sequences = {name for group in self.all_groups for name in group.order}
-        for name, one in self.aggregates.items():
+        for name, aggregate in self.aggregates.items():
             where = f"fold.aggregates.{name}"
             if name in self.key:
                 problems.append(f"{where}: {name} is a column of the key")
             if name in sequences:
                 problems.append(f"{where}: {name} is a sequence, which keeps its highest value")
             group = self._group_of(name)
-            if one.function in ORDERED and not group.order:
-                problems.append(f"{where}: {one.function} needs a sequence to go by")
-            retracts = one.function in RETRACTING or one.netted or one.ignore_retract
+            if aggregate.function in ORDERED and not group.order:
+                problems.append(f"{where}: {aggregate.function} needs a sequence to go by")
+            retracts = (
+                aggregate.function in RETRACTING or aggregate.netted or aggregate.ignore_retract
+            )
             if self.row_kind and group.on_delete != "ignore" and not retracts:
-                way = " or `net: true`" if one.function in NETTED else ""
+                way = " or `net: true`" if aggregate.function in NETTED else ""
                 problems.append(
-                    f"{where}: {one.function} can't take a value back; "
+                    f"{where}: {aggregate.function} can't take a value back; "
                     f"say `ignore_retract: true`{way}, or on_delete: ignore for its group"
                 )
         if not self.row_kind:
@@ -272,15 +274,15 @@ class Fold(FoldSql):
 
     def named_columns(self) -> set[str]:
         """Columns that a group or a function names."""
-        return {n for one in self.groups for n in one.columns} | set(self.aggregates)
+        return {n for group in self.groups for n in group.columns} | set(self.aggregates)
 
     def without(self, names: set[str]) -> Fold:
         """The fold without columns that its table doesn't take."""
         groups = (
-            replace(one, columns=tuple(n for n in one.columns if n not in names))
-            for one in self.groups
+            replace(group, columns=tuple(n for n in group.columns if n not in names))
+            for group in self.groups
         )
-        aggregates = {n: one for n, one in self.aggregates.items() if n not in names}
+        aggregates = {n: aggregate for n, aggregate in self.aggregates.items() if n not in names}
         return replace(self, groups=tuple(groups), aggregates=aggregates)
 
     def bound(self, columns: Sequence[tuple[str, str]]) -> Fold:
@@ -321,13 +323,15 @@ class Fold(FoldSql):
         if rest and not order:
             problems.append(
                 f"{listed(rest)}: of no group, without fold.sequence, and without a function in "
-                "fold.aggregates; nothing says which value counts"
+                "fold.aggregates; nothing decides which value counts"
             )
         elif self.last_non_null:
             aggregates |= {name: Aggregate("last_non_null_value") for name in rest}
         time = self.tombstone_time
-        ruled_by = {n: one.name for one in self.groups for n in (*one.sequence, *one.columns)}
-        removing = {one.name for one in self._removing()}
+        ruled_by = {
+            n: group.name for group in self.groups for n in (*group.sequence, *group.columns)
+        }
+        removing = {group.name for group in self._removing()}
         if time in types and ruled_by.get(time, OTHERS) not in removing:
             problems.append(
                 f"fold.tombstone_time: {time} must be a column of a group with "
@@ -342,30 +346,32 @@ class Fold(FoldSql):
         # a last value that retracts is what a column holds without a function
         plain = {
             name
-            for name, one in aggregates.items()
-            if one.function == "last_value" and not one.ignore_retract
+            for name, aggregate in aggregates.items()
+            if aggregate.function == "last_value" and not aggregate.ignore_retract
         }
         if problems:
             raise FoldConfigError(self.model, problems)
         return replace(
             self,
             others=replace(self.others, columns=tuple(n for n in free if n not in order)),
-            aggregates={n: one for n, one in aggregates.items() if n not in plain},
+            aggregates={n: aggregate for n, aggregate in aggregates.items() if n not in plain},
             types=types,
         )
 
-    def _type_problems(self, name: str, kind: str, one: Aggregate | None) -> list[str]:
+    def _type_problems(self, name: str, kind: str, aggregate: Aggregate | None) -> list[str]:
         where = f"{name} ({kind})"
         problems = self._layout_problems(name, kind)
-        if problems or one is None:
+        if problems or aggregate is None:
             return problems
-        if one.function == "sum" and not (kind in WHOLE_NUMBERS or kind.startswith("decimal")):
+        if aggregate.function == "sum" and not (
+            kind in WHOLE_NUMBERS or kind.startswith("decimal")
+        ):
             return [f"{where}: a sum must not depend on the order; cast it to a decimal"]
-        if one.function in ("bool_and", "bool_or") and kind != "boolean":
-            return [f"{where}: {one.function} takes a boolean"]
-        if one.function == "listagg" and kind != "string":
+        if aggregate.function in ("bool_and", "bool_or") and kind != "boolean":
+            return [f"{where}: {aggregate.function} takes a boolean"]
+        if aggregate.function == "listagg" and kind != "string":
             return [f"{where}: listagg takes a string"]
-        if one.function == "bitmap_or" and kind != "binary":
+        if aggregate.function == "bitmap_or" and kind != "binary":
             return [f"{where}: bitmap_or takes a binary, such as of bitmap_construct_agg"]
         if self.tombstone_time == name:
             return [f"{where}: tombstone_time can't be aggregated"]
@@ -376,13 +382,19 @@ class Fold(FoldSql):
     def signature(self) -> str:
         """What the stored state rows depend on, as JSON."""
         groups = {
-            one.name: [one.sequence, one.tie_break, one.on_delete if self.row_kind else None]
-            for one in self.all_groups
+            group.name: [
+                group.sequence,
+                group.tie_break,
+                group.on_delete if self.row_kind else None,
+            ]
+            for group in self.all_groups
         }
         columns = {}
         for name in self.types:
-            one = self.aggregates.get(name)
-            how = [one.function, one.ignore_retract, one.netted] if one else None
+            aggregate = self.aggregates.get(name)
+            how = None
+            if aggregate:
+                how = [aggregate.function, aggregate.ignore_retract, aggregate.netted]
             columns[name] = [self._group_of(name).name, how]
         whole = {
             "unique_key": self.key,
@@ -394,7 +406,7 @@ class Fold(FoldSql):
 
     @staticmethod
     def differences(old: str, new: str) -> list[str]:
-        """How what `new` says differs from what stored state rows were made by, as texts; new and
+        """How `new` differs from what stored state rows were made by, as texts; new and
         dropped columns and groups are no difference.
 
         Args:
@@ -461,23 +473,23 @@ def _aggregates(declared: Any, problems: list[str]) -> dict[str, Aggregate]:
     found = {}
     for name, given in declared.items():
         where = f"fold.aggregates.{name}"
-        one = {"function": given} if isinstance(given, str) else given
-        if not isinstance(one, Mapping) or "function" not in one:
+        setting = {"function": given} if isinstance(given, str) else given
+        if not isinstance(setting, Mapping) or "function" not in setting:
             problems.append(f"{where} must be a function or {{function, ..}}, got {given!r}")
             continue
-        for extra in one.keys() - {"function", "ignore_retract", "net", "delimiter"}:
+        for extra in setting.keys() - {"function", "ignore_retract", "net", "delimiter"}:
             problems.append(f"{where}.{extra} is no setting of a function")
-        function = one["function"]
+        function = setting["function"]
         if function not in FUNCTIONS:
             problems.append(
                 f"{where}.function must be one of {', '.join(FUNCTIONS)}, got {function!r}"
             )
-        if one.get("net") and function not in NETTED:
+        if setting.get("net") and function not in NETTED:
             problems.append(f"{where}.net is for {', '.join(NETTED)}, not for {function!r}")
         found[name] = Aggregate(
             str(function),
-            bool(one.get("ignore_retract", False)),
-            bool(one.get("net", False)),
-            str(one.get("delimiter", ",")),
+            bool(setting.get("ignore_retract", False)),
+            bool(setting.get("net", False)),
+            str(setting.get("delimiter", ",")),
         )
     return found

@@ -37,7 +37,7 @@ class Derived:
 
     Attributes:
         by: columns of the key; the rows of one value of them are made of its folded rows alone.
-        key: columns that tell the derived rows apart.
+        key: columns that distinguish the derived rows.
         sql: query of them from `folded_rows`.
     """
 
@@ -51,7 +51,7 @@ class Group:
     """Columns that one sequence rules.
 
     Attributes:
-        sequence: columns; a row where all are null says nothing of the group, one that is lower
+        sequence: columns; a row where all are null has no effect on the group, one that is lower
             than what is known changes nothing.
         tie_break: columns that decide between equal sequences.
         columns: columns that hold the values of the row of the highest sequence.
@@ -84,4 +84,4 @@ class Group:
 
 def any_known(names: Iterable[str]) -> str:
     """SQL condition: one of the columns isn't null; true where there are none."""
-    return " or ".join(f"{quoted(one)} is not null" for one in names) or "true"
+    return " or ".join(f"{quoted(name)} is not null" for name in names) or "true"

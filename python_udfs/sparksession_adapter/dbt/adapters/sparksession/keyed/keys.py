@@ -1,4 +1,4 @@
-"""Which columns tell the rows of a node apart: what it declares, and what its tests prove."""
+"""Which columns distinguish the rows of a node: what it declares, and what its tests prove."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def declared_key(node: Mapping[str, Any]) -> list[str]:
-    """Columns that a node itself says tell its rows apart; none where it doesn't say.
+    """Columns that a node declares as its key; none where it declares no key.
 
     A snapshot's unique_key is its source's: it has a row for each version of it.
     """
@@ -21,11 +21,11 @@ def declared_key(node: Mapping[str, Any]) -> list[str]:
 def key_of(
     node: Mapping[str, Any] | None, columns: Iterable[str], tested: Sequence[str] = ()
 ) -> list[str]:
-    """Columns that tell the rows of a node apart; none where it doesn't say.
+    """Columns that distinguish the rows of a node; none where it doesn't say.
 
     Args:
         columns: of its rows.
-        tested: columns that a test says are unique together; see keys_by_test.
+        tested: columns that are unique together by a test; see keys_by_test.
     """
     columns = list(columns)
     keys = declared_key(node) if node is not None else []
@@ -36,14 +36,14 @@ def key_of(
 
 
 def keys_by_test(nodes: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Node id -> columns that one of its tests, `unique_combination` or `unique`, says are unique
-    in all of its rows."""
+    """Node id -> columns that one of its tests, `unique_combination` or `unique`, holds to be
+    unique in all of its rows."""
     found: dict[str, list[str]] = {}
     for node in nodes:
         test = node.get("test_metadata") or {}
         if test.get("name") not in ("unique_combination", "unique") or node["config"].get("where"):
             continue
         given = test["kwargs"].get("columns") or [test["kwargs"].get("column_name")]
-        if node.get("attached_node") and all(isinstance(one, str) for one in given):
+        if node.get("attached_node") and all(isinstance(column, str) for column in given):
             found.setdefault(node["attached_node"], list(given))
     return found

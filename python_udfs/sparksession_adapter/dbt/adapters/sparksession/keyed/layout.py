@@ -34,7 +34,7 @@ class FoldConfigError(ValueError):
     what, example = "fold", EXAMPLE
 
     def __init__(self, model: str, problems: Iterable[str]) -> None:
-        lines = "".join(f"\n  - {one}" for one in problems)
+        lines = "".join(f"\n  - {problem}" for problem in problems)
         super().__init__(
             f"{model}: its {self.what} can't be built:{lines}\nExample: {self.example}"
         )
@@ -49,7 +49,9 @@ def names_in(value: Any) -> tuple[str, ...] | None:
     """Column names from a config's name or list of names; None where it is neither."""
     if isinstance(value, str):
         return (value,)
-    if isinstance(value, (list, tuple)) and all(isinstance(one, str) and one for one in value):
+    if isinstance(value, (list, tuple)) and all(
+        isinstance(entry, str) and entry for entry in value
+    ):
         return tuple(value)
     return None
 
@@ -80,7 +82,7 @@ class RunLayout:
 
     @property
     def row_key(self) -> tuple[str, ...]:
-        """Columns that tell state rows apart."""
+        """Columns that distinguish state rows."""
         return self.key
 
     @property
@@ -90,7 +92,7 @@ class RunLayout:
 
     @property
     def reader_key(self) -> tuple[str, ...]:
-        """Columns that tell the rows that a reader sees apart."""
+        """Columns that distinguish the rows that a reader sees."""
         return self.key
 
     @property
@@ -104,7 +106,7 @@ class RunLayout:
 
     @staticmethod
     def differences(old: str, new: str) -> list[str]:
-        """How what `new` says differs from what stored state rows were made by, as texts.
+        """How `new` differs from what stored state rows were made by, as texts.
 
         Args:
             old, new: see signature.
@@ -118,7 +120,7 @@ class RunLayout:
     @property
     def partitions(self) -> str:
         """Partitioning of the table of runs, as SQL."""
-        return ", ".join([LEVEL, *(one.partition for one in self.partition_by)])
+        return ", ".join([LEVEL, *(transform.partition for transform in self.partition_by)])
 
     def null_counts(self, rows: str) -> str:
         """Query of one row: how often each of `never_null` is null.
@@ -126,7 +128,7 @@ class RunLayout:
         Args:
             rows: SQL text for a `from`: the model's rows.
         """
-        counts = ", ".join(f"count_if({quoted(one)} is null)" for one in self.never_null)
+        counts = ", ".join(f"count_if({quoted(column)} is null)" for column in self.never_null)
         return f"select {counts} from {rows}"
 
     def refused_counts(self, rows: str) -> str:
@@ -178,8 +180,8 @@ class RunLayout:
             rows: SQL text for a `from`: merged state rows.
             columns: the columns of the table of runs but for the level, in its order.
         """
-        names = "".join(f",\n    {quoted(one.name)}" for one in columns)
-        parts = ", ".join(one.value for one in self.partition_by)
+        names = "".join(f",\n    {quoted(column.name)}" for column in columns)
+        parts = ", ".join(transform.value for transform in self.partition_by)
         keys = ", ".join(map(quoted, self.row_key))
         return (
             f"select\n    cast({level} as int) as {LEVEL}{names}\nfrom {rows}\n"
@@ -247,7 +249,7 @@ class RunLayout:
             runs: (level, rows) of each run.
         """
         levels = [level for level, _ in runs]
-        full = [one for one in set(levels) if levels.count(one) >= self.tier_runs]
+        full = [level for level in set(levels) if levels.count(level) >= self.tier_runs]
         return max(full, default=None)
 
 
@@ -280,7 +282,7 @@ def partition_setting(
         return (Transform("bucket", column, setting["buckets"]),)
     if setting["bucket_by"] is not None or setting["buckets"] != RUN_SETTINGS["buckets"]:
         problems.append(
-            f"{where}.partition_by says what buckets and bucket_by say; take one of them"
+            f"{where}.partition_by and buckets with bucket_by declare the same; take one of them"
         )
     found = []
     for text in given if isinstance(given, (list, tuple)) and given else [given]:
@@ -296,20 +298,21 @@ def partition_problems(
 ) -> list[str]:
     """Transforms of columns that aren't the key's."""
     return [
-        f"{where}.partition_by: {one} must be of a column of the key, which are {', '.join(key)}"
-        for one in partition_by
-        if key and one.column not in key
+        f"{where}.partition_by: {transform} must be of a column of the key, which are "
+        f"{', '.join(key)}"
+        for transform in partition_by
+        if key and transform.column not in key
     ]
 
 
 def named_struct(parts: Mapping[str, str]) -> str:
-    return f"named_struct({', '.join(f'{literal(name)}, {one}' for name, one in parts.items())})"
+    return f"named_struct({', '.join(f'{literal(name)}, {part}' for name, part in parts.items())})"
 
 
 def select_text(columns: Mapping[str, str], rows: str) -> str:
     lines = ",\n".join(
-        f"    {one}" if one == quoted(name) else f"    {one} as {quoted(name)}"
-        for name, one in columns.items()
+        f"    {column}" if column == quoted(name) else f"    {column} as {quoted(name)}"
+        for name, column in columns.items()
     )
     return f"select\n{lines}\nfrom {rows}"
 

@@ -1,6 +1,6 @@
 """Folded tables as the adapter keeps them: runs in `<model>__runs`, a view that folds them.
 
-Folds and zippers alike: what tells them apart is what their rows say, not how they lie.
+Folds and zippers alike: they differ in their rows, not in their layout.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 FOLDED = "folded"
 RUNS_SUFFIX = "__runs"
-# what a commit of runs says of itself
+# properties of a commit of runs
 FOLD_PROPERTIES = "fold."  # how all of these begin
 LEVEL_PROPERTY = "fold.level"  # of the run that it added
 OTHER_RUNS_PROPERTY = "fold.other_runs"  # [level, rows] of those that lie beside it
@@ -48,7 +48,7 @@ def stored_table_of(model: Mapping[str, Any]) -> str:
 
 
 def runs_in(history: History) -> list[list[int]]:
-    """[level, rows] of each run of a table of runs, as its newest commit of one says."""
+    """[level, rows] of each run of a table of runs, by its newest commit."""
     for commit in history.ancestry(history.head):
         if OTHER_RUNS_PROPERTY in commit.summary:
             runs = json.loads(commit.summary[OTHER_RUNS_PROPERTY])
@@ -92,7 +92,7 @@ class KeyedTables:
         self._warehouse = warehouse
 
     def declared_fold(self, model: Mapping[str, Any]) -> Fold | Zipper:
-        """The fold or zipper that a model's config declares; every problem of it is said at
+        """The fold or zipper that a model's config declares; all problems are reported at
         once."""
         name, config = model["name"], model["config"]
         fold, zipper = config.get("fold"), config.get("zipper")
@@ -113,7 +113,7 @@ class KeyedTables:
         return building.own_history
 
     def has_committed(self, model: Mapping[str, Any]) -> None:
-        """Let the model's own commits be asked for anew."""
+        """Let the model's own commits be asked for again."""
         self._warehouse.inputs.building(model["unique_id"]).own_history = None
 
     def _bound(
@@ -126,15 +126,15 @@ class KeyedTables:
             raise CompilationError(str(exc)) from exc
 
     def fold_batch(
-        self, model: Mapping[str, Any], staging: Any, make_anew: bool, on_schema_change: str
+        self, model: Mapping[str, Any], staging: Any, is_rebuild: bool, on_schema_change: str
     ) -> Any:
         """The rows in `staging` as a batch of the model's table, see Batch.
 
         Raises:
             CompilationError: the fold or the columns don't fit the state that is stored.
-            DbtRuntimeError: rows have null where none may be, or can't be told apart; see refusal.
+            DbtRuntimeError: rows have null where none may be, or equal keys; see refusal.
         """
-        batch = self._read_batch(model, staging, make_anew, on_schema_change)
+        batch = self._read_batch(model, staging, is_rebuild, on_schema_change)
         self._refuse(batch)
         return batch
 
@@ -148,12 +148,13 @@ class KeyedTables:
                 raise DbtRuntimeError(problem)
 
     def _read_batch(
-        self, model: Mapping[str, Any], staging: Any, make_anew: bool, on_schema_change: str
+        self, model: Mapping[str, Any], staging: Any, is_rebuild: bool, on_schema_change: str
     ) -> Batch:
         staged = [
-            [one.column, one.dtype] for one in self._warehouse.get_columns_in_relation(staging)
+            [column.column, column.dtype]
+            for column in self._warehouse.get_columns_in_relation(staging)
         ]
-        if make_anew:
+        if is_rebuild:
             return Batch(self._bound(model, staged, set()), staging.render())
         history = self.runs_history(model)
         row_kind = self.declared_fold(model).row_kind
@@ -172,36 +173,38 @@ class KeyedTables:
         columns, left_out, rows = staged, set(), staging.render()
         if on_schema_change == "ignore":
             left_out = added
-            columns = [one for one in staged if one[0] not in left_out]
+            columns = [pair for pair in staged if pair[0] not in left_out]
         elif on_schema_change == "append_new_columns" and lost:
             columns = [*staged, *([name, old[name]] for name in old if name in lost)]
-            nulls = ", ".join(f"cast(null as {old[one]}) as {quoted(one)}" for one in sorted(lost))
+            nulls = ", ".join(
+                f"cast(null as {old[column]}) as {quoted(column)}" for column in sorted(lost)
+            )
             rows = f"(select *, {nulls} from {staging.render()}) as fold__staged"
         if not problems:
             fold = self._bound(model, columns, left_out)
             signature = history.recorded(SIGNATURE_PROPERTY)
             problems = fold.changed_since(signature) if signature is not None else []
         if problems:
-            lines = "".join(f"\n  - {one}" for one in problems)
+            lines = "".join(f"\n  - {problem}" for problem in problems)
             raise CompilationError(
                 f"{model['name']}: what is stored doesn't fit its fold any more:{lines}\n"
                 "Run it with --full-refresh, or set on_schema_change."
             )
         return Batch(fold, rows)
 
-    def record_run(self, model: Mapping[str, Any], fold: Fold | Zipper, anew: bool) -> int:
+    def record_run(self, model: Mapping[str, Any], fold: Fold | Zipper, replaces: bool) -> int:
         """Let the next commit say what it adds; the run's level.
 
         Args:
-            anew: whether it takes the place of all runs.
+            replaces: whether it takes the place of all runs.
         """
         history = self.runs_history(model)
         plan = self._warehouse.inputs.plan(model["unique_id"])
-        rows = None if anew else plan.batch_rows
+        rows = None if replaces else plan.batch_rows
         if rows is None:
             rows = sum(read.rows or 0 for read in plan.reads.values())
         level = fold.level_of(rows)
-        self._record(model, fold, level, [] if anew else runs_in(history))
+        self._record(model, fold, level, [] if replaces else runs_in(history))
         return level
 
     def _record(
@@ -218,7 +221,7 @@ class KeyedTables:
             self._warehouse.set_snapshot_property(key, value)
 
     def range_to_rebuild(self, model: Mapping[str, Any], asked: Any) -> dict[str, str] | None:
-        """Which of a zipper's changes a run was told to make anew, None where it wasn't.
+        """Which of a zipper's changes a run has to rebuild, None where none.
 
         Args:
             asked: the var `rebuild`: {from, to}, the latter excluded, as texts of the time's type.
@@ -243,7 +246,7 @@ class KeyedTables:
                 "Example: --vars 'rebuild: {from: 2026-03-01 16:00:00, to: 2026-03-02 16:00:00}'"
             )
         kind = dict(columns_in(self.runs_history(model)))[zipper.time]
-        first, end = (f"cast({literal(str(asked[one]))} as {kind})" for one in ("from", "to"))
+        first, end = (f"cast({literal(str(asked[end]))} as {kind})" for end in ("from", "to"))
         time = quoted(zipper.time)
         return {
             "condition": f"{time} >= {first} and {time} < {end}",
@@ -254,14 +257,14 @@ class KeyedTables:
         self, model: Mapping[str, Any], fold: Zipper, level: int | None = None
     ) -> int:
         """The level of a run that takes the place of others' changes: below all of theirs, until
-        it is merged with them. The next commit says it.
+        it is merged with them. The next commit records it.
 
         Args:
             level: the level that was found before; None to find it.
         """
         runs = runs_in(self.runs_history(model))
         if level is None:
-            level = min([0, *(one for one, _ in runs)]) - 1
+            level = min([0, *(depth for depth, _ in runs)]) - 1
         self._record(model, fold, level, runs)
         return level
 
@@ -274,7 +277,7 @@ class KeyedTables:
     ) -> dict[str, Any] | None:
         """What has to be merged: {fold, level: it and those below it, into, whole}, or None.
 
-        Lets the next commit say so.
+        Lets the next commit record it.
 
         Args:
             everything: whether all runs are to become one.
@@ -284,11 +287,11 @@ class KeyedTables:
         fold = self.stored_fold(model, history)
         level = fold.level_to_compact(runs)
         if everything and len(runs) > 1:
-            level = max(one for one, _ in runs)
+            level = max(depth for depth, _ in runs)
         if level is None:
             return None
-        others = [one for one in runs if one[0] > level]
-        into = fold.level_of(sum(rows for one, rows in runs if one <= level))
+        others = [run for run in runs if run[0] > level]
+        into = fold.level_of(sum(rows for depth, rows in runs if depth <= level))
         self._record(model, fold, into, others)
         self._warehouse.set_snapshot_property(COMPACTED_PROPERTY, "true")
         return {"fold": fold, "level": level, "into": into, "whole": not others}
@@ -301,7 +304,9 @@ class KeyedTables:
         """
         fold, level, table = merge["fold"], merge["level"], runs.render()
         columns = [
-            one for one in self._warehouse.get_columns_in_relation(runs) if one.name != LEVEL
+            column
+            for column in self._warehouse.get_columns_in_relation(runs)
+            if column.name != LEVEL
         ]
         merged = fold.merged(table, level, merge["whole"])
         return (
@@ -315,14 +320,17 @@ class KeyedTables:
             self._warehouse.session().conf.set(key, value)
 
     def rendered_for_rebuild(self, model: Mapping[str, Any], context: dict[str, Any]) -> str:
-        """The model's SQL once more, as it reads when all runs are made anew."""
+        """The model's SQL once more, as it reads when all runs are rebuilt."""
         self.rebuild(model)
         # here, as dbt's compiler imports adapters itself
         from dbt.compilation import inject_ctes_into_sql
         from dbt.contracts.graph.nodes import InjectedCTE
 
         # what dbt put in front of the model's SQL; ephemeral models read nothing as new
-        ctes = [InjectedCTE(one["id"], one["sql"]) for one in model.get("extra_ctes") or []]
+        ctes = [
+            InjectedCTE(extra_cte["id"], extra_cte["sql"])
+            for extra_cte in model.get("extra_ctes") or []
+        ]
         compiled = context.get("sql")
         context["sql"] = None  # it is compiled again: its bare references are pinned, see there
         try:
@@ -332,7 +340,7 @@ class KeyedTables:
         return sql if not ctes else inject_ctes_into_sql(sql, ctes)
 
     def rebuild(self, model: Mapping[str, Any]) -> None:
-        """Let the model read its inputs as when all runs are made anew."""
+        """Let the model read its inputs as when all runs are rebuilt."""
         self._warehouse.inputs.note(model["unique_id"], rebuilds=True)
 
     def stored_sql(self, model: Mapping[str, Any]) -> str:
@@ -350,7 +358,10 @@ class KeyedTables:
         fit, which its next batch refuses, or readers see other rows of it, which a commit has to
         say, or who follows the model would never learn."""
         history = self.runs_history(model)
-        reading, stored = (history.recorded(one) for one in (READING_PROPERTY, SIGNATURE_PROPERTY))
+        reading, stored = (
+            history.recorded(property_name)
+            for property_name in (READING_PROPERTY, SIGNATURE_PROPERTY)
+        )
         if reading not in (None, reading_of(self.declared_fold(model))):
             return True
         fold = self.stored_fold(model, history)
@@ -363,7 +374,7 @@ class KeyedTables:
         that what is stored at the first one can't be read as it was any more."""
 
         def differs(key: str, differences: Any) -> bool:
-            old, new = (history.at(one).recorded(key) for one in (first, last))
+            old, new = (history.at(snapshot).recorded(key) for snapshot in (first, last))
             return old is not None and new is not None and bool(differences(old, new))
 
         differences = self.declared_fold(node).differences

@@ -1,7 +1,7 @@
 """Zippers: the versions that each key of a changing table had, from a log that may come late.
 
 What is stored are the changes themselves, as a folded table's runs: one state row per key and
-sequence. From when to when a version was valid is told by the changes beside it, whenever it is
+sequence. From when to when a version was valid follows from the changes beside it, whenever it is
 read, so a late change needs no repair: it splits, shortens and joins versions by being there.
 Nothing that is stored ever goes: a late change may end a version anywhere.
 """
@@ -181,7 +181,9 @@ class Zipper(RunLayout):
         """The zipper without columns that its table doesn't take."""
         if self.tracked is None:
             return self
-        return replace(self, tracked=tuple(one for one in self.tracked if one not in names))
+        return replace(
+            self, tracked=tuple(column for column in self.tracked if column not in names)
+        )
 
     def bound(self, columns: Sequence[tuple[str, str]]) -> Zipper:
         """The zipper over rows of these columns (name, Spark type); names in any case.
@@ -205,8 +207,8 @@ class Zipper(RunLayout):
         tracked = None if self.tracked is None else there(self.tracked, "zipper.tracked")
         row_kind = there((self.row_kind,), "zipper.row_kind")[0] if self.row_kind else None
         partition_by = tuple(
-            replace(one, column=there((one.column,), "zipper.partition_by")[0])
-            for one in self.partition_by
+            replace(transform, column=there((transform.column,), "zipper.partition_by")[0])
+            for transform in self.partition_by
         )
         problems += partition_problems("zipper", partition_by, key)
         types = {name: kind for name, kind in columns if name != row_kind}
@@ -247,12 +249,12 @@ class Zipper(RunLayout):
 
     @property
     def row_key(self) -> tuple[str, ...]:
-        """Columns that tell state rows apart."""
+        """Columns that distinguish state rows."""
         return (*self.key, *self.sequence)
 
     @property
     def reader_key(self) -> tuple[str, ...]:
-        """Columns that tell the rows that a reader sees apart."""
+        """Columns that distinguish the rows that a reader sees."""
         return (*self.key, VALID_FROM)
 
     @property
@@ -390,7 +392,7 @@ class Zipper(RunLayout):
         others = dict.fromkeys((*self.row_key, self.time, KIND, AT, *self._tracked, STEP))
         numbered = (
             f"select *, sum(if({quoted(STEP)}, 1, 0)) over ({window}) as {quoted(VERSION)}\n"
-            f"from (select *, {step} as {quoted(STEP)} from ({rows}) as zipper__told)"
+            f"from (select *, {step} as {quoted(STEP)} from ({rows}) as zipper__steps)"
         )
         keys = ", ".join(map(quoted, (*self.key, VERSION)))
         order = ", ".join(map(quoted, self.sequence))
@@ -421,7 +423,7 @@ class Zipper(RunLayout):
 
     @staticmethod
     def differences(old: str, new: str) -> list[str]:
-        """How what `new` says differs from what stored state rows were made by, as texts.
+        """How `new` differs from what stored state rows were made by, as texts.
 
         Args:
             old, new: see signature.

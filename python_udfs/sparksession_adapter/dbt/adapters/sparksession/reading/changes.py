@@ -42,7 +42,7 @@ REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", 
 
 def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
     """SQL condition on the rows of the partitions that the commits changed; "true" where that
-    can't be told.
+    can't be determined.
 
     Args:
         kinds: column of the table -> type, one of pyspark's.
@@ -53,7 +53,7 @@ def touched_by(commits: Sequence[Snapshot], kinds: Mapping[str, Any]) -> str:
         if partitions is None:
             return "true"
         changed |= partitions
-    first = {tuple(partition_names(one)[:1]) for one in changed}
+    first = {tuple(partition_names(partition)[:1]) for partition in changed}
     # the name of a transformed column isn't the column's
     if len(first) != 1 or not first <= {(name,) for name in kinds}:
         return "true"
@@ -83,7 +83,7 @@ class ChangeReads:
     ) -> Any:
         """`relation`, to be read as the changes since the model's last commit.
 
-        All rows as +I where the model is built anew, or reads the relation for the first time.
+        All rows as +I where the model is rebuilt, or reads the relation for the first time.
         """
         if self._warehouse.credentials.offline:
             return relation
@@ -183,7 +183,11 @@ class ChangeReads:
         node = self._warehouse.node_of(relation, context["graph"])
         table = self._stored_relation(relation, node).render()
         history = self._warehouse.history(table)
-        unknown = [one for one in (first, last) if one is not None and one not in history.snapshots]
+        unknown = [
+            snapshot
+            for snapshot in (first, last)
+            if snapshot is not None and snapshot not in history.snapshots
+        ]
         if unknown:
             raise CompilationError(
                 f"changes_between: {table} has no snapshot {unknown[0]}; it may have expired. "
@@ -227,7 +231,7 @@ class ChangeReads:
         if model["name"] in ([names] if isinstance(names, str) else names):
             return
         asked = plan.by_partition.added & plan.reads.keys()
-        unread = sorted(one for one in asked if plan.reads[one].recorded is None)
+        unread = sorted(table for table in asked if plan.reads[table].recorded is None)
         if unread:
             raise CompilationError(
                 f"{model['name']}: no commit of it has read {', '.join(unread)}, of which all rows "
@@ -258,13 +262,13 @@ class ChangeReads:
         except Exception as exc:
             if not is_absent(exc):
                 raise
-            return rows  # Spark will say so, once it is read
+            return rows  # Spark will report it, once it is read
         if ROW_KIND in columns and SIGN in columns:
             return rows
         if SIGN in columns:
             raise CompilationError(
                 f"new_changes: {rows.name_only.render()} has a column {SIGN} but no {ROW_KIND}, "
-                "and changes have both or are told both; give it a row_kind (+I, -U, +U, -D), or "
+                "and changes have both or get both; give it a row_kind (+I, -U, +U, -D), or "
                 "another name for its sign."
             )
         kind_and_sign = f"if({ROW_KIND} in ('-U', '-D'), -1, 1) as {SIGN}"
@@ -317,7 +321,7 @@ class ChangeReads:
         commits = history.between(first, last)
         fold = self._keyed.declared_fold(node)
         adds_only = commits is not None and all(
-            one.adds_only or COMPACTED_PROPERTY in one.summary for one in commits
+            commit.adds_only or COMPACTED_PROPERTY in commit.summary for commit in commits
         )
         if adds_only and self._warehouse.inputs.may_read_range(model_id, table, first, last):
             names = ", ".join(map(quoted, fold.touched_key))
@@ -336,7 +340,7 @@ class ChangeReads:
                     values_of(name, kinds[name], column=f"held.{quoted(name)}")
                     for name in fold.touched_key
                 ]
-                near = self._ranges.within_ranges(f"({appended})", wanted)["condition"]
+                near = self._ranges.pruning_condition(f"({appended})", wanted)["condition"]
             chosen = (
                 "(select held.* from {} as held left semi join "
                 f"({appended}) as touched on {same} where {near})"
@@ -362,7 +366,7 @@ class ChangeReads:
         commits = history.between(first, last)
         if first == last:
             return f"select *, '+I' as row_kind, 1 as sign from {after} limit 0"
-        adds_only = commits is not None and all(one.adds_only for one in commits)
+        adds_only = commits is not None and all(commit.adds_only for commit in commits)
         if adds_only and self._warehouse.inputs.may_read_range(model_id, table, first, last):
             return (
                 f"select *, '+I' as row_kind, 1 as sign from {table} with "
@@ -407,4 +411,4 @@ class ChangeReads:
         schema = (
             self._warehouse.session().sql(statement_of(f"select * from {reading} limit 0")).schema
         )
-        return {one.name: one.dataType for one in schema}
+        return {field.name: field.dataType for field in schema}

@@ -48,7 +48,7 @@ def _commits_of_run(history: History) -> list[Snapshot]:
     """The newest commits, newest first, as far as this run made them."""
     run = get_invocation_id()
     line = history.ancestry(history.head)
-    return list(itertools.takewhile(lambda one: one.summary.get("dbt.run") == run, line))
+    return list(itertools.takewhile(lambda commit: commit.summary.get("dbt.run") == run, line))
 
 
 class VersionSnapshots(Protocol):
@@ -118,7 +118,7 @@ class Commits:
         if not added:
             return f"(select * from {table} limit 0)"
         before = added[-1].parent
-        if key is None or before is None or all(one.adds_only for one in added):
+        if key is None or before is None or all(commit.adds_only for commit in added):
             return f"(select * from {_added_rows(table, added)} where {where})"
         return (
             f"(select after.* from (select * from {table} where {where}) as after left anti join "
@@ -130,7 +130,7 @@ class Commits:
         """Whether no commit of this run changed rows that a table held before it, or took them."""
         added = _commits_of_run(self._warehouse.history(relation.name_only.render()))
         made_it = bool(added) and added[-1].parent is None
-        return made_it or all(one.adds_only for one in added)
+        return made_it or all(commit.adds_only for commit in added)
 
     def rows_of_last_append(self, relation: Any) -> str:
         """SQL text, for a `from`, of the rows that the newest commit added; compactions add none.
@@ -139,13 +139,13 @@ class Commits:
         """
         table = relation.name_only.render()
         history = self._warehouse.history(table)
-        for one in history.ancestry(history.head):
-            if one.operation != "replace" and one.count("added-records"):
-                return _added_rows(table, [one])
+        for commit in history.ancestry(history.head):
+            if commit.operation != "replace" and commit.count("added-records"):
+                return _added_rows(table, [commit])
         return f"(select * from {table} limit 0)"
 
     def commit_property(self, relation: Any, key: str) -> str | None:
-        """What the newest of a table's commits that speaks of `key` says; of those that are read
+        """What the newest of a table's commits that has `key` holds; of those that are read
         where the run has pinned the table, or the var as_of_version names a version."""
         if self._warehouse.credentials.offline:
             return None
@@ -187,7 +187,7 @@ class Commits:
         )
 
     def recorded_property(self, model: Mapping[str, Any], key: str) -> str | None:
-        """What the newest of the model's commits that speaks of `key` says."""
+        """What the newest of the model's commits that has `key` holds."""
         table = stored_table_of(model)
         return self._warehouse.history(table).recorded(key, table)
 
@@ -214,7 +214,7 @@ class Commits:
     def _partition_rows(self, plan: ReadPlan, replaced: ReplacedPartitions) -> int | None:
         """Rows that were read: of inputs read by partitions those in the partitions replaced, from
         Iceberg's partition table. None where they are not known."""
-        below = {one for tables in plan.by_partition.tables.values() for one in tables}
+        below = {table for tables in plan.by_partition.tables.values() for table in tables}
         total = 0
         for read in plan.reads.values():
             if read.table not in below:

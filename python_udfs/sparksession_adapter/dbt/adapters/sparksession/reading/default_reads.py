@@ -34,7 +34,7 @@ def reads_itself(node: Any, macros: Mapping[str, Any]) -> bool:
         macros: id -> macro of the manifest.
     """
     used = used_macros(node.depends_on.macros, macros)
-    texts = [one.macro_sql for one in used if one.package_name not in ENGINE_PACKAGES]
+    texts = [macro.macro_sql for macro in used if macro.package_name not in ENGINE_PACKAGES]
     return any(THIS.search(without_comments(text)) for text in (node.raw_code, *texts))
 
 

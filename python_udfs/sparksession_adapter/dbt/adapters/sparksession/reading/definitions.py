@@ -27,7 +27,7 @@ RECORDED_PROPERTY = "dbt.definition"
 # how the engine's own reads and strategies make rows; to be raised when rows come out otherwise
 ENGINE = 1
 ENGINE_PACKAGES = ("dbt", "dbt_spark", "dbt_sparksession")
-# what a model's config says of a changed definition
+# a model's config for a changed definition
 ON_CHANGE, REFUSE, REBUILD, ACCEPT = "on_definition_change", "refuse", "rebuild", "accept"
 ACCEPT_VAR = "accept_definition"
 STORED_KINDS = ("table", "incremental", FOLDED)
@@ -80,7 +80,7 @@ ENV_VAR = re.compile(VAR.pattern.replace(r"\bvar\(", r"\benv_var\("))
 TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
 NAMED_BY_EXPRESSION = re.compile(r"""(?<![.\w])var\((?!\s*['"]\w+['"]\s*[,)])""")
 # what may give other rows while no input changes: the clock, chance, who asks, how files lie, and
-# what dbt puts into the SQL anew in each run
+# what dbt puts into the SQL again in each run
 GOES_BY_CLOCK = re.compile(
     r"\b(?:current_(?:date|time|timestamp|user|database|schema|catalog)\b|session_user\b|"
     r"localtimestamp\b|unix_timestamp\s*\(\s*\)|tablesample\b|run_started_at\b|"
@@ -101,7 +101,7 @@ def used_macros(called: Iterable[str], macros: Mapping[str, Any]) -> list[Any]:
         if unique_id not in seen and unique_id in macros:
             seen.add(unique_id)
             waiting += macros[unique_id].depends_on.macros
-    return [macros[one] for one in sorted(seen)]
+    return [macros[unique_id] for unique_id in sorted(seen)]
 
 
 def views_below(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> list[Any]:
@@ -115,7 +115,7 @@ def views_below(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> list[Any]:
         if found.config.materialized in ("view", "ephemeral"):
             seen.add(unique_id)
             waiting += found.depends_on.nodes
-    return [nodes[one] for one in sorted(seen)]
+    return [nodes[unique_id] for unique_id in sorted(seen)]
 
 
 def shown(value: Any) -> str:
@@ -142,17 +142,17 @@ def code_mark(code: str) -> str:
 
 def meta_mark(metas: Iterable[Mapping[str, Any]]) -> str:
     """A short hash of what some models say of their rows in `meta`."""
-    metas = [{key: one[key] for key in one.keys() - OTHER_META} for one in metas]
+    metas = [{key: meta[key] for key in meta.keys() - OTHER_META} for meta in metas]
     return mark_of(json.dumps(metas, sort_keys=True, default=str))
 
 
 def _metas_of_columns(node: Mapping[str, Any], views: Sequence[Any]) -> list[dict[str, Any]]:
-    """What YAML's `meta` says of the columns of a node and of the views that it reads, and of these
+    """YAML's `meta` of the columns of a node and of the views that it reads, and of these
     views themselves: macros make SQL of it, such as cleaning rules."""
     found = []
     for columns, config in (
         (node.get("columns") or {}, {}),
-        *((one.to_dict()["columns"], one.config.get("meta") or {}) for one in views),
+        *((view.to_dict()["columns"], view.config.get("meta") or {}) for view in views),
     ):
         of_columns = {
             column: {
@@ -197,15 +197,19 @@ def definition_of(
     """
     used = used_macros(node["depends_on"]["macros"], macros)
     counts = {found["macro"] for found in DECLARES_COUNT.finditer(node["raw_code"])}
-    own = [one for one in used if one.package_name not in ENGINE_PACKAGES]
-    own = [one for one in own if one.name not in counts]
-    used_by_views = used_macros([name for one in views for name in one.depends_on.macros], macros)
-    of_views = [one.raw_code for one in views]
-    of_views += [one.macro_sql for one in used_by_views if one.package_name not in ENGINE_PACKAGES]
+    own = [macro for macro in used if macro.package_name not in ENGINE_PACKAGES]
+    own = [macro for macro in own if macro.name not in counts]
+    used_by_views = used_macros([name for view in views for name in view.depends_on.macros], macros)
+    of_views = [view.raw_code for view in views]
+    of_views += [
+        by_view.macro_sql
+        for by_view in used_by_views
+        if by_view.package_name not in ENGINE_PACKAGES
+    ]
     called: dict[str, Any] = {}
     is_python = node.get("language") == "python"
-    texts = [] if is_python else [node["raw_code"], *(one.macro_sql for one in used)]
-    texts += [*(one.raw_code for one in views), *(one.macro_sql for one in used_by_views)]
+    texts = [] if is_python else [node["raw_code"], *(macro.macro_sql for macro in used)]
+    texts += [*(view.raw_code for view in views), *(by_view.macro_sql for by_view in used_by_views)]
     if is_python:
         called = {found["name"]: None for found in PROJECT_VAR.finditer(node["raw_code"])}
     for text in texts:
@@ -236,7 +240,7 @@ def definition_of(
         code["all_vars"] = mark_of(json.dumps(known, sort_keys=True, default=str))
     return {
         **code,
-        "macros": mark_of("\0".join(sql_mark(one.macro_sql) for one in own)),
+        "macros": mark_of("\0".join(sql_mark(macro.macro_sql) for macro in own)),
         "views": mark_of("\0".join(sorted(map(sql_mark, of_views)))),
         "engine": ENGINE,
         "config": {
@@ -267,7 +271,7 @@ def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         ("sql", "its SQL"),
         ("code", "its code"),
         ("meta", "the meta that it reads"),
-        ("columns", "what meta says of its columns or of a view that it reads"),
+        ("columns", "meta of its columns or of a view that it reads"),
         ("macros", "the SQL of a macro that it calls"),
         ("views", "the SQL of a view that it reads"),
         ("engine", "how the adapter makes its rows"),
@@ -278,13 +282,15 @@ def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     found += [f"config {name}" for name in _differing(stored.get("config", {}), now["config"])]
     found += [f"the {name}" for name in _differing(stored.get("around", {}), now.get("around", {}))]
     for name in _differing(stored.get("vars", {}), now["vars"]):
-        values = (one.get("vars", {}).get(name, "not used") for one in (stored, now))
+        values = (definition.get("vars", {}).get(name, "not used") for definition in (stored, now))
         found.append(f"var {name} (was {next(values)}, is {next(values)})")
     return found
 
 
 def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[str]:
-    return sorted(one for one in before.keys() | after.keys() if before.get(one) != after.get(one))
+    return sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -301,9 +307,11 @@ def texts_of(
     """The SQL of a node, of the views that it reads its tables through and of the project's macros
     that they call; of a Python model without its own."""
     called = list(node["depends_on"]["macros"])
-    called += [name for one in views for name in one.depends_on.macros]
-    own = [one for one in used_macros(called, macros) if one.package_name not in ENGINE_PACKAGES]
-    texts = [*(one.raw_code for one in views), *(one.macro_sql for one in own)]
+    called += [name for view in views for name in view.depends_on.macros]
+    own = [
+        macro for macro in used_macros(called, macros) if macro.package_name not in ENGINE_PACKAGES
+    ]
+    texts = [*(view.raw_code for view in views), *(macro.macro_sql for macro in own)]
     return texts if node.get("language") == "python" else [node["raw_code"], *texts]
 
 
@@ -329,8 +337,8 @@ class Definitions:
             **self._warehouse.config.cli_vars,
         }
         views = views_below(model, manifest.nodes)
-        parents = (manifest.nodes.get(one) for one in model["depends_on"]["nodes"])
-        metas = [one.config.get("meta") or {} for one in parents if one is not None]
+        parents = (manifest.nodes.get(node) for node in model["depends_on"]["nodes"])
+        metas = [parent.config.get("meta") or {} for parent in parents if parent is not None]
         env = get_invocation_context().env
         target = self._warehouse.config.to_target_dict()
         return definition_of(model, manifest.macros, values, views, metas, env, target)
@@ -343,16 +351,16 @@ class Definitions:
         texts = texts_of(model, manifest.macros, views)
         return any(map(goes_by_clock, [*texts, model.get("compiled_code")]))
 
-    def changed_definition(self, model: Mapping[str, Any], make_anew: bool) -> str:
+    def changed_definition(self, model: Mapping[str, Any], is_rebuild: bool) -> str:
         """Look at whether a model is defined as when its rows were made, and let its next commit
         record its definition.
 
         Args:
-            make_anew: whether all its rows are made again in this run anyway.
+            is_rebuild: whether all its rows are made again in this run anyway.
 
         Returns:
-            `rebuild` where all its rows have to be made again, `accept` where the author says that
-            the rows may stay, else an empty text.
+            `rebuild` where all its rows have to be made again, `accept` where the author declares
+            that the rows may stay, else an empty text.
 
         Raises:
             CompilationError: it is defined otherwise, and its config doesn't say what to do.
@@ -363,13 +371,14 @@ class Definitions:
         self._warehouse.set_snapshot_property(
             RECORDED_PROPERTY, json.dumps(now, separators=(",", ":"))
         )
-        if make_anew or "engine" not in now:
+        if is_rebuild or "engine" not in now:
             return ""
         table = stored_table_of(model)
         stored = json.loads(
             self._warehouse.history(table).recorded(RECORDED_PROPERTY, table) or "{}"
         )
-        # what has no engine says nothing: a log's table, or a Python model of an older adapter
+        # a commit without the engine's number is ignored: a log's table, or a Python model of an
+        # older adapter
         changed = differences(stored, now) if "engine" in stored else []
         if not changed:
             return ""

@@ -2,7 +2,7 @@
 batch has read.
 
 dbt remembers no batch. Once the table is there it builds those of now and `lookback` before it: a
-batch that failed, and days on which nothing ran, would be missing for good. So each commit says
+batch that failed, and days on which nothing ran, would be missing for good. So each commit records
 which times the batches up to it have read, and a run's end compares them with `begin`.
 """
 
@@ -51,13 +51,15 @@ def microbatch_problem(name: str, config: Any, macros: Iterable[str]) -> str | N
     size = getattr(size, "value", size)
     given = config.get("partition_by") or []
     transforms = []
-    for one in [given] if isinstance(given, str) else given:
+    for text in [given] if isinstance(given, str) else given:
         try:
-            transforms.append(Transform.read(one))
+            transforms.append(Transform.read(text))
         except ValueError as exc:
             return f"{name}: partition_by {exc}."
     fitting = WITHIN.get(str(size), ())
-    if not any(one.column == event_time and one.function in fitting for one in transforms):
+    if not any(
+        transform.column == event_time and transform.function in fitting for transform in transforms
+    ):
         return (
             f"{name}: a microbatch model replaces the partitions of a batch, so it must be "
             f"partitioned by its event_time, a {size} or less at a time, and partition_by is "
@@ -73,7 +75,7 @@ def microbatch_problem(name: str, config: Any, macros: Iterable[str]) -> str | N
 
 
 def replaces_whole_table(config: Any, full_refresh: bool) -> bool:
-    """Whether dbt makes a microbatch model's table anew by a run's first batch.
+    """Whether dbt makes a microbatch model's table again by a run's first batch.
 
     Args:
         full_refresh: whether the run was given --full-refresh.
@@ -87,10 +89,10 @@ def called_macros(node: Any, macros: Mapping[str, Any]) -> set[str]:
     found: set[str] = set()
     waiting = list(node.depends_on.macros)
     while waiting:
-        one = waiting.pop()
-        if one not in found and one in macros:
-            found.add(one)
-            waiting += macros[one].depends_on.macros
+        current = waiting.pop()
+        if current not in found and current in macros:
+            found.add(current)
+            waiting += macros[current].depends_on.macros
     return found
 
 
@@ -159,23 +161,23 @@ class Microbatches:
 
     def goes_on_with_batches(self, model: Mapping[str, Any]) -> bool:
         """Whether the table holds batches that `dbt retry` doesn't build again: dbt would make it
-        anew by the first one that it does, where the run before was given --full-refresh."""
+        again by the first one that it does, where the run before was given --full-refresh."""
         return model["unique_id"] in self._continued
 
-    def record_batch(self, model: Mapping[str, Any], anew: bool) -> None:
+    def record_batch(self, model: Mapping[str, Any], replaces: bool) -> None:
         """Let a batch's commit say which times the table's batches have read.
 
         Args:
-            anew: whether the batch is all that the table will have.
+            replaces: whether the batch is all that the table will have.
         """
         if not is_microbatch(model["config"]):
             return
-        built = [] if anew else self._built(stored_table_of(model))
+        built = [] if replaces else self._built(stored_table_of(model))
         batch = model["batch"]
-        start, end = (_moment(batch[f"event_time_{one}"]) for one in ("start", "end"))
+        start, end = (_moment(batch[f"event_time_{end}"]) for end in ("start", "end"))
         # what has come since the run began it doesn't read, see Inputs.pin
         built = with_batch(built, start, end, get_invocation_started_at())
-        texts = [[one.isoformat() for one in times] for times in built]
+        texts = [[time.isoformat() for time in times] for times in built]
         self._warehouse.set_snapshot_property(BUILT_PROPERTY, json.dumps(texts))
 
     def _built(self, table: str) -> Times:
@@ -183,7 +185,7 @@ class Microbatches:
         return (
             []
             if recorded is None
-            else [(_moment(one), _moment(two)) for one, two in json.loads(recorded)]
+            else [(_moment(start), _moment(end)) for start, end in json.loads(recorded)]
         )
 
     def gaps_of(self, node: Any) -> Times:
@@ -197,12 +199,12 @@ class Microbatches:
     def told_of_gaps(self, results: Iterable[Any]) -> list[str]:
         """A line for each time that a microbatch model of the run lacks."""
         lines = []
-        for one in results:
-            for first, last in self.gaps_of(one.node):
+        for result in results:
+            for first, last in self.gaps_of(result.node):
                 start, end = _text(first), _text(last)
                 lines.append(
-                    f"No batch of {one.node.name} has read what happened from {start} to {end}, "
-                    f"and no later run does it by itself: run it with -s {one.node.name} "
+                    f"No batch of {result.node.name} has read what happened from {start} to {end}, "
+                    f"and no later run does it by itself: run it with -s {result.node.name} "
                     f"--event-time-start {start} --event-time-end {end}."
                 )
         return lines
@@ -220,7 +222,7 @@ class Microbatches:
             CompilationError: they have no such column, or it has no time of that size.
         """
         name, config, batch = model["name"], model["config"], model["batch"]
-        kinds = {one.column: one.dtype for one in columns}
+        kinds = {column.column: column.dtype for column in columns}
         kind = kinds.get(config["event_time"])
         if kind not in ("date", "timestamp", "timestamp_ntz"):
             raise CompilationError(

@@ -56,7 +56,7 @@ class SessionReads:
     Attributes:
         tables: names that it gives to `table(..)`.
         statements: texts that it gives to `sql(..)`.
-        others: whether it reads by anything else, or by names that only its run tells.
+        others: whether it reads by anything else, or by names that only its run knows.
     """
 
     tables: tuple[str, ...]
@@ -75,21 +75,21 @@ def session_reads(code: str, this: str) -> SessionReads:
     """
     tree = ast.parse(code)
     sessions = {"session", "spark"}
-    for one in ast.walk(tree):
-        if isinstance(one, ast.FunctionDef) and one.name == "model" and len(one.args.args) > 1:
-            sessions.add(one.args.args[1].arg)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "model" and len(node.args.args) > 1:
+            sessions.add(node.args.args[1].arg)
     tables, statements, others = [], [], False
-    for one in ast.walk(tree):
-        if isinstance(one, ast.Attribute) and _base(one) in sessions and one.attr == "read":
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _base(node) in sessions and node.attr == "read":
             others = True
-        if not isinstance(one, ast.Call) or not isinstance(one.func, ast.Attribute):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        if _base(one.func) not in sessions or one.func.attr not in ("table", "sql"):
+        if _base(node.func) not in sessions or node.func.attr not in ("table", "sql"):
             continue
-        text = _text(one.args[0], this) if one.args else None
+        text = _text(node.args[0], this) if node.args else None
         if text is None:
             others = True
-        elif one.func.attr == "table":
+        elif node.func.attr == "table":
             tables.append(text)
         else:
             statements.append(text)
@@ -114,8 +114,8 @@ def _text(value: ast.AST, this: str) -> str | None:
         return this
     if isinstance(value, ast.JoinedStr):
         parts = [
-            _text(one.value if isinstance(one, ast.FormattedValue) else one, this)
-            for one in value.values
+            _text(piece.value if isinstance(piece, ast.FormattedValue) else piece, this)
+            for piece in value.values
         ]
         return None if None in parts else "".join(filter(None, parts))
     return None
@@ -161,8 +161,12 @@ class NamedReads:
         """
         this = f"{model['schema']}.{model['alias']}"
         own, reads = {this, stored_table_of(model)}, session_reads(model["raw_code"], this)
-        statements = [*reads.statements, *(f"select * from {one}" for one in reads.tables)]
-        for name in {one for sql in statements for one in self._warehouse_names(own, sql)}:
+        statements = [*reads.statements, *(f"select * from {table}" for table in reads.tables)]
+        for name in {
+            warehouse_name
+            for sql in statements
+            for warehouse_name in self._warehouse_names(own, sql)
+        }:
             if self._is_there(name):
                 raise CompilationError(
                     f"{model['name']} ({model['original_file_path']}) reads {name} by its session, "

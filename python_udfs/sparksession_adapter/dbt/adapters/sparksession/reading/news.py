@@ -30,10 +30,10 @@ def unrecorded_reads(node: Any, macros: Mapping[str, Any]) -> str | None:
     if kind == "ephemeral":
         used = used_macros(called, macros)
     elif kind in LIVE_KINDS:
-        used = [macros[one] for one in called if one in macros]
+        used = [macros[unique_id] for unique_id in called if unique_id in macros]
     else:
         return None
-    asked = sorted({one.name for one in used} & READS_OF_NEWS)
+    asked = sorted({macro.name for macro in used} & READS_OF_NEWS)
     if not asked:
         return None
     return _unrecorded(f"{node.name} ({node.original_file_path})", kind, asked[0])
@@ -48,7 +48,7 @@ def _unrecorded(name: str, kind: str, macro: str) -> str:
 
 
 def is_live(model: Mapping[str, Any]) -> bool:
-    """Whether a context's `model` is a view, whose rows are read anew by each reader."""
+    """Whether a context's `model` is a view, whose rows are read again by each reader."""
     kind = (model.get("config") or {}).get("materialized")
     return model.get("resource_type") == "model" and kind in LIVE_KINDS
 

@@ -1,4 +1,4 @@
-"""Models that read the changed partitions of their inputs, and write these partitions anew."""
+"""Models that read the changed partitions of their inputs, and write these partitions again."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class PartitionReads:
         any input that the model reads by changed_partitions(..). All rows where an input that it
         reads in another way has changed: nobody can tell which rows that concerns.
 
-        Also notes for the strategy `replace_partitions` which partitions the model writes anew.
+        Also notes for the strategy `replace_partitions` which partitions the model rewrites.
         The days in `asked` are among them, changed or not, and the commit names them with the
         `request`.
 
@@ -143,7 +143,7 @@ class PartitionReads:
         asked: list[str] | None = None,
         request: str | None = None,
     ) -> Any:
-        """All rows of the closed periods of `relation` that the model has to write anew.
+        """All rows of the closed periods of `relation` that the model has to rewrite.
 
         A period is closed once `relation` has a row of a later one, a day ahead of the clock in
         `zone` left aside. To be written are the closed periods with a partition that changed since
@@ -175,7 +175,7 @@ class PartitionReads:
             latest = min(latest, date.fromisoformat(held))
         was_ahead = recorded is not None and recorded > latest
         if was_ahead and self._readers_are_built(model, context):
-            recorded = latest  # these periods are open again: all is written anew without them
+            recorded = latest  # these periods are open again: all is rewritten without them
         elif was_ahead:
             # readers expect the periods here, so they are kept, and written whenever they change
             was_ahead = False
@@ -198,7 +198,7 @@ class PartitionReads:
         else:
             starts = {period_start(day, period) for day in changed if day < closed}
             starts.update(period_starts(recorded or closed, closed, period))
-            names = ", ".join(f"date '{one}'" for one in sorted(starts))
+            names = ", ".join(f"date '{start}'" for start in sorted(starts))
             predicate = f"{into} in ({names})" if names else "false"
             condition = periods_predicate(by, starts, period)
             inputs.note(model_id, replaced=ReplacedPartitions(predicate, condition))
@@ -238,7 +238,7 @@ class PartitionReads:
         if plan.replaced is None:
             raise CompilationError(
                 "replace_partitions: the model must read through changed_partitions(..), which "
-                "tells the partitions to replace. Example: "
+                "names the partitions to replace. Example: "
                 "from {{ changed_partitions(ref('x'), by='cut_date') }}"
             )
         return plan.replaced.predicate
@@ -246,7 +246,7 @@ class PartitionReads:
     def _asked(
         self, model_id: str, macro: str, column: str, asked: list[str] | None, request: str | None
     ) -> set[str]:
-        """Partitions that the run is asked to write anew; the next commit names them."""
+        """Partitions that the run is asked to rewrite; the next commit names them."""
         try:
             days = asked_partitions(column, asked or [])
         except ValueError as exc:
@@ -372,7 +372,9 @@ class PartitionReads:
                     logger.info(f"{table}: commit {commit.id} doesn't list its partitions")
                     return None
                 name = column.strip("`")
-                fitting = {one for one in partitions if name in partition_names(one)}
+                fitting = {
+                    partition for partition in partitions if name in partition_names(partition)
+                }
                 values |= partition_values(column, fitting)
                 if fitting != partitions:
                     lacking.append(table)
@@ -385,7 +387,7 @@ class PartitionReads:
     def _check_partition_column(self, reading: PartitionReading, table: str, column: str) -> None:
         """A table that isn't partitioned by the column may lie below a view beside one that is."""
         for tables in reading.tables.values():
-            if table in tables and not any(self._has_partitions(one, column) for one in tables):
+            if table in tables and not any(self._has_partitions(table, column) for table in tables):
                 raise CompilationError(
                     f"{next(iter(reading.calls))[0]}: no partition column {column!r}; `by` must be "
                     f"a partition column of {', '.join(sorted(tables))}"
@@ -393,13 +395,15 @@ class PartitionReads:
 
     def _has_partitions(self, table: str, column: str) -> bool:
         schema = self._warehouse.session().sql(f"select * from {table}.partitions limit 0").schema
-        known = {one.name: one.dataType for one in schema}
+        known = {field.name: field.dataType for field in schema}
         return column.strip("`") in getattr(known.get("partition"), "names", ())
 
     def _partition_kind(self, pinned: Any, column: str) -> str | None:
         """Spark type of a column, None where there is no such column, which Spark will report."""
         name = column.strip("`").lower()
-        kinds = {one.lower(): kind for one, kind in self._changes.kinds_at(pinned.render()).items()}
+        kinds = {
+            column.lower(): kind for column, kind in self._changes.kinds_at(pinned.render()).items()
+        }
         return kinds[name].simpleString() if name in kinds else None
 
 

@@ -34,7 +34,7 @@ Bounds = tuple[Decimal, Decimal]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PruningColumn:
     """A column that is to be searched where rows may have a partner.
 
     Attributes:
@@ -99,13 +99,13 @@ class Wanted:
 
 
 def values_of(name: str, kind: str, column: str | None = None) -> dict[str, Any]:
-    """Arguments of Wanted: `column` (by default that of the name) has a value that the rows have
-    in their column of this name, null too."""
+    """Arguments of PruningColumn: `column` (by default that of the name) has a value that the
+    rows have in their column of this name, null too."""
     value = quoted(name)
     return {"column": column or value, "kind": kind, "low": value, "high": value, "nulls": True}
 
 
-def bounds_query(rows: str, wanted: Sequence[Wanted]) -> str:
+def bounds_query(rows: str, wanted: Sequence[PruningColumn]) -> str:
     """Query of the bounds that the rows ask for: place of the column, low, high, row_count.
 
     Of each column at most PARTS rows, each of the bounds that lie in one part of all of them; one
@@ -115,10 +115,10 @@ def bounds_query(rows: str, wanted: Sequence[Wanted]) -> str:
         rows: SQL text for a `from`.
     """
     extent, bounds = [], []
-    for place, one in enumerate(wanted):
-        low, high = one.number(one.low), one.number(one.high)
+    for place, column in enumerate(wanted):
+        low, high = column.number(column.low), column.number(column.high)
         first, last = f"extent.bounds__low_{place}", f"extent.bounds__high_{place}"
-        there = f"filter (where {one.is_there})"
+        there = f"filter (where {column.is_there})"
         extent.append(f"min({low}) {there} as bounds__low_{place}")
         extent.append(f"max({high}) {there} as bounds__high_{place}")
         width = f"((cast({last} as double) - cast({first} as double)) / {PARTS})"
@@ -127,7 +127,7 @@ def bounds_query(rows: str, wanted: Sequence[Wanted]) -> str:
             f"floor((cast({low} as double) - cast({first} as double)) / {width}), 0)"
         )
         bounds.append(
-            f"named_struct('place', {place}, 'is_there', {one.is_there}, "
+            f"named_struct('place', {place}, 'is_there', {column.is_there}, "
             f"'low', {low}, 'high', {high}, 'part', {part})"
         )
     nothing = f"cast(null as {NUMBER})"
@@ -173,7 +173,7 @@ def merged_ranges(parts: Iterable[Bounds]) -> list[Bounds]:
     return [(held[start][0], held[end - 1][1]) for start, end in cuts if start < end]
 
 
-def ranges_condition(wanted: Wanted, parts: Sequence[Range]) -> str:
+def ranges_condition(wanted: PruningColumn, parts: Sequence[Range]) -> str:
     """SQL condition on the column; "false" where there is nothing, "true" where it has no bound."""
     column = wanted.column
     has_none = (None, None) in parts
@@ -189,7 +189,7 @@ def ranges_condition(wanted: Wanted, parts: Sequence[Range]) -> str:
     )
     texts = []
     for bounds in conditions:
-        low, high = (None if one is None else wanted.literal(one) for one in bounds)
+        low, high = (None if bound is None else wanted.literal(bound) for bound in bounds)
         if low is None and high is None:
             return "true"
         if low is None or high is None:
@@ -204,7 +204,7 @@ def ranges_condition(wanted: Wanted, parts: Sequence[Range]) -> str:
 
 def row_bytes(schema: Any) -> int:
     """About how many bytes a row of a Spark schema takes."""
-    return sum(8 if is_plain(one.dataType) else NESTED_BYTES for one in schema.fields)
+    return sum(8 if is_plain(field.dataType) else NESTED_BYTES for field in schema.fields)
 
 
 def is_plain(kind: Any) -> bool:
@@ -217,14 +217,14 @@ class ColumnRanges:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        self._empty: set[str] = set()  # names that kept_rows gave to no rows
+        self._empty: set[str] = set()  # names that materialize_once gave to no rows
 
-    def kept_rows(self, model: Mapping[str, Any], name: str, sql: str) -> str:
+    def materialize_once(self, model: Mapping[str, Any], name: str, sql: str) -> str:
         """Name of a temporary view of a query's rows, which are computed once and kept until the
         model is built; they spill to disk.
 
         The plan that made them is cut off: each further query would plan it again. What Spark
-        would know by it of their size it is told: few rows are sent to where others match them.
+        would know their size by it gets it: few rows are sent to where others match them.
         """
         view = f"{model['alias']}__{name}".lower()
         rows = self._warehouse.session().sql(sql).localCheckpoint(eager=False)
@@ -237,14 +237,14 @@ class ColumnRanges:
         return f"`{view}`"
 
     def kept_count(self, model: Mapping[str, Any], view: str) -> int:
-        """How many rows kept_rows has kept under a name that it gave."""
+        """How many rows materialize_once has kept under a name that it gave."""
         return self._warehouse.inputs.building(model["unique_id"]).kept_counts[view.strip("`")]
 
     def writes(self, flags: Any) -> bool:
         """Whether the command writes what it compiles; for others ranges are not asked for."""
         return flags.WHICH in WRITING and not self._warehouse.inputs.is_noting
 
-    def within_ranges(self, rows: str, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def pruning_condition(self, rows: str, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """What may be a partner of the rows: {"condition": SQL, "row_count": of the rows}.
 
         Runs one query, which answers with at most PARTS rows of two numbers for each column; the
@@ -253,11 +253,13 @@ class ColumnRanges:
 
         Args:
             rows: SQL text for a `from`.
-            wanted: see Wanted.
+            wanted: see PruningColumn.
         """
         if rows in self._empty:
             return {"condition": "false", "row_count": 0}
-        columns = [one for one in (Wanted(**given) for given in wanted) if one.is_ordered]
+        columns = [
+            column for column in (PruningColumn(**given) for given in wanted) if column.is_ordered
+        ]
         row_count, parts = self._bounds_in(rows, columns)
         if not row_count:
             return {"condition": "false", "row_count": 0}
@@ -275,23 +277,25 @@ class ColumnRanges:
         Raises:
             OverflowError: Python has no such time.
         """
-        columns = [Wanted(**given) for given in wanted]
+        columns = [PruningColumn(**given) for given in wanted]
         _, parts = self._bounds_in(rows, columns)
         found = []
-        for one, bounds in zip(columns, parts, strict=True):
+        for column, bounds in zip(columns, parts, strict=True):
             known = [(low, high) for low, high in bounds if low is not None and high is not None]
             if len(known) < len(bounds):
-                raise ValueError(f"{one.column}: both bounds of each row must be known")
+                raise ValueError(f"{column.column}: both bounds of each row must be known")
             texts = []
             for low, high in merged_ranges(known):
-                first, last = one.literal(low), one.literal(high)
+                first, last = column.literal(low), column.literal(high)
                 if first is None or last is None:
-                    raise OverflowError(f"{one.column}: a bound lies outside of Python's years")
+                    raise OverflowError(f"{column.column}: a bound lies outside of Python's years")
                 texts.append((first, last))
             found.append(texts)
         return found
 
-    def _bounds_in(self, rows: str, columns: Sequence[Wanted]) -> tuple[int, list[list[Range]]]:
+    def _bounds_in(
+        self, rows: str, columns: Sequence[PruningColumn]
+    ) -> tuple[int, list[list[Range]]]:
         """How many rows there are, and of each column the bounds that they ask for."""
         row_count = 0
         parts: list[list[Range]] = [[] for _ in columns]

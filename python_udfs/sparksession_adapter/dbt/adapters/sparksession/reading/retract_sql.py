@@ -10,7 +10,7 @@ from dbt_common.exceptions import CompilationError
 
 ROW_KIND, SIGN = "row_kind", "sign"
 UNORDERED = {"map", "variant"}  # of these Spark compares no two
-INCOMPARABLE = {"interval", "geometry", "geography"}  # nor anything that says the same
+INCOMPARABLE = {"interval", "geometry", "geography"}  # nor any type like it
 
 
 def is_ordered(kind: Any) -> bool:
@@ -19,7 +19,7 @@ def is_ordered(kind: Any) -> bool:
     if name == "array":
         return is_ordered(kind.elementType)
     if name == "struct":
-        return all(is_ordered(one.dataType) for one in kind.fields)
+        return all(is_ordered(field.dataType) for field in kind.fields)
     return name not in UNORDERED | INCOMPARABLE
 
 
@@ -36,15 +36,17 @@ def comparable(value: str, kind: Any, depth: int = 0) -> str:
     """
     if is_ordered(kind):
         return value
-    name, one = kind.typeName(), f"one_{depth}"
+    name, element = kind.typeName(), f"one_{depth}"
     if name == "map":
         entries = f"map_entries({value})"
         if not is_ordered(kind.valueType):
-            held = comparable(f"{one}.value", kind.valueType, depth + 1)
-            entries = f"transform({entries}, {one} -> struct({one}.key, {held}))"
+            held = comparable(f"{element}.value", kind.valueType, depth + 1)
+            entries = f"transform({entries}, {element} -> struct({element}.key, {held}))"
         return f"array_sort({entries})"
     if name == "array":
-        return f"transform({value}, {one} -> {comparable(one, kind.elementType, depth + 1)})"
+        return (
+            f"transform({value}, {element} -> {comparable(element, kind.elementType, depth + 1)})"
+        )
     if name == "struct":
         fields = (
             comparable(f"{value}.{quoted(part.name)}", part.dataType, depth) for part in kind.fields
@@ -74,7 +76,7 @@ def same_rows(kinds: Mapping[str, Any]) -> str:
                 values.append(comparable(f"{side}.{quoted(name)}", kind))
             except ValueError as exc:
                 raise CompilationError(
-                    f"What changed can't be told of column {name}, since values of type {exc} "
+                    f"What changed is unknown of column {name}, since values of type {exc} "
                     "can't be compared: read it without that column, or cast it to a text."
                 ) from exc
         sides.append(f"struct({', '.join(values)})")
@@ -104,8 +106,8 @@ def changed_keys(
         same in both gives none.
     """
     row = f"struct({', '.join(map(quoted, columns))})"
-    one = "named_struct('image', {}, 'row_kind', '{}', 'sign', {})"
-    taken, given = one.format("old_row", "-U", -1), one.format("new_row", "+U", 1)
+    element = "named_struct('image', {}, 'row_kind', '{}', 'sign', {})"
+    taken, given = element.format("old_row", "-U", -1), element.format("new_row", "+U", 1)
     images = ",\n    ".join(f"changed.image.{quoted(name)}" for name in columns)
     return f"""select
     {images},
@@ -114,8 +116,8 @@ def changed_keys(
 from (
     select explode(
         case
-            when old_row is null then array({one.format("new_row", "+I", 1)})
-            when new_row is null then array({one.format("old_row", "-D", -1)})
+            when old_row is null then array({element.format("new_row", "+I", 1)})
+            when new_row is null then array({element.format("old_row", "-D", -1)})
             else array({taken}, {given})
         end
     ) as changed

@@ -89,7 +89,7 @@ class TableReads:
     ) -> Any:
         """The rows that `relation` got since the model's last commit.
 
-        All rows where the model is built anew, reads the relation for the first time, or the
+        All rows where the model is rebuilt, reads the relation for the first time, or the
         relation was rewritten since: a reader has to bear a row that it has already.
         """
         if self._warehouse.credentials.offline:
@@ -107,8 +107,8 @@ class TableReads:
         plan = self._warehouse.inputs.note_news(model["unique_id"], is_asked=True)
         check_news_strategy(model, "new_rows")
         # "first" reads all, but refuses at once what the next run would refuse
-        anew = plan.rebuilds or not incremental
-        return self.reading(model, relation, "first" if anew else "new", context)
+        rebuilds = plan.rebuilds or not incremental
+        return self.reading(model, relation, "first" if rebuilds else "new", context)
 
     def plan(self, model: Mapping[str, Any]) -> ReadPlan:
         """What the model's SQL, or its Python code, has read; to be asked for once it is compiled,
@@ -132,7 +132,7 @@ class TableReads:
         A SQL model runs that reads a relation without asking for it by a macro, or the clock.
         """
         plan = self._warehouse.inputs.plan(model["unique_id"])
-        if is_microbatch(model["config"]):  # dbt says which batches there are to make
+        if is_microbatch(model["config"]):  # dbt decides which batches there are to make
             return False
         if model["language"] == "python":
             return plan.python.nothing_new
@@ -305,7 +305,7 @@ class TableReads:
         table = stored_table_of(node)
         runs = self._warehouse.relation_of(table)
         reading = self.read_table(model, runs, "all", as_of)
-        if not reading.reads:  # there are no runs yet: Spark will say so
+        if not reading.reads:  # there are no runs yet: Spark will report it
             return Reading(relation.render())
         history = self._warehouse.input_history(table).at(reading.reads[0].pinned)
         return replace(reading, text=self._keyed.folded_sql(node, history, reading.text))
@@ -324,24 +324,28 @@ class TableReads:
         Its seeds are looked up, whole, also for new rows. A seed that changed may change any row.
         """
 
-        if mode != "all" and any(one.endswith(".pinned") for one in node["depends_on"]["macros"]):
+        if mode != "all" and any(
+            macro.endswith(".pinned") for macro in node["depends_on"]["macros"]
+        ):
             raise CompilationError(
-                f"new_rows: {node['name']} says that it is row-wise, and reads a relation by "
+                f"new_rows: {node['name']} is declared row-wise, and reads a relation by "
                 "pinned(..), so that nobody can tell which of that one's rows are new; name the "
                 "relation alone, or join what is looked up in the model that reads the new rows."
             )
         nodes = context["graph"]["nodes"]
-        parents = [nodes[one] for one in node["depends_on"]["nodes"] if one in nodes]
-        seeds = [one for one in parents if one["resource_type"] == "seed"]
+        parents = [
+            nodes[unique_id] for unique_id in node["depends_on"]["nodes"] if unique_id in nodes
+        ]
+        seeds = [parent for parent in parents if parent["resource_type"] == "seed"]
         parts = [
             self.reading(model, self._warehouse.relation_of_node(seed), "all", context, as_of)
             for seed in seeds
         ]
-        reads = [one for part in parts for one in part.reads]
+        reads = [read for part in parts for read in part.reads]
         is_rewrite = False
-        if mode == "new" and any(one.recorded != one.pinned for one in reads):
+        if mode == "new" and any(read.recorded != read.pinned for read in reads):
             logger.info(f"{node['name']}: a seed changed since the last commit: reading all rows")
-            mode, is_rewrite = "all", any(one.recorded is not None for one in reads)
+            mode, is_rewrite = "all", any(read.recorded is not None for read in reads)
             self._warehouse.inputs.note_news(model["unique_id"], reads_whole=True)
 
         def read(parent: Mapping[str, Any]) -> Any:
@@ -351,7 +355,7 @@ class TableReads:
             return relation.replace(reading=parts[-1].text)
 
         sql = self.rendered(node, context, read)
-        reads = [one for part in parts for one in part.reads]
+        reads = [read for part in parts for read in part.reads]
         is_rewrite = is_rewrite or any(part.is_rewrite for part in parts)
         return Reading(f"(\n{sql}\n)", tuple(reads), is_rewrite)
 

@@ -1,7 +1,7 @@
 """Views in a model's SQL: named with a mark, and replaced by their queries for Spark.
 
 What stands for a view is its own query over pinned tables, and a query in a `from` needs an alias
-that only the SQL around it tells.
+that only the SQL around it shows.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Readings:
 
 def _silent_spans(sql: str) -> list[tuple[int, int]]:
     """Where the comments and quoted texts of some SQL begin and end; a mark there reads nothing."""
-    spans = (one.span() for one in COMMENT.finditer(sql))
-    return [one for one in spans if "/* pinned read " in sql[slice(*one)]]
+    spans = (match.span() for match in COMMENT.finditer(sql))
+    return [span for span in spans if "/* pinned read " in sql[slice(*span)]]
 
 
 compiled_readings = Readings(KEPT)

@@ -23,7 +23,7 @@ def whole_number(name: str, given: Any) -> int:
 
 
 def days_back(name: str, given: Any) -> float:
-    """An operation's argument that says how many days, which may be a fraction.
+    """An operation's argument in days, which may be a fraction.
 
     Raises:
         DbtRuntimeError: it doesn't.

@@ -148,7 +148,7 @@ class Compaction:
             moved: table -> its snapshots before and after.
             readings: text of how a folded model was read -> how it is now.
         """
-        texts, snapshots = dict(newest.texts), dict(newest.snapshots)
+        queries, snapshots = dict(newest.queries), dict(newest.snapshots)
         inputs = {table: dict(read) for table, read in newest.inputs.items()}
         for table, (before, after) in moved.items():
             if snapshots.get(table) != before:  # rows that no version holds are among them
@@ -157,14 +157,14 @@ class Compaction:
             for read in inputs.values():
                 if read.get(table) == before:
                     read[table] = after
-            for name, text in texts.items():
+            for name, text in queries.items():
                 for old, new in readings.items():
                     text = text.replace(old, new)
-                texts[name] = text.replace(
+                queries[name] = text.replace(
                     f"{table} version as of {before}", f"{table} version as of {after}"
                 )
-        marks = {name: mark_of(text) for name, text in texts.items()}
-        changed = differing(newest.marks, marks)
+        query_hashes = {name: mark_of(text) for name, text in queries.items()}
+        changed = differing(newest.query_hashes, query_hashes)
         if not changed:
             return []
         self._versions.publish_version(
@@ -178,8 +178,8 @@ class Compaction:
                 changed=changed,
                 snapshots=snapshots,
                 inputs=inputs,
-                texts=texts,
-                marks=marks,
+                queries=queries,
+                query_hashes=query_hashes,
             ),
             newest,
         )

@@ -25,13 +25,13 @@ class Comparison:
         """Compare the build that is held back (`new`) with the newest version, row by row; lines
         that tell it. What each table and view came to is kept in meta_quality."""
         keys = self._differences.keys_by_name(context)
-        lines = [f"Held back: what the candidate says otherwise than version {old.version}"]
+        lines = [f"Held back: where the candidate differs from version {old.version}"]
         kept: dict[str, dict[str, int]] = {}
         for name in new.changed:
-            if name in old.texts and name in new.texts:
-                texts = old.texts[name], new.texts[name]
+            if name in old.queries and name in new.queries:
+                queries = old.queries[name], new.queries[name]
                 lines += self._differences.difference(
-                    name, *texts, keys.get(name, UNKNOWN), SAMPLE_ROWS, kept
+                    name, *queries, keys.get(name, UNKNOWN), SAMPLE_ROWS, kept
                 )
         for table, snapshot in sorted(new.snapshots.items()):
             before = old.snapshots.get(table)
@@ -67,7 +67,7 @@ class Comparison:
         names = ", ".join(part.split()[0] for part in columns.replace("(38, 4)", "").split(", "))
         for name, counts in kept.items():
             got, expected = (
-                session.sql(f"select count(*) as n from ({version.texts[name]})").first().n
+                session.sql(f"select count(*) as n from ({version.queries[name]})").first().n
                 for version in (new, old)
             )
             rows = sum(counts.values())

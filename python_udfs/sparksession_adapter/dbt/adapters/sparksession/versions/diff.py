@@ -26,7 +26,7 @@ def compared(old: str, new: str, columns: list[str], keys: list[str]) -> str:
 
     Args:
         columns: those that both have.
-        keys: columns that tell rows apart; none: equal rows are counted.
+        keys: the key columns; none: equal rows are counted.
     """
     value = row_text(columns)
     if not keys:
@@ -50,7 +50,7 @@ def compared(old: str, new: str, columns: list[str], keys: list[str]) -> str:
 
 
 class Differences:
-    """What a version says otherwise than another."""
+    """Where a version differs from another."""
 
     def __init__(self, warehouse: Warehouse, store: VersionStore) -> None:
         self._warehouse = warehouse
@@ -59,7 +59,7 @@ class Differences:
     def diff_versions(
         self, first: Any, last: Any, select: str | None, rows: int, context: dict[str, Any]
     ) -> list[str]:
-        """What a version says otherwise than another: per table rows added, removed and changed,
+        """Where a version differs from another: per table rows added, removed and changed,
         and some of them.
 
         Args:
@@ -70,14 +70,14 @@ class Differences:
         old, new = self._store.known_version(first), self._store.known_version(last)
         keys = self.keys_by_name(context)
         lines = [f"version {old.version} -> version {new.version}"]
-        for name in differing(old.marks, new.marks):
+        for name in differing(old.query_hashes, new.query_hashes):
             if select is not None and name.rpartition(".")[2] != select.rpartition(".")[2]:
                 continue
-            if name not in old.texts or name not in new.texts:
-                lines.append(f"  {name}: {'new' if name in new.texts else 'gone'}")
+            if name not in old.queries or name not in new.queries:
+                lines.append(f"  {name}: {'new' if name in new.queries else 'gone'}")
                 continue
             lines += self.difference(
-                name, old.texts[name], new.texts[name], keys.get(name, UNKNOWN), rows
+                name, old.queries[name], new.queries[name], keys.get(name, UNKNOWN), rows
             )
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
 
@@ -90,10 +90,10 @@ class Differences:
         rows: int,
         kept: dict[str, dict[str, int]] | None = None,
     ) -> list[str]:
-        """Lines that tell what one query of a relation says otherwise than another.
+        """Lines that show where two queries of a relation differ.
 
         Args:
-            keys: of its columns those that tell its rows apart.
+            keys: function that returns the key columns among its columns.
             kept: relation -> counts by kind, to be added to.
         """
         session = self._warehouse.session()
@@ -125,7 +125,7 @@ class Differences:
         return lines
 
     def keys_by_name(self, context: dict[str, Any]) -> dict[str, Callable[[list[str]], list[str]]]:
-        """Relation -> what tells of its columns those by which its rows are told apart."""
+        """Relation -> function that returns its key columns."""
         nodes = context["graph"]["nodes"]
         tested = keys_by_test(nodes.values())
         return {

@@ -139,7 +139,7 @@ class Lease:
         )
 
     def _own_row(self, generation: int) -> Holder:
-        """The row that says this run holds the lease."""
+        """The row of a lease that this run holds."""
         pid, engine = os.getpid(), self._engine_pid()
         return Holder(
             generation=generation,
@@ -259,18 +259,18 @@ class Lease:
         return datetime.fromisoformat(properties.get(HEARTBEAT, "0001-01-01"))
 
     def holder(self) -> Holder | None:
-        """What the table says; None where there is no table."""
+        """The table's content, None where there is no table."""
         return self._row()
 
     # ---- the row -------------------------------------------------------------------------
 
     def _row(self) -> Holder | None:
-        """What the table says; None where there is no table."""
+        """The table's content, None where there is no table."""
         state = self._state()
         return state[1] if state else None
 
     def _state(self) -> tuple[int, Holder] | None:
-        """The table's newest commit and what it says; None where there is no table."""
+        """The table's newest commit and its content, None where there is no table."""
         session = self._session()
         try:
             table = loaded(session, session.conf.get("spark.sql.defaultCatalog"), self.table)

@@ -36,13 +36,13 @@ class Maintenance:
         self._store.known_version()
         rows = self._warehouse.session().sql(
             "select version, cast(published_at as timestamp_ntz) as at, made_by, tag, run_id, "
-            "code_version, size(changed) as changed, size(behind) as behind "
+            "code_version, size(changed) as changed, size(stale) as stale "
             f"from {self._store.version_table} order by version desc limit {limit}"
         )
         return [
             f"{row.version:>7}  {row.at:%Y-%m-%d %H:%M:%S} UTC  {row.changed:>4} changed  "
             f"{row.made_by}{f' [{row.tag}]' if row.tag else ''}  code {row.code_version}  "
-            f"run {row.run_id}" + (f"  {row.behind} behind" if row.behind else "")
+            f"run {row.run_id}" + (f"  {row.stale} stale" if row.stale else "")
             for row in rows.collect()
         ]
 

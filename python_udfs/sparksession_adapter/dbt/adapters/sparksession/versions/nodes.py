@@ -9,7 +9,7 @@ PUBLISHED_KINDS = ("model", "seed", "snapshot")
 
 
 def is_published(node: Mapping[str, Any]) -> bool:
-    """Whether a node of the graph has a place in versions: `meta: {published: false}` says no."""
+    """Whether a node of the graph has a place in versions: not with `meta: {published: false}`."""
     return (
         node["resource_type"] in PUBLISHED_KINDS
         and node["config"].get("materialized") != "ephemeral"

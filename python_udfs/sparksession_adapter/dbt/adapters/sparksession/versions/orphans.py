@@ -43,7 +43,7 @@ class Orphans:
         self._place = place
 
     def remove_old_view_files(self) -> int:
-        """Delete what views said before: each time one is written anew it gets a file of its own,
+        """Delete old files of views: each time a view is rewritten it gets a file of its own,
         and Iceberg keeps them all. How many it were; none on a remote session."""
         session, credentials = self._warehouse.session(), self._warehouse.credentials
         tables = self._warehouse.tables()
@@ -63,7 +63,7 @@ class Orphans:
                 self._lease.confirm()
                 current = view.operations().current().metadataFileLocation()
                 for file in list(io.listPrefix(f"{view.location()}/metadata").iterator()):
-                    # a reader that has just been told of it may still open it
+                    # a reader that has just looked it up may still open it
                     old = now - file.createdAtMillis() > 1000 * VIEW_FILES_STAY
                     if old and _file_name(file.location()) != _file_name(current):
                         io.deleteFile(file.location())

@@ -141,7 +141,7 @@ class Place:
         self._lease.confirm()
 
     def check_files(self, table: str, found: Any, snapshots: Iterable[Any] | None = None) -> None:
-        """A table whose location was set anew still names the files of the place before.
+        """A table whose location was set again still names the files of the place before.
 
         Args:
             table: schema.name.
@@ -315,7 +315,7 @@ class Place:
         return check
 
     def read_mark(self) -> dict[str, Any]:
-        """What the mark beside the tables says; {} where there is none."""
+        """What the mark beside the tables holds; {} where there is none."""
         if self.local_root is None:
             return {}
         try:

@@ -1,7 +1,7 @@
-"""Publishing: what a store outside has to be told so that it holds a version's rows.
+"""Publishing: what a store outside has to receive so that it holds a version's rows.
 
-An exposure with `meta.publish` says which model goes into which table of which target. What the
-targets are the environment says, and what a target understands its module in python_udfs/targets.
+An exposure with `meta.publish` maps a model to a table of a target. The
+environment has the targets, and a module in python_udfs/targets what its kind understands.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Publication:
         target: name of the store.
         table: the table or topic there.
         model: unique id of the model.
-        key: columns that tell the model's rows apart.
+        key: columns that distinguish the model's rows.
         types: column -> its type in the store, where it isn't the usual one.
         mode: how the store takes changes; "" for the store's usual way.
     """
@@ -77,8 +77,8 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a store says of one of its tables.
+class StoreState:
+    """What a store records of one of its tables.
 
     Attributes:
         version, mark: the version that it holds, and the hash of the model's query in that
@@ -98,8 +98,8 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Part:
-    """What one table of a store has to be told.
+class TableUpdate:
+    """What one table of a store has to receive.
 
     Attributes:
         publication: which.
@@ -117,7 +117,7 @@ class Part:
     whole: bool
     kinds: Mapping[str, str]
 
-    def key_is_none(self) -> str:
+    def duplicate_key_message(self) -> str:
         """What is wrong where the rows have a key twice."""
         return (
             f"version {self.version} of table {self.publication.table} has a key twice, so "
@@ -126,10 +126,10 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Taken:
+class UpdateResult:
     """What a store did for a part: rows that it wrote or left as they were, rows that went."""
 
-    part: Part
+    part: TableUpdate
     written: int
     removed: int
 
@@ -137,20 +137,20 @@ class Taken:
 class Store(Protocol):
     """An open target.
 
-    `together` says whether it takes the parts of all its tables in one transaction.
+    `together` is whether it takes the parts of all its tables in one transaction.
     """
 
     together: bool
 
-    def held(self, tables: Sequence[str]) -> Mapping[str, Held]: ...
+    def held(self, tables: Sequence[str]) -> Mapping[str, StoreState]: ...
 
-    def take(self, parts: Sequence[Part]) -> Sequence[Taken]: ...
+    def take(self, parts: Sequence[TableUpdate]) -> Sequence[UpdateResult]: ...
 
     def close(self) -> None: ...
 
 
 def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Publication | None:
-    """What an exposure says of publishing, or None if it says nothing.
+    """What an exposure declares of publishing, or None.
 
     Raises:
         CompilationError: with all that is wrong with it.
@@ -175,7 +175,7 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
         problems.append(f"key must be names of columns, got {key!r}")
         key = []
     elif not key:
-        problems.append("it needs the key: columns that tell the model's rows apart")
+        problems.append("it needs the key: columns that distinguish the model's rows")
     types = declared.get("types") or {}
     if not isinstance(types, Mapping):
         problems.append(f"types must be a mapping of columns to types, got {types!r}")
@@ -235,7 +235,7 @@ def row_key(key: Sequence[str], kinds: Mapping[str, str]) -> str:
 def keyed_changes(changes: str, columns: Sequence[str], key: str) -> str:
     """Query of what has to be done to each key, of retract rows: row_key, the columns, sign.
 
-    A key that has a row now is told by it, whatever was taken back of it.
+    A key that has a row now gets it, whatever was taken back of it.
 
     Args:
         changes: SQL text for a `from`: the columns and sign.
@@ -257,7 +257,7 @@ class Stores(Protocol):
         """Name -> kind of the targets that the environment names.
 
         Raises:
-            PublishError: it says something else.
+            PublishError: it is something else.
         """
 
     def open_store(self, session: Any, target: str, warehouse: str) -> Store:
@@ -375,12 +375,12 @@ class Publications:
             publication.table: self._warehouse.relation_of_node(nodes[publication.model]).render()
             for publication in ours
         }
-        missing = sorted(name for name in names.values() if name not in version.texts)
+        missing = sorted(name for name in names.values() if name not in version.queries)
         if missing:
             raise PublishError(f"version {version.version} doesn't hold {', '.join(missing)}")
         warehouse = self._place.warehouse_id(self._lease.table)
         store = self._stores.open_store(self._warehouse.session(), target, warehouse)
-        taken: list[Taken] = []
+        taken: list[UpdateResult] = []
         try:
             held = store.held([publication.table for publication in ours])
             steps = [
@@ -388,7 +388,7 @@ class Publications:
                     self._parts(
                         publication,
                         names[publication.table],
-                        held.get(publication.table, Held()),
+                        held.get(publication.table, StoreState()),
                         version,
                         context,
                     )
@@ -415,11 +415,11 @@ class Publications:
         self,
         publication: Publication,
         name: str,
-        held: Held,
+        held: StoreState,
         version: Version,
         context: dict[str, Any],
-    ) -> Iterator[Part]:
-        """What a table has to be told, one after the other: none where it holds the version."""
+    ) -> Iterator[TableUpdate]:
+        """What a table has to receive, in order: nothing where it holds the version."""
         before = self._version_of_mark(name, held.version, held.mark)
         if held.is_half:
             begun = self._version_of_mark(name, held.begun_version, held.begun_mark)
@@ -427,10 +427,10 @@ class Publications:
                 yield self._part(publication, name, None, version, context)
                 return
             yield self._part(publication, name, before, begun, context)
-            before, held = begun, Held(begun.version, begun.marks[name])
-        if held.mark == version.marks[name]:
+            before, held = begun, StoreState(begun.version, begun.query_hashes[name])
+        if held.mark == version.query_hashes[name]:
             if held.version != version.version:
-                yield Part(publication, version.version, held.mark, None, False, {})
+                yield TableUpdate(publication, version.version, held.mark, None, False, {})
             return
         yield self._part(publication, name, before, version, context)
 
@@ -441,8 +441,8 @@ class Publications:
         before: Version | None,
         version: Version,
         context: dict[str, Any],
-    ) -> Part:
-        session, text = self._warehouse.session(), version.texts[name]
+    ) -> TableUpdate:
+        session, text = self._warehouse.session(), version.queries[name]
         node = context["graph"]["nodes"][publication.model]
         kinds = {field.name: field.dataType.simpleString() for field in session.sql(text).schema}
         taken = sorted(kinds.keys() & {ROW_KIND, SIGN, ROW_KEY})
@@ -458,10 +458,10 @@ class Publications:
         except ValueError as exc:
             raise PublishError(f"exposure {publication.name}, key: {exc}") from exc
         rows = keyed_changes(changes or f"(select *, 1 as {SIGN} from ({text}))", list(kinds), key)
-        return Part(
+        return TableUpdate(
             publication,
             version.version,
-            version.marks[name],
+            version.query_hashes[name],
             session.sql(rows),
             before is None,
             kinds,
@@ -475,7 +475,7 @@ class Publications:
         after: Version,
         key: Sequence[str],
     ) -> str:
-        """SQL text for a `from`: retract rows of what a model says otherwise in a version.
+        """SQL text for a `from`: retract rows of where a model differs in a version.
 
         A table or a folded model is read where its commits touched it; a view, or a model that is
         declared otherwise by now, is compared as a whole.
@@ -483,7 +483,7 @@ class Publications:
         table = stored_table_of(node)
         history = self._warehouse.history(table)
         first, last = (version.snapshots.get(table) for version in (before, after))
-        old, new = (version.texts[name] for version in (before, after))
+        old, new = (version.queries[name] for version in (before, after))
         reader = f"publish.{name}"
         self._warehouse.inputs.forget(reader)
         self._warehouse.inputs.note_news(reader, asks_ranges=True)
@@ -511,7 +511,7 @@ class Publications:
         return f"select * from {reading}"
 
     def _version_of_mark(self, name: str, number: int, mark: str) -> Version | None:
-        """The version of that number, where it says that of a relation; None: it isn't known, or
+        """The version of that number, where it has that hash; None where it isn't known, or
         another warehouse's."""
         if not mark:
             return None
@@ -519,7 +519,7 @@ class Publications:
             version = self._store.known_version(int(number))
         except DbtRuntimeError:
             return None
-        fits = version.version == int(number) and version.marks.get(name) == mark
+        fits = version.version == int(number) and version.query_hashes.get(name) == mark
         return version if fits else None
 
     def _record(
@@ -527,7 +527,7 @@ class Publications:
         target: str,
         version: Version,
         names: Mapping[str, str],
-        taken: Sequence[Taken],
+        taken: Sequence[UpdateResult],
     ) -> None:
         """Write down what a target holds, for those who ask the warehouse.
 
@@ -550,7 +550,7 @@ class Publications:
                 f"create table if not exists {table} ({columns}) using iceberg {FEW_METADATA_FILES}"
             )
         known = {row.table_name: row.version for row in rows}
-        done: dict[str, list[Taken]] = {}
+        done: dict[str, list[UpdateResult]] = {}
         for update in taken:
             done.setdefault(update.part.publication.table, []).append(update)
         values = [

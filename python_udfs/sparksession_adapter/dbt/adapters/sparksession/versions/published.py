@@ -26,8 +26,8 @@ from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, is_published
+from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
 from dbt.adapters.sparksession.versions.store import COLUMNS, Version, VersionStore, differing
-from dbt.adapters.sparksession.versions.texts import VIEW, VersionTexts
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.clients.agate_helper import table_from_rows
 from dbt_common.invocation import get_invocation_id
@@ -72,7 +72,7 @@ def _views_below(
     return list(found.values())
 
 
-def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
+def guarded(name: str, table: str, queries: Mapping[str, str], since: int) -> str:
     """Query of a relation's rows in the newest version, for a view.
 
     Within a query Spark reads `table`, the versions, once: all such views in it agree on which
@@ -81,17 +81,19 @@ def guarded(name: str, table: str, texts: Mapping[str, str], since: int) -> str:
     Args:
         name: the relation.
         table: schema.name of meta_version.
-        texts: mark -> query, of the versions that the view knows.
+        queries: mark -> query, of the versions that the view knows.
         since: a version that is no newer than the newest one: older rows needn't be looked at.
     """
-    newest = f"max_by(marks[{literal(name)}], version)"
+    newest = f"max_by(query_hashes[{literal(name)}], version)"
     stale = (
         f"raise_error('A version of {name.replace(chr(39), '')} was published in this moment. "
         "Read again.')"
     )
     parts = []
-    for mark, text in texts.items():
-        cases = "".join(f" when {literal(text)} then {str(text == mark).lower()}" for text in texts)
+    for mark, text in queries.items():
+        cases = "".join(
+            f" when {literal(text)} then {str(text == mark).lower()}" for text in queries
+        )
         parts.append(
             f"select * from (\n{text}\n) where "
             f"(select case {newest}{cases} else {stale} end from {table} "
@@ -109,23 +111,23 @@ class Versions:
         batches: Microbatches,
         store: VersionStore,
         lease: HeldLease,
-        texts: VersionTexts,
+        queries: VersionQueries,
         comparison: Comparison,
     ) -> None:
         self._warehouse = warehouse
         self._batches = batches
         self._store = store
         self._lease = lease
-        self._texts = texts
+        self._queries = queries
         self._comparison = comparison
-        self._proofs: dict[str, str] = {}
+        self._test_fingerprints: dict[str, str] = {}
         self._proved: set[str] = set()
-        self._texts_now: dict[str, tuple[str, dict[str, int]]] = {}
+        self._queries_now: dict[str, tuple[str, dict[str, int]]] = {}
         self._both_known: set[str] = set()  # relations whose view knows two versions for now
         self._unpinned: set[str] = set()  # nodes whose text reads something without a pin
 
     def test_proof(self, model: Mapping[str, Any], sql: str, context: dict[str, Any]) -> str | None:
-        """A hash of all that a data test looks at; None where that can't be told.
+        """A hash of all that a data test looks at; None where that is unknown.
 
         Args:
             sql: the test's own query.
@@ -146,20 +148,20 @@ class Versions:
             return None
         if any(parent["unique_id"] in self._unpinned for parent in parents):
             return None
-        proof = mark_of("\0".join(seen))
-        self._proofs[model["unique_id"]] = proof
-        return proof
+        fingerprint = mark_of("\0".join(seen))
+        self._test_fingerprints[model["unique_id"]] = fingerprint
+        return fingerprint
 
     def _text_now(self, node: Mapping[str, Any], context: dict[str, Any]) -> str:
         """The same as text_of, found once as long as the run doesn't write what it reads."""
-        before = self._texts_now.get(node["unique_id"])
+        before = self._queries_now.get(node["unique_id"])
         if before is not None:
             text, pins = before
             if all(self._warehouse.inputs.pinned(table) == pin for table, pin in pins.items()):
                 return text
         reader = f"text.{threading.get_ident()}"
         self._warehouse.inputs.forget(reader)
-        text = self._texts.text_of(node, reader, context)
+        text = self._queries.text_of(node, reader, context)
         reads = self._warehouse.inputs.plan(reader).reads.values()
         known = {read.table for read in reads}
         for known_node in context["graph"]["nodes"].values():
@@ -167,13 +169,13 @@ class Versions:
                 known.add(f"{known_node['schema']}.{known_node['alias']}")
         if not self._warehouse.inputs.plan(reader).relations <= known:
             self._unpinned.add(node["unique_id"])
-        self._texts_now[node["unique_id"]] = text, {read.table: read.pinned for read in reads}
+        self._queries_now[node["unique_id"]] = text, {read.table: read.pinned for read in reads}
         return text
 
-    def is_proved(self, model: Mapping[str, Any], proof: str | None) -> bool:
-        """Whether the newest version says that the test passed on exactly this."""
-        newest = self._store.newest_version if proof else None
-        if newest is None or newest.proofs.get(model["unique_id"]) != proof:
+    def is_proved(self, model: Mapping[str, Any], fingerprint: str | None) -> bool:
+        """Whether the test passed on exactly this by the newest version."""
+        newest = self._store.newest_version if fingerprint else None
+        if newest is None or newest.test_fingerprints.get(model["unique_id"]) != fingerprint:
             return False
         self._proved.add(model["unique_id"])
         return True
@@ -203,8 +205,8 @@ class Versions:
 
         Returns:
             {"version": its number or None, "why": why there is none, "changed": relations that
-            the version changes, "behind": those that the run left behind, "compared": lines that
-            tell what a candidate says otherwise}. Without `why` nothing has changed: the newest
+            the version changes, "stale": those that the run left behind, "compared": lines that
+            show where a candidate differs}. Without `why` nothing has changed: the newest
             version stands.
         """
         failed = [result.node.name for result in results if str(result.status) not in FINE]
@@ -231,7 +233,7 @@ class Versions:
         before = self._store.newest_version or Version(0, utc_now(), "", "", "")
         published = [node for node in nodes.values() if is_published(node)]
         known = {self._warehouse.relation_of_node(node).render() for node in published}
-        texts = {name: text for name, text in before.texts.items() if name in known}
+        queries = {name: text for name, text in before.queries.items() if name in known}
         snapshots, inputs = dict(before.snapshots), dict(before.inputs)
         tables = {stored_table_of(node) for node in built if _has_table(node)}
         with ThreadPoolExecutor(THREADS) as pool:
@@ -239,7 +241,7 @@ class Versions:
         for node in built:
             text = self._text_now(node, context)
             if node["config"].get("materialized") != VIEW:
-                texts[self._warehouse.relation_of_node(node).render()] = text
+                queries[self._warehouse.relation_of_node(node).render()] = text
             table = stored_table_of(node)
             head = self._warehouse.inputs.pinned(table) if _has_table(node) else None
             if head is not None:
@@ -247,31 +249,35 @@ class Versions:
                 read = self._warehouse.inputs.plan(node["unique_id"]).reads.values()
                 inputs[table] = {table_read.table: table_read.pinned for table_read in read}
         problem = self._unpublished_input(built, snapshots, inputs, nodes)
-        problem = problem or self._write_view_texts(
-            texts, [node["unique_id"] for node in built], before, snapshots, context
+        problem = problem or self._write_view_queries(
+            queries, [node["unique_id"] for node in built], before, snapshots, context
         )
         if problem:
             return self._unpublished(problem)
-        for gone in before.texts.keys() - texts.keys():
+        for gone in before.queries.keys() - queries.keys():
             for table in (gone, gone + RUNS_SUFFIX):
                 snapshots.pop(table, None)
                 inputs.pop(table, None)
-        marks = {name: mark_of(text) for name, text in texts.items()}
-        changed = differing(before.marks, marks)
+        query_hashes = {name: mark_of(text) for name, text in queries.items()}
+        changed = differing(before.query_hashes, query_hashes)
         older = self._left_behind(snapshots, inputs, nodes)
         late = sorted(older)
-        if not changed and late == before.behind:
+        if not changed and late == before.stale:
             if self._lease.took_over is not None and before.version:
-                self.write_views(before, before.marks.keys())
-            return self._outcome(behind=late)
+                self.write_views(before, before.query_hashes.keys())
+            return self._outcome(stale=late)
         if late and not allow_behind:
             return self._unpublished(self._behind_problem(older, published))
         passed = {result.node.unique_id for result in results if str(result.status) == "pass"}
-        proofs = {
-            unique_id: proof for unique_id, proof in self._proofs.items() if unique_id in passed
+        test_fingerprints = {
+            unique_id: fingerprint
+            for unique_id, fingerprint in self._test_fingerprints.items()
+            if unique_id in passed
         }
         kept = {
-            unique_id: proof for unique_id, proof in before.proofs.items() if unique_id in nodes
+            unique_id: fingerprint
+            for unique_id, fingerprint in before.test_fingerprints.items()
+            if unique_id in nodes
         }
         version = Version(
             before.version + 1,
@@ -284,30 +290,30 @@ class Versions:
             late,
             snapshots,
             inputs,
-            texts,
-            marks,
-            kept | proofs,
+            queries,
+            query_hashes,
+            kept | test_fingerprints,
         )
         if hold_back:
             self._append(version, self._store.candidate_table)
             compared = self._comparison.compare_candidate(before, version, context)
             return self._outcome(changed=changed, compared=compared)
         self.publish_version(version, before)
-        return self._outcome(version.version, changed=changed, behind=late)
+        return self._outcome(version.version, changed=changed, stale=late)
 
-    def _write_view_texts(
+    def _write_view_queries(
         self,
-        texts: dict[str, str],
+        queries: dict[str, str],
         built: Sequence[str],
         before: Version,
         snapshots: Mapping[str, int],
         context: dict[str, Any],
     ) -> str | None:
-        """Write the queries of the views over a version's snapshots into `texts`: of those that
+        """Write the queries of the views over a version's snapshots into `queries`: of those that
         the run built, and of those that read what it built. What keeps one from it, if anything.
 
         Args:
-            texts: relation -> query, of the version before; those of tables are the new ones.
+            queries: relation -> query, of the version before; those of tables are the new ones.
             built: ids of the nodes that the run built.
         """
         nodes = context["graph"]["nodes"]
@@ -316,16 +322,18 @@ class Versions:
             is_built = node["unique_id"] in built
             if name is None or node["config"].get("materialized") != VIEW:
                 continue
-            if not is_built and name not in before.texts:
+            if not is_built and name not in before.queries:
                 continue
-            below = self._texts.tables_below(node, nodes)
+            below = self._queries.tables_below(node, nodes)
             moved = {
                 table for table in below if snapshots.get(table) != before.snapshots.get(table)
             }
             if not is_built and not moved:
                 continue
             over = None if is_built else before.snapshots
-            text = self._texts.views_text(node, context, snapshots, over, before.texts.get(name))
+            text = self._queries.views_text(
+                node, context, snapshots, over, before.queries.get(name)
+            )
             if text is None:
                 return (
                     f"{node['name']} isn't written any more as in version {before.version}, and "
@@ -334,7 +342,7 @@ class Versions:
             problem = self._not_held(node, pinned_reads(text), snapshots, nodes)
             if problem and not is_built:
                 return problem
-            texts[name] = text
+            queries[name] = text
         return None
 
     @staticmethod
@@ -343,14 +351,14 @@ class Versions:
             "version": version,
             "why": None,
             "changed": [],
-            "behind": [],
+            "stale": [],
             "compared": [],
         } | values
 
     def publish_version(self, version: Version, before: Version) -> None:
         """Make a version the newest one, in one commit; then let its views know it alone."""
         self._lease.confirm()
-        changed = [name for name in version.changed if name in version.texts]
+        changed = [name for name in version.changed if name in version.queries]
         self._both_known.clear()
         self.write_views(version, changed, before)
         self._lease.confirm()  # views take a while, in which this run may have slept
@@ -359,9 +367,9 @@ class Versions:
         # the run before may have stopped right here; and a view that never changes would look at
         # ever more versions
         if self._lease.took_over is not None or version.version % ALL_VIEWS_EVERY == 0:
-            changed = list(version.texts)
+            changed = list(version.queries)
         self.write_views(version, changed)
-        for gone in before.texts.keys() - version.texts.keys():
+        for gone in before.queries.keys() - version.queries.keys():
             self._lease.confirm()
             self._warehouse.session().sql(f"drop view if exists {self._published(gone)}")
 
@@ -405,14 +413,14 @@ class Versions:
         session.sql(f"create namespace if not exists {schema}")
 
         def write(name: str) -> None:
-            texts, rows = {version.marks[name]: version.texts[name]}, None
+            queries, rows = {version.query_hashes[name]: version.queries[name]}, None
             if before is not None:
-                old = before.texts.get(name)
+                old = before.queries.get(name)
                 if old is None:
                     return
-                rows = session.sql(version.texts[name])
-                texts = {before.marks[name]: old} | texts
-            sql = guarded(name, self._store.version_table, texts, since)
+                rows = session.sql(version.queries[name])
+                queries = {before.query_hashes[name]: old} | queries
+            sql = guarded(name, self._store.version_table, queries, since)
             is_same = rows is not None or name in self._both_known
             if is_same and requeried(
                 session, catalog, self._published(name, plain=True), sql, rows
@@ -420,7 +428,7 @@ class Versions:
                 self._both_known.add(name)
                 return
             if before is not None and rows is not None:
-                schema_then = self._schema_of(before.texts[name])
+                schema_then = self._schema_of(before.queries[name])
                 if schema_then is None or schema_then != rows.schema:
                     return
             session.sql(f"create or replace view {self._published(name)} as {sql}")
@@ -452,7 +460,7 @@ class Versions:
             if node["config"].get("materialized") == VIEW:
                 read = {
                     input_table: self._warehouse.inputs.pinned(input_table)
-                    for input_table in self._texts.tables_below(node, nodes)
+                    for input_table in self._queries.tables_below(node, nodes)
                 }
             problem = self._not_held(node, read.items(), snapshots, nodes)
             if problem:
@@ -498,7 +506,7 @@ class Versions:
             found.add((table, snapshot))
             if table in unpublished:
                 history = self._warehouse.input_history(table).at(snapshot)
-                for input_table in self._texts.tables_below(unpublished[table], nodes):
+                for input_table in self._queries.tables_below(unpublished[table], nodes):
                     recorded = history.recorded(INPUT_PROPERTY + input_table, table)
                     if recorded is not None:
                         waiting.append((input_table, int(recorded)))
@@ -521,7 +529,7 @@ class Versions:
 
     def _has_same_rows(self, table: str, first: int | None, last: int | None) -> bool:
         """Whether a table's commits between two snapshots changed none of its rows."""
-        if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded anew
+        if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded again
             return False
         commits = self._warehouse.input_history(table).between(first, last)
         return commits is not None and not any(commit.changes_rows for commit in commits)

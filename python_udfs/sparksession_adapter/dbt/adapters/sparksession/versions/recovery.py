@@ -202,7 +202,7 @@ class Recovery:
             lines += self._register_views(files, context)
             newest_version = self._store.version()
             if newest_version is not None:
-                self._versions.write_views(newest_version, newest_version.texts)
+                self._versions.write_views(newest_version, newest_version.queries)
                 lines.append(f"The newest version is {newest_version.version}.")
         return lines
 
@@ -239,7 +239,7 @@ class Recovery:
 
         Args:
             is_behind: whether the catalog is known to be older than the tables, so that what it
-                says of a table may be too.
+                states of a table may be too.
         """
         session, catalog = self._warehouse.session(), self._copies.iceberg_catalog()
         found, heads = files.get(table, []), named.get(table, set())

@@ -25,7 +25,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 # what Iceberg and Spark say of a commit by themselves has no dot, or begins so
 ICEBERGS_OWN = ("partitions.", "spark.", "iceberg.", "engine.")
-# what a model says of the one commit alone: nobody asks for the last word on it
+# properties of a single commit: the last value isn't looked up
 OF_ONE_COMMIT = {
     *(
         "dbt.run",
@@ -117,12 +117,12 @@ class Retention:
                 f"{newest.version - max(keep, 1)} and published_at < timestamp '{oldest}'"
             )
             kept = session.sql(
-                f"select snapshots, inputs, texts from {self._store.version_table}"
+                f"select snapshots, inputs, queries from {self._store.version_table}"
             ).collect()
             named: dict[str, set[int]] = {}
             for version in kept:
                 # what a view reads outside of the version stands in its query alone
-                reads = set().union(*map(pinned_reads, version.texts.values()))
+                reads = set().union(*map(pinned_reads, version.queries.values()))
                 for table, snapshot in {*version.snapshots.items(), *reads}:
                     named.setdefault(table, set()).add(snapshot)
             going_back = self._rollback.read_after_going_back(kept, context)
@@ -132,9 +132,9 @@ class Retention:
             gone = 0
             for table, history in histories.items():
                 read = {
-                    int(one)
+                    int(recorded_id)
                     for reader in histories.values()
-                    if (one := reader.recorded(INPUT_PROPERTY + table)) is not None
+                    if (recorded_id := reader.recorded(INPUT_PROPERTY + table)) is not None
                 }
                 read |= going_back.get(table, set())
                 expired = expired_snapshots(history, named.get(table, set()), read)

@@ -69,7 +69,7 @@ class Rollback:
                     f"Version {wanted.version} can't be gone back to: its rows of {lost[0]} have "
                     "expired."
                 )
-            changed = differing(newest.marks, wanted.marks)
+            changed = differing(newest.query_hashes, wanted.query_hashes)
             self._versions.publish_version(
                 replace(
                     wanted,
@@ -82,7 +82,7 @@ class Rollback:
                 ),
                 newest,
             )
-            lines = [f"Published version {wanted.version} anew, as version {newest.version + 1}."]
+            lines = [f"Published version {wanted.version} again, as version {newest.version + 1}."]
             lines += self.put_back(wanted, histories, context)
             lines += self._readers_of_expired(wanted, context)
         return lines
@@ -132,7 +132,7 @@ class Rollback:
             if now != then:
                 name = table.rpartition(".")[2].removesuffix(RUNS_SUFFIX)
                 lines.append(
-                    f"{table} had other columns then and stays as it is: build it anew "
+                    f"{table} had other columns then and stays as it is: build it again "
                     f"(dbt build -s {name}+ --full-refresh)."
                 )
                 continue
@@ -146,7 +146,7 @@ class Rollback:
             ).collect()
             lines.append(f"{table} is at snapshot {snapshot} again.")
         for node in nodes:
-            if self._warehouse.relation_of_node(node).render() not in version.texts:
+            if self._warehouse.relation_of_node(node).render() not in version.queries:
                 continue  # nobody has built it, or not yet then
             if node["config"].get("materialized") == FOLDED:
                 self._warehouse.inputs.forget(node["unique_id"])

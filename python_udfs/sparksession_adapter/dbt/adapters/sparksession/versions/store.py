@@ -22,12 +22,12 @@ COLUMNS = {
     "made_by": "string",
     "tag": "string",
     "changed": "array<string>",
-    "behind": "array<string>",
+    "stale": "array<string>",
     "snapshots": "map<string, bigint>",
     "inputs": "map<string, map<string, bigint>>",
-    "texts": "map<string, string>",
-    "marks": "map<string, string>",
-    "proofs": "map<string, string>",
+    "queries": "map<string, string>",
+    "query_hashes": "map<string, string>",
+    "test_fingerprints": "map<string, string>",
 }
 
 
@@ -42,12 +42,12 @@ class Version:
         made_by: `build`, or the operation that published it.
         tag: a name that keeps it from being expired.
         changed: relations that say something else than in the version before.
-        behind: relations that were made from an older snapshot of an input than the version's.
+        stale: relations that were made from an older snapshot of an input than the version's.
         snapshots: stored table -> snapshot id.
         inputs: stored table -> its inputs -> the snapshot that it was made from.
-        texts: relation (schema.name) -> query of its rows as they are in this version.
-        marks: relation -> a hash of that query.
-        proofs: data test -> a hash of all that it looked at when it passed.
+        queries: relation (schema.name) -> query of its rows as they are in this version.
+        query_hashes: relation -> a hash of that query.
+        test_fingerprints: data test -> a hash of all that it looked at when it passed.
     """
 
     version: int
@@ -57,16 +57,16 @@ class Version:
     made_by: str
     tag: str | None = None
     changed: list[str] = field(default_factory=list)
-    behind: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
     snapshots: dict[str, int] = field(default_factory=dict)
     inputs: dict[str, dict[str, int]] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    marks: dict[str, str] = field(default_factory=dict)
-    proofs: dict[str, str] = field(default_factory=dict)
+    queries: dict[str, str] = field(default_factory=dict)
+    query_hashes: dict[str, str] = field(default_factory=dict)
+    test_fingerprints: dict[str, str] = field(default_factory=dict)
 
 
 def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Relations whose marks differ, or that only one side has.
+    """Relations whose query hashes differ, or that only one side has.
 
     >>> differing({"a": "1", "b": "1"}, {"b": "1", "c": "1"})
     ['a', 'c']
@@ -77,7 +77,7 @@ def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 
 
 class VersionStore:
-    """Reads versions, and says which snapshots they hold."""
+    """Reads versions and the snapshots that they hold."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -159,7 +159,7 @@ class VersionStore:
 
     def text_as_of(self, number: str, name: str) -> str | None:
         """Query of a relation's rows in a version, or None if it has no such relation."""
-        return self._version_read(number).texts.get(name)
+        return self._version_read(number).queries.get(name)
 
     def snapshot_as_of(self, number: str, table: str) -> int | None:
         """A stored table's snapshot in a version, or None if it has no such table."""

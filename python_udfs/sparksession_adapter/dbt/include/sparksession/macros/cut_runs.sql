@@ -2,7 +2,7 @@
 
 {#
     Whether the run leaves the node as it is: with --empty all that is there stays, and dbt's line
-    says it. dbt makes no batches for a microbatch model whose table it finds: it isn't made empty.
+    names it. dbt makes no batches for a microbatch model whose table it finds: it isn't made empty.
 #}
 {% macro _is_left_as_it_is(existing_relation) %}
     {%- set is_microbatch = config.get('incremental_strategy') == 'microbatch' -%}
@@ -12,15 +12,15 @@
     {%- endif -%}
     {%- do store_raw_result(
         'main',
-        message='left as it is (--empty)' if existing_relation is not none else 'not made (--empty)',
-        code='',
+        message='left as it is (--empty)' if existing_relation is not none else 'not made
+        (--empty)', code='',
         rows_affected=0,
     ) -%}
     {%- do return(true) -%}
 {% endmacro %}
 
 {#
-    The query of a table that is made anew; with --empty it gives no rows, and the commit names no
+    The query of a table that is rebuilt; with --empty it gives no rows, and the commit names no
     input, so that the next run is the table's first.
 #}
 {% macro _first_rows(select_sql) %}
@@ -31,12 +31,13 @@
     {%- do return('select * from (\n' ~ select_sql ~ '\n) where false') -%}
 {% endmacro %}
 
-{# dbt's would make tables and views beside a run's lease, whose commits name nothing that was read. #}
+{# dbt's would make tables and views beside a run's lease, whose commits name nothing that was
+   read. #}
 {% materialization clone, adapter='sparksession' %}
     {%- do exceptions.raise_compiler_error(
-        'dbt clone would make tables that no run has read anything for, so that their next run would '
-        ~ 'add all rows again: nothing was done. Make a copy by dbt run-operation copy_warehouse, or '
-        ~ 'read another schema by --defer.'
+        'dbt clone would make tables that no run has read anything for, so that their next run
+        would ' ~ 'add all rows again: nothing was done. Make a copy by dbt run-operation
+        copy_warehouse, or ' ~ 'read another schema by --defer.'
     ) -%}
     {{ return({'relations': []}) }}
 {% endmaterialization %}

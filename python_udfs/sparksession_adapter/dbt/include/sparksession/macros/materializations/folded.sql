@@ -20,7 +20,7 @@
     {%- set staging_relation = make_temp_relation(target_relation) -%}
     {%- set state_relation = make_temp_relation(target_relation, '__dbt_state') -%}
     {%- set stored_relation = load_relation(runs_relation) -%}
-    {%- set make_anew = (
+    {%- set is_rebuild = (
         stored_relation is none
         or should_full_refresh()
         or adapter.cut_runs.is_unread(model)
@@ -36,8 +36,8 @@
     {%- do adapter.reading.record_inputs(model) -%}
 
     {# what its rows were made by #}
-    {%- set redefined = adapter.definitions.changed_definition(model, make_anew) -%}
-    {%- set make_anew = make_anew or redefined == 'rebuild' -%}
+    {%- set redefined = adapter.definitions.changed_definition(model, is_rebuild) -%}
+    {%- set is_rebuild = is_rebuild or redefined == 'rebuild' -%}
 
     {# build; dbt lets a materialization itself alone run Python #}
     {%- set select_sql = compiled_code -%}
@@ -57,7 +57,7 @@
     {%- endif -%}
     {#- a Python model that has nothing to add left no rows that a commit could be made of -#}
     {%- set is_unchanged = (
-        not make_anew
+        not is_rebuild
         and (redefined != 'accept' or model['language'] == 'python')
         and adapter.reading.nothing_new(model, graph)
         and not adapter.keyed.is_declared_otherwise(model)
@@ -69,9 +69,10 @@
         {%- endcall -%}
         {% do _store_commit_report(runs_relation, changed=false) %}
     {%- else -%}
-        {%- set replace_all = not make_anew and adapter.reading.plan(model).news.reads_whole -%}
+        {%- set replace_all = not is_rebuild and adapter.reading.plan(model).news.reads_whole -%}
         {%- if replace_all -%}
-            {# an input was rewritten: what came of its old rows can't be told from the new ones #}
+            {# an input was rewritten: what came of its old rows can't be distinguished from what
+               came of the new #}
             {%- if model['language'] == 'python' -%}
                 {%- do adapter.keyed.rebuild(model) -%}
                 {%- call statement('main', language='python') -%}
@@ -82,10 +83,10 @@
             {%- endif -%}
         {%- endif -%}
         {%- set batch = _staged_batch(
-            _first_rows(select_sql), staging_relation, state_relation, make_anew, on_schema_change
+            _first_rows(select_sql), staging_relation, state_relation, is_rebuild, on_schema_change
         ) -%}
         {%- set columns = adapter.get_columns_in_relation(state_relation) -%}
-        {%- if not make_anew -%}
+        {%- if not is_rebuild -%}
             {%- set changed = _changed_columns(runs_relation, columns) -%}
             {% do alter_relation_add_remove_columns(runs_relation, changed.new, []) %}
             {%- if changed.gone or (not replace_all and adapter.keyed.run_count(model) == 1) -%}
@@ -102,13 +103,13 @@
             {%- endif -%}
         {%- endif -%}
         {%- set level = (
-            adapter.keyed.record_run(model, batch.fold, make_anew or replace_all)
+            adapter.keyed.record_run(model, batch.fold, is_rebuild or replace_all)
         ) -%}
         {%- if adapter.cut_runs.is_empty_run() -%}
             {%- do adapter.cut_runs.read_nothing(model) -%}
         {%- endif -%}
         {%- call statement('main') -%}
-            {%- if make_anew -%}
+            {%- if is_rebuild -%}
                 create or replace table {{ runs_relation }}
                 using iceberg
                 partitioned by ({{ batch.fold.partitions }})
@@ -125,7 +126,7 @@
         {% do _store_commit_report(runs_relation) %}
     {%- endif -%}
     {%- set rebuilt = false -%}
-    {%- if not make_anew and not replace_all -%}
+    {%- if not is_rebuild and not replace_all -%}
         {%- set rebuilt = _rebuild_range(
             target_relation,
             existing_relation,
@@ -168,16 +169,17 @@
     )) %}
 {% endmacro %}
 
-{# The rows of a query as a batch, whose state rows are in `state_relation`; nothing is written yet. #}
+{# The rows of a query as a batch, whose state rows are in `state_relation`; nothing is written
+   yet. #}
 {% macro _staged_batch(
-    select_sql, staging_relation, state_relation, make_anew, on_schema_change
+    select_sql, staging_relation, state_relation, is_rebuild, on_schema_change
 ) %}
     {%- do adapter.reading.record_inputs(model) -%}
     {%- call statement('create_staging_relation') -%}
         {{ create_temporary_view(staging_relation, select_sql) }}
     {%- endcall -%}
     {%- set batch = (
-        adapter.keyed.fold_batch(model, staging_relation, make_anew, on_schema_change)
+        adapter.keyed.fold_batch(model, staging_relation, is_rebuild, on_schema_change)
     ) -%}
     {%- call statement('create_state_relation') -%}
         {{ create_temporary_view(state_relation, batch.state_rows) }}
@@ -189,7 +191,8 @@
     {% do return(batch) %}
 {% endmacro %}
 
-{# Columns that the state rows have and the table of runs hasn't, and the other way: {known, new, gone}. #}
+{# Columns that the state rows have and the table of runs hasn't, and the other way: {known, new,
+   gone}. #}
 {% macro _changed_columns(runs_relation, state_columns) %}
     {%- set known = _columns_of_runs(runs_relation) -%}
     {%- set names = known | map(attribute='name') | list -%}
@@ -210,8 +213,8 @@
 {% endmacro %}
 
 {#
-    Merges the runs of a level that has too many, with those below it; with `--vars 'merge_runs: true'`
-    all of them. Whether there was anything to merge.
+    Merges the runs of a level that has too many, with those below it; with `--vars 'merge_runs:
+    true'` all of them. Whether there was anything to merge.
 #}
 {% macro _merge_runs(runs_relation) %}
     {%- set merge = (
@@ -229,10 +232,10 @@
 {% endmacro %}
 
 {#
-    Of a zipper with `--vars 'rebuild: {from: .., to: ..}'`: what is stored of changes of that time is
-    replaced by what the log says of it now, the rest isn't touched. A change is of that time if it
-    is stored so or the log says so, and there is once afterwards, whatever key and time it was
-    stored under: all changes of its sequence are made anew with it. First the changes are added,
+    Of a zipper with `--vars 'rebuild: {from: .., to: ..}'`: what is stored of changes of that time
+    is replaced by what the log has now, the rest isn't touched. A change is of that time if it
+    is stored so or the log dates it so, and there is once afterwards, whatever key and time it was
+    stored under: all changes of its sequence are rebuilt with it. First the changes are added,
     which changes nothing where they are right, then the others go: a run that stops in between is
     made good by the next one with the same vars.
 #}

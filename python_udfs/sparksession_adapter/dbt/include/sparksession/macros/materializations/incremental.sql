@@ -17,11 +17,12 @@
     {%- if flags.FULL_REFRESH and config.get('full_refresh') is false
         and existing_relation is not none -%}
         {%- do exceptions.warn(
-            model['name'] ~ ' is not made anew by --full-refresh: its config says full_refresh: '
-            ~ 'false, as what it holds may be nowhere else any more. This run adds to it what is new.'
+            model['name'] ~ ' is not rebuilt by --full-refresh: its config has full_refresh: '
+            ~ 'false, as what it holds may be nowhere else any more. This run adds to it what is
+            new.'
         ) -%}
     {%- endif -%}
-    {%- set make_anew = (
+    {%- set is_rebuild = (
         existing_relation is none
         or existing_relation.type == 'view'
         or (full_refresh and not adapter.batches.goes_on_with_batches(model))
@@ -42,7 +43,7 @@
     {%- endif -%}
 
     {# what its rows were made by #}
-    {%- set redefined = adapter.definitions.changed_definition(model, make_anew) -%}
+    {%- set redefined = adapter.definitions.changed_definition(model, is_rebuild) -%}
     {%- if redefined == 'rebuild' and strategy_name == 'microbatch' -%}
         {#- this batch alone would be left of the table -#}
         {%- do exceptions.raise_compiler_error(
@@ -50,7 +51,7 @@
             ~ '--full-refresh alone.'
         ) -%}
     {%- endif -%}
-    {%- set make_anew = make_anew or redefined == 'rebuild' -%}
+    {%- set is_rebuild = is_rebuild or redefined == 'rebuild' -%}
 
     {# build #}
     {%- if model['language'] == 'python' -%}
@@ -75,8 +76,8 @@
         {%- set select_sql = compiled_code -%}
     {%- endif -%}
 
-    {%- do adapter.batches.record_batch(model, make_anew) -%}
-    {%- if make_anew -%}
+    {%- do adapter.batches.record_batch(model, is_rebuild) -%}
+    {%- if is_rebuild -%}
         {% do _drop_if_other_kind(existing_relation, 'table') %}
         {%- call statement('main') -%}
             {{ create_table_as(
@@ -91,7 +92,7 @@
         {% do _store_commit_report(target_relation, changed=false) %}
     {%- else -%}
         {%- set plan = adapter.reading.plan(model) -%}
-        {#- changes that the model was told are told again, or the new rows of an input are all of
+        {#- changes that the model has read are given again, or the new rows of an input are all of
             them: what it made of them has to go, and is made again of all inputs -#}
         {%- if adapter.changes.replaces_all_rows(model, plan, strategy_name) -%}
             {%- set strategy_macro = _replace_all_rows -%}
@@ -159,8 +160,8 @@
     {% endif %}
     {% do exceptions.raise_compiler_error(
         "incremental_strategy of " ~ model['name'] ~ " must be append, append_or_merge, merge, "
-        ~ "insert_overwrite, microbatch or the name of a macro get_incremental_<name>_sql, got '" ~ strategy_name
-        ~ "'. Example: incremental_strategy='append'"
+        ~ "insert_overwrite, microbatch or the name of a macro get_incremental_<name>_sql, got '" ~
+        strategy_name ~ "'. Example: incremental_strategy='append'"
     ) %}
 {% endmacro %}
 
@@ -206,8 +207,8 @@
 {% endmacro %}
 
 {#
-    A batch's rows take the place of all that the table has of its time, in one commit: where a batch
-    has fewer rows than before, or none, the others go.
+    A batch's rows take the place of all that the table has of its time, in one commit: where a
+    batch has fewer rows than before, or none, the others go.
 #}
 {% macro _replace_batch(arg_dict) %}
     insert into {{ arg_dict['target_relation'] }}
@@ -261,7 +262,7 @@
     {%- endif -%}
     {%- set keys = [unique_key] if unique_key is string else unique_key -%}
     {%- set names = arg_dict['dest_columns'] | map(attribute='quoted') | list -%}
-    {# dbt-spark says none for `all` #}
+    {# dbt-spark shows `all` as none #}
     {%- set update_columns = get_merge_update_columns(
         config.get('merge_update_columns'),
         config.get('merge_exclude_columns'),

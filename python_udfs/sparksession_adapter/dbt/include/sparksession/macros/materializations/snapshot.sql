@@ -13,7 +13,7 @@
     {%- if _is_left_as_it_is(existing_relation) -%}
         {{ return({'relations': [existing_relation]}) }}
     {%- endif -%}
-    {%- set make_anew = (
+    {%- set is_rebuild = (
         existing_relation is none or adapter.cut_runs.is_unread(model)
     ) -%}
 
@@ -26,14 +26,14 @@
     ) -%}
     {%- if not is_taken -%}
         {%- set strategy = strategy_dispatch(config.get('strategy'))(
-            model, 'snapshotted_data', 'source_data', model['config'], not make_anew
+            model, 'snapshotted_data', 'source_data', model['config'], not is_rebuild
         ) -%}
     {%- endif -%}
     {%- if is_taken -%}
         {%- call noop_statement('main', message='nothing new', code='', rows_affected=0) -%}
             -- no input has changed since the last commit
         {%- endcall -%}
-    {%- elif make_anew -%}
+    {%- elif is_rebuild -%}
         {%- call statement('main') -%}
             {{ create_table_as(
                 False,

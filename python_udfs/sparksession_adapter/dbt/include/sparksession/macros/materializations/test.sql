@@ -1,5 +1,5 @@
 {#
-    As dbt's own, but a test isn't run again where the newest version says that it passed on the very
+    As dbt's own, but a test isn't run again where by the newest version it passed on the very
     rows, by the very query (`dbt build` of a project that publishes). `--vars 'test_again: true'`
     runs it.
 #}

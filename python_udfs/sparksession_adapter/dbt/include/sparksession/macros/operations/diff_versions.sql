@@ -1,5 +1,5 @@
 {#
-    What one version says otherwise than another: per table and view the rows added, removed and
+    Where one version differs from another: per table and view the rows added, removed and
     changed, and some of them. Reads the tables that differ, whole, as of both versions.
         dbt run-operation diff_versions --args '{first: 3, last: 4, select: ods_binlog}'
 #}

@@ -1,7 +1,7 @@
 {#
     All rows of those partitions of the relation that changed since this model's last commit, by
     whatever commit: appended to, rewritten, emptied. For models of strategy `replace_partitions`,
-    which write exactly these partitions anew. The commits' own summaries list the partitions: no
+    which write exactly these partitions again. The commits' own summaries list the partitions: no
     data is read to find them. Of several inputs that are read so, by one column, each gives the
     rows of the partitions that changed in any of them; where an input that is read by pinned(..)
     has changed, all rows are given. All reads of the model are noted before, by rendering its SQL

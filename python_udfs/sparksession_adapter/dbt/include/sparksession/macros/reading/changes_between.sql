@@ -1,5 +1,5 @@
 {#
-    What changed in the relation from one of its snapshots to another, as new_changes tells it.
+    What changed in the relation from one of its snapshots to another, in the form of new_changes.
     Applied to the rows of the one it gives the rows of the other. For looking at a table's past:
     dbt show --inline "select * from {{ changes_between(ref('x'), 42) }}"
 #}

@@ -1,6 +1,6 @@
 {#
     The rows that the relation got between this model's last commit and the run's pinned snapshot;
-    all of it when the model is built anew or the relation was rewritten in between. So a reader
+    all of it when the model is rebuilt or the relation was rewritten in between. So a reader
     must bear a row that it has seen before. A view must be declared row-wise.
 #}
 {% macro new_rows(relation) -%}

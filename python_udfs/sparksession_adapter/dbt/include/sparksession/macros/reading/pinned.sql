@@ -1,7 +1,7 @@
 {#
     The relation as of the snapshot that this run pinned it to: every model of the run that reads
-    it reads the same rows, and this model's commit says which. A view is read as its own SQL over
-    pinned inputs.
+    it reads the same rows, and this model's commit records the snapshot. A view is read as its own
+    SQL over pinned inputs.
 #}
 {% macro pinned(relation) -%}
     {%- if not execute or relation.is_cte -%}

@@ -1,4 +1,4 @@
-{# dbt's own `source`, read as ref.sql says. #}
+{# dbt's own `source`, read as in ref.sql. #}
 {% macro source() -%}
     {%- do return(_read_by_default(builtins.source(*varargs, **kwargs))) -%}
 {%- endmacro %}

@@ -1,7 +1,7 @@
 {#
     Runs at the end of every command that writes: publishes a version where everything passed, lets
     the stores that PUBLISH_TARGETS names hold the newest one, and lets others write. With a
-    `problem` it fails and says it; by then everything is saved, but not published.
+    `problem` it fails and reports it; by then everything is saved, but not published.
 #}
 {% macro end_run(results, problem=none) %}
     {% if not execute or flags.WHICH not in writing_commands() %}
@@ -49,10 +49,10 @@
             'Published as version %d: %d tables and views say something new.'
             | format(published.version, published.changed | length)
         ) %}
-        {% if published.behind %}
+        {% if published.stale %}
             {% do print(
                 'Not built in this run, and made from older rows than the others: %s.'
-                | format(published.behind | join(', '))
+                | format(published.stale | join(', '))
             ) %}
         {% endif %}
     {% elif published.compared %}

@@ -1,7 +1,7 @@
 {#
-    Runs before every command that writes: it becomes the warehouse's one writer, or fails and says
-    who is. What a dead run left behind is put in order. What models declare is looked at before
-    anything is done: dbt did it when it had parsed them, but not with --no-write-json.
+    Runs before every command that writes: it becomes the warehouse's one writer, or fails and
+    states who is. What a dead run left behind is put in order. What models declare is looked at
+    before anything is done: dbt did it when it had parsed them, but not with --no-write-json.
 #}
 {% macro start_run() %}
     {% if not execute or flags.WHICH not in writing_commands() %}

@@ -3,7 +3,7 @@
     this table, in this format and by this topic (meta.source). Rows of full loads may be in another
     format than the log. `false` where no model declares any.
 #}
-{% macro is_taken_table() -%}
+{% macro is_declared_table() -%}
     {%- set conditions = [] -%}
     {%- for source in _declared_sources() -%}
         {%- set parts = [

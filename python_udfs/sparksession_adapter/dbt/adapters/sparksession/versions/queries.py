@@ -16,7 +16,7 @@ from dbt.adapters.sparksession.warehouse import Warehouse
 VIEW = "view"
 
 
-class VersionTexts:
+class VersionQueries:
     """Writes the queries of versions.
 
     A table's query names its snapshot. A view's is its own SQL over the version's tables: it has

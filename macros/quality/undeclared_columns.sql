@@ -5,7 +5,7 @@
 
     relation: ods_binlog, or some of its rows as a subquery. Each payload is parsed once.
 #}
-{% macro untaken_columns(relation) -%}
+{% macro undeclared_columns(relation) -%}
     select
         named.topic,
         named.format,
@@ -41,7 +41,7 @@
         where
             reject_reason is null
             and op in ('insert', 'update', 'delete', 'snapshot')
-            and ({{ is_taken_table() }})
+            and ({{ is_declared_table() }})
     ) as named
     where not ({{ _is_taken_column() }})
     group by

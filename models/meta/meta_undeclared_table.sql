@@ -12,7 +12,7 @@ ods_binlog as (
     where reject_reason is null and op in ('insert', 'update', 'delete', 'snapshot')
 ),
 
-untaken as (
+undeclared as (
     select
         topic,
         format,
@@ -22,7 +22,7 @@ untaken as (
         min(event_time) as first_event_time,
         max(event_time) as last_event_time
     from ods_binlog
-    where not ({{ is_taken_table() }})
+    where not ({{ is_declared_table() }})
     group by
         topic,
         format,
@@ -30,4 +30,4 @@ untaken as (
         table_name
 )
 
-select * from untaken
+select * from undeclared

@@ -1,0 +1,7 @@
+with
+
+undeclared as (
+    {{ undeclared_columns(ref('ods_binlog')) }}
+)
+
+select * from undeclared

@@ -1,7 +1,0 @@
-with
-
-untaken as (
-    {{ untaken_columns(ref('ods_binlog')) }}
-)
-
-select * from untaken

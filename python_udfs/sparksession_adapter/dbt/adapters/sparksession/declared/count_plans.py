@@ -1,0 +1,284 @@
+"""Declarations of counts (`daily_cut` and its like) and of metrics (`metric_rows`), as plans."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Any
+
+from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.declared.yaml_fields import (
+    Fields,
+    Name,
+    Names,
+    field_errors,
+    known_fields,
+)
+from pydantic import ConfigDict, Field, StrictInt, StrictStr
+
+COUNT_EXAMPLE = (
+    "{dimensions: [user_id], measures: {order_count: {aggregate: count}, "
+    "amount_sum: {aggregate: sum, column: amount, type: 'decimal(38, 2)'}}}"
+)
+METRIC_EXAMPLE = (
+    "{time: viewed_at, grains: [5m, 1h, 1d], dimension_sets: {all: [], page: [page]}, "
+    "measures: {pv: {aggregate: count}, uv: {aggregate: count_distinct, column: visitor_id}}}"
+)
+GRAINS = ["5m", "10m", "1h", "1d"]
+LG_K = 12  # binary logarithm of how many values a sketch keeps
+
+NamedMapping = Annotated[
+    dict[Any, Any], Field(min_length=1, description="be a mapping of names, got {value}")
+]
+OF_ROWS = Field(None, description="counts rows and has no column, got {measure}")
+Column = Annotated[Name, Field(description="must name its column, got {measure}")]
+SumType = Annotated[
+    Name,
+    Field(
+        description="must have a type with all places of {column}, since what has more is "
+        "rounded, got {measure}"
+    ),
+]
+
+
+class Count(Fields):
+    """A count's declaration."""
+
+    cut_column: Any = "cut_date"
+    dimensions: Annotated[Names, Field(description="be a list of column names, got {value}")]
+    measures: NamedMapping
+
+
+class RowCount(Fields):
+    """Measure `count` of a count. Fields that say nothing to it are ignored, as in the others."""
+
+    model_config = ConfigDict(extra="ignore")
+    column: None = Field(None, description="counts rows and has no column, got {column}")
+
+
+class Values(Fields):
+    """Measures `min`, `max` and `count_distinct` of a count."""
+
+    model_config = ConfigDict(extra="ignore")
+    column: Column
+
+
+class Sum(Values):
+    """Measure `sum` of a count."""
+
+    type: SumType
+
+
+class Metric(Fields):
+    """A metric's declaration, but for its grains and dimension sets."""
+
+    time: Annotated[StrictStr, Field(description="name a column, got {value}")]
+    grains: Any = None
+    dimension_sets: Annotated[
+        dict[Any, Any],
+        Field(min_length=1, description="map names to lists of columns, got {value}"),
+    ] = Field(default_factory=lambda: {"all": []})
+    measures: NamedMapping
+
+
+class MetricMeasure(Fields):
+    """What each measure of a metric may have."""
+
+    aggregate: Any
+    column: Any = None
+    type: Any = None
+    where: Any = None
+    lg_k: Any = LG_K
+
+
+class MetricRowCount(MetricMeasure):
+    """Measure `count` of a metric."""
+
+    column: None = OF_ROWS
+
+
+class MetricValues(MetricMeasure):
+    """Measure `count_distinct` of a metric."""
+
+    column: Column
+
+
+class MetricSum(MetricValues):
+    """Measure `sum` of a metric."""
+
+    type: SumType
+
+
+class MetricSketch(MetricValues):
+    """Measures `hll` and `theta` of a metric."""
+
+    lg_k: Annotated[
+        StrictInt,
+        Field(ge=4, le=21, description=": lg_k must be a whole number from 4 to 21, got {lg_k}"),
+    ] = LG_K
+
+
+AGGREGATES: dict[str, type[Fields]] = {
+    "count": RowCount,
+    "sum": Sum,
+    "min": Values,
+    "max": Values,
+    "count_distinct": Values,
+}
+METRIC_AGGREGATES: dict[str, type[MetricMeasure]] = {
+    "count": MetricRowCount,
+    "sum": MetricSum,
+    "count_distinct": MetricValues,
+    "hll": MetricSketch,
+    "theta": MetricSketch,
+}
+
+
+def count_plan(declared: Any) -> dict[str, Any]:
+    """A count's declaration, checked, for the macros that write its SQL.
+
+    Returns:
+        {"cut_column", "dimensions", "values" (columns that min, max and count_distinct are of),
+        "sums" (measure that adds up -> {"aggregate", "column", "type"}), "count" (the first measure
+        that counts rows), "measures" (as declared)}.
+
+    Raises:
+        DeclarationError: with all problems.
+    """
+    given = declared if isinstance(declared, Mapping) else {}
+    problems = list(_field_problems(Count, declared))
+    dimensions, measures = given.get("dimensions"), given.get("measures")
+    dimensions = list(dimensions) if isinstance(dimensions, list | tuple) else []
+    sums: dict[str, Any] = {}
+    values: list[str] = []
+    count = None
+    for name, measure in measures.items() if isinstance(measures, Mapping) else ():
+        kind = _aggregate(measure, AGGREGATES)
+        if kind is None:
+            problems.append(
+                f"measure {name} must have an aggregate of count, sum, min, max or "
+                f"count_distinct, got {measure}"
+            )
+            continue
+        problem = _measure_problem(name, measure, AGGREGATES[kind])
+        if problem:
+            problems.append(problem)
+        elif kind in ("count", "sum"):
+            sums[name] = {
+                "aggregate": kind,
+                "column": measure.get("column"),
+                "type": "bigint" if kind == "count" else measure["type"],
+            }
+            count = name if count is None and kind == "count" else count
+        elif measure["column"] not in [*values, *dimensions]:
+            values.append(measure["column"])
+    if not problems and count is None:
+        problems.append(
+            "measures must include a count of rows: a group is there while its count is not 0"
+        )
+    if problems:
+        raise DeclarationError("The declaration of a count is wrong", problems, COUNT_EXAMPLE)
+    return {
+        "cut_column": given.get("cut_column", "cut_date"),
+        "dimensions": dimensions,
+        "values": values,
+        "sums": sums,
+        "count": count,
+        "measures": measures,
+    }
+
+
+def metric_plan(declared: Any, sizes: Collection[str]) -> dict[str, Any]:
+    """A metric's declaration, checked, for the macros that write its SQL.
+
+    Args:
+        sizes: the grains that there are.
+
+    Returns:
+        {"time", "grains", "sets" (names), "dimensions", "sets_with" (dimension -> names of the
+        sets that have it), "measures" (name -> {"aggregate", "column", "type", "where", "lg_k"})}.
+
+    Raises:
+        DeclarationError: with all problems.
+    """
+    given = declared if isinstance(declared, Mapping) else {}
+    found = list(_field_problems(Metric, declared))
+    grains = given.get("grains", GRAINS)
+    if not (isinstance(grains, list | tuple) and grains) or any(
+        grain not in list(sizes) for grain in grains
+    ):
+        found.append(f"grains must be a list of some of {', '.join(sizes)}, got {grains}")
+    sets = given.get("dimension_sets", {"all": []})
+    sets_with: dict[str, list[str]] = {}
+    for name, columns in sets.items() if isinstance(sets, Mapping) else ():
+        if not isinstance(columns, list | tuple) or any(
+            not isinstance(column, str) for column in columns
+        ):
+            found.append(f"dimension set {name} must be a list of columns, got {columns}")
+            continue
+        for column in columns:
+            sets_with.setdefault(column, []).append(name)
+    measures = given.get("measures")
+    plans: dict[str, Any] = {}
+    for name, measure in measures.items() if isinstance(measures, Mapping) else ():
+        kind = _aggregate(measure, METRIC_AGGREGATES)
+        if kind is None:
+            found.append(
+                f"measure {name} must have an aggregate of {', '.join(METRIC_AGGREGATES)}, got "
+                f"{measure}"
+            )
+            continue
+        problem = _measure_problem(name, measure, METRIC_AGGREGATES[kind])
+        if problem:
+            found.append(problem)
+        else:
+            plans[name] = METRIC_AGGREGATES[kind].model_validate(measure).model_dump()
+    if not found and not any(plan["aggregate"] in ("count", "sum") for plan in plans.values()):
+        found.append("measures must have a count or a sum")
+    if found:
+        raise DeclarationError("The declaration of a metric is wrong", found, METRIC_EXAMPLE)
+    return {
+        "time": given["time"],
+        "grains": list(grains),
+        "sets": list(sets),
+        "dimensions": list(sets_with),
+        "sets_with": sets_with,
+        "measures": plans,
+    }
+
+
+def _field_problems(fields: type[Fields], declared: Any) -> Iterator[str]:
+    """Error texts for the fields of a declaration."""
+    if not isinstance(declared, Mapping):
+        yield f"it must be a mapping, got {declared}"
+        declared = {}
+    names = list(known_fields(fields))
+    for name, wanted in field_errors(fields, declared).items():
+        if wanted is None:
+            known = f"{', '.join(names[:-1])} and {names[-1]}"
+            yield f"it has {name}, but only {known} are known"
+        else:
+            yield f"{name} must {wanted.format(value=declared.get(name))}"
+
+
+def _aggregate(measure: Any, known: Mapping[str, Any]) -> str | None:
+    """The aggregate of a measure, where that is known, else None."""
+    kind = measure.get("aggregate") if isinstance(measure, Mapping) else None
+    return kind if isinstance(kind, str) and kind in known else None
+
+
+def _measure_problem(name: Any, measure: Mapping[str, Any], fields: type[Fields]) -> str | None:
+    """Error text for the first wrong field of a measure, else None; unknown fields before all."""
+    errors = field_errors(fields, measure)
+    unknown = [field for field, wanted in errors.items() if wanted is None]
+    if unknown:
+        known = list(known_fields(fields))
+        return (
+            f"measure {name} has {', '.join(unknown)}, but only {', '.join(known[:-1])} and "
+            f"{known[-1]} are known"
+        )
+    for wanted in filter(None, errors.values()):
+        text = wanted.format(
+            measure=measure, column=measure.get("column"), lg_k=measure.get("lg_k")
+        )
+        return f"measure {name}{text}" if text.startswith(":") else f"measure {name} {text}"
+    return None
