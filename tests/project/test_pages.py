@@ -43,6 +43,7 @@ NOT_OURS = {
     "DBT_TARGET_PATH",
     "JAVA_HOME",
     "PYSPARK_PYTHON",
+    "SPARK_HOME",
     "SPARK_SUBMIT_OPTS",
     "SSL_CERT_FILE",
 }

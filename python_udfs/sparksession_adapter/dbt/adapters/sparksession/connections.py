@@ -13,6 +13,7 @@ from typing import Any
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
+from dbt.adapters.sparksession.executors import LOCAL, is_local
 from dbt.adapters.sparksession.private_files import dbt_folders, keep_private, umask
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import cancel_statements, message_of, own_session
@@ -45,7 +46,13 @@ class SparkSessionCredentials(SparkCredentials):
         stores: module of the project that opens the stores which versions are published to, see
             versions/publications.py. "": there is none.
         offline: parse, compile and lint without a session; every relation counts as absent.
-        server_side_parameters: Spark settings; they win over the adapter's own.
+        runs_on: `local`, or what the profile is for: `connect` (needs SPARK_REMOTE) or `cluster`
+            (needs a master outside of this process), see executors.py.
+        executors_within: seconds in which executors have to come, where Spark isn't in this
+            process. 0: whether they come, and what they lack, isn't looked at.
+        executors_read: folders that executors read; relative to the project.
+        server_side_parameters: Spark settings; they win over the adapter's own. An empty one counts
+            as not given.
     """
 
     host: str | None = "session"
@@ -62,6 +69,9 @@ class SparkSessionCredentials(SparkCredentials):
     stores: str = ""
     verbose: bool = False
     offline: bool = False
+    runs_on: str = LOCAL
+    executors_within: int = 30
+    executors_read: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         # the adapter sets it: dbt doesn't read it from the profile
@@ -111,11 +121,19 @@ class SparkSessionCredentials(SparkCredentials):
             files += found
         return [*self.packages, *coordinates], left_out, files
 
+    def shared_folders(self) -> tuple[list[str], list[str]]:
+        """Local folders that executors have to see as this process does: those that both write,
+        and those that are read."""
+        kept = "spark.sql.catalog." + self.catalog not in self.server_side_parameters
+        read = [self.path(one) for one in self.executors_read if one and "://" not in one]
+        return [self.path(self.warehouse)] if kept else [], read
+
     def spark_settings(self) -> dict[str, str]:
         """All Spark settings (key -> text): the adapter's own, overlaid by the profile's."""
         warehouse, lake = self.path(self.warehouse), f"spark.sql.catalog.{self.catalog}"
         scratch = self.path("target/spark")
-        given = {key: str(value) for key, value in self.server_side_parameters.items()}
+        parameters = self.server_side_parameters.items()
+        given = {key: str(value) for key, value in parameters if value not in ("", None)}
         own = {
             "spark.app.name": "binlog_warehouse",
             "spark.master": "local[*]",
@@ -124,8 +142,6 @@ class SparkSessionCredentials(SparkCredentials):
             # the call site of each column would be asked of the JVM: half the time that a wide
             # model takes to be planned. Python's own traceback names the line as well
             "spark.python.sql.dataFrameDebugging.enabled": "false",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
             # everything temporary, native libraries included, stays in the project
             "spark.local.dir": scratch,
             "spark.driver.extraJavaOptions": (
@@ -148,6 +164,8 @@ class SparkSessionCredentials(SparkCredentials):
             "spark.sql.variable.substitute": "false",
             "spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}",
         }
+        if is_local(given.get("spark.master", "local[*]")):  # executors elsewhere have to reach it
+            own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         if lake not in given:
             own |= {
                 lake: "org.apache.iceberg.spark.SparkCatalog",

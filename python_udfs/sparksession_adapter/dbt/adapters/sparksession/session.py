@@ -13,6 +13,14 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from dbt.adapters.sparksession.executors import (
+    check_place,
+    check_server,
+    check_version,
+    is_local,
+    look_from_executors,
+    no_executor,
+)
 from dbt.adapters.sparksession.jars import JarError, known_jars, verified_jars
 from dbt.adapters.sparksession.java import archive_options, find_java
 from dbt.adapters.sparksession.private_files import keep_private
@@ -115,9 +123,13 @@ def _started(credentials: Any) -> SparkSession:
     # else workers take whatever python3 is on the PATH
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = credentials.spark_settings()
-    remote = os.environ.get("SPARK_REMOTE")
-    if remote and not remote.startswith("local"):
-        return SparkSession.builder.remote(remote).getOrCreate()
+    remote, master = os.environ.get("SPARK_REMOTE"), settings["spark.master"]
+    remote = remote if remote and not remote.startswith("local") else None
+    check_place(credentials.runs_on, master, remote)
+    if remote:
+        session = SparkSession.builder.remote(remote).getOrCreate()
+        _check_remote(session, credentials, settings)
+        return session
     keep_private(credentials.path(credentials.warehouse))  # tools start Spark without dbt, too
     os.environ["JAVA_HOME"] = find_java()
     of_java = "spark.driver.extraJavaOptions"
@@ -146,12 +158,51 @@ def _started(credentials: Any) -> SparkSession:
     except JarError:
         raise
     except Exception as exc:
+        if not is_local(master) and "None.get" in str(exc):  # the master has let the driver down
+            raise no_executor(credentials.executors_within, settings) from exc
         raise DbtRuntimeError(
             f"Spark did not start: {message_of(exc)}\n{redacted(_tail(log))}See "
             f"{log or 'the output above'}."
         ) from exc
+    if not is_local(master):
+        try:
+            _look_around(session, credentials, settings)
+        except BaseException:
+            session.stop()
+            raise
     _look_up_once(session._jvm)
     return session
+
+
+def _look_around(session: SparkSession, credentials: Any, settings: dict[str, str]) -> None:
+    """Whether executors outside of this process come, and have what the project needs.
+
+    Raises:
+        PlaceError: they don't.
+    """
+    within = credentials.executors_within
+    if within:
+        look_from_executors(session, settings, within, *credentials.shared_folders())
+
+
+def _check_remote(session: SparkSession, credentials: Any, settings: dict[str, str]) -> None:
+    """The same of a Spark Connect server.
+
+    Raises:
+        PlaceError: it lacks something.
+    """
+    import pyspark
+
+    check_version(session.version, pyspark.__version__)
+    if credentials.executors_within:
+        own: Any = session.builder.remote(os.environ["SPARK_REMOTE"]).create()
+        try:
+            _look_around(own, credentials, settings)
+            jars = ",".join(credentials.jars()[0])
+            check_server(own, settings, credentials.catalog, jars)
+        finally:
+            own.client.release_session()
+            own.client.close()
 
 
 def _is_stopped(session: SparkSession) -> bool:
