@@ -110,7 +110,16 @@ def fill(times: int, day_rows: int, history_days: int) -> None:
         if table != "ods_binlog":
             properties["dbt.input.dw.ods_binlog"] = str(head_of(spark, "ods_binlog"))
         for commit in range(commits):
-            rows = copies(spark, table, first_day, key, times, commit, commits, history_days)
+            rows = copies(
+                spark,
+                table,
+                first_day,
+                key,
+                times=times,
+                commit=commit,
+                commits=commits,
+                history_days=history_days,
+            )
             # the last three columns say where a copy goes
             rows = rows.select(*[in_history(field, one_partition) for field in rows.schema[:-3]])
             if table != "ods_binlog":
@@ -133,6 +142,7 @@ def copies(
     table: str,
     snapshot: int,
     key: list[str],
+    *,
     times: int,
     commit: int,
     commits: int,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, ValidationError
 
 from python_udfs.ingestion.formats import maxwell
 from python_udfs.ingestion.formats.envelope import of_topics
@@ -28,11 +30,11 @@ POSITION_PROPERTY = "source.position"
 CHANGE_PROPERTY = "source.last_change"
 
 KEYS = ("database", "table", "topic", "dimensions", "measures")
-OPTIONAL = ("log_resets",)
 ROUNDS = 5  # that a busy server is asked, until its binlog stands still
 LOCK_SECONDS = 5  # that writers may have to wait for
 PAGE, PAGES = 5_000, 10  # of binlog events that are looked through
 
+Name = Annotated[StrictStr, Field(min_length=1)]
 Place = tuple[int, int]  # number of the binlog file, position in it
 
 
@@ -78,29 +80,74 @@ class CountedTable:
         )
 
 
+class Measure(BaseModel):
+    """A measure of `meta.source_count`: MySQL's expression and Spark's type of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sql: Name
+    type: Name
+
+
+class Declared(BaseModel):
+    """`meta.source_count` of a model; a field's description completes `.. must`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    database: Annotated[Name, Field(description="be a name")]
+    table: Annotated[Name, Field(description="be a name")]
+    topic: Annotated[
+        list[Name],
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+        Field(min_length=1, description="be a topic or a list of them, as shell patterns"),
+    ]
+    dimensions: Annotated[
+        dict[Name, Name], Field(min_length=1, description="map columns to Spark's types")
+    ]
+    measures: Annotated[
+        dict[Name, Measure],
+        Field(min_length=1, description="map names to {sql: MySQL's expression, type: Spark's}"),
+    ]
+    log_resets: Any = None  # checked by its own rules
+
+
 def counted_table(model: str, declared: Any) -> CountedTable:
     """The declaration `meta.source_count` of a model.
 
     Raises:
         ValueError: it lacks something, or has something else.
     """
-    keys = list(declared) if isinstance(declared, dict) else []
-    if sorted(set(keys) - set(OPTIONAL)) != sorted(KEYS):
+    given = declared if isinstance(declared, dict) else {}
+    problems = [] if given is declared else [f"it must be a mapping, got {declared!r}"]
+    count: Declared | None = None
+    try:
+        count = Declared.model_validate(given)
+    except ValidationError as error:
+        wrong = dict.fromkeys(str(mistake["loc"][0]) for mistake in error.errors())
+        known = Declared.model_fields
+        lacking = [name for name in wrong if name not in given]
+        if lacking and given is declared:
+            problems.append(f"it lacks {', '.join(lacking)}")
+        problems += [
+            f"`{name}` must {known[name].description}, got {given[name]!r}"
+            if name in known
+            else f"`{name}` is not known (known: {', '.join(known)})"
+            for name in wrong
+            if name in given
+        ]
+    resets, more = log_resets(given.get("log_resets"), maxwell)
+    problems += more
+    if problems or count is None:
         raise ValueError(
-            f"{model}: meta.source_count must have the keys {', '.join(KEYS)}, "
-            f"got {', '.join(map(str, keys)) or declared}. Example: see "
-            "models/dqc/trade/_trade__models.yml"
+            f"{model}: meta.source_count has problems: {'; '.join(problems)}. It must have the "
+            f"keys {', '.join(KEYS)}. Example: see models/dqc/trade/_trade__models.yml"
         )
-    topic = declared["topic"]
-    resets, problems = log_resets(declared.get("log_resets"), maxwell)
-    if problems:
-        raise ValueError(f"{model}: meta.source_count has problems: {'; '.join(problems)}")
     return CountedTable(
-        declared["database"],
-        declared["table"],
-        [topic] if isinstance(topic, str) else topic,
-        dict(declared["dimensions"]),
-        {name: (measure["sql"], measure["type"]) for name, measure in declared["measures"].items()},
+        count.database,
+        count.table,
+        count.topic,
+        count.dimensions,
+        {name: (measure.sql, measure.type) for name, measure in count.measures.items()},
         tuple(resets),
     )
 

@@ -19,7 +19,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.sparksession.secrets import environment
-from dbt.adapters.sparksession.versions.publications import PublishError
+from dbt.adapters.sparksession.versions.targets import PublishError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def is_tls_wanted(target: str) -> bool:
 
 
 def open_store(session: SparkSession, target: str, warehouse: str) -> Any:
-    """The target, open; see Store of the adapter's versions/publications.py.
+    """The target, open; see Store of the adapter's versions/targets.py.
 
     Args:
         warehouse: the warehouse's id: a store drops what bears it, and nothing else.

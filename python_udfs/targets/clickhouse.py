@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from dbt.adapters.sparksession.versions.publications import (
+from dbt.adapters.sparksession.versions.targets import (
     ROW_KEY,
     SIGN,
     PublishError,

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from dbt.adapters.sparksession.sql import quoted
-from dbt.adapters.sparksession.versions.publications import (
+from dbt.adapters.sparksession.versions.targets import (
     SIGN,
     PublishError,
     StoreState,

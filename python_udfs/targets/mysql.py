@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dbt.adapters.sparksession.versions.publications import ROW_KEY, SIGN, TableUpdate
+from dbt.adapters.sparksession.versions.targets import ROW_KEY, SIGN, TableUpdate
 
 from python_udfs.servers.mysql import Server, literal, quoted
 from python_udfs.targets import transactional

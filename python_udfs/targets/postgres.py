@@ -23,7 +23,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dbt.adapters.sparksession.sql import quoted as spark_quoted
-from dbt.adapters.sparksession.versions.publications import ROW_KEY, SIGN, PublishError, TableUpdate
+from dbt.adapters.sparksession.versions.targets import (
+    ROW_KEY,
+    SIGN,
+    PublishError,
+    TableUpdate,
+)
 
 from python_udfs.servers import jdbc
 from python_udfs.servers.errors import ServerError

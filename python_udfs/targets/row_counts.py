@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dbt.adapters.sparksession.versions.publications import PublishError
+from dbt.adapters.sparksession.versions.targets import PublishError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from dbt.adapters.sparksession.versions.publications import (
+from dbt.adapters.sparksession.versions.targets import (
     ROW_KEY,
     SIGN,
     PublishError,

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 
 import pytest
-from dbt.adapters.sparksession.versions.published import Versions
+from dbt.adapters.sparksession.versions.published_views import PublishedViews
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT, make_raw
@@ -80,7 +80,7 @@ def test_a_version_of_the_same_columns_looks_at_each_new_query_once(
     project.query("insert into dw.raw values (1)")
     project.run("build")
     with monkeypatch.context() as patched:
-        patched.setattr(Versions, "_schema_of", None)  # a call fails
+        patched.setattr(PublishedViews, "_schema_of", None)  # a call fails
         for number in (2, 3):
             project.query(f"insert into dw.raw values ({number})")
             assert f"Published as version {number}" in project.run("build").log

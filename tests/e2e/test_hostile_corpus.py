@@ -19,7 +19,8 @@ from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.versions.arguments import a_name
 from dbt.adapters.sparksession.versions.maintenance import Maintenance
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
-from dbt.adapters.sparksession.versions.publications import PublishError, publication_of
+from dbt.adapters.sparksession.versions.publications import publication_of
+from dbt.adapters.sparksession.versions.targets import PublishError
 from dbt_common.exceptions import DbtRuntimeError
 
 from python_udfs.ingestion.declared.table_settings import settings_problem, table_settings

@@ -21,7 +21,7 @@ from dbt.adapters.sparksession.versions.publications import KEYS_OF_PUBLISH
 
 from python_udfs.ingestion.declared.table_source import Declaration, table_source
 from python_udfs.ingestion.formats.registry import FORMATS
-from python_udfs.ingestion.tables.log_resets import KEYS as RESET_KEYS
+from python_udfs.ingestion.tables.log_resets import WANTED as RESET_KEYS
 from python_udfs.ingestion.tables.log_resets import log_resets
 from python_udfs.targets import KINDS
 from tests.support.dbt_project import REPO, DbtProject

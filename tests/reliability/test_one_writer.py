@@ -24,13 +24,9 @@ from dbt.adapters.sparksession.versions import processes
 from dbt.adapters.sparksession.versions.lease import HEARTBEAT, Lease, LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.processes import is_running, process_mark
-from dbt.adapters.sparksession.versions.publications import (
-    Publications,
-    StoreState,
-    TableUpdate,
-    UpdateResult,
-)
-from dbt.adapters.sparksession.versions.published import Versions as Published
+from dbt.adapters.sparksession.versions.publications import Publications
+from dbt.adapters.sparksession.versions.published_views import PublishedViews
+from dbt.adapters.sparksession.versions.targets import StoreState, TableUpdate, UpdateResult
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
@@ -352,13 +348,13 @@ def test_a_run_that_loses_its_lease_while_it_publishes_adds_no_version(
 ) -> None:
     project.query("insert into dw.raw select id from range(10)")
     project.run("build")
-    write_views = Published.write_views
+    write_views = PublishedViews.write_views
 
     def written_slowly(self: Any, *args: Any) -> None:
         write_views(self, *args)
         taken_over(project)
 
-    monkeypatch.setattr(Published, "write_views", written_slowly)
+    monkeypatch.setattr(PublishedViews, "write_views", written_slowly)
     project.query("insert into dw.raw select id from range(10, 20)")
     lost = project.run("build", expect_ok=False)
     assert "lease of the warehouse was taken over" in f"{lost.exception}{lost.log}"

@@ -119,6 +119,7 @@ def generate(
     tenant: int | None = None,
     gaps: bool = False,
     wide: bool = False,
+    *,
     reset: bool = False,
 ) -> History:
     """Return a history of `days` business days over at most `keys` order ids.
@@ -166,6 +167,7 @@ def deliver(
     shuffle: bool = True,
     batches: int = 5,
     late: bool = True,
+    *,
     late_files: bool = False,
 ) -> list[list[Message]]:
     """Deliver a history in batches of (offset, line) and return them in order of arrival.

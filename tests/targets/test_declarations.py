@@ -6,13 +6,9 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from dbt.adapters.sparksession.versions.publications import (
-    PublishError,
-    StoreState,
-    key_text,
-    publication_of,
-    row_key,
-)
+from dbt.adapters.sparksession.versions.publications import publication_of
+from dbt.adapters.sparksession.versions.row_keys import key_text, row_key
+from dbt.adapters.sparksession.versions.targets import PublishError, StoreState
 from dbt_common.exceptions import CompilationError
 
 from python_udfs.servers.errors import ServerError, server_error
@@ -60,6 +56,8 @@ def test_a_publication_takes_name_and_key_from_its_model() -> None:
         ({"target": "a"}, ("model.p.total",), "it needs the key"),
         ({"target": "a"}, ("model.p.days", "model.p.total"), "depend on one model, got 2"),
         ({"target": "a", "types": ["x"]}, (), "types must be a mapping"),
+        ({"target": "a", "key": 7}, (), "key must be names of columns, got 7"),
+        ({"target": "a\n", "key": ["x", 1]}, (), "target must be a lower case name, got 'a\\n'"),
     ],
 )
 def test_what_is_wrong_with_a_publication_is_said(

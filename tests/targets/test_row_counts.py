@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from dbt.adapters.sparksession.versions.publications import Publication, PublishError, TableUpdate
+from dbt.adapters.sparksession.versions.targets import Publication, PublishError, TableUpdate
 from pyarrow import parquet
 
 from python_udfs.targets import clickhouse, kafka, transactional

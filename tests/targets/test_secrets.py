@@ -19,7 +19,7 @@ import pytest
 from dbt.adapters.sparksession import private_files
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.secrets import environment, is_secret, redacted
-from dbt.adapters.sparksession.versions.publications import PublishError
+from dbt.adapters.sparksession.versions.targets import PublishError
 from dbt_common.exceptions import DbtRuntimeError
 
 from python_udfs.servers import jdbc, mysql

@@ -269,7 +269,7 @@ class Lineage:
             )
             for each, origin in columns.items()
         }
-        self._keep(node, name, kind, layer, place, found, problem)
+        self._keep(node, name, kind, layer, place, found, problem=problem)
 
     def _keep(
         self,
@@ -279,6 +279,7 @@ class Lineage:
         layer: str,
         place: tuple[str, str],
         columns: dict[str, Column],
+        *,
         problem: str = "",
     ) -> None:
         self._relations[place] = name

@@ -23,7 +23,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import translate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
 # MySQL's highest file number is 2^31 - 1
 FILES_OF_A_LOG = 10**10
-KEYS = ("from", "offsets", "topic", "server_id", "server_uuid")
 EXAMPLE = 'log_resets: [{from: "2026-03-02 04:00:00", offsets: {maxwell: {0: 18230}}}]'
 
 
@@ -86,6 +87,54 @@ class LogReset:
         return F.coalesce(found, F.lit(False))
 
 
+def _time(value: Any) -> datetime | None:
+    """A time in UTC, of YAML's date, time or text."""
+    if value is None:
+        return None
+    time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _list(value: Any) -> Any:
+    return [value] if isinstance(value, str) and value else value or []
+
+
+class Entry(BaseModel):
+    """An entry of `log_resets`, as YAML has it; null is as if the field wasn't there."""
+
+    # YAML reads a topic or an id of digits alone as a number
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    begin: Annotated[
+        datetime | None, BeforeValidator(_time), Field(alias="from", description="be a time in UTC")
+    ] = None
+    offsets: Annotated[
+        dict[str, dict[int, int]],
+        BeforeValidator(lambda value: value or {}),
+        Field(description="map topics to partitions and their first offsets"),
+    ] = {}
+    topic: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_list),
+        Field(description="be a topic or a list of them, as shell patterns"),
+    ] = ()
+    server_id: Annotated[int | None, Field(description="be a whole number")] = None
+    server_uuid: Annotated[str | None, Field(description="be a text")] = None
+
+    def reset(self) -> LogReset:
+        begin = None if self.begin is None else round(self.begin.timestamp() * 1_000_000)
+        offsets = (
+            (topic, partition, first)
+            for topic, partitions in self.offsets.items()
+            for partition, first in partitions.items()
+        )
+        return LogReset(begin, tuple(offsets), self.topic, self.server_id, self.server_uuid)
+
+
+# field of an entry, by its name in YAML -> what it must be
+WANTED = {field.alias or name: field.description for name, field in Entry.model_fields.items()}
+
+
 def log_resets(declared: Any, module: ModuleType | None) -> tuple[list[LogReset], list[str]]:
     """The entries of `log_resets`, and what is wrong with them.
 
@@ -101,42 +150,20 @@ def log_resets(declared: Any, module: ModuleType | None) -> tuple[list[LogReset]
         return [], ["`log_resets` is for formats whose changes have positions in a binlog"]
     found, problems = [], []
     for number, entry in enumerate(declared, 1):
-        unknown = [str(name) for name in entry if name not in KEYS]
+        unknown = [str(name) for name in entry if name not in WANTED]
         if unknown or not entry:
             problems.append(
-                f"entry {number} of `log_resets` must have some of {', '.join(KEYS)}, got "
+                f"entry {number} of `log_resets` must have some of {', '.join(WANTED)}, got "
                 f"{', '.join(unknown) or 'none'}. {EXAMPLE}"
             )
             continue
         try:
-            found.append(_reset(entry))
-        except (ValueError, TypeError, AttributeError) as exc:
-            problems.append(f"entry {number} of `log_resets`: {exc}. {EXAMPLE}")
+            found.append(Entry.model_validate(entry).reset())
+        except ValidationError as error:
+            wrong = dict.fromkeys(str(mistake["loc"][0]) for mistake in error.errors())
+            texts = (f"`{name}` must {WANTED[name]}, got {entry[name]!r}" for name in wrong)
+            problems.append(f"entry {number} of `log_resets`: {'; '.join(texts)}. {EXAMPLE}")
     return found, problems
-
-
-def _reset(one: dict[str, Any]) -> LogReset:
-    begin, topics = one.get("from"), one.get("topic") or ()
-    if begin is not None:
-        try:
-            time = begin if isinstance(begin, datetime) else datetime.fromisoformat(str(begin))
-        except ValueError:
-            raise ValueError(f"`from` must be a time in UTC, got {begin!r}") from None
-        time = time if time.tzinfo else time.replace(tzinfo=UTC)
-        begin = round(time.timestamp() * 1_000_000)
-    offsets = tuple(
-        (str(topic), int(partition), int(first))
-        for topic, partitions in (one.get("offsets") or {}).items()
-        for partition, first in partitions.items()
-    )
-    server_id, server_uuid = one.get("server_id"), one.get("server_uuid")
-    return LogReset(
-        begin,
-        offsets,
-        (topics,) if isinstance(topics, str) else tuple(topics),
-        None if server_id is None else int(server_id),
-        None if server_uuid is None else str(server_uuid),
-    )
 
 
 def log_number(resets: tuple[LogReset, ...], module: ModuleType, live: str) -> Column:

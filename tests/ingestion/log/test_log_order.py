@@ -291,6 +291,11 @@ def test_two_servers_are_told_apart_by_what_their_messages_say(spark: SparkSessi
         ([{"from": "yesterday"}], "`from` must be a time in UTC"),
         ([{"offsets": {"t": {"zero": 1}}}], "entry 1 of `log_resets`"),
         ([{"server_id": "two"}], "entry 1 of `log_resets`"),
+        (
+            [{"from": "x", "topic": 7, "offsets": {"t": 1}}],
+            "`from` must be a time in UTC, got 'x'; `offsets` must map topics to partitions and "
+            "their first offsets, got {'t': 1}; `topic` must be a topic or a list of them",
+        ),
     ],
 )
 def test_a_declaration_that_cannot_be_read_is_a_problem_of_the_table(

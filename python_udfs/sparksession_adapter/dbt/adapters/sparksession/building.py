@@ -30,6 +30,7 @@ class NodeBuilds:
         warehouse: Warehouse,
         keyed: KeyedTables,
         named_reads: NamedReads,
+        *,
         batches: Microbatches,
         reads: TableReads,
         lease: HeldLease,

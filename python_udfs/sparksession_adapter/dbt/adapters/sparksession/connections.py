@@ -44,7 +44,7 @@ class SparkSessionCredentials(SparkCredentials):
         declaration_checks: name in a model's `meta` -> function of the project, `module:function`,
             that judges the models which have it, see declared/checks.py.
         stores: module of the project that opens the stores which versions are published to, see
-            versions/publications.py. "": there is none.
+            versions/targets.py. "": there is none.
         offline: parse, compile and lint without a session; every relation counts as absent.
         runs_on: `local`, or what the profile is for: `connect` (needs SPARK_REMOTE) or `cluster`
             (needs a master outside of this process), see executors.py.

@@ -80,16 +80,37 @@ class Services:
         self.differences = differences = Differences(warehouse, store)
         comparison = Comparison(warehouse, differences)
         self.versions = versions = Versions(warehouse, batches, store, lease, queries, comparison)
-        self.rollback = rollback = Rollback(warehouse, keyed, reads, store, lease, writer, versions)
+        self.rollback = rollback = Rollback(
+            warehouse, keyed, reads, store, lease=lease, writer=writer, versions=versions
+        )
         self.candidates = Candidates(warehouse, store, writer, place, versions, rollback)
         self.retention = Retention(warehouse, store, writer, place, rollback)
-        self.compaction = Compaction(warehouse, keyed, store, writer, place, versions, rollback)
+        self.compaction = Compaction(
+            warehouse,
+            keyed,
+            store,
+            writer=writer,
+            place=place,
+            versions=versions,
+            rollback=rollback,
+        )
         self.maintenance = Maintenance(warehouse, store, writer, place, orphans)
         self.copies = copies = Copies(warehouse, lease, writer, place)
-        self.recovery = Recovery(warehouse, store, lease, writer, place, versions, copies)
-        self.publications = Publications(warehouse, keyed, changes, store, lease, writer, place)
+        self.recovery = Recovery(
+            warehouse, store, lease, writer=writer, place=place, versions=versions, copies=copies
+        )
+        self.publications = Publications(
+            warehouse, keyed, changes, store=store, lease=lease, writer=writer, place=place
+        )
 
         self.interrupts = interrupts = Interrupts(warehouse, writer, orphans)
         self.building = NodeBuilds(
-            warehouse, keyed, named_reads, batches, reads, lease, place, interrupts
+            warehouse,
+            keyed,
+            named_reads,
+            batches=batches,
+            reads=reads,
+            lease=lease,
+            place=place,
+            interrupts=interrupts,
         )

@@ -157,7 +157,7 @@ class ChangeReads:
             # what it holds may come of this input under another name
             inputs.note_news(model_id, reads_whole=True, is_replayed=True)
         inputs.note_news(model_id, asks_ranges=writes)
-        return self._changes(model_id, relation, node, history, first, read.pinned, by)
+        return self._changes(model_id, relation, node, history, first, read.pinned, by=by)
 
     def changes_between(
         self,
@@ -194,7 +194,7 @@ class ChangeReads:
                 f"select snapshot_id, committed_at from {table}.snapshots lists them."
             )
         end, model_id = last or history.head, model["unique_id"]
-        return self._changes(model_id, relation, node, history, first, end, by)
+        return self._changes(model_id, relation, node, history, first, end, by=by)
 
     def replaces_all_rows(self, model: Mapping[str, Any], plan: ReadPlan, strategy: str) -> bool:
         """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
@@ -289,6 +289,7 @@ class ChangeReads:
         history: History,
         first: int | None,
         last: int | None,
+        *,
         by: Any,
     ) -> Any:
         by = [by] if isinstance(by, str) else by

@@ -174,6 +174,7 @@ def definition_of(
     values: Mapping[str, Any],
     views: Sequence[Any] = (),
     metas: Sequence[Mapping[str, Any]] = (),
+    *,
     env: Mapping[str, str] | None = None,
     target: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -341,7 +342,7 @@ class Definitions:
         metas = [parent.config.get("meta") or {} for parent in parents if parent is not None]
         env = get_invocation_context().env
         target = self._warehouse.config.to_target_dict()
-        return definition_of(model, manifest.macros, values, views, metas, env, target)
+        return definition_of(model, manifest.macros, values, views, metas, env=env, target=target)
 
     def goes_by_clock(self, model: Mapping[str, Any]) -> bool:
         """Whether a SQL model may make other rows while its inputs stay as they are, also by a

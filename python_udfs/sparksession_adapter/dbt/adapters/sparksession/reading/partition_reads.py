@@ -90,6 +90,7 @@ class PartitionReads:
         column: str,
         incremental: bool,
         context: dict[str, Any],
+        *,
         asked: list[str] | None = None,
         request: str | None = None,
     ) -> Any:
@@ -135,6 +136,7 @@ class PartitionReads:
         model: Mapping[str, Any],
         relation: Any,
         by: str,
+        *,
         period: str,
         into: str,
         incremental: bool,

@@ -31,6 +31,7 @@ class Compaction:
         warehouse: Warehouse,
         keyed: KeyedTables,
         store: VersionStore,
+        *,
         writer: OneWriter,
         place: Place,
         versions: Versions,

@@ -7,12 +7,11 @@ environment has the targets, and a module in python_udfs/targets what its kind u
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any
 
+from dbt.adapters.sparksession.declared.yaml_fields import Fields, field_errors, known_fields
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.project_code import project_module
@@ -20,16 +19,28 @@ from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.secrets import redacted
 from dbt.adapters.sparksession.session import message_of
-from dbt.adapters.sparksession.sql import is_absent, literal, quoted
+from dbt.adapters.sparksession.sql import is_absent, literal
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.published import FEW_METADATA_FILES
+from dbt.adapters.sparksession.versions.row_keys import keyed_changes, row_key
 from dbt.adapters.sparksession.versions.store import Version, VersionStore
+from dbt.adapters.sparksession.versions.targets import (
+    ROW_KEY,
+    SIGN,
+    Publication,
+    PublishError,
+    Stores,
+    StoreState,
+    TableUpdate,
+    UpdateResult,
+)
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
+from pydantic import BeforeValidator, Field, StrictStr
 
 RECORD_TABLE = "meta_publication"
 RECORD_COLUMNS = {
@@ -43,110 +54,32 @@ RECORD_COLUMNS = {
     "published_at": "timestamp",
     "run_id": "string",
 }
-# columns that published rows have beside the model's own
-ROW_KEY, SIGN = "row_key", "sign"
-KEYS_OF_PUBLISH = {"target", "table", "key", "types", "mode"}
-NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-class PublishError(DbtRuntimeError):
-    """Why a target doesn't take a version, in one sentence."""
+def _or(default: Any) -> BeforeValidator:
+    """A field that is null or empty has its default."""
+    return BeforeValidator(lambda value: value or default)
 
 
-@dataclass(frozen=True)
-class Publication:
-    """An exposure that publishes a model.
+class Publish(Fields):
+    """`meta.publish` of an exposure."""
 
-    Attributes:
-        name: of the exposure.
-        target: name of the store.
-        table: the table or topic there.
-        model: unique id of the model.
-        key: columns that distinguish the model's rows.
-        types: column -> its type in the store, where it isn't the usual one.
-        mode: how the store takes changes; "" for the store's usual way.
-    """
-
-    name: str
-    target: str
-    table: str
-    model: str
-    key: tuple[str, ...]
-    types: Mapping[str, str] = field(default_factory=dict)
-    mode: str = ""
+    target: Annotated[
+        StrictStr, Field(pattern=r"^[a-z][a-z0-9_]*$", description="be a lower case name")
+    ]
+    table: Annotated[str, _or(""), Field(description="be a name")] = ""
+    key: Annotated[
+        list[StrictStr],
+        BeforeValidator(lambda value: [value] if value and isinstance(value, str) else value or []),
+        Field(description="be names of columns"),
+    ] = []
+    types: Annotated[
+        dict[str, Any], _or({}), Field(description="be a mapping of columns to types")
+    ] = {}
+    mode: Annotated[str, _or(""), Field(description="be a name")] = ""
 
 
-@dataclass(frozen=True)
-class StoreState:
-    """What a store records of one of its tables.
-
-    Attributes:
-        version, mark: the version that it holds, and the hash of the model's query in that
-            version; 0 and "": none.
-        begun_version, begun_mark: one that was begun and may stand there in part; a store that
-            takes a version in one transaction has none.
-    """
-
-    version: int = 0
-    mark: str = ""
-    begun_version: int = 0
-    begun_mark: str = ""
-
-    @property
-    def is_half(self) -> bool:
-        return bool(self.begun_mark) and self.begun_mark != self.mark
-
-
-@dataclass(frozen=True)
-class TableUpdate:
-    """What one table of a store has to receive.
-
-    Attributes:
-        publication: which.
-        version, mark: what it holds then.
-        rows: DataFrame of row_key (a hash of the key's values), the model's columns and sign: 1 a
-            row as it is now, -1 one that is gone. Each row_key once. None if nothing changed.
-        whole: the rows are all that there are; what else the table has is gone.
-        kinds: the model's columns -> Spark's types.
-    """
-
-    publication: Publication
-    version: int
-    mark: str
-    rows: Any
-    whole: bool
-    kinds: Mapping[str, str]
-
-    def duplicate_key_message(self) -> str:
-        """What is wrong where the rows have a key twice."""
-        return (
-            f"version {self.version} of table {self.publication.table} has a key twice, so "
-            f"{', '.join(self.publication.key)} is no key of the model"
-        )
-
-
-@dataclass(frozen=True)
-class UpdateResult:
-    """What a store did for a part: rows that it wrote or left as they were, rows that went."""
-
-    part: TableUpdate
-    written: int
-    removed: int
-
-
-class Store(Protocol):
-    """An open target.
-
-    `together` is whether it takes the parts of all its tables in one transaction.
-    """
-
-    together: bool
-
-    def held(self, tables: Sequence[str]) -> Mapping[str, StoreState]: ...
-
-    def take(self, parts: Sequence[TableUpdate]) -> Sequence[UpdateResult]: ...
-
-    def close(self) -> None: ...
+KEYS_OF_PUBLISH = set(known_fields(Publish))
 
 
 def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Publication | None:
@@ -163,113 +96,29 @@ def publication_of(exposure: Mapping[str, Any], nodes: Mapping[str, Any]) -> Pub
     if not isinstance(declared, Mapping):
         raise CompilationError(f"{name}: publish must be a mapping, got {declared!r}. {example}")
     models = [node for node in exposure["depends_on"]["nodes"] if node in nodes]
-    problems = [f"unknown key {name}" for name in sorted(declared.keys() - KEYS_OF_PUBLISH)]
-    if not NAME.fullmatch(str(declared.get("target", ""))):
-        problems.append(f"target must be a lower case name, got {declared.get('target')!r}")
+    node = nodes[models[0]] if models else {"config": {}, "name": "", "resource_type": "model"}
+    problems = [
+        f"unknown key {field}"
+        if wanted is None
+        else f"{field} must {wanted}, got {declared.get(field)!r}"
+        for field, wanted in field_errors(Publish, declared).items()
+    ]
     if len(models) != 1:
         problems.append(f"it must depend on one model, got {len(models)}")
-    node = nodes[models[0]] if models else {"config": {}, "name": "", "resource_type": "model"}
-    key = declared.get("key") or declared_key(node)
-    key = [key] if isinstance(key, str) else key
-    if not isinstance(key, list | tuple) or any(not isinstance(column, str) for column in key):
-        problems.append(f"key must be names of columns, got {key!r}")
-        key = []
-    elif not key:
+    if not declared.get("key") and not declared_key(node):
         problems.append("it needs the key: columns that distinguish the model's rows")
-    types = declared.get("types") or {}
-    if not isinstance(types, Mapping):
-        problems.append(f"types must be a mapping of columns to types, got {types!r}")
     if problems:
         raise CompilationError(f"{name}: {'; '.join(problems)}. {example}")
+    publish = Publish.model_validate(declared)
     return Publication(
         exposure["name"],
-        declared["target"],
-        str(declared.get("table") or node["name"]),
+        publish.target,
+        publish.table or node["name"],
         models[0],
-        tuple(key),
-        dict(types),
-        str(declared.get("mode") or ""),
+        tuple(publish.key or declared_key(node)),
+        publish.types,
+        publish.mode,
     )
-
-
-def key_text(name: str, kind: str) -> str | None:
-    """SQL of a key column's value as a text that no other value has, or None if its type has none.
-
-    >>> key_text("id", "bigint")
-    'cast(`id` as string)'
-    """
-    column = quoted(name)
-    if kind == "timestamp":
-        return f"cast(unix_micros({column}) as string)"
-    if kind == "binary":
-        return f"hex({column})"
-    exact = ("string", "varchar", "char", "decimal", "date", "timestamp_ntz", "boolean")
-    if kind.startswith(exact) or kind in ("tinyint", "smallint", "int", "bigint"):
-        return f"cast({column} as string)"
-    return None
-
-
-def row_key(key: Sequence[str], kinds: Mapping[str, str]) -> str:
-    """SQL of 32 bytes that are the same for equal keys alone, null among them.
-
-    A store's own unique key wouldn't do: to it no null equals another, and by a collation texts
-    may be equal that differ.
-
-    Raises:
-        ValueError: columns that the rows lack, or whose type no key can have.
-    """
-    lacking = [column for column in key if column not in kinds]
-    if lacking:
-        raise ValueError(f"its rows have no column {', '.join(lacking)}")
-    texts = {column: key_text(column, kinds[column]) for column in key}
-    unfit = [f"{column} ({kinds[column]})" for column, text in texts.items() if text is None]
-    if unfit:
-        raise ValueError(f"these can't be columns of a key: {', '.join(unfit)}")
-    # each with its length before it: no two keys give one text
-    parts = ", ".join(
-        f"coalesce(concat(length({text}), ':', {text}), '-')" for text in texts.values()
-    )
-    return f"unhex(sha2(concat({parts}), 256))"
-
-
-def keyed_changes(changes: str, columns: Sequence[str], key: str) -> str:
-    """Query of what has to be done to each key, of retract rows: row_key, the columns, sign.
-
-    A key that has a row now gets it, whatever was taken back of it.
-
-    Args:
-        changes: SQL text for a `from`: the columns and sign.
-        key: see row_key.
-    """
-    names = ", ".join(map(quoted, columns))
-    return f"""select {ROW_KEY}, {names}, {SIGN}
-from (
-    select *, max({SIGN}) over (partition by {ROW_KEY}) as last_sign
-    from (select {key} as {ROW_KEY}, {names}, {SIGN} from {changes})
-)
-where {SIGN} = last_sign"""
-
-
-class Stores(Protocol):
-    """The project's module of stores."""
-
-    def targets(self) -> Mapping[str, str]:
-        """Name -> kind of the targets that the environment names.
-
-        Raises:
-            PublishError: it is something else.
-        """
-
-    def open_store(self, session: Any, target: str, warehouse: str) -> Store:
-        """A target, open.
-
-        Args:
-            session: the Spark session.
-            warehouse: the warehouse's id: a store drops what bears it, and nothing else.
-
-        Raises:
-            PublishError: it can't be reached, or refuses.
-        """
 
 
 class Publications:
@@ -280,6 +129,7 @@ class Publications:
         warehouse: Warehouse,
         keyed: KeyedTables,
         changes: ChangeReads,
+        *,
         store: VersionStore,
         lease: HeldLease,
         writer: OneWriter,

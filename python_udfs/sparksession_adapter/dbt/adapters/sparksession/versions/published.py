@@ -12,8 +12,6 @@ from datetime import UTC
 from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import pinned_reads
-from dbt.adapters.sparksession.iceberg.metadata import requeried
-from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
     RUNS_SUFFIX,
@@ -21,36 +19,26 @@ from dbt.adapters.sparksession.keyed.tables import (
 )
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
-from dbt.adapters.sparksession.sql import is_absent, literal, mark_of, quoted
+from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
-from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, is_published
+from dbt.adapters.sparksession.versions.nodes import has_table, is_published, is_test_parent
+from dbt.adapters.sparksession.versions.published_views import PublishedViews
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
 from dbt.adapters.sparksession.versions.store import COLUMNS, Version, VersionStore, differing
+from dbt.adapters.sparksession.versions.version_inputs import VersionInputs
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.clients.agate_helper import table_from_rows
 from dbt_common.invocation import get_invocation_id
 
-THREADS = 4  # that ask and write views at a run's end
+THREADS = 4  # that ask at a run's end
 ALL_VIEWS_EVERY = 20  # versions
-NAMED = 5  # tables that a sentence names
 FEW_METADATA_FILES = (
     "tblproperties ('write.metadata.delete-after-commit.enabled' = 'true', "
     "'write.metadata.previous-versions-max' = '20')"
 )
-NO_SNAPSHOT = "Cannot find snapshot"  # Iceberg, of one that has expired or was of a table before
 FINE = ("success", "pass", "warn", "no-op")
-
-
-def _has_table(node: Mapping[str, Any]) -> bool:
-    return node["config"].get("materialized") != "view"
-
-
-def _is_stored(node: Mapping[str, Any]) -> bool:
-    """Whether a test's parent is a table, or a view whose query over tables is known."""
-    is_model = node["resource_type"] in PUBLISHED_KINDS
-    return is_model and node["config"].get("materialized") != "ephemeral"
 
 
 def _views_below(
@@ -62,7 +50,7 @@ def _views_below(
         node = left.pop()
         if node["config"].get("materialized") in ("view", FOLDED):
             found[node["unique_id"]] = node
-        if not _has_table(node):
+        if not has_table(node):
             below = node["depends_on"]["nodes"]
             left += [
                 nodes[unique_id]
@@ -70,36 +58,6 @@ def _views_below(
                 if unique_id in nodes and unique_id not in found
             ]
     return list(found.values())
-
-
-def guarded(name: str, table: str, queries: Mapping[str, str], since: int) -> str:
-    """Query of a relation's rows in the newest version, for a view.
-
-    Within a query Spark reads `table`, the versions, once: all such views in it agree on which
-    version is the newest. A view that doesn't know that version fails, it never mixes two.
-
-    Args:
-        name: the relation.
-        table: schema.name of meta_version.
-        queries: mark -> query, of the versions that the view knows.
-        since: a version that is no newer than the newest one: older rows needn't be looked at.
-    """
-    newest = f"max_by(query_hashes[{literal(name)}], version)"
-    stale = (
-        f"raise_error('A version of {name.replace(chr(39), '')} was published in this moment. "
-        "Read again.')"
-    )
-    parts = []
-    for mark, text in queries.items():
-        cases = "".join(
-            f" when {literal(text)} then {str(text == mark).lower()}" for text in queries
-        )
-        parts.append(
-            f"select * from (\n{text}\n) where "
-            f"(select case {newest}{cases} else {stale} end from {table} "
-            f"where version >= {since})"
-        )
-    return "\nunion all\n".join(parts)
 
 
 class Versions:
@@ -120,10 +78,11 @@ class Versions:
         self._lease = lease
         self._queries = queries
         self._comparison = comparison
+        self._inputs = VersionInputs(warehouse, queries)
+        self.views = PublishedViews(warehouse, store)
         self._test_fingerprints: dict[str, str] = {}
         self._proved: set[str] = set()
         self._queries_now: dict[str, tuple[str, dict[str, int]]] = {}
-        self._both_known: set[str] = set()  # relations whose view knows two versions for now
         self._unpinned: set[str] = set()  # nodes whose text reads something without a pin
 
     def test_proof(self, model: Mapping[str, Any], sql: str, context: dict[str, Any]) -> str | None:
@@ -136,7 +95,7 @@ class Versions:
             return None
         nodes = context["graph"]["nodes"]
         parents = [nodes.get(node) for node in model["depends_on"]["nodes"]]
-        if not parents or any(parent is None or not _is_stored(parent) for parent in parents):
+        if not parents or any(parent is None or not is_test_parent(parent) for parent in parents):
             return None
         # a view that the run doesn't write may stand there with other SQL than it has by now
         selected = set(context.get("selected_resources") or ())
@@ -235,7 +194,7 @@ class Versions:
         known = {self._warehouse.relation_of_node(node).render() for node in published}
         queries = {name: text for name, text in before.queries.items() if name in known}
         snapshots, inputs = dict(before.snapshots), dict(before.inputs)
-        tables = {stored_table_of(node) for node in built if _has_table(node)}
+        tables = {stored_table_of(node) for node in built if has_table(node)}
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self._warehouse.input_history, tables))
         for node in built:
@@ -243,12 +202,12 @@ class Versions:
             if node["config"].get("materialized") != VIEW:
                 queries[self._warehouse.relation_of_node(node).render()] = text
             table = stored_table_of(node)
-            head = self._warehouse.inputs.pinned(table) if _has_table(node) else None
+            head = self._warehouse.inputs.pinned(table) if has_table(node) else None
             if head is not None:
                 snapshots[table] = head
                 read = self._warehouse.inputs.plan(node["unique_id"]).reads.values()
                 inputs[table] = {table_read.table: table_read.pinned for table_read in read}
-        problem = self._unpublished_input(built, snapshots, inputs, nodes)
+        problem = self._inputs.unpublished_input(built, snapshots, inputs, nodes)
         problem = problem or self._write_view_queries(
             queries, [node["unique_id"] for node in built], before, snapshots, context
         )
@@ -260,14 +219,14 @@ class Versions:
                 inputs.pop(table, None)
         query_hashes = {name: mark_of(text) for name, text in queries.items()}
         changed = differing(before.query_hashes, query_hashes)
-        older = self._left_behind(snapshots, inputs, nodes)
+        older = self._inputs.left_behind(snapshots, inputs, nodes)
         late = sorted(older)
         if not changed and late == before.stale:
             if self._lease.took_over is not None and before.version:
-                self.write_views(before, before.query_hashes.keys())
+                self.views.write_views(before, before.query_hashes.keys())
             return self._outcome(stale=late)
         if late and not allow_behind:
-            return self._unpublished(self._behind_problem(older, published))
+            return self._unpublished(self._inputs.behind_problem(older, published))
         passed = {result.node.unique_id for result in results if str(result.status) == "pass"}
         test_fingerprints = {
             unique_id: fingerprint
@@ -339,7 +298,7 @@ class Versions:
                     f"{node['name']} isn't written any more as in version {before.version}, and "
                     f"reads what this run built. Build that too: dbt build -s {node['name']}"
                 )
-            problem = self._not_held(node, pinned_reads(text), snapshots, nodes)
+            problem = self._inputs.not_held(node, pinned_reads(text), snapshots, nodes)
             if problem and not is_built:
                 return problem
             queries[name] = text
@@ -359,8 +318,7 @@ class Versions:
         """Make a version the newest one, in one commit; then let its views know it alone."""
         self._lease.confirm()
         changed = [name for name in version.changed if name in version.queries]
-        self._both_known.clear()
-        self.write_views(version, changed, before)
+        self.views.write_views(version, changed, before)
         self._lease.confirm()  # views take a while, in which this run may have slept
         self._append(version, self._store.version_table)
         self._store.set_newest(version)
@@ -368,10 +326,10 @@ class Versions:
         # ever more versions
         if self._lease.took_over is not None or version.version % ALL_VIEWS_EVERY == 0:
             changed = list(version.queries)
-        self.write_views(version, changed)
+        self.views.write_views(version, changed)
         for gone in before.queries.keys() - version.queries.keys():
             self._lease.confirm()
-            self._warehouse.session().sql(f"drop view if exists {self._published(gone)}")
+            self.views.drop_view(gone)
 
     def _append(self, version: Version, table: str) -> None:
         """Write a version's row; of the candidates one is held."""
@@ -390,167 +348,6 @@ class Versions:
             writer.overwrite(functions.lit(True))
         else:
             writer.append()
-
-    def _published(self, name: str, plain: bool = False) -> str:
-        """The view of a relation in the newest version, as SQL or as a plain name."""
-        identifier = name.rpartition(".")[2].strip("`")
-        schema = self._warehouse.credentials.published_schema
-        return f"{schema}.{identifier if plain else quoted(identifier)}"
-
-    def write_views(
-        self, version: Version, names: Iterable[str], before: Version | None = None
-    ) -> None:
-        """Write the views of relations; with `before` they know that version as well.
-
-        Two versions of other columns don't go into one view, nor one whose rows are gone, as after
-        a table was dropped by hand: it stays as it is until the new one is published, and fails in
-        between.
-        """
-        session, names = self._warehouse.session(), list(names)
-        if not names:
-            return
-        schema = self._warehouse.credentials.published_schema
-        session.sql(f"create namespace if not exists {schema}")
-
-        def write(name: str) -> None:
-            queries, rows = {version.query_hashes[name]: version.queries[name]}, None
-            if before is not None:
-                old = before.queries.get(name)
-                if old is None:
-                    return
-                rows = session.sql(version.queries[name])
-                queries = {before.query_hashes[name]: old} | queries
-            sql = guarded(name, self._store.version_table, queries, since)
-            is_same = rows is not None or name in self._both_known
-            if is_same and requeried(
-                session, catalog, self._published(name, plain=True), sql, rows
-            ):
-                self._both_known.add(name)
-                return
-            if before is not None and rows is not None:
-                schema_then = self._schema_of(before.queries[name])
-                if schema_then is None or schema_then != rows.schema:
-                    return
-            session.sql(f"create or replace view {self._published(name)} as {sql}")
-
-        catalog = self._warehouse.credentials.catalog
-        since = (before or version).version
-        with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(write, names))
-
-    def _schema_of(self, text: str) -> Any:
-        """The schema of a version's query; None where what it reads is gone."""
-        try:
-            return self._warehouse.session().sql(text).schema
-        except Exception as exc:
-            if is_absent(exc) or NO_SNAPSHOT in str(exc):
-                return None
-            raise
-
-    def _unpublished_input(
-        self,
-        built: list[Mapping[str, Any]],
-        snapshots: Mapping[str, int],
-        inputs: Mapping[str, Mapping[str, int]],
-        nodes: Mapping[str, Mapping[str, Any]],
-    ) -> str | None:
-        """A built table or view that reads what this version doesn't hold, and what to do."""
-        for node in built:
-            read: Mapping[str, int | None] = inputs.get(stored_table_of(node), {})
-            if node["config"].get("materialized") == VIEW:
-                read = {
-                    input_table: self._warehouse.inputs.pinned(input_table)
-                    for input_table in self._queries.tables_below(node, nodes)
-                }
-            problem = self._not_held(node, read.items(), snapshots, nodes)
-            if problem:
-                return problem
-        return None
-
-    def _not_held(
-        self,
-        node: Mapping[str, Any],
-        read: Iterable[tuple[str, int | None]],
-        snapshots: Mapping[str, int],
-        nodes: Mapping[str, Mapping[str, Any]],
-    ) -> str | None:
-        """What a table or view reads and a version doesn't hold, and what to do."""
-        stored = {stored_table_of(node): node for node in nodes.values() if is_published(node)}
-        for table, snapshot in sorted(self._reads_through(read, nodes), key=str):
-            if table == stored_table_of(node) or table not in stored:
-                continue
-            if snapshots.get(table) != snapshot:
-                return (
-                    f"{node['name']} was made from rows of {stored[table]['name']} that no "
-                    f"version holds. Build that too: dbt build -s {stored[table]['name']}+"
-                )
-        return None
-
-    def _reads_through(
-        self, read: Iterable[tuple[str, int | None]], nodes: Mapping[str, Mapping[str, Any]]
-    ) -> set[tuple[str, int | None]]:
-        """Stored tables and the snapshots that were read of them; of those that have no place in
-        versions also what they were made from then, and so on."""
-        unpublished = {
-            stored_table_of(node): node
-            for node in nodes.values()
-            if node["resource_type"] in PUBLISHED_KINDS
-            and not is_published(node)
-            and _has_table(node)
-        }
-        waiting, found = list(read), set()
-        while waiting:
-            table, snapshot = waiting.pop()
-            if (table, snapshot) in found:
-                continue
-            found.add((table, snapshot))
-            if table in unpublished:
-                history = self._warehouse.input_history(table).at(snapshot)
-                for input_table in self._queries.tables_below(unpublished[table], nodes):
-                    recorded = history.recorded(INPUT_PROPERTY + input_table, table)
-                    if recorded is not None:
-                        waiting.append((input_table, int(recorded)))
-        return found
-
-    def _left_behind(
-        self,
-        snapshots: Mapping[str, int],
-        inputs: Mapping[str, Mapping[str, int]],
-        nodes: Mapping[str, Mapping[str, Any]],
-    ) -> dict[str, set[str]]:
-        """Tables that were made from other rows of an input than a version has -> these inputs."""
-        found: dict[str, set[str]] = {}
-        for table, read in inputs.items():
-            for input_table, snapshot in self._reads_through(read.items(), nodes):
-                held = snapshots.get(input_table, snapshot)
-                if held != snapshot and not self._has_same_rows(input_table, snapshot, held):
-                    found.setdefault(table, set()).add(input_table)
-        return found
-
-    def _has_same_rows(self, table: str, first: int | None, last: int | None) -> bool:
-        """Whether a table's commits between two snapshots changed none of its rows."""
-        if table.endswith(RUNS_SUFFIX):  # a commit without rows may say that they are folded again
-            return False
-        commits = self._warehouse.input_history(table).between(first, last)
-        return commits is not None and not any(commit.changes_rows for commit in commits)
-
-    @staticmethod
-    def _behind_problem(
-        older: Mapping[str, set[str]], published: Iterable[Mapping[str, Any]]
-    ) -> str:
-        """Why a version isn't published in which tables were made from older rows than it has."""
-        names = {stored_table_of(node): node["name"] for node in published}
-        late = sorted(names.get(table, table) for table in older)
-        above = sorted({names.get(table, table) for read in older.values() for table in read})
-        more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
-        command = "dbt build"
-        if len(above) <= NAMED:
-            command += f" -s {' '.join(f'{name}+' for name in above)}"
-        return (
-            f"{', '.join(late[:NAMED])}{more} would stand on older rows of "
-            f"{', '.join(above[:NAMED])}{' and others' if len(above) > NAMED else ''} than the "
-            f"version has. Build them too, {command}, or allow it by --vars 'allow_behind: true'"
-        )
 
     @staticmethod
     def _unpublished(why: str) -> dict[str, Any]:

@@ -145,6 +145,7 @@ class Recovery:
         warehouse: Warehouse,
         store: VersionStore,
         lease: HeldLease,
+        *,
         writer: OneWriter,
         place: Place,
         versions: Versions,
@@ -202,7 +203,7 @@ class Recovery:
             lines += self._register_views(files, context)
             newest_version = self._store.version()
             if newest_version is not None:
-                self._versions.write_views(newest_version, newest_version.queries)
+                self._versions.views.write_views(newest_version, newest_version.queries)
                 lines.append(f"The newest version is {newest_version.version}.")
         return lines
 

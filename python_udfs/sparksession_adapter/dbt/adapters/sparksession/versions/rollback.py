@@ -37,6 +37,7 @@ class Rollback:
         keyed: KeyedTables,
         reads: TableReads,
         store: VersionStore,
+        *,
         lease: HeldLease,
         writer: OneWriter,
         versions: Versions,

@@ -21,8 +21,8 @@
             by,
             is_incremental(),
             context,
-            var('compensate_days', []),
-            var('compensate_request', ''),
+            asked=var('compensate_days', []),
+            request=var('compensate_request', ''),
         )
     ) -%}
 {%- endmacro %}

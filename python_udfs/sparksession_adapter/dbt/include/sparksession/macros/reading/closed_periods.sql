@@ -17,13 +17,13 @@
             model,
             relation,
             by,
-            period,
-            into,
-            is_incremental(),
-            context,
-            var('business_zone', 'UTC'),
-            var('compensate_days', []),
-            var('compensate_request', ''),
+            period=period,
+            into=into,
+            incremental=is_incremental(),
+            context=context,
+            zone=var('business_zone', 'UTC'),
+            asked=var('compensate_days', []),
+            request=var('compensate_request', ''),
         )
     ) -%}
 {%- endmacro %}
