@@ -51,7 +51,8 @@ class PublishedViews:
     def __init__(self, warehouse: Warehouse, store: VersionStore) -> None:
         self._warehouse = warehouse
         self._store = store
-        self._both_known: set[str] = set()  # relations whose view knows two versions for now
+        # relations whose view knows two versions for now, of the same columns
+        self._both_known: set[str] = set()
 
     def _published(self, name: str, plain: bool = False) -> str:
         """The view of a relation in the newest version, as SQL or as a plain name."""
@@ -84,9 +85,10 @@ class PublishedViews:
                 queries = {before.query_hashes[name]: old} | queries
             sql = guarded(name, self._store.version_table, queries, since)
             plain = self._published(name, plain=True)
-            is_same = rows is not None or name in self._both_known
+            is_same = rows is not None or name in both_known
             if is_same and requeried(session, catalog, plain, sql, rows):
-                self._both_known.add(name)
+                if rows is not None:
+                    self._both_known.add(name)
                 return
             if before is not None and rows is not None:
                 schema_then = self._schema_of(before.queries[name])
@@ -95,8 +97,7 @@ class PublishedViews:
             session.sql(f"create or replace view {self._published(name)} as {sql}")
 
         catalog = self._warehouse.credentials.catalog
-        if before is not None:
-            self._both_known.clear()
+        both_known, self._both_known = self._both_known, set()
         since = (before or version).version
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(write, names))
