@@ -10,8 +10,11 @@ endif
 ifdef WAREHOUSE
 export WAREHOUSE
 endif
+ifdef BASE
+export BASE
+endif
 
-.PHONY: help setup run follow test test-fast lint docs full-load reconcile compensate soak live bench lock clean drop-warehouse
+.PHONY: help setup run follow test test-fast lint docs full-load reconcile compensate ci-diff soak live bench lock clean drop-warehouse
 
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
@@ -23,6 +26,7 @@ help:
 	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
 	@echo "make reconcile   count from scratch and compare, with the source database where MYSQL_URL is set"
 	@echo "make compensate [FROM=<day> TO=<day>]   write days of the counts again; without a range those that are wrong, and months and years"
+	@echo "make ci-diff [BASE=<commit>]   what the changes since a commit do to the tables, row by row"
 	@echo "make soak    the long randomised tests"
 	@echo "make live    MySQL, Maxwell and Kafka under a running warehouse, all killed; needs CDC_LAB"
 	@echo "make clean   delete target/ and logs/"
@@ -65,6 +69,10 @@ reconcile: setup
 
 compensate: setup
 	@$(BIN)/python -m tools compensate $(FROM) $(TO)
+
+# BASE, STATE and CI_SCHEMA: see tools/ci_diff.py
+ci-diff: setup
+	@$(BIN)/python -m tools ci-diff
 
 soak: setup
 	$(BIN)/python -m pytest -m soak

@@ -7,11 +7,13 @@ Decode alone, nothing is written (`noop`). Both sides read the messages out of o
 
     bare      from_json into structs of the columns, both images, and casts to their types
     envelope  what ods_binlog adds to a raw message
-    typed     what the typed model makes of its messages: images, typed, each value checked
+    typed     what the typed model makes of its messages: images, typed, each value checked, by
+              Spark alone
+    workers   the same, decoded by Python workers where the format is theirs
 
-These take turns, the first turn is left out, and the median of the others counts. They are sent in
-rows per core-second: seconds of CPU that Spark's process took, which a busy machine moves less
-than the clock.
+These take turns, the first turn is left out, and the median of the others counts. They are given in
+rows per core-second: seconds of CPU that Spark's process and its workers took, which a busy machine
+moves less than the clock.
 
 With their writes, by the clock: `dbt run` of ods_binlog and of the typed model, and a bare job
 that reads the landed files, does what `bare` does and writes an Iceberg table. Each is the first
@@ -25,6 +27,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import os
 import shutil
 import statistics
 import sys
@@ -35,7 +38,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import ROOT, SCRATCH, run_dbt, run_module, session
+from benchmarks.common import (
+    ROOT,
+    SCRATCH,
+    processor_seconds_of,
+    run_dbt,
+    run_module,
+    session,
+)
 from benchmarks.generate_maxwell import generate
 from benchmarks.generate_mongodb import lines as mongodb_lines
 from python_udfs.ingestion.declared.table_settings import table_settings
@@ -250,6 +260,7 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
     from python_udfs.ingestion.formats.registry import with_envelope
     from python_udfs.ingestion.landing.spark import RAW_SCHEMA
     from python_udfs.ingestion.typed.business_date import BusinessDay
+    from python_udfs.ingestion.typed.proven import InWorkers
     from python_udfs.ingestion.typed.rows import decoded
 
     declared = table_source(TYPED[name], meta["source"])
@@ -268,6 +279,7 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
         "bare": lambda: bare(binlog.select("payload"), name),
         "envelope": lambda: with_envelope(binlog.select(*raw), name),
         "typed": lambda: decoded(changes, declared, day),
+        "workers": lambda: InWorkers(0, 1000).decoded(0, changes, declared, day),
     }
 
 
@@ -282,17 +294,15 @@ def measure(name: str, warehouse: Path, landing: Path, meta: dict[str, Any]) -> 
     bare(lines.select(F.col("value").alias("payload")), name).writeTo("dw.rows").createOrReplace()
     found = {"bare_write": time.perf_counter() - begin}
     spark = session(warehouse)
-    process = spark._jvm.java.lang.ProcessHandle.current()
     defaults = {key: spark.conf.get(key) for key in settings_of_project()}
     times: dict[str, list[float]] = {}
     for _ in range(TURNS):
         for job, frame in decode_jobs(spark, name, meta).items():
             for key, value in (defaults if job == "bare" else settings_of_project()).items():
                 spark.conf.set(key, value)
-            begin = process.info().totalCpuDuration().get().toMillis()
+            begun = processor_seconds_of(os.getpid())
             frame().write.format("noop").mode("overwrite").save()
-            spent = process.info().totalCpuDuration().get().toMillis() - begin
-            times.setdefault(job, []).append(spent / 1000)
+            times.setdefault(job, []).append(processor_seconds_of(os.getpid()) - begun)
     return found | {job: statistics.median(some[1:]) for job, some in times.items()}
 
 
@@ -330,8 +340,9 @@ def results(name: str, rows: int) -> dict[str, float]:
 def table_row(name: str, found: dict[str, float]) -> str:
     """A line of the table: rates of the bare sides, and of the others their share of these."""
     messages, plain, write = found["messages"], found["bare"], found["bare_write"]
-    both = found["envelope"] + found["typed"]
-    shares = [plain / found["envelope"], plain / found["typed"], plain / both]
+    both = found["envelope"] + found["workers"]
+    shares = [plain / found[job] for job in ("envelope", "typed", "workers")]
+    shares.append(plain / both)
     written = [write / found[name] for name in ("ods_binlog", "model")]
     cells = [
         name,
@@ -352,8 +363,9 @@ HEAD = (
     "bytes each",
     "bare, rows a core-second",
     "envelope, of bare",
-    "typed, of bare",
-    "both, of bare",
+    "typed by Spark, of bare",
+    "typed by workers, of bare",
+    "envelope and workers, of bare",
     "bare job with write, rows/s",
     "ods_binlog, rows/s",
     "typed model, rows/s",

@@ -150,7 +150,7 @@ def copies(
 ) -> DataFrame:
     """A commit's share of the rows that a snapshot has, each `times` times.
 
-    Rows of one key go to one day, another one for each copy.
+    Rows of one key go to one day, another day for each copy.
 
     Returns:
         The table's columns, and behind them: _copy (from 0), _back (days before the first day),

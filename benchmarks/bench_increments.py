@@ -3,7 +3,7 @@
     python -m benchmarks.bench_increments --sessions 240000
 
 Thirty days of page views are generated, landed and built, but for the batches: the `newest`
-views of the last day, and `late` ones, of one past day and of three. Each batch lands and is run.
+views of the last day, and `late` views, of one past day and of three. Each batch lands and is run.
 For each model the seconds of dbt and, by its commit, how many files it added and removed of those
 there were, and in how many partitions. In the end the models are rebuilt by --full-refresh from
 the same log, and must hold the same rows as the runs left.

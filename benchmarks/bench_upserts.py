@@ -117,11 +117,11 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _value(one: dict[str, Any], path: tuple[str, ...]) -> float | None:
+def _value(result: dict[str, Any], path: tuple[str, ...]) -> float | None:
     batches = {"all": sum, "median": median, "last": lambda seconds: mean(seconds[-5:])}
     if path[0] in batches:
-        return batches[path[0]](one["seconds"])
-    value: Any = one
+        return batches[path[0]](result["seconds"])
+    value: Any = result
     for part in path:
         value = (value or {}).get(part)
     return value

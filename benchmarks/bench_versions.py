@@ -4,8 +4,8 @@
 
 Two warehouses are built from the same generated log, turn by turn in one warm process: one as ever,
 one that publishes no version and reads its tables by their names alone, not as of a snapshot. Of
-each there is a first build and a second one of as many new rows; the ratio and the difference count
-for a build's models, seeds and snapshots, by the clock and by the processor's time.
+each there is a first build and a second build of as many new rows; the ratio and the difference
+count for a build's models, seeds and snapshots, by the clock and by the processor's time.
 
 That commits are looked up and say run, code and inputs can't be left out of a build: what is new is
 found by it. For that the seconds count that the models' threads spend in the adapter's functions

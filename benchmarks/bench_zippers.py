@@ -143,7 +143,7 @@ def orders_sql(first: int, end: int) -> str:
 
 
 def changes_sql(first: int, end: int) -> str:
-    """Changes of prices of the days [first, end); late ones are of the three days before."""
+    """Changes of prices of the days [first, end); late changes are of the three days before."""
     second = f"{first * 86_400} + {hashed('second', (end - first) * 86_400)}"
     late = f"{(end - 3) * 86_400} + {hashed('late', 2 * 86_400)}"
     parts = []
@@ -216,7 +216,7 @@ def measure(days: int) -> dict[str, float]:
     answer = run_module("bench_zippers", "--answer").output
     refreshed = dbt("*", "run", "--full-refresh", "--select", ZIP, JOIN)
     if run_module("bench_zippers", "--answer").output != answer:
-        sys.exit("bench: the join rebuilt is another one than the days made")
+        sys.exit("bench: the join rebuilt is another join than the days made")
     return medians | {"zipper again": refreshed[ZIP], "join again": refreshed[JOIN]}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRATCH = ROOT / "target" / "bench"
+SCRATCH = ROOT / ".bench"  # not below target/, where no warehouse may lie
 PACKAGES = [
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "org.xerial:sqlite-jdbc:3.53.0.0",

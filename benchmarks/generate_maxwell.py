@@ -15,6 +15,8 @@ within a partition.
 Usage::
 
     python -m benchmarks.generate_maxwell FOLDER --rows 2000000 --days 3 --late-share 0.01
+
+Longer than 500 lines: its steps share the state of one random stream each partition.
 """
 
 from __future__ import annotations
@@ -469,7 +471,7 @@ class _Simulation:
         return self._epoch + second, text
 
     def _create(self, order: _Order, now: str) -> None:
-        """Fill in a new order and add it to the open ones."""
+        """Fill in a new order and add it to the open orders."""
         rnd = self._rnd
         draw = rnd()
         order.key = self._next_key
@@ -547,18 +549,18 @@ def generate(
         rows: Row changes in the log, spread evenly over the days; duplicates come on top.
         seed: Start of the random numbers.
         days: Business days (UTC+8) the changes happen on.
-        users: Users, 1..``users``; low numbers have far more orders than high ones.
+        users: Users, 1..``users``; low numbers have far more orders than high numbers.
         files: Files in all partitions together, at least one each; by default files of about
             50,000 rows, at least four a partition. Files left without lines aren't written.
         late_share: Share of the rows that stand in a later file than their place, at random
             there. Those of a partition's last file can't be late.
         duplicate_share: Share of the rows written once more, byte for byte, further on in the
-            file or in a later one, in runs of up to 200 lines as a restarted producer sends
+            file or in a later file, in runs of up to 200 lines as a restarted producer sends
             them. A line may be repeated more than once.
         compress: Write .jsonl.gz (level 1) instead of .jsonl.
         late_files: Most files a late or repeated line stands behind its place; the number is
             drawn from 1..``late_files`` (and never leads past the last file).
-        partitions: Kafka partitions. All rows of an order are in the same one.
+        partitions: Kafka partitions. All rows of an order are in the same partition.
         start: The first business day.
         topic: Name of the Kafka topic.
         processes: Processes to use, by default one for each CPU; never more than partitions.

@@ -1,5 +1,5 @@
 """What benchmarks.bench_peers has counted, done by DuckDB in one process; run by an interpreter
-that has duckdb, which is none of the project's.
+that has duckdb, which the project doesn't require.
 
     python -m benchmarks.peer_duckdb LANDING DATABASE DAYS TO_DATE
 

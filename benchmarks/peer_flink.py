@@ -1,5 +1,5 @@
 """The counts to date that benchmarks.bench_peers has made, by Flink SQL; run by an interpreter that
-has apache-flink, which is none of the project's.
+has apache-flink, which the project doesn't require.
 
     python -m benchmarks.peer_flink LANDING FOLDER
 

@@ -95,6 +95,20 @@ def compensate(first: str, last: str) -> None:
         raise click.ClickException(str(exc)) from None
 
 
+@cli.command("ci-diff")
+@click.option("--base", envvar="BASE", default="main", help="commit to compare with")
+@click.option("--state", envvar="STATE", default="", help="folder of a manifest.json instead")
+@click.option("--schema", envvar="CI_SCHEMA", default="ci", help="where the change is built")
+def ci_diff(base: str, state: str, schema: str) -> None:
+    """Build what was changed in a schema of its own and compare it with the newest version."""
+    from tools.ci_diff import CiDiffError, main
+
+    try:
+        sys.exit(main(base, state, schema))
+    except CiDiffError as exc:
+        raise click.ClickException(str(exc)) from None
+
+
 @cli.command()
 def clean() -> None:
     """Delete target/ and logs/."""

@@ -147,7 +147,7 @@ def drop_warehouse(warehouse: Path, confirmed: str | None) -> list[str]:
         confirmed: the folder's name, as the user gave it; without it the user is asked.
 
     Raises:
-        CleanError: the answer was another one, a run writes, or it is no warehouse.
+        CleanError: the answer was another name, a run writes, or it is no warehouse.
     """
     check_no_writer(warehouse)
     parts = list(parts_of(warehouse))

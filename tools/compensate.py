@@ -130,7 +130,8 @@ def differing(dbt: Dbt, tables: list[str]) -> Work:
 
 
 def range_left(dbt: Dbt, tables: list[str], days: list[str], now: str) -> tuple[str, Work]:
-    """The request that the range belongs to and what is left of it; if nothing is, a new one."""
+    """The request that the range belongs to and what is left of it; if nothing is, a new
+    request."""
     name = f"{days[0]}..{days[-1]} at "
     done = _rows(
         dbt,

@@ -2,7 +2,7 @@
 
 One process with one Spark looks for new messages without dbt, builds what they change, publishes,
 prints one line a build, and goes on. Ctrl-C or SIGTERM ends it after the nodes that are being
-built; a second one, or 30 s, cancels them.
+built; a second signal, or 30 s, cancels them.
 
     FOLLOW_PAUSE        least seconds between the beginnings of two builds, default 0
     FOLLOW_SELECT       dbt's --select of the builds; default: the project's default selector
@@ -61,7 +61,8 @@ def settings_of(
 
 
 def stop_on_signals(follower: Follower) -> None:
-    """Let SIGTERM and Ctrl-C end it after the nodes that are being built; a second one at once."""
+    """Let SIGTERM and Ctrl-C end it after the nodes that are being built; a second signal at
+    once."""
 
     def stop(*_: Any) -> None:
         if follower.is_stopping:

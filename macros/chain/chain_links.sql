@@ -4,8 +4,8 @@
     other. Each link is a row: two for a change, four for a change of the key.
 
     A link lies in the partition (`part`) of its image's own date, or of its key's block where the
-    image has none. Only the image shows which, so the one that left it and the one that took it lie
-    together, whenever they came and whatever day they count for.
+    image has none. Only the image shows which, so the change that left it and the change that took
+    it lie together, whenever they came and whatever day they count for.
 #}
 {% macro chain_links(chain, from_cte) -%}
     {%- set chain = adapter.declarations.chain_plan(chain) -%}

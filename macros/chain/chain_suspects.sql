@@ -1,11 +1,11 @@
 {#
     Keys whose breaks have to be found again. An image lies between the change that left it and the
     change that took it: if in every group of links of one key and one image `left` and `taken` take
-    turns, then at any time exactly one image of the key lay there, so each change took what the one
-    before it had left. If not, the chain is broken somewhere. Only groups with new links can have
-    become wrong; and a key with open breaks that is touched may have been healed.
+    turns, then at any time exactly one image of the key lay there, so each change took what the
+    change before it had left. If not, the chain is broken somewhere. Only groups with new links
+    can have become wrong; and a key with open breaks that is touched may have been healed.
 
-    changed_links: all links of the partitions with new links. new_links: the new ones.
+    changed_links: all links of the partitions with new links. new_links: the new links.
 #}
 {% macro chain_suspects(chain, changed_links, new_links) -%}
     {%- set keys = adapter.declarations.chain_plan(chain).key_columns -%}

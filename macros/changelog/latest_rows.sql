@@ -1,5 +1,5 @@
 {#
-    The rows that a source table has, from all changes of a typed ODS table: per key the one of the
+    The rows that a source table has, from all changes of a typed ODS table: per key the row of the
     highest position, unless that change ended it. A change of the key ends the row of the old key
     and begins one of the new, in this order. Without a key equal rows are counted.
 

@@ -20,7 +20,7 @@
                   range: {min: 0, max: 1000000}
 
     The rules of a column apply in this order, whatever order they are written in: trim, case,
-    null_like, range, dictionary; each to what the one before it left. What lies outside of the
+    null_like, range, dictionary; each to what the rule before it left. What lies outside of the
     range, or isn't in a dictionary with `otherwise: refuse` (the default), becomes null; with
     `otherwise: keep` it stays. Null stays null. `trim` takes away all that Unicode calls white
     space. `trim`, `case` and `dictionary` are for texts, `range` is for numbers and for dates and

@@ -8,11 +8,11 @@
             filter='dwd_view_seen', same=['view_time'],
         ) }}
 
-    `filter` is the name of a model of key_filter over this one. It is built behind it, so this one
-    names it as a text; while it isn't there, or isn't of this model's rows, all keys that come are
-    looked up. A filter only spares work: keys that it doesn't know are new for sure, all others are
-    looked up in the model itself. So no row is lost to a false positive, and none comes twice where
-    the filter lags behind, since rows that it hasn't seen are read too.
+    `filter` is the name of a model of key_filter over this model. It is built behind it, so this
+    one names it as a text; while it isn't there, or isn't of this model's rows, all keys that come
+    are looked up. A filter only spares work: keys that it doesn't know are new for sure, all
+    others are looked up in the model itself. So no row is lost to a false positive, and none comes
+    twice where the filter lags behind, since rows that it hasn't seen are read too.
 
     `same` are columns which a copy of a row shares with the row, such as its time: with the key
     they give the ranges of the files that are opened for a look-up. A null in the key is

@@ -1,6 +1,6 @@
 {#
     The pairs of two inputs that both change, kept whole for exactly the rows that a change touches.
-    The other joins are this one with a condition on times.
+    The other joins are this join with a condition on times.
 
         left                    right                     the join, kind left
         order  user             coupon  used_order        order  coupon
@@ -30,8 +30,8 @@
     right_row, every column with that name before it.
 
     A side may be a stream of retract rows that names its `sequence`, the columns that order the
-    changes of a key, in total: its rows are the last of each key, late ones and repeats count
-    nothing. Such a side has no state of its own but all its rows: a run reads the old ones of the
+    changes of a key, in total: its rows are the last of each key, late rows and repeats count
+    nothing. Such a side has no state of its own but all its rows: a run reads the old rows of the
     keys that it touches, by ranges of the key. Where a key's changes are many, or spread over the
     whole log, keep its rows in a folded model and join that.
 
@@ -367,7 +367,7 @@
 {%- endmacro %}
 
 {# Names the keys that have more rows than a join should multiply. A version of a dimension is the
-   only one of its time, however many its key has. #}
+   only version of its time, however many its key has. #}
 {% macro _warn_of_skew(join, left, right) -%}
     {%- set most = var('join_rows_per_key', 1000) -%}
     {%- set multiplies = join.name != 'temporal_join' and not join.left.relation.is_cte -%}

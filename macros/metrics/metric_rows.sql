@@ -49,7 +49,7 @@
     where {{ plan.sums | join(' <> 0 or ') }} <> 0
 {%- endmacro %}
 
-{# 5-minute rows, and coarser ones made of them. #}
+{# 5-minute rows, and coarser rows made of them. #}
 {% macro _rolled_up(plan) -%}
     select
         dimension_set,

@@ -1,5 +1,5 @@
 {#
-    The messages of the log, each once: without the refused ones that were read again and taken,
+    The messages of the log, each once: without the refused messages that were read again and taken,
     whose good row stands beside them. Use it as the body of a CTE.
 
     relation: ods_binlog.
@@ -19,7 +19,7 @@
         select * from {{ relation }}
         where {{ refused }}
     )
-    -- the refused rows are few: the good ones are first cut down to those beside them
+    -- the refused rows are few: the good messages are first cut down to those beside them
     left anti join (
         select {{ place | join(', ') }} from {{ relation }}
         left semi join (

@@ -12,7 +12,7 @@
         {{ upsert_stream(rows=ref('x'), key='user_id', columns=['order_count']) }}
 
     The relation is a state, each key once (a table, a folded model): each run adds what its keys
-    came to since the last one, each once, and nothing where no named column changed. change_number
+    came to since the last run, each once, and nothing where no named column changed. change_number
     grows with every commit. So the rows of the highest change_number of each key are the relation,
     in any order and if they come twice.
 

@@ -7,13 +7,13 @@
                    a, b: 00:00 to 00:05   c: 00:05 to 00:10   d: 00:10 to 00:15
 
     `rows` are a relation, or the name of a CTE. The columns window_start and window_end (UTC; the
-    end belongs to the next one) and window_date, the zone's day in which the window begins, come
+    end belongs to the next window) and window_date, the zone's day in which the window begins, come
     to those that the rows have. Group by them and by whatever is counted.
 
     Windows of up to an hour are counted from the zone's midnight and have exactly their size: the
-    hour that comes twice when clocks go back is two windows, a day of 23 hours has 23. Longer ones
-    go by clock and calendar: days of 23, 24 or 25 hours, weeks from Monday, months; of several
-    hours the one in which the clock changes is longer or shorter.
+    hour that comes twice when clocks go back is two windows, a day of 23 hours has 23. Longer
+    windows go by clock and calendar: days of 23, 24 or 25 hours, weeks from Monday, months; of
+    several hours the window in which the clock changes is longer or shorter.
 
     Late data: a row counts in the window of its own time, whenever it comes. A model of strategy
     replace_windows makes exactly the windows again that a new, changed or retracted row lies in, or
@@ -194,7 +194,7 @@
     to_utc_timestamp({{ clock }}, {{ window.zone_text }})
 {%- endmacro %}
 
-{# The valid rows, when their day began (window__day), and when the next one does. #}
+{# The valid rows, when their day began (window__day), and when the next day does. #}
 {% macro _rows_of_days(window, rows) -%}
     {%- set midnight = "date_trunc('day', " ~ _clock(window, 'window__at') ~ ')' -%}
     select

@@ -7,7 +7,7 @@
     received: column of when the row was received, ahead: how far the event time may lie behind
     that, '1 day'}. Without them the vars event_time_earliest and event_time_latest hold.
 
-    Cost: reads the rows once; with rows=new_rows(ref('x')) in an appending model only new ones.
+    Cost: reads the rows once; with rows=new_rows(ref('x')) in an appending model only new rows.
 #}
 {% macro window_rejects(rows, time, where=none, bounds=none) -%}
     {{- _windowed({

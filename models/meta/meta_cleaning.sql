@@ -1,6 +1,6 @@
 with
 
--- each image once: -U and -D repeat the one that a +I or +U brought
+-- each image once: -U and -D repeat the image that a +I or +U brought
 dwd_trade__order_clean as (
     select
         cleaning,

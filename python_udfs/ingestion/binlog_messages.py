@@ -92,7 +92,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
             held[key] = merge([*held.get(key, []), (read.first, read.last)])
     seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
     seen_until = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
-    # these lines stay among the held ones: nothing comes of a file that is gone, or of a line that
+    # these lines stay among the held lines: nothing comes of a file that is gone, or of a line that
     # is still too long
     released = lines_to_read_again(dbt, session, longest)
     of_key = {offsets_key(*place): offsets for place, offsets in released.items()}

@@ -49,6 +49,7 @@ from python_udfs.ingestion.tables.log_resets import placed
 from python_udfs.ingestion.typed.business_date import BusinessDay
 from python_udfs.ingestion.typed.duplicates import deduplicate
 from python_udfs.ingestion.typed.loads import before_the_log, load_rows
+from python_udfs.ingestion.typed.proven import in_workers
 from python_udfs.ingestion.typed.rows import refused_rows, refused_statements
 from python_udfs.ingestion.whole_table.derived import derived_rows
 from python_udfs.ingestion.whole_table.state import TableLog, TableState
@@ -86,7 +87,7 @@ def table_changes(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFra
         (reject_reason is set, typed columns are null). None where the log has nothing new.
 
     Raises:
-        ValueError: the declaration is wrong, or the table's rows were made by another one.
+        ValueError: the declaration is wrong, or the table's rows were made by another declaration.
     """
     source = table_source(dbt.this.identifier, dbt.meta.get("source"))
     settings = table_settings(dbt.meta, dbt.meta_of(binlog))
@@ -182,7 +183,7 @@ def _table_rows(
             changes.where(order.doubt.condition), F.lit(order.doubt.reason), source, day
         )
         changes = changes.where(~order.doubt.condition)
-    rows, gone = deduplicate(changes, known, source, day, dbt.meta["batches"])
+    rows, gone = deduplicate(changes, known, source, day, dbt.meta["batches"], in_workers(dbt))
     if undeclared is not None:
         rows = rows.unionByName(_unheld(undeclared, known))
     if state.refusals:

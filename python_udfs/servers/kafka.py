@@ -56,11 +56,11 @@ class KafkaSource:
 
 @dataclass(frozen=True)
 class BrokerTopic:
-    """What the broker says of one topic.
+    """The broker's description of a topic.
 
     Attributes:
-        topic_id: another one for each topic that ever had the name; "" before Kafka 2.8.
-        offsets: partition -> (first offset that is kept, offset behind the last one).
+        topic_id: another id for each topic that ever had the name; "" before Kafka 2.8.
+        offsets: partition -> (first offset that is kept, offset behind the last message).
     """
 
     topic_id: str
@@ -116,9 +116,9 @@ def broker_topics(session: SparkSession, source: KafkaSource) -> dict[str, Broke
         java_names.extend(names)
         described = answer(admin.describeTopics(java_names).allTopicNames())
         places = {
-            (name, one.partition()): kafka.common.TopicPartition(name, one.partition())
+            (name, partition.partition()): kafka.common.TopicPartition(name, partition.partition())
             for name in names
-            for one in described[name].partitions()
+            for partition in described[name].partitions()
         }
         isolation = getattr(kafka.common.IsolationLevel, level)
         ends = []
@@ -168,7 +168,7 @@ def _fitting(source: KafkaSource, there: set[str]) -> list[str]:
                 f"No topic of {source.servers} fits KAFKA_TOPICS {source.topics}; it has: {some}."
             )
         return fitting
-    names = {one.strip() for one in source.topics.split(",") if one.strip()}
+    names = {part.strip() for part in source.topics.split(",") if part.strip()}
     if names - there:
         raise ValueError(
             f"KAFKA_TOPICS names {', '.join(sorted(names - there))}, which {source.servers} "
@@ -219,10 +219,10 @@ def _read(session: SparkSession, source: KafkaSource, ranges: list[OffsetRange])
     partitions: dict[str, list[int]] = {}
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
-    for one in ranges:
-        partitions.setdefault(one.topic, []).append(one.partition)
-        starts.setdefault(one.topic, {})[str(one.partition)] = one.first
-        ends.setdefault(one.topic, {})[str(one.partition)] = one.last + 1
+    for offsets in ranges:
+        partitions.setdefault(offsets.topic, []).append(offsets.partition)
+        starts.setdefault(offsets.topic, {})[str(offsets.partition)] = offsets.first
+        ends.setdefault(offsets.topic, {})[str(offsets.partition)] = offsets.last + 1
     messages = (
         session.read.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in source.client_options.items()})
@@ -234,7 +234,7 @@ def _read(session: SparkSession, source: KafkaSource, ranges: list[OffsetRange])
         .load()
     )
     runs = session.createDataFrame(
-        [(one.topic, one.partition, one.first) for one in ranges],
+        [(offsets.topic, offsets.partition, offsets.first) for offsets in ranges],
         "topic string, partition int, run_offset bigint",
     )
     return messages.join(F.broadcast(runs), ["topic", "partition"])

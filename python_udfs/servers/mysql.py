@@ -23,7 +23,7 @@ def settings() -> dict[str, str]:
     Raises:
         ServerError: one of the first two isn't set.
     """
-    missing = [one for one in ("MYSQL_URL", "MYSQL_USER") if not os.environ.get(one)]
+    missing = [variable for variable in ("MYSQL_URL", "MYSQL_USER") if not os.environ.get(variable)]
     if missing:
         raise ServerError(
             f"Not set: {', '.join(missing)}. They say where the source database is. "

@@ -2,8 +2,8 @@
 
     PUBLISH_TARGETS            <name>=<kind>, comma separated; kinds: see KINDS. Without it nothing
                                is published
-    PUBLISH_<NAME>_URL         where the target is; what it looks like its module says
-    PUBLISH_<NAME>_USER, PUBLISH_<NAME>_PASSWORD, PUBLISH_<NAME>_OPTIONS   as its module says
+    PUBLISH_<NAME>_URL         where the target is, in the form of its module
+    PUBLISH_<NAME>_USER, PUBLISH_<NAME>_PASSWORD, PUBLISH_<NAME>_OPTIONS   see its module
     PUBLISH_<NAME>_<ANY>_FILE  a file that holds the value instead, as containers get secrets
     PUBLISH_<NAME>_TLS         verify: only an encrypted connection to a server whose certificate
                                is that of its name will do; "": as the other settings say
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KINDS = ("mysql", "postgres", "kafka", "clickhouse")
+RECORDS_TABLE = "published_version"  # a store's table of the versions that its tables hold
 ENTRY = re.compile(r"([a-z][a-z0-9_]*)=([a-z]+)")
 
 
@@ -32,9 +33,11 @@ def targets() -> dict[str, str]:
     """Name -> kind of the targets that PUBLISH_TARGETS names.
 
     Raises:
-        PublishError: it says something else.
+        PublishError: it is anything else.
     """
-    given = [one.strip() for one in os.environ.get("PUBLISH_TARGETS", "").split(",") if one.strip()]
+    given = [
+        part.strip() for part in os.environ.get("PUBLISH_TARGETS", "").split(",") if part.strip()
+    ]
     found = {}
     for entry in given:
         match = ENTRY.fullmatch(entry)
@@ -64,7 +67,7 @@ def is_tls_wanted(target: str) -> bool:
     """Whether PUBLISH_<TARGET>_TLS asks for a connection that nobody can read or answer instead.
 
     Raises:
-        PublishError: it says something else.
+        PublishError: it is anything else.
     """
     value = setting(target, "TLS", "")
     if value not in ("", "verify"):

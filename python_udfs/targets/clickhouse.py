@@ -12,8 +12,8 @@ parquet, the store takes them into a staging table that nobody reads, makes them
 `attach partition` (of all rows: `replace partition`) lets readers see them, all at once. ClickHouse
 has no transaction across tables: each table is of one version, several may be of two for a moment.
 
-The table `published_version` says what each table holds, and what was begun. A publication that
-was killed is finished by the next one; rows that it had attached give way to the same rows.
+The table `published_version` records what each table holds, and what was begun. A publication that
+was killed is finished by the next publication; rows that it had attached give way to the same rows.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ from dbt.adapters.sparksession.versions.targets import (
 from python_udfs.servers import clickhouse
 from python_udfs.servers.clickhouse import words_of
 from python_udfs.servers.errors import ServerError
-from python_udfs.targets import is_tls_wanted, setting
+from python_udfs.targets import RECORDS_TABLE, is_tls_wanted, setting
 from python_udfs.targets.row_counts import check_rows, counted, rows_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VERSION_TABLE = "published_version"
 ROWS_SUFFIX, STAGING = "__rows", "staging__"
 NUMBER, IS_DELETED = "published_as", "is_deleted"
 HELD_ENGINE = f"ReplacingMergeTree({NUMBER}, {IS_DELETED})"
@@ -73,9 +72,9 @@ LOST = (
 )
 FIRST, END = "1900-01-01", "2299-01-01"  # days that ClickHouse's types hold
 CREATE_VERSIONS = (
-    f"create table if not exists {VERSION_TABLE} "
-    "(table_name String, said_as UInt64, record String) "
-    "engine = ReplacingMergeTree(said_as) order by table_name"
+    f"create table if not exists {RECORDS_TABLE} "
+    "(table_name String, recorded_as UInt64, record String) "
+    "engine = ReplacingMergeTree(recorded_as) order by table_name"
 )
 
 
@@ -162,22 +161,24 @@ def column_types(kinds: Mapping[str, str], given: Mapping[str, str]) -> dict[str
     """Column -> ClickHouse's type.
 
     Raises:
-        PublishError: columns without one.
+        PublishError: columns without a type.
     """
-    problems = [f"types names {one}, which the rows lack" for one in given if one not in kinds]
+    problems = [
+        f"types names {column}, which the rows lack" for column in given if column not in kinds
+    ]
     found = {}
-    for one, kind in kinds.items():
+    for column, kind in kinds.items():
         own = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
         usual = f"Decimal({own[1]}, {own[2]})" if own else SPARK_TYPES.get(kind)
         if kind.startswith(("array", "struct", "map", "varchar", "char")):
             usual = "String"
-        if one in given and not TYPE.fullmatch(str(given[one])):
-            problems.append(f"{given[one]!r} of column {one} is no type that is known here")
-        elif one not in given and usual is None:
-            problems.append(f"ClickHouse has no type for column {one} ({kind})")
-        wanted = str(given.get(one) or usual)
+        if column in given and not TYPE.fullmatch(str(given[column])):
+            problems.append(f"{given[column]!r} of column {column} is no type that is known here")
+        elif column not in given and usual is None:
+            problems.append(f"ClickHouse has no type for column {column} ({kind})")
+        wanted = str(given.get(column) or usual)
         nullable = "LowCardinality(Nullable(String))" if "Low" in wanted else f"Nullable({wanted})"
-        found[one] = nullable
+        found[column] = nullable
     if problems:
         raise PublishError("; ".join(problems))
     return found
@@ -265,13 +266,14 @@ class ClickhouseStore:
 
     def held(self, tables: Sequence[str]) -> dict[str, StoreState]:
         """Table -> what it holds, of those that have been published to."""
-        if not self._columns(VERSION_TABLE):
+        if not self._columns(RECORDS_TABLE):
             return {}
         # numbers above 2^53 come as texts
         (self._number,) = (
-            int(one) for one in self._client.query(f"select max(said_as) from {VERSION_TABLE}")[0]
+            int(number)
+            for number in self._client.query(f"select max(recorded_as) from {RECORDS_TABLE}")[0]
         )
-        rows = self._client.query(f"select table_name, record from {VERSION_TABLE} final")
+        rows = self._client.query(f"select table_name, record from {RECORDS_TABLE} final")
         self._records = {
             table: json.loads(record)
             for table, record in rows
@@ -279,12 +281,12 @@ class ClickhouseStore:
         }
         return {
             table: StoreState(
-                one.get("version", 0),
-                one.get("mark", ""),
-                one.get("begun_version", 0),
-                one.get("begun_mark", ""),
+                record.get("version", 0),
+                record.get("mark", ""),
+                record.get("begun_version", 0),
+                record.get("begun_mark", ""),
             )
-            for table, one in self._records.items()
+            for table, record in self._records.items()
         }
 
     def take(self, parts: Sequence[TableUpdate]) -> list[UpdateResult]:
@@ -355,20 +357,22 @@ class ClickhouseStore:
         if self._columns(table) and not (found and self._is_view(table)):
             raise PublishError(f"{table} is there, and was not made by publishing")
         if not found:
-            self._record_version(table, {})  # what is said of one that somebody dropped
+            self._record_version(table, {})  # the record of a table that somebody dropped
             self._client.query(_create(name, types, HELD_ENGINE))
         else:
             wanted = _columns(types)
-            problems = [f"column {one} is missing" for one in wanted if one not in found]
-            problems += [f"column {one} is not the model's" for one in found if one not in wanted]
+            problems = [f"column {column} is missing" for column in wanted if column not in found]
             problems += [
-                f"column {one} is {found[one]}, not {kind}"
-                for one, kind in wanted.items()
-                if one in found and _plain(found[one]) != _plain(kind)
+                f"column {column} is not the model's" for column in found if column not in wanted
+            ]
+            problems += [
+                f"column {column} is {found[column]}, not {kind}"
+                for column, kind in wanted.items()
+                if column in found and _plain(found[column]) != _plain(kind)
             ]
             unknown = table not in self._records
             if unknown and self._client.query(f"select 1 from {quoted(name)} limit 1"):
-                problems.append(f"it has rows, and {VERSION_TABLE} doesn't know it")
+                problems.append(f"it has rows, and {RECORDS_TABLE} doesn't know it")
             if problems:
                 raise PublishError(
                     f"table {name} differs from the model: {', '.join(problems)}"
@@ -390,9 +394,9 @@ class ClickhouseStore:
         # one that keeps equal keys, so that they are found
         self._client.query(_create(name, types, "MergeTree"))
         self._number += 1
-        ways = {one: written(one, kind) for one, kind in part.kinds.items()}
+        ways = {column: written(column, kind) for column, kind in part.kinds.items()}
         folder = self._folder / name
-        spark = [f"{sql} as {quoted(one)}" for one, (sql, _, _) in ways.items()]
+        spark = [f"{sql} as {quoted(way)}" for way, (sql, _, _) in ways.items()]
         frame, sent = counted(part.rows.selectExpr(ROW_KEY, SIGN, *spark))
         try:
             frame.write.parquet(folder.as_uri())
@@ -401,16 +405,16 @@ class ClickhouseStore:
                 f"rows of {part.publication.table} were refused: {_cause(exc)}"
             ) from None
         structure = f"{ROW_KEY} String, {SIGN} Int32" + "".join(
-            f", {quoted(one)} {kind}" for one, (_, kind, _) in ways.items()
+            f", {quoted(way)} {kind}" for way, (_, kind, _) in ways.items()
         )
-        names = ", ".join(quoted(one) for one in [ROW_KEY, *ways, NUMBER, IS_DELETED])
+        names = ", ".join(quoted(way) for way in [ROW_KEY, *ways, NUMBER, IS_DELETED])
         values = "".join(f", {back}" for _, _, back in ways.values())
         sql = (
             f"insert into {quoted(name)} ({names}) select {ROW_KEY}{values}, {self._number}, "
             f"{SIGN} = -1 from "
         ).replace("{", "{{").replace("}", "}}") + "{rows}"
         files = sorted(folder.glob("*.parquet")) if folder.is_dir() else []
-        # on a cluster tasks write a folder of their own machine, which isn't this one's
+        # on a cluster tasks write a folder of their own machine, which isn't this machine's
         check_rows(part.publication.table, sent(), rows_in(files), f"{self._folder}", ELSEWHERE)
         for file in files:
             self._client.insert(sql, structure, file)
@@ -421,7 +425,7 @@ class ClickhouseStore:
         """Write down what a table holds."""
         self._number += 1
         self._client.query(
-            f"insert into {VERSION_TABLE} (table_name, said_as, record) "
+            f"insert into {RECORDS_TABLE} (table_name, recorded_as, record) "
             f"select {literal(table)}, {self._number}, {literal(json.dumps(record))}"
         )
         self._records[table] = record
@@ -448,7 +452,7 @@ def _columns(types: Mapping[str, str]) -> dict[str, str]:
 
 
 def _create(name: str, types: Mapping[str, str], engine: str) -> str:
-    columns = ", ".join(f"{quoted(one)} {kind}" for one, kind in _columns(types).items())
+    columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in _columns(types).items())
     return f"create table {quoted(name)} ({columns}) engine = {engine} order by {ROW_KEY}"
 
 

@@ -5,7 +5,8 @@
     PUBLISH_<NAME>_PARTITIONS  of topics that are made; by default as many as the brokers say
 
 A message has the key's columns as JSON in its key, and in its headers `version` (the version that
-it is of) and `row_kind` (+U: the row as it is now, -D: it is gone). The mode of the exposure says
+it is of) and `row_kind` (+U: the row as it is now, -D: it is gone). The mode of the exposure
+decides
 what its value is:
 
     upsert (default)  the row as JSON; null, a tombstone, where it is gone. The topic is compacted
@@ -13,10 +14,11 @@ what its value is:
                       topic keeps all messages
 
 Spark's tasks have a producer each, so no transaction of Kafka spans a version. Instead the topic
-`published_version`, compacted, with the topic's name as key, says which version each topic holds,
-and up to which offset (`ends`) of each partition: who reads up to there has exactly that version.
-What a publication that was killed had written lies there once more, or in part; it is told by
-(version, key). The next publication finishes that version first, so nothing of it stays behind.
+`published_version`, compacted, with the topic's name as key, records which version each topic
+holds, and up to which offset (`ends`) of each partition: who reads up to there has exactly that
+version. What a publication that was killed had written lies there once more, or in part; it is
+known by (version, key). The next publication finishes that version first, so nothing of it stays
+behind.
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ class KafkaStore:
             raise PublishError("Spark was started without Kafka's jars, KAFKA_JARS names them")
         timeouts = {"default.api.timeout.ms": str(TIMEOUT_MS), "request.timeout.ms": "10000"}
         self._clients = timeouts | options | {"bootstrap.servers": servers}
-        with _Told(self):
+        with _Reported(self):
             self._admin = self._kafka.clients.admin.Admin.create(self._java(self._clients))
             self._topics = set(self._answer(self._admin.listTopics().names()))
 
@@ -161,12 +163,14 @@ class KafkaStore:
         from pyspark.sql import functions as F
 
         rows = newest.where(F.col("message_key").cast("string").isin(list(tables)))
-        with _Told(self):
+        with _Reported(self):
             found = rows.selectExpr("cast(message_key as string)", "cast(payload as string)")
             records = {key: json.loads(text) for key, text in found.collect() if text}
-        known = {key: one for key, one in records.items() if key in self._topics}
+        known = {key: record for key, record in records.items() if key in self._topics}
         ids = self._topic_ids(known)
-        self._records = {key: one for key, one in known.items() if self._is_of(one, key, ids[key])}
+        self._records = {
+            key: record for key, record in known.items() if self._is_of(record, key, ids[key])
+        }
         return {
             topic: StoreState(
                 record.get("version") or 0,
@@ -178,19 +182,21 @@ class KafkaStore:
         }
 
     def _is_of(self, record: Mapping[str, Any], topic: str, topic_id: str) -> bool:
-        """Whether what is said of a topic was said of this one, not of one of its name that was
+        """Whether the record of a topic is of this topic, not of a topic of its name that was
         deleted. Records of before the ids were stored say how far the topic reached."""
         if "topic_id" in record:
             return record["topic_id"] == topic_id
         ends = self._ends(topic) if record.get("ends") else {}
-        return all(ends.get(one, 0) >= end for one, end in (record.get("ends") or {}).items())
+        return all(
+            ends.get(partition, 0) >= end for partition, end in (record.get("ends") or {}).items()
+        )
 
     def _topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Topic -> the id that Kafka gave it when it was made."""
         names = jvm_of(self._session).java.util.ArrayList()
         for topic in topics:
             names.append(topic)
-        with _Told(self):
+        with _Reported(self):
             found = self._answer(self._admin.describeTopics(names).allTopicNames())
             return {topic: found[topic].topicId().toString() for topic in topics}
 
@@ -230,13 +236,13 @@ class KafkaStore:
         """Make a topic, or see that it is as it should be.
 
         Raises:
-            PublishError: it is another one.
+            PublishError: it is another topic.
         """
         topic = part.publication.table
         if mode not in CONFIGS:
             raise PublishError(f"mode of topic {topic} must be upsert or append, got {mode!r}")
         if topic not in self._topics:
-            self._record_version(topic, {})  # what is said of one that somebody deleted
+            self._record_version(topic, {})  # the record of a topic that somebody deleted
             self._make(topic, CONFIGS[mode], self._partitions)
             return
         problems = []
@@ -246,11 +252,11 @@ class KafkaStore:
         if record and record.get("mode") != mode:
             problems.append(f"it was published in mode {record.get('mode')}, not {mode}")
         was = record.get("columns") or {}
-        problems += [f"column {one} is gone" for one in was if one not in part.kinds]
+        problems += [f"column {column} is gone" for column in was if column not in part.kinds]
         problems += [
-            f"column {one} was {kind}, is {part.kinds[one]}"
-            for one, kind in was.items()
-            if part.kinds.get(one, kind) != kind
+            f"column {column} was {kind}, is {part.kinds[column]}"
+            for column, kind in was.items()
+            if part.kinds.get(column, kind) != kind
         ]
         policy, retention = self._config(topic, "cleanup.policy", "retention.ms")
         if mode == UPSERT and policy != "compact":
@@ -273,7 +279,7 @@ class KafkaStore:
         if mode == APPEND:
             raise PublishError(
                 f"topic {topic} holds messages of a version that the warehouse doesn't know any "
-                "more, so what it lacks can't be told (publish to another topic, or delete it)"
+                "more, so what it lacks is unknown (publish to another topic, or delete it)"
             )
         held = held.where("payload is not null").select(
             F.col("message_key").alias("held_key"), F.col("payload").alias("held_value")
@@ -309,16 +315,16 @@ class KafkaStore:
         return by_key.agg(payload.alias("payload"))
 
     def _write(self, topic: str, rows: DataFrame) -> tuple[int, int]:
-        """Send messages; how many told a row, and how many that one is gone."""
+        """Send messages; how many hold a row, and how many are tombstones."""
         from pyspark.sql import functions as F
 
         settings = {f"kafka.{name}": value for name, value in self._options.items()}
         settings |= {"kafka.bootstrap.servers": self._servers, "topic": topic, "kafka.acks": "all"}
         settings[f"kafka.{PRODUCERS_OF}"] = self._publication
-        # Kafka's sink tells no counts
+        # Kafka's sink returns no counts
         kept = rows.persist()
         try:
-            with _Told(self):
+            with _Reported(self):
                 counts = kept.agg(
                     F.count(F.when(F.col(SIGN) == 1, 1)), F.count(F.when(F.col(SIGN) != 1, 1))
                 )
@@ -336,7 +342,7 @@ class KafkaStore:
         serializer = "org.apache.kafka.common.serialization.StringSerializer"
         config = self._clients | {"key.serializer": serializer, "value.serializer": serializer}
         config |= {"acks": "all", "delivery.timeout.ms": str(TIMEOUT_MS)}
-        with _Told(self):
+        with _Reported(self):
             producer = self._kafka.clients.producer.KafkaProducer(self._java(config))
             try:
                 message = self._kafka.clients.producer.ProducerRecord(
@@ -365,7 +371,7 @@ class KafkaStore:
         new = self._kafka.clients.admin.NewTopic(topic, count, optional.empty())
         made = jvm.java.util.ArrayList()
         made.append(new.configs(self._java(config)))
-        with _Told(self):
+        with _Reported(self):
             self._answer(self._admin.createTopics(made).all())
         self._topics.add(topic)
 
@@ -376,7 +382,7 @@ class KafkaStore:
         resource = config.ConfigResource(kind, topic)
         asked = jvm_of(self._session).java.util.ArrayList()
         asked.append(resource)
-        with _Told(self):
+        with _Reported(self):
             found = self._answer(self._admin.describeConfigs(asked).all())[resource]
             return [found.get(name).value() for name in names]
 
@@ -395,7 +401,7 @@ class KafkaStore:
         return found
 
 
-class _Told:
+class _Reported:
     """Within it an error of Kafka's becomes one of publishing, without any part of a secret."""
 
     def __init__(self, store: KafkaStore) -> None:

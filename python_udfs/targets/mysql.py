@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 from dbt.adapters.sparksession.versions.targets import ROW_KEY, SIGN, TableUpdate
 
 from python_udfs.servers.mysql import Server, literal, quoted
-from python_udfs.targets import transactional
+from python_udfs.targets import RECORDS_TABLE, transactional
 from python_udfs.targets.transactional import (
     LOCK_SECONDS,
-    VERSION_TABLE,
     TransactionalStore,
     as_json,
     is_nested,
@@ -54,7 +53,7 @@ TYPE = re.compile(
 )
 SESSION = "sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',time_zone='+00:00'"
 CREATE_VERSIONS = f"""
-create table if not exists {VERSION_TABLE} (
+create table if not exists {RECORDS_TABLE} (
     table_name varchar(64) not null primary key,
     version bigint not null,
     mark varchar(64) not null,
@@ -108,13 +107,13 @@ def differences(types: Mapping[str, str], found: Mapping[str, str]) -> list[str]
 
 
 def create_table(name: str, types: Mapping[str, str], key: Sequence[str], extra: str = "") -> str:
-    """DDL of a table, with an index by the key's columns unless it has `extra` ones of its own."""
-    columns = "".join(f",\n    {quoted(one)} {kind} null" for one, kind in types.items())
+    """DDL of a table, with an index by the key's columns unless `extra` has one."""
+    columns = "".join(f",\n    {quoted(column)} {kind} null" for column, kind in types.items())
     index = ""
     if not extra:
         indexed = ", ".join(
-            quoted(one) + (f"({_prefix(types[one])})" if _prefix(types[one]) else "")
-            for one in key[:8]
+            quoted(column) + (f"({_prefix(types[column])})" if _prefix(types[column]) else "")
+            for column in key[:8]
         )
         index = f",\n    key by_key ({indexed})"
     return (
@@ -215,10 +214,12 @@ class MysqlStore(TransactionalStore):
         )
         if ("PRIMARY", ROW_KEY) not in keys and ROW_KEY in found:
             problems.append(f"its primary key is not {ROW_KEY}")
-        return problems + [f"it has a unique key {one}" for one, _ in keys if one != "PRIMARY"]
+        return problems + [
+            f"it has a unique key {index}" for index, _ in keys if index != "PRIMARY"
+        ]
 
     def _written(self, part: TableUpdate, types: Mapping[str, str]) -> list[Column]:
-        return [written(one, kind) for one, kind in part.kinds.items()]
+        return [written(column, kind) for column, kind in part.kinds.items()]
 
     def _refusal(self, message: str, part: TableUpdate) -> str:
         if re.match(r"Duplicate entry .* for key", message):
@@ -235,9 +236,9 @@ class MysqlStore(TransactionalStore):
         )
 
     def _put(self, part: TableUpdate, staged: str) -> str:
-        columns = [quoted(one) for one in part.kinds]
+        columns = [quoted(kind) for kind in part.kinds]
         names = ", ".join([ROW_KEY, *columns])
-        news = ", ".join(f"{one} = values({one})" for one in columns)
+        news = ", ".join(f"{column} = values({column})" for column in columns)
         return (
             f"insert into {quoted(part.publication.table)} ({names}) "
             f"select {names} from {staged} where {SIGN} = 1 on duplicate key update {news}"
@@ -245,7 +246,7 @@ class MysqlStore(TransactionalStore):
 
     def _record_version(self, part: TableUpdate) -> str:
         return (
-            f"replace into {VERSION_TABLE} (table_name, version, mark, published_at) values "
+            f"replace into {RECORDS_TABLE} (table_name, version, mark, published_at) values "
             f"({literal(part.publication.table)}, {part.version}, {literal(part.mark)}, "
             "utc_timestamp(6))"
         )

@@ -10,7 +10,7 @@ user's search path. Staging tables are unlogged: a server that crashes empties t
 ends the publication. A pool in between must give the publication one session to itself, since the
 lock that keeps others out is the session's.
 
-Each value is held as it is, or the publication is refused. Nested ones are of type json, which
+Each value is held as it is, or the publication is refused. Nested values are of type json, which
 keeps their text; jsonb would put keys in an order of its own and has no place for a NUL.
 """
 
@@ -32,11 +32,10 @@ from dbt.adapters.sparksession.versions.targets import (
 
 from python_udfs.servers import jdbc
 from python_udfs.servers.errors import ServerError
-from python_udfs.targets import transactional
+from python_udfs.targets import RECORDS_TABLE, transactional
 from python_udfs.targets.transactional import (
     LOCK_SECONDS,
     STAGING,
-    VERSION_TABLE,
     TransactionalStore,
     as_json,
     is_nested,
@@ -94,7 +93,7 @@ class Server(jdbc.Server):
     driver = "org.postgresql.Driver"
     jars = "POSTGRES_JARS"
     example = "jdbc:postgresql://host:port/database"
-    # whoever locks a table for long is told of, not waited for
+    # a table that is locked for long is reported, not waited for
     begin = ("set time zone 'UTC'", f"set lock_timeout = '{LOCK_SECONDS}s'")
 
 
@@ -126,7 +125,7 @@ def plain_type(kind: str) -> str:
 
 def column_types(kinds: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """Column -> PostgreSQL's type; see transactional.column_types."""
-    types = {one: plain_type(str(kind)) for one, kind in given.items()}
+    types = {column: plain_type(str(kind)) for column, kind in given.items()}
     return transactional.column_types("PostgreSQL", kinds, types, postgres_type, _problem)
 
 
@@ -169,7 +168,7 @@ def check_names(names: Sequence[str]) -> None:
     Raises:
         PublishError: names of which the server would take the beginning without a word.
     """
-    long = [one for one in names if len(one.encode()) > NAME_BYTES]
+    long = [name for name in names if len(name.encode()) > NAME_BYTES]
     if long:
         raise PublishError(
             f"PostgreSQL's names have at most {NAME_BYTES} bytes, these have more: "
@@ -181,7 +180,7 @@ def index_by(key: Sequence[str], types: Mapping[str, str]) -> str | None:
     """Definition of an index by the columns of a key, or None where there can be none.
 
     A long text has no room in a btree. So texts without a short end are left out there; of a key
-    that has nothing else the first one's hash is taken, which finds what equals it.
+    that has nothing else the first column's hash is taken, which finds what equals it.
 
     >>> index_by(["day", "note"], {"day": "date", "note": "text"})
     '("day")'
@@ -195,10 +194,10 @@ def index_by(key: Sequence[str], types: Mapping[str, str]) -> str | None:
             return int(length[1]) <= INDEXED_TEXT
         return kind not in ("text", "bytea", "json", "jsonb")
 
-    short = [quoted(one) for one in key if is_short(types[one])]
+    short = [quoted(column) for column in key if is_short(types[column])]
     if short:
         return f"({', '.join(short[:8])})"
-    hashed = [quoted(one) for one in key if types[one] not in ("json", "jsonb")]
+    hashed = [quoted(column) for column in key if types[column] not in ("json", "jsonb")]
     return f"using hash ({hashed[0]})" if hashed else None
 
 
@@ -215,7 +214,7 @@ def written(name: str, kind: str, wanted: str) -> Column:
 
     column = F.col(spark_quoted(name))
     if kind in ("date", "timestamp", "timestamp_ntz"):
-        first, end = (F.lit(one).cast("date").cast(kind) for one in (FIRST, END))
+        first, end = (F.lit(day).cast("date").cast(kind) for day in (FIRST, END))
         if kind == "date":
             form = "yyyy-MM-dd G"
         else:
@@ -241,10 +240,10 @@ def written(name: str, kind: str, wanted: str) -> Column:
     return column
 
 
-def _error(said: str) -> Column:
+def _error(expected: str) -> Column:
     from pyspark.sql import functions as F
 
-    return F.raise_error(F.lit(said))
+    return F.raise_error(F.lit(expected))
 
 
 def open_store(session: SparkSession, target: str, warehouse: str) -> PostgresStore:
@@ -314,20 +313,20 @@ class PostgresStore(TransactionalStore):
 
     def _create_versions(self) -> str:
         return (
-            f"create table if not exists {self._name(VERSION_TABLE)} (table_name text primary key, "
+            f"create table if not exists {self._name(RECORDS_TABLE)} (table_name text primary key, "
             "version bigint not null, mark text not null, published_at timestamptz not null)"
         )
 
     def _create(self, table: str, types: Mapping[str, str], key: Sequence[str]) -> list[str]:
-        columns = "".join(f",\n    {quoted(one)} {kind}" for one, kind in types.items())
+        columns = "".join(f",\n    {quoted(column)} {kind}" for column, kind in types.items())
         index = index_by(key, types)
         made = f"create table {self._name(table)} (\n    {ROW_KEY} bytea primary key{columns}\n)"
         return [made, *([f"create index on {self._name(table)} {index}"] if index else [])]
 
     def _create_staging(self, name: str, types: Mapping[str, str]) -> str:
         columns = "".join(
-            f",\n    {one} {kind}"
-            for one, kind in zip(_numbered(types), types.values(), strict=True)
+            f",\n    {column} {kind}"
+            for column, kind in zip(_numbered(types), types.values(), strict=True)
         )
         return (
             f"create unlogged table {self._name(name)} (\n    {ROW_KEY} bytea not null,\n"
@@ -359,10 +358,10 @@ class PostgresStore(TransactionalStore):
             f"where nspname = {literal(self._schema)} and pg_class.relname = {literal(table)} "
             "and (indisunique or indisexclusion) group by own.relname, indisprimary"
         )
-        if ("t", ROW_KEY) not in [one[1:] for one in keys] and ROW_KEY in found:
+        if ("t", ROW_KEY) not in [index[1:] for index in keys] and ROW_KEY in found:
             problems.append(f"its primary key is not {ROW_KEY}")
-        problems += [f"it has a unique key {one}" for one, primary, _ in keys if primary != "t"]
-        # one before a row, and a rule, may write something else than they are told
+        problems += [f"it has a unique key {index}" for index, primary, _ in keys if primary != "t"]
+        # a trigger before a row, and a rule, may write something else than the row
         changing = self._query(
             f"select 'trigger ' || tgname from {this} inner join pg_trigger "
             f"on tgrelid = pg_class.oid where {self._of(table)} and not tgisinternal "
@@ -370,12 +369,12 @@ class PostgresStore(TransactionalStore):
             f"union all select 'rule ' || rulename from {this} inner join pg_rewrite "
             f"on ev_class = pg_class.oid where {self._of(table)} order by 1"
         )
-        return problems + [f"its {one} may change rows" for (one,) in changing]
+        return problems + [f"its {trigger} may change rows" for (trigger,) in changing]
 
     def _written(self, part: TableUpdate, types: Mapping[str, str]) -> list[Column]:
         return [
-            written(one, kind, types[one]).alias(number)
-            for number, (one, kind) in zip(_numbered(types), part.kinds.items(), strict=True)
+            written(column, kind, types[column]).alias(number)
+            for number, (column, kind) in zip(_numbered(types), part.kinds.items(), strict=True)
         ]
 
     def _seal(self, name: str) -> None:
@@ -399,20 +398,22 @@ class PostgresStore(TransactionalStore):
         return f"delete from {table} as held using {staged} as staged where {gone}"
 
     def _put(self, part: TableUpdate, staged: str) -> str:
-        own, numbers = [quoted(one) for one in part.kinds], _numbered(part.kinds)
-        news = ", ".join(f"{one} = excluded.{one}" for one in own)
+        own, numbers = [quoted(kind) for kind in part.kinds], _numbered(part.kinds)
+        news = ", ".join(f"{column} = excluded.{column}" for column in own)
         return (
             f"insert into {self._name(part.publication.table)} as held "
             f"({', '.join([ROW_KEY, *own])}) "
             f"select {', '.join([ROW_KEY, *numbers])} from {staged} where {SIGN} = 1 "
-            # a row that is the same byte for byte isn't written anew
+            # a row that is the same byte for byte isn't rewritten
             f"on conflict ({ROW_KEY}) do update set {news} where (held.*) *<> (excluded.*)"
         )
 
     def _record_version(self, part: TableUpdate) -> str:
-        news = ", ".join(f"{one} = excluded.{one}" for one in ("version", "mark", "published_at"))
+        news = ", ".join(
+            f"{column} = excluded.{column}" for column in ("version", "mark", "published_at")
+        )
         return (
-            f"insert into {self._name(VERSION_TABLE)} (table_name, version, mark, published_at) "
+            f"insert into {self._name(RECORDS_TABLE)} (table_name, version, mark, published_at) "
             f"values ({literal(part.publication.table)}, {part.version}, {literal(part.mark)}, "
             f"clock_timestamp()) on conflict (table_name) do update set {news}"
         )

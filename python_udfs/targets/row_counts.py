@@ -1,7 +1,7 @@
 """Rows that Spark sent and rows that a target took: a publication counts both.
 
 A load that loses rows need not fail: tasks that write another machine's folder, a server behind a
-balancer, a trigger. So no version is said to be held before the counts agree.
+balancer, a trigger. So no version is recorded as held before the counts agree.
 """
 
 from __future__ import annotations

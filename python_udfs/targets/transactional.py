@@ -31,15 +31,14 @@ from dbt.adapters.sparksession.versions.targets import (
 
 from python_udfs.servers.errors import ServerError, server_error
 from python_udfs.servers.jdbc import Server
-from python_udfs.targets import is_tls_wanted, setting
+from python_udfs.targets import RECORDS_TABLE, is_tls_wanted, setting
 from python_udfs.targets.row_counts import check_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-VERSION_TABLE = "published_version"
 STAGING = "staging__"
-LOCK_SECONDS = 60  # that a publication waits for another one to end, or for one that was killed
+LOCK_SECONDS = 60  # that a publication waits for another to end, living or killed
 WRITERS = 4  # connections that fill a staging table
 BATCH_ROWS = 5_000
 
@@ -89,11 +88,11 @@ def column_types(
         store: its name, for the error text.
         kinds: column -> Spark's type.
         given: column -> the store's type, as an exposure declares it.
-        usual: Spark's type -> the store's type that holds all its values, None without one.
+        usual: Spark's type -> the store's type that holds all its values, None without such a type.
         problem: declared type in lower case, Spark's type -> error text, else None.
 
     Raises:
-        PublishError: columns without one.
+        PublishError: columns without a type.
     """
     problems = [f"types names {name}, which the rows lack" for name in given if name not in kinds]
     types = {}
@@ -120,12 +119,12 @@ def differences(
         wanted, found: column -> the store's type.
         plain: a type -> the form in which types are compared.
     """
-    lines = [f"column {one} is missing" for one in wanted if one not in found]
-    lines += [f"column {one} is not the model's" for one in found if one not in wanted]
+    lines = [f"column {column} is missing" for column in wanted if column not in found]
+    lines += [f"column {column} is not the model's" for column in found if column not in wanted]
     return lines + [
-        f"column {one} is {found[one]}, not {kind}"
-        for one, kind in wanted.items()
-        if one in found and plain(found[one]) != plain(kind)
+        f"column {column} is {found[column]}, not {kind}"
+        for column, kind in wanted.items()
+        if column in found and plain(found[column]) != plain(kind)
     ]
 
 
@@ -179,10 +178,10 @@ class TransactionalStore(ABC):
 
     def held(self, tables: Sequence[str]) -> dict[str, StoreState]:
         """Table -> what it holds, for the tables that have been published to."""
-        if not self._columns(VERSION_TABLE):
+        if not self._columns(RECORDS_TABLE):
             return {}
         # a table that was dropped has to be published as a whole
-        there = {one for one in tables if self._columns(one)}
+        there = {table for table in tables if self._columns(table)}
         rows = self._query(self._versions_of(there))
         self._held = {
             str(table): StoreState(int(version or 0), str(mark)) for table, version, mark in rows
@@ -191,7 +190,7 @@ class TransactionalStore(ABC):
 
     def take(self, parts: Sequence[TableUpdate]) -> list[UpdateResult]:
         """Bring all tables to their versions, in one transaction."""
-        if not self._columns(VERSION_TABLE):
+        if not self._columns(RECORDS_TABLE):
             self._execute(self._create_versions())
         for (old,) in self._query(self._staging_left()):
             self._execute(f"drop table {self._name(str(old))}")
@@ -244,14 +243,14 @@ class TransactionalStore(ABC):
         if not found:
             # a dropped table still has its version recorded: it would count if the run stopped here
             self._execute(
-                f"delete from {self._name(VERSION_TABLE)} where table_name = {self._literal(table)}"
+                f"delete from {self._name(RECORDS_TABLE)} where table_name = {self._literal(table)}"
             )
             for statement in self._create(table, types, key):
                 self._execute(statement)
             return
         problems = self._differences(table, types, found)
         if table not in self._held and self._query(f"select 1 from {self._name(table)} limit 1"):
-            problems.append(f"it has rows, and {VERSION_TABLE} doesn't know it")
+            problems.append(f"it has rows, and {RECORDS_TABLE} doesn't know it")
         if problems:
             raise PublishError(
                 f"table {table} differs from the model: {', '.join(problems)}"
@@ -263,7 +262,7 @@ class TransactionalStore(ABC):
     ) -> list[UpdateResult]:
         self._execute("start transaction")
         rows = self._query(
-            f"{self._versions_of(one.publication.table for one in parts)} for update"
+            f"{self._versions_of(part.publication.table for part in parts)} for update"
         )
         now = {
             str(table): StoreState(int(version or 0), str(mark)) for table, version, mark in rows
@@ -273,7 +272,7 @@ class TransactionalStore(ABC):
             and now.get(part.publication.table) != self._held[part.publication.table]
             for part in parts
         ):
-            raise PublishError(f"{VERSION_TABLE} was changed by somebody else meanwhile")
+            raise PublishError(f"{RECORDS_TABLE} was changed by somebody else meanwhile")
         taken = [self._apply(part, staged.get(part.publication.table)) for part in parts]
         for part in parts:
             self._execute(self._record_version(part))
@@ -285,7 +284,7 @@ class TransactionalStore(ABC):
             return UpdateResult(part, 0, 0)
         written = f"count(case when {SIGN} = 1 then 1 end)"
         counts = self._query(f"select count(*), {written} from {self._name(staging)}")[0]
-        staged, count = (int(one or 0) for one in counts)
+        staged, count = (int(count or 0) for count in counts)
         check_rows(part.publication.table, self._sent[staging], staged, "the staging table")
         removed = self._change(self._remove(part, self._name(staging)))
         self._change(self._put(part, self._name(staging)))
@@ -305,12 +304,12 @@ class TransactionalStore(ABC):
         """
         table, name = part.publication.table, self._name(part.publication.table)
         of_sign = "count(case when staged.{sign} = {value} then 1 end)"
-        found, left = (of_sign.format(sign=SIGN, value=one) for one in (1, -1))
+        found, left = (of_sign.format(sign=SIGN, value=sign) for sign in (1, -1))
         counts = self._query(
             f"select {found}, {left} from {staging} as staged "
             f"join {name} as held on held.{ROW_KEY} = staged.{ROW_KEY}"
         )[0]
-        held, surplus = (int(one or 0) for one in counts)
+        held, surplus = (int(count or 0) for count in counts)
         if part.whole:
             surplus = int(self._query(f"select count(*) from {name}")[0][0] or 0) - held
         advice = "look for a trigger or a rule of the table, and publish again"
@@ -328,7 +327,7 @@ class TransactionalStore(ABC):
         """Query of the versions that tables hold: table_name, version, mark."""
         names = ", ".join(map(self._literal, tables)) or "''"
         return (
-            f"select table_name, version, mark from {self._name(VERSION_TABLE)} "
+            f"select table_name, version, mark from {self._name(RECORDS_TABLE)} "
             f"where table_name in ({names})"
         )
 

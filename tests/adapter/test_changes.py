@@ -1,4 +1,5 @@
-"""What changed between two versions: applied to the one it gives the other, whatever was done."""
+"""What changed between two versions: applied to the older version
+it gives the other, whatever was done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cleaning rules in YAML: random rows and rules against plain Python; what wrong ones get."""
+"""Cleaning rules in YAML: random rows and rules against plain Python; what wrong rules get."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ WRONG = {
     "bare": True,
     "empty": {"dictionary": None},
 }
-SAID = (
+EXPECTED_TEXTS = (
     "cleaned: rules of wrong:",
     "text_a: unknown rule trimm; there are trim, case, null_like, range, dictionary",
     "text_a: case must be lower or upper, got title",
@@ -300,7 +300,7 @@ def test_all_problems_of_a_models_rules_are_told_at_once(wrong: DbtProject) -> N
     outcome = wrong.run("compile", "--select", "wrong", expect_ok=False)
 
     output = " ".join(f"{outcome.log} {outcome.exception}".split())
-    assert [item for item in SAID if item not in output] == []
+    assert [item for item in EXPECTED_TEXTS if item not in output] == []
 
 
 def test_a_call_without_rules_and_columns_is_refused(wrong: DbtProject) -> None:

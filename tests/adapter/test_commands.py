@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.dbt_project import DbtProject
+from tests.support.dbt_project import DbtProject, Outcome
 from tests.support.flagged_project import FILES, answers, holding, make_log
 
 TABLES = ("appended", "by_day", "latest__runs", "copied", "past_this", "whole", "kept", "codes")
@@ -46,8 +46,27 @@ READERS = {
         ) }}
         select day, position, 1 as n from {{ new_rows(ref('appended')) }}
     """,
+    "models/row_wise.sql": """
+        {{ config(meta={'row_wise': true}) }}
+        select id, position, day from {{ ref('appended') }}
+    """,
+    "models/passed_by_view.sql": """
+        {{ config(materialized='incremental') }}
+        select id from {{ new_rows(ref('row_wise')) }}
+    """,
+    "models/passed_by_fold.sql": """
+        {{ config(materialized='incremental', incremental_strategy='append') }}
+        select id from {{ new_changes(ref('latest')) }}
+    """,
+    "models/py_passed_on.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            return dbt.new_rows(dbt.ref("appended")).select("id")
+    """,
 }
-READER_NAMES = ("passed_on", "counted", "summed")
+PASSING = ("passed_on", "passed_by_view", "passed_by_fold", "py_passed_on")
+READER_NAMES = (*PASSING, "counted", "summed")
+READ_BY_THEM = ("appended", "latest", "row_wise")
 
 
 class Log:
@@ -166,16 +185,6 @@ def test_retry(log: Log) -> None:
     assert log.is_right()
 
 
-def test_clone_is_refused(log: Log) -> None:
-    before = log.heads()
-    state = log.project.root / "state"
-    shutil.copytree(log.project.target, state, dirs_exist_ok=True)
-    outcome = log.project.run("clone", "--state", str(state), expect_ok=False)
-    assert "dbt clone would make tables that no run has read anything for" in outcome.log
-    assert "dbt run-operation copy_warehouse" in outcome.log  # a folder that was copied is refused
-    assert log.heads() == before
-
-
 def test_run_operation(log: Log) -> None:
     before = log.heads()
     log.project.run("run-operation", "list_versions")
@@ -192,48 +201,95 @@ def test_full_refresh(log: Log) -> None:
     assert log.is_right()
 
 
+class Elsewhere:
+    """A project whose readers are built in the schema `other`; what they read is built in dw."""
+
+    def __init__(self, project: DbtProject) -> None:
+        self.project, self.log = project, Log(project)
+        profiles = project.profiles / "profiles.yml"
+        profiles.write_text(profiles.read_text(encoding="utf-8") + OTHER_TARGET, encoding="utf-8")
+        make_log(project)
+        self.log.grow()
+        project.run("build", "--select", *READ_BY_THEM, "kept", "codes", "--write-json")
+        self.state = project.root / "state"
+        shutil.copytree(project.target, self.state)
+
+    def grow(self) -> None:
+        self.log.grow()
+        self.project.run("run", "--select", *READ_BY_THEM)
+
+    def run(self, *options: str, command: str = "run", ok: bool = True) -> Outcome:
+        return self.project.run(command, "--target", "other", *options, expect_ok=ok)
+
+    def compare(self) -> None:
+        """Whether all readers hold the whole log."""
+        listed, halves = list(range(1, self.log.ids + 1)), [2] * (self.log.ids // 2)
+        ask = self.project.column
+        for name in PASSING:
+            assert (name, ask(f"select id from other.{name} order by id")) == (name, listed)
+        for name in ("counted", "summed"):
+            assert (name, ask(f"select n from other.{name} order by day")) == (name, halves)
+
+
+@pytest.fixture
+def elsewhere(make_project: Callable[..., DbtProject]) -> Elsewhere:
+    return Elsewhere(make_project(FILES | READERS))
+
+
 @pytest.mark.parametrize(
     "flags",
     [("--defer", "--favor-state"), pytest.param(("--defer",), marks=pytest.mark.soak)],
 )
-def test_defer(make_project: Callable[..., DbtProject], flags: tuple[str, ...]) -> None:
-    project = make_project(FILES | READERS)
-    profiles = project.profiles / "profiles.yml"
-    profiles.write_text(profiles.read_text(encoding="utf-8") + OTHER_TARGET, encoding="utf-8")
-    make_log(project)
-    log = Log(project)
-    log.grow()
-    project.run("run", "--select", "appended", "--write-json")
-    state = project.root / "state"
-    shutil.copytree(project.target, state)
-    other = ("--target", "other", "--select", *READER_NAMES)
-    deferred = (*other, *flags, "--state", str(state))
+def test_defer(elsewhere: Elsewhere, flags: tuple[str, ...]) -> None:
+    readers = ("--select", *READER_NAMES)
+    deferred = (*flags, "--state", str(elsewhere.state), *readers)
 
-    def compare() -> None:
-        halves = [2] * (log.ids // 2)
-        wanted = {"id": list(range(1, log.ids + 1)), "counted": halves, "summed": halves}
-        assert wanted == {
-            "id": project.column("select id from other.passed_on order by id"),
-            "counted": project.column("select n from other.counted order by day"),
-            "summed": project.column("select n from other.summed order by day"),
-        }
-
-    project.run("run", *deferred)
-    compare()
-    log.grow()
-    project.run("run", "--select", "appended")
-    project.run("run", *deferred)
-    compare()
-    # the same schema has a table of its own from now on
-    log.grow()
-    project.run("run", "--target", "other", "--select", "appended")
-    project.run("run", *other)
-    compare()
-    # and reads that of the state again, where there is none of its own or it is asked to
+    elsewhere.run(*deferred)
+    elsewhere.compare()
+    elsewhere.grow()
+    # the view is the schema's own, what it reads is the state's
+    elsewhere.run(*deferred, "row_wise")
+    elsewhere.compare()
+    # the same schema has tables of its own from now on
+    elsewhere.log.grow()
+    elsewhere.run("--select", "appended", "latest")
+    elsewhere.run(*readers)
+    elsewhere.compare()
+    # and reads those of the state again, where there are none of its own or it is asked to
     if "--favor-state" in flags:
-        project.run("run", "--select", "appended")
-    project.run("run", *deferred)
-    compare()
+        elsewhere.project.run("run", "--select", *READ_BY_THEM)
+    elsewhere.run(*deferred)
+    elsewhere.compare()
+
+
+def test_clone(elsewhere: Elsewhere) -> None:
+    project, readers = elsewhere.project, ("--select", *READER_NAMES)
+    cloning = ("--state", str(elsewhere.state))
+    assert "skipping clone" in project.run("clone", *cloning).log  # into its own place
+
+    elsewhere.run(*cloning, command="clone")
+    cloned = {"appended", "latest", "row_wise", "kept", "codes"}
+    assert {row["viewName"] for row in project.query("show views in other")} == cloned
+    assert project.column("select id from other.latest order by id") == [1, 2]
+    # a clone is read as what it was made of, by what is new there
+    elsewhere.run(*readers)
+    elsewhere.compare()
+    elsewhere.grow()
+    elsewhere.run(*readers)
+    elsewhere.compare()
+    # what is built under a clone's name takes its place
+    elsewhere.log.grow()
+    elsewhere.run("--select", "appended", "latest")
+    elsewhere.run(*readers)
+    elsewhere.compare()
+    elsewhere.run("--select", "kept", "codes", command="build")
+    assert project.column("select id from other.codes order by id") == [1, 2]
+    assert len(project.column("select id from other.kept")) == elsewhere.log.ids
+
+    refused = elsewhere.run(*cloning, "--full-refresh", command="clone", ok=False)
+    for name in ("appended", "latest", "kept", "codes"):
+        assert f"in the place of the table other.{name} and drop its rows" in refused.log
+    elsewhere.compare()
 
 
 def test_fail_fast(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,7 +242,7 @@ def test_an_input_that_is_stored_under_another_name_is_read_as_a_whole(project, 
     small.run("run")
     small.run("run")
     assert rows_after_renaming(small, stored) == (*[[10, 20, 30]] * 3, [60], [60])
-    # readers hold what they made of the other table, whatever they read of this one before
+    # readers hold what they made of the other table, whatever they read of this table before
     small.write({"models/log.sql": RENAMED["models/log.sql"]})
     small.query("insert into src.x values (4, 40)")
     small.run("run")
@@ -286,7 +286,7 @@ def test_an_input_is_known_by_its_table_and_not_by_its_name(project):
     small.query("create table src.x (id int, v int) using iceberg")
     small.query("insert into src.x values (1, 10), (7, 70)")
     small.write({"models/_sources.yml": SOURCES})
-    small.run("run")  # another table under the name that the first one had
+    small.run("run")  # another table under the name that the first table had
     assert rows_after_renaming(small, "dw.log") == (*[[10, 70]] * 3, [80], [80])
     small.query("drop table src.x")
     small.query("create table src.x (id int, v int) using iceberg")

@@ -149,7 +149,7 @@ def test_a_day_off_has_versions_from_when_they_were_announced(dimensions: Dimens
     ]
     assert dimensions.rows(HOLIDAYS) == before
 
-    # one is back as it was; another was changed and nobody said when
+    # a row is back as it was; another was changed without a time
     days = dimensions.seed("holiday")
     days[-2]["holiday_name"] = "Golden Week"
     days.append({"holiday_date": autumn[0], "holiday_name": autumn[1], "announced_at": ANNOUNCED})

@@ -128,7 +128,7 @@ def test_the_fold_of_a_bucketed_table_needs_no_shuffle(tables: Tables):
         assert exchanges("dw.by_hash") == []
         # Spark doesn't know the parts of truncate
         assert exchanges("dw.by_range") == ["Exchange"]
-    # a model that reads folded ones alone has the settings by itself
+    # a model that reads folded models alone has the settings by itself
     assert tables.shuffles["reader"] == []
 
 

@@ -414,7 +414,7 @@ def test_every_problem_of_a_config_is_told_at_once(make_project):
     project = make_project({"models/wrong.sql": WRONG})
     message = project.run("run", expect_ok=False).results["wrong"].message
     for part in (
-        "fold.sequense is no setting",
+        "fold.sequense is an unknown setting",
         "unique_key must name the key's columns, got None",
         "fold.on_delete must be one of ignore, retract, remove_row, got 'forget'",
         "fold.tier_runs must be a whole number from 2, got 1",

@@ -2,6 +2,8 @@
 
 A history is a world of its own: its number is part of every key, so that hundreds of histories lie
 side by side in one table and cost a few dbt runs. Keys and times are of types chosen at random.
+
+Longer than 500 lines: all kinds of joins run in the same dbt runs and meet the same oracle.
 """
 
 from __future__ import annotations
@@ -106,7 +108,7 @@ class Types:
 
     Attributes:
         key, matched, time: side -> type of its key, of its k, of its times.
-        tracked: columns that a zipper tracks; None: all.
+        tracked: columns that a zipper tracks, None for all.
     """
 
     key: dict[str, str]
@@ -487,11 +489,11 @@ WRONG = {
         "right={'relation': 'x', 'key': 'rid', 'columns': ['id', 'rid'], 'time': 'at'}, on={}, "
         "lower='5 months', upper='x', kind='outer')",
         [
-            "left.tme is no setting; there are relation, key, columns, time",
+            "left.tme is an unknown setting; expected one of relation, key, columns, time",
             "left.key must name the columns that distinguish its rows, got None",
             "left.time must name a column, got None",
             "right.relation must be ref(..) or source(..), got 'x'",
-            "on must map columns of the left side to equal ones of the right side, got {}",
+            "on must map columns of the left side to equal columns of the right side, got {}",
             "kind must be one of inner, left, got 'outer'",
             "both sides have a column id; name the right one otherwise",
             "lower must be a whole number of seconds, minutes, hours, days or weeks, got "
@@ -736,7 +738,7 @@ def test_a_pair_that_the_model_leaves_out_from_now_on_goes(make_project):
 
 
 def test_a_version_that_ends_touches_the_facts_behind_its_end_alone(make_project):
-    """Unless its end is reported: then all its facts have another one."""
+    """Unless its end is reported: then all its facts have another version."""
     folded = (
         "{{ config(materialized='folded', unique_key='%s', fold={'sequence': 'n'}) }} "
         "select * from {{ new_rows(source('src', '%s')) }}"

@@ -52,7 +52,7 @@ def counts_of(project: DbtProject) -> tuple[int, int, int]:
 
 
 def check_streams(project: DbtProject, runs: int, size: int) -> int:
-    """Play a random stream; how many keys the filter took for known ones that were new."""
+    """Play a random stream; how many keys the filter took for known keys that were new."""
     seed = int(os.environ.get("FILTER_SEED") or random.SystemRandom().randint(0, 10**9))
     print(f"seed {seed}")
     rng = random.Random(seed)

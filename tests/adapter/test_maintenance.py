@@ -59,17 +59,17 @@ def test_whatever_happens_records_stay_readable() -> None:
     rng = random.Random(5)
     for _ in range(200):
         reported = [rng.choice(({}, {"dbt.input.a": "1"}, {"fold.level": "0"})) for _ in range(12)]
-        one = history(*reported)
+        whole = history(*reported)
         named, read = set(rng.sample(range(1, 13), 2)), set(rng.sample(range(1, 13), 1))
-        gone = set(expired_snapshots(one, named, read))
-        assert not gone & (named | read | {one.head})
+        gone = set(expired_snapshots(whole, named, read))
+        assert not gone & (named | read | {whole.head})
         left = History(
-            one.head, {key: commit for key, commit in one.snapshots.items() if key not in gone}
+            whole.head, {key: commit for key, commit in whole.snapshots.items() if key not in gone}
         )
         for key in ("dbt.input.a", "fold.level"):
-            assert left.recorded(key) == one.recorded(key)
+            assert left.recorded(key) == whole.recorded(key)
         for first in read:
-            assert left.between(first, one.head) == one.between(first, one.head)
+            assert left.between(first, whole.head) == whole.between(first, whole.head)
 
 
 def test_rows_are_told_apart_by_what_the_node_or_its_tests_say() -> None:

@@ -94,7 +94,7 @@ FULL = {
 
 @pytest.fixture(scope="module")
 def project(make_project):
-    """The project after its first build; each test goes on from the one before it."""
+    """The project after its first build; each test goes on from the test before it."""
     project = make_project(FILES)
     project.query("create namespace if not exists src")
     properties = "tblproperties ('write.summary.partition-limit' = '100')"
@@ -203,13 +203,13 @@ WRONG = {
         replacing(
             "select day, n from {{ new_rows(source('src', 'a')) }}", strategy="insert_overwrite"
         ),
-        "would overwrite a partition's rows with its new ones alone",
+        "would overwrite a partition's rows with its new rows alone",
     ),
     "overwriting_changes": (
         replacing(
             "select day, n from {{ new_changes(source('src', 'a')) }}", strategy="insert_overwrite"
         ),
-        "would overwrite a partition's rows with its new ones alone",
+        "would overwrite a partition's rows with its new rows alone",
     ),
     "new_beside": (
         replacing(

@@ -96,7 +96,7 @@ EVERYDAY = ("appender", "latest", "daily", "by_region", "over_view", "fragile")
 
 @pytest.fixture(scope="module")
 def project(make_project):
-    """The project after its first build; each test goes on from the one before it."""
+    """The project after its first build; each test goes on from the test before it."""
     project = make_project(FILES)
     project.query("create namespace if not exists src")
     properties = "tblproperties ('write.summary.partition-limit' = '100')"

@@ -126,7 +126,7 @@ class Tried:
         self.compared += 1
 
     def _compare_published(self) -> None:
-        """After a build of all models the published ones are what was built."""
+        """After a build of all models the published tables are what was built."""
         for model in self.models.models:
             if model.kind != "ephemeral":
                 name = self.models.names[model.name]

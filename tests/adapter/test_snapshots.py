@@ -89,7 +89,8 @@ def project(make_project):
             "pairs": "(1, 1, 'x2', 2), (2, 2, 'z', 2) as t(a, b, v, day)",
             "shape": "(1, 'q', 'new', 2), (2, 'r', 'new', 2) as t(id, kept, gained, day)",
         },
-        {  # Bob is back with another time, Eve with her old one; Dot has another name, dated before
+        # Bob is back with another time, Eve with her old time; Dot has another name, dated before
+        {
             "people": "(1, 'Anna', 2), (2, 'Bob', 3), (3, 'Cid', 2), (4, 'Dora', 1), "
             "(5, 'Eve', 1) as t(id, name, day)",
             "pairs": "(1, 1, 'x2', 2), (2, 2, 'z', 2), (1, 2, 'y', 1) as t(a, b, v, day)",

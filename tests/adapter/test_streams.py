@@ -161,7 +161,7 @@ class Histories:
 
 
 def state_of(events: list[tuple]) -> dict[tuple, tuple]:
-    """Key -> the row that it has; of one position the row that comes, not the one that goes."""
+    """Key -> the row that it has; of one position the row that comes, not the row that goes."""
     last: dict[tuple, tuple] = {}
     for row in events:
         known = last.get(row[:2])

@@ -310,7 +310,7 @@ def test_a_model_that_is_asked_for_days_has_something_to_do():
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("sql", "other", "same"),
     [
         ("select 1 -- it's one", "select   1", True),
         ("{{ config(a='--') }}select 'a b' /* '1' */", "select 'a b' {# '2' #}", True),
@@ -321,8 +321,8 @@ def test_a_model_that_is_asked_for_days_has_something_to_do():
         ("select `a--b`", "select `a--c`", False),
     ],
 )
-def test_only_what_changes_rows_changes_the_mark_of_a_models_sql(one, other, same):
-    assert (sql_mark(one) == sql_mark(other)) == same
+def test_only_what_changes_rows_changes_the_mark_of_a_models_sql(sql, other, same):
+    assert (sql_mark(sql) == sql_mark(other)) == same
 
 
 @pytest.mark.parametrize(

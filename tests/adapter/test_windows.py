@@ -1,4 +1,7 @@
-"""Windows of event time: where they lie, and what each run makes of late and retracted rows."""
+"""Windows of event time: where they lie, and what each run makes of late and retracted rows.
+
+Longer than 500 lines: all kinds of windows run in the same dbt runs and meet the same oracle.
+"""
 
 from __future__ import annotations
 
@@ -196,7 +199,7 @@ FILES = {
             fold={'sequence': 'position', 'row_kind': 'row_kind', 'tier_runs': 3}) }}
         select * from {{ new_rows(source('src', 'events')) }}
     """,
-    # each change as the row that it was before and the one that it is
+    # each change as the row that it was before and the row that it is
     "models/changes.sql": """
         {{ config(materialized='view', meta={'row_wise': true}) }}
         select *, if(row_kind in ('+I', '+U'), 1, -1) as sign from {{ source('src', 'events') }}

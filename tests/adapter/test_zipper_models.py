@@ -159,8 +159,8 @@ def test_nulls_in_key_and_sequence_are_refused_with_their_count(project: DbtProj
     changes.more(20)
     project.run("run", "--full-refresh", "-s", "zip")
     snapshots = project.query("select * from dw.zip__runs.snapshots")
-    one = changes.known[0]
-    changes.insert([one | {"id": None}, one | {"id": None}, one | {"position": None}])
+    change = changes.known[0]
+    changes.insert([change | {"id": None}, change | {"id": None}, change | {"position": None}])
 
     message = project.run("run", "-s", "zip", expect_ok=False).results["zip"].message
 
@@ -271,7 +271,7 @@ def test_every_problem_of_a_config_is_told_at_once(make_project):
     results = project.run("run", expect_ok=False).results
     for part in (
         "wrong: its zipper can't be built",
-        "zipper.times is no setting",
+        "zipper.times is an unknown setting",
         "unique_key must name the key's columns, got None",
         "Example: config(materialized='folded', unique_key='product_id', zipper=",
     ):

@@ -189,11 +189,11 @@ def test_a_before_image_is_paired_by_its_sequence(spark: SparkSession, rows: str
 
 def test_what_is_tracked_may_change_over_stored_state():
     types = [("id", "int"), ("at", "int"), ("a", "int"), ("b", "int")]
-    one = Zipper.read("z", "id", {"sequence": "at"}).bound(types)
+    zipper = Zipper.read("z", "id", {"sequence": "at"}).bound(types)
     other = Zipper.read("z", "id", {"sequence": "at", "tracked": "a"}).bound([*types, ("c", "int")])
-    assert other.changed_since(one.signature()) == []
+    assert other.changed_since(zipper.signature()) == []
     moved = Zipper.read("z", "id", {"sequence": "b", "buckets": 8}).bound(types)
-    reported = moved.changed_since(one.signature())
+    reported = moved.changed_since(zipper.signature())
     assert [line.split(" was ")[0] for line in reported] == ["partition_by", "sequence", "time"]
 
 
@@ -212,7 +212,7 @@ PROBLEMS = [
         "zipper.unpaired_retraction is of no use without zipper.row_kind",
     ),
     ({"sequence": "at", "buckets": 0}, "zipper.buckets must be a whole number from 1, got 0"),
-    ({"sequence": "at", "merge": 1}, "zipper.merge is no setting"),
+    ({"sequence": "at", "merge": 1}, "zipper.merge is an unknown setting"),
     ({"sequence": "nowhere"}, "zipper.sequence: the model has no column nowhere"),
     ({"sequence": "at", "tracked": "w"}, "zipper.tracked: the model has no column w"),
     ({"sequence": "at", "row_kind": "k"}, "zipper.row_kind: the model has no column k"),

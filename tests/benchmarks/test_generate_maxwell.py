@@ -83,14 +83,14 @@ def test_same_bytes_whatever_the_processes(tmp_path: Path) -> None:
     done = generate(tmp_path / "one", seed=3, processes=1, **options)
     assert generate(tmp_path / "two", seed=3, processes=2, **options) == done
     generate(tmp_path / "other", seed=4, processes=1, **options)
-    one = contents(tmp_path / "one")
-    assert one == contents(tmp_path / "two")
-    assert one != contents(tmp_path / "other")
+    first = contents(tmp_path / "one")
+    assert first == contents(tmp_path / "two")
+    assert first != contents(tmp_path / "other")
 
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_layout_and_offsets(tmp_path: Path, compress: bool) -> None:
-    """Only the topic is written, and each file begins at the offset behind the one before."""
+    """Only the topic is written, and each file begins at the offset behind the file before."""
     generate(
         tmp_path,
         1001,

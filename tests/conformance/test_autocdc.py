@@ -45,7 +45,7 @@ def folding(kind: str, key: list[str], tracked: list[str] | None) -> Zipper | Fo
 
 
 def rows_of(
-    spark: SparkSession, one: Zipper | Fold, columns: list[str], events: list[dict], batches: int
+    spark: SparkSession, folded: Zipper | Fold, columns: list[str], events: list[dict], batches: int
 ) -> list[tuple]:
     """Rows that readers see, of events (state, seq, row_kind, their columns) in several batches."""
     names = ["state", "batch", "row_kind", "seq", *columns]
@@ -53,12 +53,12 @@ def rows_of(
     schema = ", ".join(f"{name} {types.get(name, 'string')}" for name in names)
     rows = [tuple(event.get(name) for name in names) for event in events]
     spark.createDataFrame(rows, schema).createOrReplaceTempView("cdc_events")
-    bound = one.bound([(n, types.get(n, "string")) for n in names if n != "batch"])
+    bound = folded.bound([(n, types.get(n, "string")) for n in names if n != "batch"])
     runs = " union all ".join(
         f"select * from ({bound.merge_states(f'({bound.to_state(part)})')})"
         for part in (f"(select * from cdc_events where batch = {n})" for n in range(batches))
     )
-    shown = [*columns, *(("valid_from", "valid_to") if isinstance(one, Zipper) else ())]
+    shown = [*columns, *(("valid_from", "valid_to") if isinstance(folded, Zipper) else ())]
     got = spark.sql(bound.folded(f"({runs})", batches)).collect()
     return [(row.state, *(row[name] for name in shown)) for row in got]
 
@@ -101,9 +101,9 @@ def test_the_rows_are_those_that_spark_expects(spark: SparkSession, kind: str):
         passed += 1
     for group in together.values():
         rng.shuffle(group["events"])
-        one = folding(kind, ["state", *group["key"]], group["tracked"])
+        folded = folding(kind, ["state", *group["key"]], group["tracked"])
         got = defaultdict(list)
-        for state, *row in rows_of(spark, one, group["columns"], group["events"], BATCHES):
+        for state, *row in rows_of(spark, folded, group["columns"], group["events"], BATCHES):
             got[state].append(row)
         for state, (name, wanted) in enumerate(group["expected"]):
             rows = sorted(got[state], key=repr)
@@ -113,13 +113,15 @@ def test_the_rows_are_those_that_spark_expects(spark: SparkSession, kind: str):
     assert passed == CASE_COUNTS[kind]
 
 
-def refusal(spark: SparkSession, one: Zipper | Fold, columns: list[str], batch: list[dict]) -> str:
+def refusal(
+    spark: SparkSession, folded: Zipper | Fold, columns: list[str], batch: list[dict]
+) -> str:
     names = ["seq", "row_kind", *columns]
     kinds = [(name, TYPES.get(name, "string")) for name in names]
     rows = [tuple(event.get(name) for name in names) for event in batch]
     schema = ", ".join(f"{name} {kind}" for name, kind in kinds)
     spark.createDataFrame(rows, schema).createOrReplaceTempView("cdc_refused")
-    bound = one.bound(kinds)
+    bound = folded.bound(kinds)
     (counts,) = spark.sql(bound.refused_counts("cdc_refused")).collect()
     return bound.refusal(counts) or "nothing is refused"
 
@@ -151,8 +153,8 @@ def test_the_documented_examples_hold(spark: SparkSession):
             ]
         left_out = options.get("track_history_except")
         tracked = [n for n in columns if n not in [*key, *left_out]] if left_out else None
-        one = folding(kind, ["state", *key], tracked)
-        rows = [list(row[1:]) for row in rows_of(spark, one, columns, changes, 2)]
+        folded = folding(kind, ["state", *key], tracked)
+        rows = [list(row[1:]) for row in rows_of(spark, folded, columns, changes, 2)]
         wanted = [[str(row[0]), *row[1:]] for row in case["expected"]]
         assert sorted(rows, key=repr) == sorted(wanted, key=repr), case["name"]
         compared += 1
@@ -162,7 +164,7 @@ def test_the_documented_examples_hold(spark: SparkSession):
 def compare_snapshots(spark: SparkSession, case: dict[str, Any]) -> int:
     """Whole tables that follow each other: what a later one lacks was deleted."""
     kind = "scd2" if len(case["snapshots"][0]["expected"][0]) > 2 else "scd1"
-    one, known, changes = folding(kind, ["state", "userId"], None), set(), []
+    folded, known, changes = folding(kind, ["state", "userId"], None), set(), []
     for snapshot in case["snapshots"]:
         rows = {row[0]: row[1] for row in snapshot["rows"]}
         place = {"seq": snapshot["version"], "state": 0, "batch": snapshot["version"]}
@@ -171,7 +173,7 @@ def compare_snapshots(spark: SparkSession, case: dict[str, Any]) -> int:
         ]
         changes += [place | {"userId": user, "row_kind": "-D"} for user in known - rows.keys()]
         known |= rows.keys()
-        got = [list(row[1:]) for row in rows_of(spark, one, case["columns"], changes, 2)]
+        got = [list(row[1:]) for row in rows_of(spark, folded, case["columns"], changes, 2)]
         wanted = [[str(row[0]), *row[1:]] for row in snapshot["expected"]]
         assert sorted(got, key=repr) == sorted(wanted, key=repr), (case["name"], place["seq"])
     return 1

@@ -1,4 +1,4 @@
-"""Bad input: the good rows are built, the bad ones are kept with their reason, the run reports
+"""Bad input: the good rows are built, the bad rows are kept with their reason, the run reports
 it."""
 
 from __future__ import annotations

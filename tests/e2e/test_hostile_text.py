@@ -82,7 +82,7 @@ def test_hostile_text_comes_through_every_layer_as_it_is(tmp_path: Path) -> None
     assert len(TEXTS) + len(MESSAGES) >= 500
     warehouse = Warehouse(tmp_path)
     lines = [change("insert", n, n, text) for n, text in enumerate(TEXTS)]
-    # each becomes the next one; those of even number go away again
+    # each becomes the next text; those of even number go away again
     after = [TEXTS[(n + 1) % len(TEXTS)] for n in range(len(TEXTS))]
     places = itertools.count(len(TEXTS))
     for n, (old, text) in enumerate(zip(TEXTS, after, strict=True)):

@@ -16,6 +16,7 @@ from tests.support.dbt_project import DbtProject
 from tests.support.faults import (
     RUN_FAULTS,
     SQL_FAULTS,
+    WORKER_FAULTS,
     Fault,
 )
 from tests.support.project_copy import copy_of_project, environment_of
@@ -41,7 +42,7 @@ def test_a_fault_in_the_sql_fails_a_unit_test(
     assert failed, outcome.log
 
 
-@pytest.mark.parametrize("fault", RUN_FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [*RUN_FAULTS, *WORKER_FAULTS], ids=lambda fault: fault.name)
 def test_a_fault_in_the_run_fails_a_test(tmp_path: Path, fault: Fault) -> None:
     root = copy_of_project(tmp_path)
     fault.put_into(root)

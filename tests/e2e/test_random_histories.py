@@ -187,7 +187,7 @@ def _is_change(line: bytes) -> bool:
 
 
 def _seed_with_orders_behind(seed: int) -> int:
-    """The first seed from this one on whose history changes orders behind the reset too."""
+    """The first seed from this seed on whose history changes orders behind the reset too."""
 
     def changes_behind(candidate: int) -> list[oracle.Change]:
         history = histories.generate(candidate, reset=True)

@@ -20,7 +20,7 @@ OPEN_DAYS = 3  # as the var open_window_days
 DAYS = "dw.dws_trade__user_status_1d"
 MODELS = ("+dws_trade__user_status_td",)
 COUPONS = ("+dws_trade__user_coupon_td",)
-# tables that nothing here is played of; meta_late_data looks at all typed ones
+# tables that nothing here is played of; meta_late_data looks at all typed tables
 NOT_PLAYED = ("app__user_profile", "shop__audit_nopk", "shop__order_address")
 NOT_PLAYED += ("shop__product_price", "shop__user_account")
 NOT_PLAYED += ("school__class_booking", "school__class_session", "traffic__page_view")

@@ -156,7 +156,7 @@ def test_all_mistakes_in_declarations_are_told_at_once(tutorial_table: DbtProjec
         assert "column `price`: 'money' is no MySQL type" in item
         assert "`cut_column` names `changed_at`" in item
         assert "`primary_key` names `line`" in item
-        assert "fold.sequense is no setting" in item
+        assert "fold.sequense is an unknown setting" in item
         assert "`business_zone` must be a zone's name or an offset, got 'Mars/North'" in item
         assert "`batches` must be a list of names, got 'live'" in item
         assert "`cut_time_max_ahead_hours` must be a whole number, got 'x'" in item

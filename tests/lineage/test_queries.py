@@ -57,13 +57,13 @@ def origin(*leaves: tuple[str, ...], reasons: tuple[str, ...] = ()) -> Origin:
             {"last_name": origin(("users", "name")), "amount": origin(("orders", "amount"))},
         ),
         (
-            "select count(*) as n, 'x' as kind, current_timestamp() as at, sum(1) as ones, "
+            "select count(*) as n, 'x' as kind, current_timestamp() as at, sum(1) as units, "
             "row_number() over (order by amount) as place from dw.orders",
             {
                 "n": origin(reasons=("count",)),
                 "kind": origin(reasons=("constant",)),
                 "at": origin(reasons=("run",)),
-                "ones": origin(reasons=("count",)),
+                "units": origin(reasons=("count",)),
                 "place": origin(("orders", "amount")),
             },
         ),

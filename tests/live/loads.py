@@ -25,7 +25,7 @@ class _Asked:
 class Bootstraps:
     """Loads that Maxwell is asked for.
 
-    Maxwell states that one is complete when it has sent all rows, which may be before the broker
+    Maxwell states that a load is complete when it has sent all rows, which may be before the broker
     has them. So one during which, or soon after which, Maxwell ended is asked for again.
 
     Attributes:

@@ -94,7 +94,7 @@ class SideTable:
         return f"({', '.join(values)})"
 
     def _key(self, number: int) -> list[str]:
-        """Literals of a key; those of two columns have the first one in common with others."""
+        """Literals of a key; those of two columns have the first column in common with others."""
         if len(self.key) == 2:
             return [self._whole(self.key[0], number // 5), f"'code {number % 5}'"]
         return [self._whole(name, number) for name in self.key]

@@ -158,18 +158,18 @@ def test_every_row_of_an_order_table_lands_once_with_its_values(
     expected = held(client, TABLE, order_columns())
     assert len(expected) > 100
     assert f"{len(expected)} rows of {TABLE} landed in" in printed.replace(",", "")
-    one, two = topics(warehouse)
-    assert one.name in printed and two.name in again
-    assert one.name.startswith(f"full_load.{TABLE}.")
+    first, second = topics(warehouse)
+    assert first.name in printed and second.name in again
+    assert first.name.startswith(f"full_load.{TABLE}.")
     [position] = {":".join(map(str, client.query("show master status")[0][:2]))}
-    start, complete = ends(one)
+    start, complete = ends(first)
     assert (start["type"], start["binlog_before"]) == ("bootstrap-start", position)
     assert (complete["type"], complete["binlog_after"]) == ("bootstrap-complete", position)
     assert complete["rows"] == len(expected)
-    assert 2 <= len(list(one.iterdir())) <= 6  # a range without a row has no file
+    assert 2 <= len(list(first.iterdir())) <= 6  # a range without a row has no file
 
     # the first load alone: the second one holds every key once more
-    two.rename(two.with_name(f"_{two.name}"))
+    second.rename(second.with_name(f"_{second.name}"))
     warehouse.build()
     assert differing(expected, decoded(warehouse, TABLE, order_columns())) == []
     assert warehouse.refused() == 0

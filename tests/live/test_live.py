@@ -245,7 +245,7 @@ def test_tables_equal_the_servers_own_after_kills_of_everything(live: Live, seed
     load_at = time.monotonic() + seconds * chance.uniform(0.1, 0.4)
     until = time.monotonic() + seconds
     deck: list[str] = []
-    # the last build has to find a warehouse that an earlier one has left
+    # the last build has to find a warehouse that an earlier build has left
     while time.monotonic() < until or not (live.loaded and live.builds.one_was_good()):
         assert time.monotonic() < until + WAIT, "the loads or the first build came to no end"
         pause = time.monotonic() + chance.uniform(4, 20)
@@ -371,7 +371,7 @@ def check_loads(live: Live) -> None:
         "group by partition_number) as places where begin < first and last < end"
     )
     assert among == [PARTITIONS]
-    # a kill came near each of the first ones
+    # a kill came near each of the first loads
     assert live.bootstraps.asked > len(BOOTSTRAPPED)
     taken = [row for row in live.builds.done() if row["ok"]]
     before = [row for row in taken if row["ended"] < (live.loaded or 0)]

@@ -166,7 +166,7 @@ def test_a_source_that_goes_on_agrees_and_planted_faults_are_listed(
     busy = verdict(warehouse)
     assert (busy["verdict"], busy["groups_differing"]) == ("passed", 0)
 
-    # a change that no log reports, and one whose message got lost
+    # a change that no log reports, and a change whose message got lost
     log += after
     shop.client.execute("set sql_log_bin = 0")
     shop.client.execute("update shop.order_info set user_id = 70 where order_id = 10")

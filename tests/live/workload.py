@@ -1,7 +1,8 @@
 """Random statements on shop.order_info, as a program and its users would send them, and worse.
 
-A writer's statements follow from the seed and its number alone, up to the last one that it got to.
-Each writer has keys of its own, so that what one does never depends on how far the other is.
+A writer's statements follow from the seed and its number alone, up to the last statement that it
+got to. Each writer has keys of its own, so that what one does never depends on how far the other
+is.
 """
 
 from __future__ import annotations

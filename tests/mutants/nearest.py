@@ -1,4 +1,4 @@
-"""Which tests are asked about a mutant of a file: those nearest to it, quick ones first.
+"""Which tests are asked about a mutant of a file: those nearest to it, quick tests first.
 
 The first pattern that a file's path fits counts. Paths of tests begin below `tests`.
 """

@@ -299,6 +299,8 @@ def sites(root: Path, file: str) -> list[Site]:
     for begin, end, wrong, kind in sorted(set(changes(text))):
         line = text[text.rfind("\n", 0, begin) + 1 :].lstrip("\n").partition("\n")[0].strip()
         right = text[begin:end]
+        if right == wrong:  # equal arguments turned round
+            continue
         key = (kind, right, wrong, line)
         seen[key] = seen.get(key, 0) + 1
         found.append(Site(file, begin, end, right, wrong, kind, line, seen[key]))

@@ -82,7 +82,7 @@ MISTAKES: dict[str, Edit] = {
     "a column that isn't there": replaced(
         f"{DWD}order_newest.sql", "order_id, user_id, amount", "order_id, usr_id as user_id, amount"
     ),
-    "YAML that is none": added("models/_models.yml", "\n  - name: [\n"),
+    "invalid YAML": added("models/_models.yml", "\n  - name: [\n"),
     "a model that raises": replaced(f"{DWS}user_count.py", "days = ", "days = 1 / 0  #"),
     "a test that fails": replaced(
         "models/_models.yml",

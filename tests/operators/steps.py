@@ -43,20 +43,20 @@ def some_steps(random: Random, count: int) -> list[str]:
     return [f"{name}:{random.randrange(10**6)}" for name in ["land", "build", *chosen]]
 
 
-def take(user: User, one: str) -> None:
+def take(user: User, step: str) -> None:
     """Do a step, given as name:number, or one of its details by name, as edit=no cut column."""
-    if one.startswith("dbt="):
+    if step.startswith("dbt="):
         # --vars last: by it the project under test knows what it has parsed
-        command, _, vars = one.removeprefix("dbt=").partition(" --vars ")
+        command, _, vars = step.removeprefix("dbt=").partition(" --vars ")
         command = command.replace("STATE", str(user.state))
         user.dbt(*shlex.split(command), vars=yaml.safe_load(vars) if vars else None)
-    elif one.startswith("edit="):
-        edit(user, Random(0), one.removeprefix("edit="))
-    elif one.startswith("operate="):
-        name, _, args = one.removeprefix("operate=").partition(" ")
+    elif step.startswith("edit="):
+        edit(user, Random(0), step.removeprefix("edit="))
+    elif step.startswith("operate="):
+        name, _, args = step.removeprefix("operate=").partition(" ")
         user.dbt("run-operation", name, "--args", args or "{}")
     else:
-        name, _, number = one.partition(":")
+        name, _, number = step.partition(":")
         STEPS[name][1](user, Random(int(number)))
 
 
@@ -133,16 +133,16 @@ def selection(user: User, random: Random) -> list[str]:
         "result:error",
     ]  # fmt: skip
 
-    def one() -> str:
+    def draw() -> str:
         if random.random() < 0.2:
             return random.choice(others)
         return random.choice(forms).format(random.choice(names))
 
     args: list[str] = []
     if random.random() < 0.85:
-        args += ["--select", *(one() for _ in range(random.choice((1, 1, 2))))]
+        args += ["--select", *(draw() for _ in range(random.choice((1, 1, 2))))]
     if random.random() < 0.2:
-        args += ["--exclude", one()]
+        args += ["--exclude", draw()]
     if any(word.startswith(("state:", "result:")) for word in args):
         args += ["--state", str(user.state)]
     return args

@@ -64,7 +64,7 @@ def _play_many(folder: Path, sessions: int, length: int, seed: int = 0) -> None:
     length = int(os.environ.get("OPERATOR_LENGTH", length))
     given = shlex.split(os.environ.get("OPERATOR_STEPS", ""))
     print(f"\nOPERATOR_SEED={first} OPERATOR_SESSIONS={sessions} OPERATOR_LENGTH={length}")
-    # Spark keeps its files in the folder of the project that started it: that one has to stay
+    # Spark keeps its files in the folder of the project that started it: that project has to stay
     User(folder / "stays", first).project.credentials()
     wrong: list[str] = []
     for number in range(1 if given else sessions):

@@ -48,7 +48,7 @@ class User:
         folder: of the project, the landing folder, the warehouse.
         seed: of the log.
         vars: those of every command, until a step changes them.
-        edits: file of the project -> text before it was edited; None: it wasn't there.
+        edits: file of the project -> text before it was edited, None where it wasn't there.
         hidden: landed file -> where the whole one lies meanwhile.
         backups: folders of warehouses as they were.
         clock: days that the clock is ahead.
@@ -194,7 +194,7 @@ class User:
         _copy_catalog(folder / "catalog.db", self.project.warehouse / "catalog.db")
 
     def lose_catalog(self) -> None:
-        """Empty the catalog, as a new one is that stands where the old one was lost."""
+        """Empty the catalog, as a new catalog is that stands where the old catalog was lost."""
         # not deleted: this process has the file open
         opened = sqlite3.connect(self.project.warehouse / "catalog.db", timeout=60)
         with opened:
@@ -203,7 +203,7 @@ class User:
         opened.close()
 
     def go_to(self, warehouse: Path) -> None:
-        """Go on in another warehouse; backups are of the one before."""
+        """Go on in another warehouse; backups are of the warehouse before."""
         self.project = DbtProject(
             self.project.root, warehouse, self.project.profiles, landing=self.landing
         )
@@ -343,7 +343,7 @@ def _copy_catalog(source: Path, target: Path) -> None:
     """Copy a catalog as SQLite does it, also while the other end is open."""
     if not source.is_file():
         return
-    with sqlite3.connect(source) as one, sqlite3.connect(target) as other:
-        one.backup(other)
-    one.close()
+    with sqlite3.connect(source) as argument, sqlite3.connect(target) as other:
+        argument.backup(other)
+    argument.close()
     other.close()

@@ -55,7 +55,7 @@ def truth_counts(name: str) -> oracle.Counts:
 
 
 def days() -> list[dict]:
-    """Return the business days and the tail after the last one."""
+    """Return the business days and the tail after the last day."""
     return json.loads((TRUTH / "days.json").read_text(encoding="utf-8"))
 
 

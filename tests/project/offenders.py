@@ -31,7 +31,7 @@ Offenders = Counter[tuple[str, str, str]]
 MOST_PARAMETERS = 6
 MOST_LINES = 500
 # how the head of a longer file begins the sentence that gives the reason
-LONG_BECAUSE = re.compile(r"\bLonger than 500 lines: \w+")
+LONG_BECAUSE = re.compile(r"\bLonger than 500 lines: \w+ \w+ \w+")
 
 # phrases, by what stands for them in the list -> pattern over text without line breaks
 IDIOMS = {
@@ -49,7 +49,8 @@ IDIOMS = {
     "nothing but the": r"\bnothing but the\b",
     "is no setting; there are": r"\bis no \w+; there (?:are|is)\b",
     "counted as dead": r"\bcount(?:s|ed)? as (?:dead|gone|lost)\b",
-    "tells, told, says, said": r"\b(?:tells|told|says|said)\b",
+    # "he said" is a text of the test data
+    "tells, told, says, said": r"\b(?:tells|told|says|(?<!he )said)\b",
     # "one" for a thing: no noun follows
     "one": r"\bones\b"
     r"|\b(?:the|an?|this|that|these|those|each|every|no|any|which|another|other|only|same|such|own"
@@ -70,13 +71,12 @@ VAGUE_NAMES = {"told", "said", "one", "ones", "anew", "thing", "things"}
 NO_PROSE = re.compile(
     r"landing/|seeds/.*\.csv$|tests/dbt/fixtures/|tests/fixtures/|.*\.(?:lock|gz|csv|json)$"
     r"|LICENSE$|NOTICE$|CHANGELOG\.md$"
-    r"|tests/project/(?:offenders\.(?:py|txt)|test_house_rules\.py|engine_marks\.txt)$"
+    r"|tests/project/(?:offenders\.(?:py|txt)|test_house_rules\.py|test_pages\.py|engine_marks\.txt)$"
 )
 TYPED = ("python_udfs/", "tools/")  # what `make lint` checks with mypy
 # what hands in values without types -> {reason, files in which `Any` may stand}
-EDGES: dict[str, dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "edges_of_types.yml").read_text("utf-8")
-)
+EDGES_FILE = Path(__file__).parent / "edges_of_types.yml"
+EDGES: dict[str, dict[str, Any]] = yaml.safe_load(EDGES_FILE.read_text("utf-8"))
 AT_AN_EDGE = {path for edge in EDGES.values() for path in edge["files"]}
 
 
@@ -195,9 +195,23 @@ def more(than: Offenders, now: Offenders) -> list[str]:
     return [f"{path}: {rule}: {detail} ({times} more)" for (rule, path, detail), times in added]
 
 
+def without_mended_edges(text: str) -> str:
+    """The list of edges without files that are gone or have no `Any` any more."""
+    lines = []
+    for line in text.splitlines():
+        file = REPO / line.removeprefix("    - ")
+        is_mended = line.startswith("    - ") and not (
+            file.is_file() and uses_of_any(ast.parse(file.read_text("utf-8")))
+        )
+        if not is_mended:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
     current = offenders_now()
     grown = more(listed(LIST.read_text("utf-8")), current) if LIST.exists() else []
     if grown and "--grown" not in sys.argv:
         sys.exit("These would be added; mend them:\n" + "\n".join(grown))
     LIST.write_text(written(current), encoding="utf-8")
+    EDGES_FILE.write_text(without_mended_edges(EDGES_FILE.read_text("utf-8")), encoding="utf-8")

@@ -1,6 +1,8 @@
 """The conventions of CONTRIBUTING.md, checked on the files and on what dbt makes of them.
 
 Nothing here starts Spark: the project is parsed and compiled with the offline target `ci`.
+
+Longer than 500 lines: its checks ask the same parsed and compiled project, made once.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ import sqlfluff
 import yaml
 from dbt.adapters.sparksession.declared.business_time import selects_all_columns, utc_hours
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences, views_below
+from dbt.adapters.sparksession.versions.nodes import is_published
 
 from tests.support.dbt_project import REPO, DbtProject
-from tests.support.faults import RUN_FAULTS, SQL_FAULTS
+from tests.support.faults import RUN_FAULTS, SQL_FAULTS, WORKER_FAULTS
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
 # facts about an entity, or what it is joined to
@@ -135,6 +138,32 @@ def test_a_layer_reads_only_the_layers_that_it_may(models: list[Any], manifest: 
             if layer(node) in MAY_READ and not kinds & MAY_READ[layer(node)]:
                 wrong.append(f"{node.name} reads {parent.name}")
     assert wrong == []
+
+
+def test_every_column_has_a_type(models: list[Any]) -> None:
+    columns = [(node.name, column) for node in models for column in node.columns.values()]
+    assert len(columns) > 900
+    assert [(name, column.name) for name, column in columns if not column.data_type] == []
+
+
+def test_what_is_published_is_public_and_under_contract(models: list[Any], manifest: Any) -> None:
+    exposed = {name for found in manifest.exposures.values() for name in found.depends_on.nodes}
+    published = [
+        node for node in models if is_published(node.to_dict()) or node.unique_id in exposed
+    ]
+    assert len(published) > 45
+    assert [node.name for node in published if node.access != "public"] == []
+    without = [node for node in published if not node.config.contract.enforced]
+    # dbt has no contracts for Python models: test_columns_have_the_types_of_the_yaml
+    assert [node.name for node in without if node.language == "sql"] == []
+    rest = [node for node in models if node not in published]
+    assert {"private", "protected"} == {str(node.access) for node in rest}
+
+
+def test_every_model_has_a_group_with_an_owner(models: list[Any], manifest: Any) -> None:
+    owners = {group.name: group.owner.name for group in manifest.groups.values()}
+    assert [node.name for node in models if not owners.get(node.group)] == []
+    assert {node.group for node in models} == owners.keys()
 
 
 def test_at_most_two_summary_layers_lie_over_the_details(models: list[Any]) -> None:
@@ -328,10 +357,10 @@ def defined(path: Path, kind: str) -> dict[str, list[str]]:
 
 
 def test_the_faults_that_tests_have_to_catch_stand_in_today_s_code() -> None:
-    """`make soak` alone puts them in: till then nobody would see that one has no place now."""
+    """`make soak` alone puts them in: till then nobody would see that a fault has no place now."""
     wrong = [
         fault.name
-        for fault in (*SQL_FAULTS, *RUN_FAULTS)
+        for fault in (*SQL_FAULTS, *RUN_FAULTS, *WORKER_FAULTS)
         if (REPO / fault.file).read_text(encoding="utf-8").count(fault.right) != 1
     ]
     assert wrong == []
@@ -453,7 +482,7 @@ def output_columns(sql: str) -> list[str]:
 
 
 def segments(tree: Any, kind: str) -> Iterator[Any]:
-    """Parts of a parse tree of this kind, in the order of the text; of nested ones the outer."""
+    """Parts of a parse tree of this kind, in the order of the text; of nested parts the outer."""
     if isinstance(tree, list):
         for item in tree:
             yield from segments(item, kind)
@@ -483,7 +512,7 @@ VARS_OF_COMMANDS = {  # they say what a run reports, refuses or keeps, and chang
     *("absent_columns_allowed", "allow_behind", "join_rows_per_key", "max_line_mb"),
     "open_window_days",
     *("publish_versions", "reconciliation_threshold", "reject_least", "reject_threshold"),
-    *("versions_days", "versions_kept"),
+    *("versions_days", "versions_kept", "worker_decoding_checked_in", "worker_decoding_from"),
 }
 
 

@@ -18,6 +18,7 @@ from tests.project.offenders import (
     offenders_now,
     offenders_of,
     uses_of_any,
+    without_mended_edges,
     written,
 )
 from tests.support.dbt_project import REPO
@@ -83,6 +84,12 @@ def test_each_file_at_an_edge_of_types_is_there_and_has_an_any() -> None:
             file = REPO / path
             assert path.startswith(TYPED) and file.is_file(), f"{path} isn't there"
             assert uses_of_any(ast.parse(file.read_text("utf-8"))), f"{path} has no Any any more"
+
+
+def test_a_file_without_any_leaves_the_list_of_edges() -> None:
+    kept = "rows:\n  reason: values\n  files:\n    - python_udfs/targets/clickhouse.py\n"
+    mended = "    - python_udfs/gone.py\n    - python_udfs/servers/errors.py\n"
+    assert without_mended_edges(kept + mended) == kept
 
 
 def test_pages_and_macros_are_held_to_plain_english_too() -> None:

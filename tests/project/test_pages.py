@@ -2,6 +2,8 @@
 
 Every check is a function from a page's text to its problems, so that the tests at the end can give
 it a page with a mistake. Nothing here starts Spark.
+
+Longer than 500 lines: each check stands with the page that has the mistake which it finds.
 """
 
 from __future__ import annotations
@@ -330,7 +332,8 @@ def test_macros_that_a_page_calls_are_there(page: Path) -> None:
 
 
 def inside(text: str, start: int) -> str:
-    """What stands between the parenthesis at `start` - 1 and its own end, without inner ones."""
+    """What stands between the parenthesis at `start` - 1 and its own end, without inner
+    parentheses."""
     depth, found = 1, []
     for character in text[start:]:
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(character, 0)

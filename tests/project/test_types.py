@@ -20,7 +20,7 @@ WRONG = {
         "def late(lease: HeldLease) -> None:\n    lease.publish()",
         'HeldLease" has no attribute "publish"',
     ),
-    "a service is given another one": (
+    "a service is given another service": (
         f"{ROOMS}/reading/commits.py",
         "def late(warehouse: Warehouse) -> Commits:\n    return Commits(warehouse, warehouse, 1)",
         'Argument 2 to "Commits" has incompatible type "Warehouse"',

@@ -87,7 +87,7 @@ def test_two_runs_at_once_neither_lose_nor_double_a_row(project: DbtProject) -> 
 def test_a_run_that_begins_while_another_one_takes_the_lease_is_no_lost_catalog(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another run takes and gives back the lease behind this one's first look at it."""
+    """Another run takes and gives back the lease behind this run's first look at it."""
     project.query("insert into dw.raw select id from range(10)")
     project.run("build")
     row = Lease._row
@@ -109,7 +109,7 @@ def test_a_run_that_begins_while_another_one_takes_the_lease_is_no_lost_catalog(
 def test_the_first_runs_of_a_warehouse_may_begin_at_once(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another run makes the lease's table behind this one's look for it."""
+    """Another run makes the lease's table behind this run's look for it."""
     location_of = Place.location_of
     others: list[int] = []
 
@@ -131,7 +131,7 @@ def test_a_second_run_is_refused_and_told_who_writes(
 ) -> None:
     first, second = lease("first"), lease("second")
     assert first.take() is None
-    # the same process would take it over from itself: another one that lives holds it
+    # the same process would take it over from itself: another process that lives holds it
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         mark = process_mark(other.pid)
@@ -211,9 +211,9 @@ def test_of_many_that_ask_at_once_one_gets_it(lease: Callable[[str], Lease]) -> 
 
     def taken(number: int) -> bool:
         try:
-            one = lease(f"run {number}")
-            one._is_dead = lambda *_: False  # type: ignore[method-assign]
-            one.take()
+            first = lease(f"run {number}")
+            first._is_dead = lambda *_: False  # type: ignore[method-assign]
+            first.take()
         except LeaseRefusedError:
             return False
         return True
@@ -293,7 +293,7 @@ def test_a_process_in_a_namespace_of_its_own_does_not_see_this_one() -> None:
 
 
 def taken_over(project: DbtProject) -> None:
-    """Let another host take the lease over, as after a sleep of this one."""
+    """Let another host take the lease over, as after a sleep of this host."""
     project.query(
         "update dw.meta_lease set generation = generation + 1, run_id = 'another', "
         "host = 'elsewhere', owner = 'somebody'"

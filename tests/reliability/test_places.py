@@ -411,7 +411,7 @@ def test_the_metadata_file_that_counts() -> None:
     good = metadata_file(2, "2", after="1", updated_ms=20)
     assert newest_of([]) is None
     assert newest_of([first, good]) == good
-    # a commit that failed, before the one that was made from the same
+    # a commit that failed, before the commit that was made from the same
     failed = metadata_file(2, "2-failed", after="1", updated_ms=15, head=15)
     assert newest_of([first, failed, good]) == good
     # what somebody has read was committed, whatever the clocks say

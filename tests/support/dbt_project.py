@@ -28,7 +28,7 @@ from tools.run import QUICK_COMPILER
 REPO = Path(__file__).parents[2]
 # small tables: one core, few shuffle tasks, the quick compiler alone and a collector without
 # threads of its own are the fastest. A heap that is there at once, most of it for what is new, and
-# room for Spark's classes: else whole collections at the start, and many small ones after it
+# room for Spark's classes: else whole collections at the start, and many small objects after it
 SMALL_SPARK = {
     "SPARK_MASTER": "local[1]",
     "SPARK_DRIVER_MEMORY": "2g",
@@ -145,7 +145,7 @@ class DbtProject:
         Args:
             args: the command as on the command line, e.g. "run", "--select", "orders".
             vars: the project's --vars.
-            expect_ok: what the command has to end as; None: either.
+            expect_ok: what the command has to end as, None for either.
 
         Raises:
             AssertionError: it ended otherwise; the message is dbt's log.
@@ -235,12 +235,7 @@ class DbtProject:
     def credentials(self) -> SparkSessionCredentials:
         """What the project's profile states, read once."""
         if self._credentials is None:
-            raw = yaml.safe_load((self.profiles / "profiles.yml").read_text(encoding="utf-8"))
-            project = yaml.safe_load((self.root / "dbt_project.yml").read_text(encoding="utf-8"))
-            with self._environment():
-                set_invocation_context(dict(os.environ))
-                name = project["profile"]
-                _, settings = Profile.render_profile(raw[name], name, None, ProfileRenderer({}))
+            settings = self.profile_settings()
             settings = {key: value for key, value in settings.items() if key not in NOT_OURS}
             self._credentials = SparkSessionCredentials.from_dict(settings)
             # as the adapter does it: relative paths of the profile count from the project
@@ -248,6 +243,16 @@ class DbtProject:
             with self._environment():
                 application(self._credentials)
         return self._credentials
+
+    def profile_settings(self) -> dict[str, Any]:
+        """The output of the profile that the project is built with, rendered."""
+        raw = yaml.safe_load((self.profiles / "profiles.yml").read_text(encoding="utf-8"))
+        project = yaml.safe_load((self.root / "dbt_project.yml").read_text(encoding="utf-8"))
+        with self._environment():
+            set_invocation_context(dict(os.environ))
+            name = project["profile"]
+            _, settings = Profile.render_profile(raw[name], name, None, ProfileRenderer({}))
+        return settings
 
     def _options(self, vars: dict[str, Any] | None) -> list[str]:
         options = ["--project-dir", str(self.root), "--profiles-dir", str(self.profiles)]

@@ -1,4 +1,7 @@
-"""Faults that are put into the code on purpose, and the tests that have to catch them."""
+"""Faults that are put into the code on purpose, and the tests that have to catch them.
+
+Longer than 500 lines: it is a list.
+"""
 
 from __future__ import annotations
 
@@ -225,6 +228,180 @@ SESSION = "macros/windows/session.sql"
 
 WINDOW_HISTORIES = "tests/adapter/test_windows.py -m 'not soak' -k every_run"
 
+
+IN_WORKERS = "python_udfs/ingestion/fast/"
+GUARDS = "tests/ingestion/fast/test_guards.py tests/ingestion/fast/test_hostile_lines.py"
+# guards of the decoder in the workers, each dropped
+WORKER_FAULTS = (
+    Fault(
+        "an escape that may be a mark is read",
+        IN_WORKERS + "lines.py",
+        "odd[_rows(begin, _marks(text, backslashes))] = True",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "blanks stand between tokens",
+        IN_WORKERS + "lines.py",
+        "odd[_rows(begin, opening[~right])] = True",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a brace within a text is structure",
+        IN_WORKERS + "lines.py",
+        "braces = braces[np.searchsorted(quotes, braces) % 2 == 0]",
+        "braces = braces[:]",
+        GUARDS,
+    ),
+    Fault(
+        "an escaped quote ends a text",
+        IN_WORKERS + "lines.py",
+        "quotes = np.delete(quotes, np.searchsorted(quotes, escaped[text[escaped] == QUOTE]))",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a value in quotes is a number",
+        IN_WORKERS + "maxwell.py",
+        "odd[lines.row[declared & ~fits & ~is_null]] = True",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a name in another case isn't looked at",
+        IN_WORKERS + "maxwell.py",
+        "alike = layout.folded.numbers(lines.bytes, begin, length) >= 0",
+        "alike = np.zeros(len(keys), bool)",
+        GUARDS,
+    ),
+    Fault(
+        "letters beyond ASCII and escapes have no case",
+        IN_WORKERS + "maxwell.py",
+        "alike[key] |= known[name]",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "an update needs no old row, an insert may have it",
+        IN_WORKERS + "maxwell.py",
+        "odd |= is_update == np.asarray(old.is_null())",
+        "",
+        GUARDS,
+    ),
+    Fault(
+        "an absent column is null",
+        IN_WORKERS + "maxwell.py",
+        "odd |= has_no_value & ~null_in_data[number]",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a key may be null",
+        IN_WORKERS + "maxwell.py",
+        "odd |= np.asarray(after[number].is_null()) | np.asarray(before[number].is_null())",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a null of the old row is taken for a column that did not change",
+        IN_WORKERS + "maxwell.py",
+        "before.append(_replaced(value.typed, rows, previous.typed))",
+        "before.append(pc.coalesce(_replaced(value.typed, rows, previous.typed), value.typed))",
+        GUARDS,
+    ),
+    Fault(
+        "an old value may be beyond its type",
+        IN_WORKERS + "maxwell.py",
+        "odd[rows[previous.odd]] = True",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a delete is dated by its row in the workers",
+        IN_WORKERS + "maxwell.py",
+        "day = np.where(possible & ~is_delete, cut, event)",
+        "day = np.where(possible, cut, event)",
+        GUARDS,
+    ),
+    Fault(
+        "a cut value may be as far ahead as it likes",
+        IN_WORKERS + "maxwell.py",
+        " & (cut <= event + layout.max_ahead)",
+        "",
+        GUARDS,
+    ),
+    Fault(
+        "numbers have no bounds",
+        IN_WORKERS + "values.py",
+        'if extremes["min"] >= column.low and extremes["max"] <= column.high:',
+        "if True:",
+        GUARDS,
+    ),
+    Fault(
+        "digits overflow",
+        IN_WORKERS + "values.py",
+        "pa.decimal256(digits, places) if digits + places > MAX_PRECISION else typed",
+        "typed",
+        GUARDS,
+    ),
+    Fault(
+        "minus zero is zero",
+        IN_WORKERS + "values.py",
+        "odd = ~np.isfinite(read) | ((read == 0) & np.signbit(read))",
+        "odd = ~np.isfinite(read)",
+        GUARDS,
+    ),
+    Fault(
+        "a float is a double rounded",
+        IN_WORKERS + "values.py",
+        "odd |= (read.view(np.int64) & (2 * _HALF_OF_FLOAT - 1)) == _HALF_OF_FLOAT",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a time has any length",
+        IN_WORKERS + "values.py",
+        "odd |= there & (length > 26)",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a T may stand within a time",
+        IN_WORKERS + "values.py",
+        "(text[at + 10] != _SPACE) | ",
+        "",
+        GUARDS,
+    ),
+    Fault(
+        "a date that the calendar lacks is of any form",
+        IN_WORKERS + "values.py",
+        "odd[zeros[no_form]], zero[zeros[no_form]] = True, False",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
+        "a year may be before 1000",
+        IN_WORKERS + "values.py",
+        "outside = (micros < EARLIEST) | (micros >= END)",
+        "outside = micros >= END",
+        GUARDS,
+    ),
+    Fault(
+        "an offset changes at midnight",
+        IN_WORKERS + "zones.py",
+        "begins, ends = (days[first] + 1) * DAY, (days[last] - 1) * DAY",
+        "begins, ends = days[first] * DAY, (days[last] + 1) * DAY",
+        GUARDS,
+    ),
+    Fault(
+        "a row that is decoded twice may differ",
+        "python_udfs/ingestion/typed/proven.py",
+        "found = found | ~by_spark.eqNullSafe(by_workers)",
+        "pass",
+        "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
+    ),
+)
 
 RUN_FAULTS = (
     Fault("as of a day is before it", TO_DATE, "('<=', level.last)", "('<', level.last)", LEVELS),

@@ -5,6 +5,9 @@ would have reported about it; the table itself is returned too, as the answer to
 `deliver` then mistreats the log on its way (repeats, disorder, late arrival), and `write_batch`
 puts what arrived into landing files. Everything follows from the seed: a failing seed is a
 reproducible test case.
+
+Longer than 500 lines: what is generated, delivered and written shares the seed and the shape of
+a message.
 """
 
 import gzip
@@ -174,8 +177,8 @@ def deliver(
 
     Every message arrives at least once; offsets 0, 1, 2, .. number the arrivals, each once.
 
-    duplicates: the producer sends some messages again, single ones and whole runs, at new offsets,
-        in the same batch or a later one.
+    duplicates: the producer sends some messages again, single messages and whole runs, at new
+        offsets, in the same batch or a later batch.
     shuffle: messages of a batch come in any order.
     late: some messages are held back and arrive with a later batch.
     late_files: some stretches of offsets show up a batch late, after higher offsets, as when one
@@ -228,7 +231,7 @@ def deliver(
 def deliver_by_day(history: History, seed: int, late_by: int = 7) -> list[tuple[date, bytes]]:
     """Deliver a history with gaps that heal: (day of arrival, line), in no order.
 
-    A message arrives on its own day. Some single ones and some stretches of the log, as when a
+    A message arrives on its own day. Some single messages and some stretches of the log, as when a
     producer was down, are missing and are issued again 1 to `late_by` days later; others that were
     there are issued again all the same.
     """
@@ -310,7 +313,7 @@ def write_batch(
 ) -> list[Path]:
     """Write a batch as landing files and return their paths, in offset order.
 
-    A file holds consecutive offsets, at most `max_lines` of them, and is named by the first one:
+    A file holds consecutive offsets, at most `max_lines` of them, and is named by the first line:
     topics/<topic>/partition=<n>/<topic>+<n>+<offset>.jsonl or, every other file, .jsonl.gz.
     Raises FileExistsError rather than write an offset's file twice.
     """
@@ -509,7 +512,7 @@ class _Workload:
         self._write_orders(self._update(key, **changes, **self._update_time(key)))
 
     def _change_amount(self) -> None:
-        """Change the amount, now and then to the same one: a no-op."""
+        """Change the amount, now and then to the same amount: a no-op."""
         key = self._any_key()
         changes = {"amount": self._any_amount(), **self._update_time(key)}
         self._write_orders(self._update(key, **changes))
@@ -589,7 +592,7 @@ class _Workload:
         return {"update_time": self._stamp(self.rows[key]["update_time"])}
 
     def _stamp(self, unmoved: str | None) -> str | None:
-        """Return an update_time for a change made now; `unmoved` is the one it had before."""
+        """Return an update_time for a change made now; `unmoved` is the time it had before."""
         # The log's time is in whole seconds; a day after it is the last time that is believed.
         logged = self.now.replace(microsecond=0)
         return self.random.choices(

@@ -27,7 +27,7 @@ def latest(events: Iterable[Row], key: tuple[str, ...]) -> list[Row]:
 
 
 def derived(rows: Iterable[Row], name: str) -> list[Row]:
-    """The rows that have a time, each until that of the next one of its world and k."""
+    """The rows that have a time, each until that of the next row of its world and k."""
     found = []
     timed = sorted(
         (row for row in rows if row["at"] is not None),
@@ -40,7 +40,7 @@ def derived(rows: Iterable[Row], name: str) -> list[Row]:
 
 
 def zipped(events: Iterable[Row], key: tuple[str, ...], tracked: list[str] | None) -> list[Row]:
-    """The versions that a log reports each key: since `at`, `until` the next one."""
+    """The versions that a log reports each key: since `at`, `until` the next version."""
     by_key: dict[tuple, list] = {}
     for event in events:
         by_key.setdefault(tuple(event[name] for name in key), []).append(event)

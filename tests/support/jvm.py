@@ -15,7 +15,7 @@ JAVA = str(Path(os.environ["JAVA_HOME"], "bin", "java")) if os.environ.get("JAVA
 
 
 def lab_folder(*parts: str, holds: str) -> Path | None:
-    """The folder `parts` in the one that CDC_LAB names; None where it holds no file `holds`."""
+    """The folder `parts` in the folder that CDC_LAB names; None where it holds no file `holds`."""
     lab = os.environ.get("CDC_LAB")
     folder = Path(lab or "", *parts)
     return folder if lab and any(folder.glob(holds)) else None

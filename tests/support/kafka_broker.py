@@ -169,8 +169,8 @@ class KafkaBroker:
         """Send messages and wait until the broker has them.
 
         Args:
-            transaction: True: in one that is committed; False: in one that is aborted; None: in
-                none.
+            transaction: True for a committed transaction, False for an aborted transaction, None
+                without any.
         """
         options = {
             "bootstrap.servers": self.servers,

@@ -83,7 +83,7 @@ def compare_wide(
     """Assert that the wide orders are these orders, each joined to its address; how many.
 
     Args:
-        orders: rows as the log or the server reports them; None: the server's.
+        orders: rows as the log or the server has them; without them the server's own.
         addresses: the same.
     """
     columns, of_address = _declared("order_info"), _declared("order_address")

@@ -38,7 +38,7 @@ HEAD = {
 
 
 def json_object(fields: dict[str, str | None]) -> str:
-    """An object of JSON texts; a field that is None is left out."""
+    """An object of JSON texts; a field of None is left out."""
     return "{" + ",".join(f'"{k}":{v}' for k, v in fields.items() if v is not None) + "}"
 
 

@@ -143,7 +143,7 @@ def corrected(*layers: Iterable[Change]) -> list[Change]:
 def of_later_log(changes: Iterable[Change]) -> list[Change]:
     """Return changes of a binlog that the server restarted: all are behind those of the first."""
     later = 10**10  # a file number is below 2^31
-    return [replace(one, file_number=one.file_number + later) for one in changes]
+    return [replace(change, file_number=change.file_number + later) for change in changes]
 
 
 def _decode_row(message: Mapping[str, Any], key_columns: tuple[str, ...]) -> Change:
@@ -340,7 +340,7 @@ class Break:
 def chain_breaks(changes: Iterable[Change]) -> set[Break]:
     """Return where the chain of the rows' images is broken, key by key in log order.
 
-    An update of the key takes the row away from the old key and gives it to the new one.
+    An update of the key takes the row away from the old key and gives it to the new key.
     """
     left: dict[Key, tuple[Change, Image | None]] = {}
     breaks = set()

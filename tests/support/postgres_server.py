@@ -45,7 +45,7 @@ def postgres_folder() -> Path | None:
 class PostgresServer:
     """PostgreSQL on a free port of 127.0.0.1, with the user USER who may do anything.
 
-    It refuses to run as root; then it is another user's, in a folder that this one may reach.
+    It refuses to run as root; then it is another user's, in a folder that this user may reach.
 
     Args:
         programs: see `postgres_folder`.

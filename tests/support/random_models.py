@@ -58,13 +58,13 @@ class Model:
 
 
 class RandomProject:
-    """Models that are made by a seed. Every one has the columns id, day and v.
+    """Models that are made by a seed. Every model has the columns id, day and v.
 
     What each should hold is what its own SQL gives when it is built for the first time: one that
     adds to its rows, or merges into them, is made so that nothing else could be right.
 
     Attributes:
-        models: in an order in which each refers to earlier ones alone.
+        models: in an order in which each refers to earlier models alone.
         names: first name of each -> its present one.
         constants: first name of each -> the number in its SQL.
         strategies: first name of each that adds -> its strategy.
@@ -115,18 +115,18 @@ class RandomProject:
 
     def _query(self) -> str:
         """A query over all rows of one or two relations."""
-        one, two, lookup = self._any(), self._any(), self._lookup()
+        name, two, lookup = self._any(), self._any(), self._lookup()
         return self.rng.choice(
             (
-                f"select id, day, v + {lookup} as v from {one}",
-                f"with a as (select * from {one}), b as (select * from {two}) "
+                f"select id, day, v + {lookup} as v from {name}",
+                f"with a as (select * from {name}), b as (select * from {two}) "
                 "select a.id, a.day, a.v + b.v as v from a inner join b on a.id <=> b.id",
-                f"select id, day, v from {one} union all select id, day, -v from {two}",
-                f"select max(id) as id, day, sum(v) + {lookup} as v from {one} group by day",
+                f"select id, day, v from {name} union all select id, day, -v from {two}",
+                f"select max(id) as id, day, sum(v) + {lookup} as v from {name} group by day",
                 "select id, day, v from (select ranked.*, row_number() over "
-                f"(partition by id order by day desc, v desc) as place from {one} as ranked) "
+                f"(partition by id order by day desc, v desc) as place from {name} as ranked) "
                 "where place = 1",
-                f"select id, day, v from {one} as kept where exists (select 1 from {two} as found "
+                f"select id, day, v from {name} as kept where exists (select 1 from {two} as found "
                 "where found.id = kept.id and found.v >= 0)",
             )
         )

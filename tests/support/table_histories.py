@@ -21,7 +21,7 @@ class Server:
 
     Attributes:
         lines: (table-independent) messages so far, in the log's order.
-        tables: name -> id -> (state, amount); None: the table isn't there.
+        tables: name -> id -> (state, amount), None where the table isn't there.
         keyless: rows have no key; `id` may repeat.
     """
 

@@ -55,8 +55,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="module")
 def child() -> Iterator[Child]:
-    with child_process() as one:
-        yield one
+    with child_process() as server:
+        yield server
 
 
 @pytest.fixture

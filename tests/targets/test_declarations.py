@@ -48,7 +48,7 @@ def test_a_publication_takes_name_and_key_from_its_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("publish", "models", "said"),
+    ("publish", "models", "expected"),
     [
         ("serving", (), "publish must be a mapping, got 'serving'"),
         ({"target": "Serving!"}, (), "target must be a lower case name, got 'Serving!'"),
@@ -61,11 +61,11 @@ def test_a_publication_takes_name_and_key_from_its_model() -> None:
     ],
 )
 def test_what_is_wrong_with_a_publication_is_said(
-    publish: Any, models: tuple[str, ...], said: str
+    publish: Any, models: tuple[str, ...], expected: str
 ) -> None:
     with pytest.raises(CompilationError, match="exposure shown: ") as caught:
         publication_of(exposure(publish, *models), NODES)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_targets_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,13 +123,13 @@ def test_types_of_the_stores() -> None:
     for store in (mysql, postgres, clickhouse):
         with pytest.raises(PublishError) as caught:
             store.column_types({"x": "interval day"}, {"y": "text; drop table x"})
-        said = str(caught.value)
-        assert "types names y, which the rows lack" in said
-        assert "has no type for column x (interval day)" in said
+        reported = str(caught.value)
+        assert "types names y, which the rows lack" in reported
+        assert "has no type for column x (interval day)" in reported
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "said"),
+    ("kind", "given", "expected"),
     [
         (
             "decimal(12,2)",
@@ -145,11 +145,11 @@ def test_types_of_the_stores() -> None:
     ],
 )
 def test_types_in_which_postgres_would_change_values_are_refused(
-    kind: str, given: str, said: str
+    kind: str, given: str, expected: str
 ) -> None:
     with pytest.raises(PublishError) as caught:
         postgres.column_types({"x": kind}, {"x": given})
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_names_that_postgres_would_cut_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Versions in ClickHouse, as its embedded build: row by row what the warehouse says."""
+"""Versions in ClickHouse, as its embedded build: row by row those of the warehouse."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Stream:
         self.broker, self.project = broker, project
 
     def versions(self) -> dict[str, dict]:
-        """Topic -> the newest that is said of it."""
+        """Topic -> its newest record."""
         return {
             (key or b"").decode(): json.loads(value or b"{}")
             for _, _, (key, value), _ in self.broker.read(VERSIONS, 1)
@@ -47,13 +47,13 @@ class Stream:
 
     def rows(self) -> dict[str, list[tuple]]:
         """Topic -> the rows that a consumer of the newest version has."""
-        told = self.versions()
-        return {topic: sorted(self.upserted(topic, told[topic]).values()) for topic in tables()}
+        reported = self.versions()
+        return {topic: sorted(self.upserted(topic, reported[topic]).values()) for topic in tables()}
 
-    def upserted(self, topic: str, told: dict) -> Rows:
+    def upserted(self, topic: str, expected: dict) -> Rows:
         found: Rows = {}
-        for partition, offset, (key, value), _ in self.broker.read(topic, len(told["ends"])):
-            if offset >= told["ends"][str(partition)]:
+        for partition, offset, (key, value), _ in self.broker.read(topic, len(expected["ends"])):
+            if offset >= expected["ends"][str(partition)]:
                 continue
             found.pop(key or b"", None)
             if value is not None:
@@ -157,7 +157,7 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
             if sum(sum(broker.ends(topic, 2)) for topic in tables()) >= wanted:
                 break
         kill(run)
-        # each topic is of one version: the one before, or this one
+        # each topic is of one version: the version before, or this one
         now, half = expected(project), stream.rows()
         assert all(half[topic] in (before[topic], now[topic]) for topic in half)
         if number % 2 == 0:  # rows come back to what they were meanwhile, in another version
@@ -165,12 +165,12 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
             build_without_publishing(project)
         project.run("run-operation", "publish_to")
         assert stream.rows() == expected(project)
-        told = stream.versions()
-        assert len({row["version"] for row in told.values()}) == 1
+        reported = stream.versions()
+        assert len({row["version"] for row in reported.values()}) == 1
         # who reads all that there is has it too
         for topic in tables():
             everything = {str(n): end for n, end in enumerate(broker.ends(topic, 2))}
-            assert everything == told[topic]["ends"]
+            assert everything == reported[topic]["ends"]
 
 
 @pytest.mark.live

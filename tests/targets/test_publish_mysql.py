@@ -1,4 +1,4 @@
-"""Versions in MySQL and MariaDB: row by row what the warehouse says, whatever is killed when."""
+"""Versions in MySQL and MariaDB: row by row those of the warehouse, whatever is killed when."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_store_that_is_another_or_refuses_says_so_in_one_sentence(
     failed = project.run("build", expect_ok=False).log
     assert "Published as version 2" in failed
     wrong = problem()
-    # both tables differ; the first that is staged is told
+    # both tables differ; the first that is staged is reported
     assert "table entries differs from the model: column kind is missing, " in wrong
     assert "column more is not the model's" in wrong
     assert serving.rows_of("facts_now") == before["facts_now"]

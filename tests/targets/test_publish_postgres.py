@@ -1,4 +1,4 @@
-"""Versions in PostgreSQL: row by row what the warehouse says, whatever is killed when."""
+"""Versions in PostgreSQL: row by row those of the warehouse, whatever is killed when."""
 
 from __future__ import annotations
 
@@ -245,8 +245,8 @@ def test_values_are_as_they_were_or_refused(
     names = ", ".join('cast("' + edge.replace('"', '""') + '" as text)' for edge in EDGES)
     rows = f'select {names} from "Shop"."Edges" order by "Edges".whole'
     found = query(rows)
-    told = [tuple(text for _, text in row) for row in zip(*EDGES.values(), strict=True)]
-    assert found == [told[0], ("-1", *[None] * (len(EDGES) - 1)), told[1]]
+    reported = [tuple(text for _, text in row) for row in zip(*EDGES.values(), strict=True)]
+    assert found == [reported[0], ("-1", *[None] * (len(EDGES) - 1)), reported[1]]
 
     # of each value that PostgreSQL has no place for the column is named
     nul = "has a text with the character NUL, which PostgreSQL has no place for"

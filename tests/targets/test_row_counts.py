@@ -44,10 +44,10 @@ class Server:
 
     def __init__(self, staged: int, loaded: int) -> None:
         self.staged, self.loaded = staged, loaded
-        self.said: list[str] = []
+        self.statements: list[str] = []
 
     def query(self, sql: str) -> list[list[Any]]:
-        self.said.append(sql)
+        self.statements.append(sql)
         if sql.startswith("select countIf"):
             return [[self.staged, 0, 0]]
         if re.match(r"select count\(\) from .* where published_as = ", sql):
@@ -55,7 +55,7 @@ class Server:
         return [[0]] if sql.startswith("select count()") else []
 
     def insert(self, sql: str, structure: str, file: Path) -> None:
-        self.said.append("insert")
+        self.statements.append("insert")
 
     def close(self) -> None:
         return
@@ -76,16 +76,16 @@ def test_a_version_whose_rows_are_all_there_is_held(
     tmp_path: Path, monkeypatch: Any, seen: list[int]
 ) -> None:
     server = published(tmp_path, monkeypatch, 5, seen, 5, 5)
-    assert server.said.count("insert") == len(seen)
-    assert '"version": 2' in server.said[-1]
+    assert server.statements.count("insert") == len(seen)
+    assert '"version": 2' in server.statements[-1]
 
 
 @pytest.mark.parametrize(
-    ("sent", "seen", "staged", "loaded", "said"),
+    ("sent", "seen", "staged", "loaded", "expected"),
     [
         (5, [], 0, 0, "share"),  # the tasks' folder is another machine's
         (5, [3], 3, 3, "share"),
-        (5, [5], 0, 0, "the staging table has 0"),  # the server took nothing and said nothing
+        (5, [5], 0, 0, "the staging table has 0"),  # the server took nothing and reported nothing
         (5, [5], 4, 4, "the staging table has 4"),
         (5, [5], 5, 0, "its table has 0"),
     ],
@@ -97,11 +97,11 @@ def test_rows_that_are_lost_on_the_way_to_clickhouse_are_told(
     seen: list[int],
     staged: int,
     loaded: int,
-    said: str,
+    expected: str,
 ) -> None:
     with pytest.raises(PublishError, match="5 rows of table counts were sent") as error:
         published(tmp_path, monkeypatch, sent, seen, staged, loaded)
-    assert said in str(error.value)
+    assert expected in str(error.value)
 
 
 @pytest.mark.parametrize("rows", [0, 1])
@@ -113,7 +113,7 @@ def test_a_table_of_clickhouse_that_publishing_did_not_fill_is_not_emptied(
     class OfAnother(Server):
         def query(self, sql: str) -> list[list[Any]]:
             if "system.columns" in sql and "'counts__rows'" in sql:
-                self.said.append(sql)
+                self.statements.append(sql)
                 return [
                     [*column] for column in clickhouse._columns({"id": "Nullable(Int64)"}).items()
                 ]
@@ -131,7 +131,7 @@ def test_a_table_of_clickhouse_that_publishing_did_not_fill_is_not_emptied(
     with pytest.raises(PublishError, match="it has rows, and published_version doesn't know it"):
         store.take(parts)
     changing = ("insert", "alter", "drop", "create or replace")
-    assert [text for text in server.said if text.startswith(changing)] == []
+    assert [text for text in server.statements if text.startswith(changing)] == []
 
 
 @pytest.mark.parametrize(("arrived", "is_held"), [(5, True), (6, True), (4, False), (0, False)])
@@ -140,7 +140,7 @@ def test_messages_that_do_not_arrive_in_a_topic_are_told(
 ) -> None:
     store = object.__new__(kafka.KafkaStore)
     ends = iter([{"0": 10}, {"0": 10 + arrived}, {"0": 10 + arrived}])
-    said: list[dict] = []
+    reported: list[dict] = []
     store._records, store._warehouse = {}, "w"
     monkeypatch.setattr(store, "_make_or_check", lambda *_: None)
     monkeypatch.setattr(store, "_topic_ids", lambda topics: dict.fromkeys(topics, "id"))
@@ -149,21 +149,21 @@ def test_messages_that_do_not_arrive_in_a_topic_are_told(
 
     def say(topic: str, record: dict) -> None:
         store._records[topic] = record
-        said.append(record)
+        reported.append(record)
 
     monkeypatch.setattr(store, "_record_version", say)
     part = TableUpdate(PUBLICATION, 2, "mark", Frame([]), False, KINDS)
     if is_held:
         store.take([part])
-        assert said[-1]["version"] == 2
+        assert reported[-1]["version"] == 2
     else:
         with pytest.raises(PublishError, match=f"the topic has {arrived} of them"):
             store.take([part])
-        assert "version" not in said[-1]
+        assert "version" not in reported[-1]
 
 
 @pytest.mark.parametrize(
-    ("staged", "held", "left", "whole", "told"),
+    ("staged", "held", "left", "whole", "expected"),
     [
         (5, 3, 0, False, None),
         (5, 3, 0, True, None),
@@ -176,7 +176,7 @@ def test_messages_that_do_not_arrive_in_a_topic_are_told(
     ],
 )
 def test_rows_that_a_database_does_not_take_are_told(
-    staged: int, held: int, left: int, whole: bool, told: str | None
+    staged: int, held: int, left: int, whole: bool, expected: str | None
 ) -> None:
     """Of five rows three are to be there."""
 
@@ -199,10 +199,10 @@ def test_rows_that_a_database_does_not_take_are_told(
     apply = transactional.TransactionalStore._apply
     check = transactional.TransactionalStore._check_held
     store._check_held = lambda *arguments: check(store, *arguments)
-    if told is None:
+    if expected is None:
         assert apply(store, part, "staging__1").written == 3
     else:
-        with pytest.raises(PublishError, match=told):
+        with pytest.raises(PublishError, match=expected):
             apply(store, part, "staging__1")
 
 

@@ -78,14 +78,14 @@ def test_a_redirect_takes_no_password_to_another_place(
 ) -> None:
     port = answers.server_port
     answers.answer = (code, {"Location": f"http://localhost:{port}/elsewhere"})
-    said = problem(
+    reported = problem(
         clickhouse.open_store,
         monkeypatch,
         URL=f"http://127.0.0.1:{port}/shop",
         USER="u",
         PASSWORD="canary",
     )
-    assert "redirect" in said
+    assert "redirect" in reported
     login = base64.b64encode(b"u:canary").decode()
     assert [headers.get("authorization") for headers in answers.came] == [f"Basic {login}"]
 
@@ -94,8 +94,8 @@ def test_a_redirect_takes_no_password_to_another_place(
 def test_a_password_in_an_address_of_clickhouse_is_refused_and_not_shown(
     monkeypatch: Any, url: str
 ) -> None:
-    said = problem(clickhouse.open_store, monkeypatch, URL="http://" + url.format("canary"))
-    assert "are not read from it" in said
+    reported = problem(clickhouse.open_store, monkeypatch, URL="http://" + url.format("canary"))
+    assert "are not read from it" in reported
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_what_a_server_says_has_no_secret_in_it(monkeypatch: Any) -> None:
     monkeypatch.setenv("X_URL", "jdbc:postgresql://h/db?user=u&password=url-canary&a=b")
     assert environment("MYSQL_PASSWORD") == CANARY
     assert environment("X_OPTIONS") and environment("X_URL")
-    said = [
+    reported = [
         f"Access denied ({CANARY})",
         "Bad login jaas-canary",
         "No suitable driver for jdbc:postgresql://h/db?user=u&password=url-canary&a=b",
@@ -182,7 +182,7 @@ def test_what_a_server_says_has_no_secret_in_it(monkeypatch: Any) -> None:
         "No suitable driver for jdbc:mysql://h/db?a=b&pwd=new-canary&c=d",
         "No suitable driver for jdbc:mysql://(host=h,password=new-canary)/db",
     ]
-    for text in said:
+    for text in reported:
         assert "canary" not in redacted(text) and "***" in redacted(text)
         assert "canary" not in str(jdbc.server_error(Exception(text), "The server refused"))
     assert redacted("jdbc:mysql://h:3306/shop?a=b") == "jdbc:mysql://h:3306/shop?a=b"

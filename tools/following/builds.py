@@ -137,7 +137,7 @@ class Builds:
 
     @property
     def adapter(self) -> Any:
-        """The adapter of the last command; it stays until the next one."""
+        """The adapter of the last command; it stays until the next command."""
         return get_adapter_by_type(ADAPTER)
 
     def logs(self) -> list[Any]:

@@ -28,8 +28,8 @@ class Health:
         state: starting, idle, building, maintaining, waiting (after a failure) or stopped.
         since: when the state began.
         version, published_at: the newest version; None where none is known.
-        cycles: builds that ended, failed ones among them.
-        failed: builds that failed; `in_a_row` of them since the last one that did not.
+        cycles: builds that ended, failed builds among them.
+        failed: builds that failed; `in_a_row` of them since the last build that did not.
         problem: why the last build failed; None after one that did not.
         seconds: how long the last build took.
         changes: rows that all builds added to the log.
@@ -192,7 +192,7 @@ class HealthFiles:
         while not self._ended.wait(BEAT_SECONDS):
             try:
                 self.write()
-            except OSError:  # a full disk: the next one may come through
+            except OSError:  # a full disk: the next beat may come through
                 continue
 
 

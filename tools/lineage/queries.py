@@ -126,7 +126,7 @@ class _Columns:
         if not origin.leaves and not origin.reasons:
             return Origin(reasons=frozenset({_reason(value)}))
         if not origin.leaves and origin.reasons == {CONSTANT} and value.find(exp.AggFunc):
-            return Origin(reasons=frozenset({COUNT}))  # a sum of ones
+            return Origin(reasons=frozenset({COUNT}))  # a sum of units
         return origin
 
     def _column(self, scope: Scope, column: exp.Column, field: str | None) -> Origin:

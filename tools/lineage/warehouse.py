@@ -407,8 +407,8 @@ class Lineage:
         return known or (name if name in self.tables else None)
 
 
-def _order(one: Input) -> tuple[str, str, str]:
-    return one.table, one.column, one.field or ""
+def _order(node: Input) -> tuple[str, str, str]:
+    return node.table, node.column, node.field or ""
 
 
 def _plain(columns: Mapping[str, Any]) -> dict[str, Column]:

@@ -2,9 +2,9 @@
     The versions of customers, from one row per order of a user: from_cte has user_id, order_id,
     create_time and paid_time, null while the order isn't paid.
 
-    A user is a new customer from the first order on, an old one from the first payment on, and of
-    high value while at least `orders` of his orders were paid within the `days` before. So an
-    order that is corrected, comes late or is taken back changes exactly the user's own versions.
+    A user is a new customer from the first order on, an old customer from the first payment on,
+    and of high value while at least `orders` of his orders were paid within the `days` before. So
+    an order that is corrected, comes late or is taken back changes exactly the user's own versions.
 #}
 {% macro customer_versions(from_cte, orders, days) -%}
     {%- do _validate_customer_versions(orders, days) -%}

@@ -2,6 +2,7 @@
     config(
         materialized='incremental',
         incremental_strategy='append_new_rows',
+        on_schema_change='fail',
         partition_by='cut_date',
     )
 }}

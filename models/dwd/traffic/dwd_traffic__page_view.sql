@@ -2,6 +2,7 @@
     config(
         materialized='incremental',
         incremental_strategy='replace_partitions',
+        on_schema_change='fail',
         partition_by='cut_date',
     )
 }}

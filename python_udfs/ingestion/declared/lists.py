@@ -30,7 +30,7 @@ def typed_models_problems(typed: Sequence[Any], manifest: Any) -> Iterator[str]:
         manifest: dbt's, of the whole project.
 
     Yields:
-        One sentence for all missing models, one for all superfluous ones.
+        One sentence for all missing models, one for all superfluous models.
     """
     lists = {key: macro for key, macro in manifest.macros.items() if macro.name == TYPED_MODELS}
     models = _models(manifest)

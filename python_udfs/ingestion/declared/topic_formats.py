@@ -83,20 +83,20 @@ def _covers(pattern: str, topic: str) -> bool:
     return pattern == topic or pattern == "*" or fnmatchcase(topic, pattern)
 
 
-def _overlap(one: str, two: str) -> bool:
+def _overlap(left: str, right: str) -> bool:
     """Whether a topic may fit both shell patterns; true where sets of characters are in them."""
-    if "[" in one + two:
+    if "[" in left + right:
         return True
 
     @cache
     def meet(i: int, j: int) -> bool:
-        if i == len(one) or j == len(two):
-            return set(one[i:] + two[j:]) <= {"*"}
-        if one[i] == "*":
+        if i == len(left) or j == len(right):
+            return set(left[i:] + right[j:]) <= {"*"}
+        if left[i] == "*":
             return meet(i + 1, j) or meet(i, j + 1)
-        if two[j] == "*":
+        if right[j] == "*":
             return meet(i, j + 1) or meet(i + 1, j)
-        return (one[i] == two[j] or "?" in (one[i], two[j])) and meet(i + 1, j + 1)
+        return (left[i] == right[j] or "?" in (left[i], right[j])) and meet(i + 1, j + 1)
 
     return meet(0, 0)
 

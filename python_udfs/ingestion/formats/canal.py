@@ -166,7 +166,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         F.col("_parsed.old").alias("_olds"),
         F.col("_parsed.mysqlType").alias("_types"),
         bare_value(source.names_in_log(), F.col("payload"), _LISTS).alias("_bare"),
-        # of a list in which one is no object nothing is parsed: one row then has the reason
+        # of a list in which entry is no object nothing is parsed: one row then has the reason
         F.posexplode_outer("_parsed.data").alias("_number", "_data"),
     )
     frame = frame.withColumn("_number", F.coalesce("_number", F.lit(0)))
@@ -248,12 +248,12 @@ def _value(raw: Column, declared: Column, kind: SourceType, enums: str) -> Colum
         index = raw.try_cast("int")
         place = F.when(index > 0, index) - 1
         label = F.replace(F.get(labels, place), F.lit("''"), F.lit("'"))
-        # 0 is MySQL's mark of a value that was none of the enum's
+        # 0 is MySQL's mark of a value that the enum doesn't have
         return F.when(index == 0, F.lit("")).otherwise(label)
     if kind.kind == "text" and enums == "index" and kind.declared.lower().startswith("set"):
         labels = F.regexp_extract_all(declared, F.lit(_LABELS), F.lit(1))
         bits = raw.try_cast("bigint")
-        known = F.slice(labels, 1, SET_LABELS)  # of further ones there is no bit to ask for
+        known = F.slice(labels, 1, SET_LABELS)  # of further labels there is no bit to ask for
         chosen = F.filter(known, lambda _, place: F.getbit(bits, place) == 1)
         plain = F.transform(chosen, lambda label: F.replace(label, F.lit("''"), F.lit("'")))
         is_set = bits.isNotNull() & (F.size(labels) <= SET_LABELS)

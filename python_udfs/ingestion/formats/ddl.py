@@ -92,7 +92,7 @@ def moves(sql: str, database: str) -> list[Move]:
 
     Args:
         sql: one statement of any kind.
-        database: the one that a table without database belongs to.
+        database: the database that a table without database belongs to.
 
     Returns:
         TRUNCATE and DROP TABLE, CREATE OR REPLACE TABLE: a move of each table to None; DROP

@@ -6,7 +6,8 @@
 What they mean:
 - A topic holds the events of one kind, and is named <database>.<table>; of a topic without a dot
   the database is `events`. Every message is an insert: an event that happened stays.
-- `received_at` is the collector's clock, the only one to be trusted. It stands for the binlog time
+- `received_at` is the collector's clock, the only clock to be trusted. It stands for the binlog
+time
   and must be there. Times are milliseconds since 1970, or ISO 8601 text with a zone or Z; columns
   of them are declared timestamp. A text that is neither is refused.
 - A column that a message lacks is null in it, as one that it has as null.

@@ -27,7 +27,7 @@ _NUMBER = r"(-?[0-9][0-9.eE+-]*+)"
 # the same for numbers that neither a double nor a decimal of Spark's may hold
 _NO_DECIMAL = rf"\G(?:{_TEXT_OR_SIGNS}|-?[0-9]{{1,38}}+(?![0-9.eE]))*+{_NUMBER}"
 _OVER_17_DIGITS = r"^-?[0.]*[1-9](?:\.?[0-9]){16,}\.?[1-9]"
-# MySQL's decimals have at most 30 places. Fewer spare ones than these let a digit be rounded away
+# MySQL's decimals have at most 30 places. Fewer spare places than these let a digit be rounded away
 # that somebody may really have
 _SPARE_PLACES = 12
 AMBIGUOUS = (
@@ -116,7 +116,8 @@ def bare_value(names: Iterable[str], payload: Column, around: Iterable[str] = ()
 
 
 def narrow_decimals(columns: Mapping[str, SourceType]) -> dict[str, SourceType]:
-    """Those that are read with few places beyond the declared ones, so that one may be rounded."""
+    """Those that are read with few places beyond the declared places, so that value may be
+    rounded."""
     return {
         name: kind
         for name, kind in columns.items()

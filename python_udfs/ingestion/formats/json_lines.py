@@ -89,7 +89,7 @@ def not_null(texts: Iterable[Column]) -> Column:
 def misfit_texts(
     columns: Mapping[str, SourceType], part: str, values: Column, wrong: Column
 ) -> Column:
-    """Texts naming values that are none of their column's type, as an array.
+    """Texts naming values that aren't of their column's type, as an array.
 
     It is interpreted, which costs a row more than all else: to be asked of bad rows only. In
     return the plan has one expression for all columns, and their number doesn't make it longer.

@@ -215,7 +215,7 @@ def files_to_read(
         held: offsets_key -> merged intervals of the offsets that the table holds.
         seen_sizes: LandedFile.name -> (size, changed_ns) when it was last read, or the size alone,
             of those files whose end isn't known from the next file's name: a partition's last file
-            and broken ones. A file that was written since is read again, also with the same size:
+            and broken files. A file that was written since is read again, also with the same size:
             a copy may reserve its size first.
         seen_until_ns: newest `changed_ns` of the last listing, or None to take no file for new.
     """
@@ -394,7 +394,7 @@ def message_batches(
     """The messages of some files as columns, without those held already.
 
     Where files that are read in one run overlap, a message is taken from the last of them that
-    holds it. Only a file that reaches into the next one has to look how far that one goes; files
+    holds it. Only a file that reaches into the next file has to look how far that one goes; files
     that end where the next begins, as a sink writes them, cost nothing.
 
     Args:

@@ -80,8 +80,8 @@ def ranges_to_read(
         begun: result of `beginnings` in the run before.
 
     Raises:
-        ValueError: the broker has lost messages behind the held ones, or the first ones of a new
-            partition, or a topic was deleted and recreated. One message names all partitions.
+        ValueError: the broker has lost messages behind the held messages, or the first messages of
+            a new partition, or a topic was deleted and recreated. One message names all partitions.
     """
     ranges, recreated, gone = [], [], []
     for topic, broker in sorted(topics.items()):

@@ -26,7 +26,7 @@ class Doubt:
     """Where a log began that nobody declared.
 
     Attributes:
-        log: number of the log that its messages are taken for; those of later ones are declared.
+        log: number of the log that its messages are taken for; those of later logs are declared.
         time: of the latest change before it, epoch microseconds.
         offsets: batch, topic, partition and offset of its first message.
         reason: for the rows that are refused.
@@ -68,7 +68,7 @@ def doubt_of(signs: list[tuple[Key, Row]], mixed: Collection[Key]) -> Doubt:
     Args:
         mixed: partitions that carry several logs at once.
     """
-    # of the first log that has any; those behind it are judged again once this one is declared
+    # of the first log that has any; those behind it are judged again once this log is declared
     log = min(key[0] for key, _ in signs)
     signs = [sign for sign in signs if sign[0][0] == log]
     key, first = min(signs, key=lambda sign: (sign[1].latest, sign[0]))

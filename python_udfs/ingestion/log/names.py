@@ -1,4 +1,4 @@
-"""The names of a table's columns in the log, compared with the declared ones."""
+"""The names of a table's columns in the log, compared with the declared names."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ only of partitions whose groups don't follow each other the single messages are 
 
 Where messages name the server that made the change, one of another server than the message before
 it, at a lower place and later than all before, is a sign by itself, however few messages are known
-and however often they go to and fro. What a server took over from another one names that one, but
-stands at places that grow; sent again, it is no later.
+and however often they go to and fro. What a server took over from another one names that server,
+but stands at places that grow; sent again, it is no later.
 
 Other orders are no sign of anything:
 - A partition in which messages keep stepping back to new places, or go to and fro between files
@@ -55,7 +55,7 @@ FEW_MESSAGES = 8
 # Messages for each that steps back to a place that is new, in a partition that is in order
 STEADY_MESSAGES = 6
 UUID = r"^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
-# Widths of the groups of positions: even ones at a file's beginning, growing ones behind it
+# Widths of the groups of positions: even widths at a file's beginning, growing widths behind it
 EVEN_UNTIL, EVEN_WIDTH, GROUPS_A_DOUBLING = 16_384, 128, 8
 PARTITION = ["batch_id", "topic", "partition_number"]
 Place = tuple[int, int]
@@ -70,7 +70,7 @@ class Known:
         file_number, position: the highest place of a change.
         time: of the latest change, epoch microseconds.
         offset: of the last message.
-        messages, steps_back: how many places came, and how many of them below the one before.
+        messages, steps_back: how many places came, and how many of them below the place before.
     """
 
     file_number: int
@@ -239,7 +239,7 @@ class LogOrder:
         self._known |= together
 
     def _are_in_order(self, key: Key) -> bool:
-        """Whether the partitions that a new one is compared with are in order."""
+        """Whether the partitions that a new partition is compared with are in order."""
         return key in self._known or all(
             part.is_in_order for other, part in self._known.items() if other[:2] == key[:2]
         )

@@ -55,7 +55,7 @@ class LogReset:
     server_uuid: str | None
 
     def holds(self, module: ModuleType, live: str) -> Column:
-        """Condition on rows of ods_binlog: they are of this log, or of a later one.
+        """Condition on rows of ods_binlog: they are of this log, or of a later log.
 
         Args:
             module: of the format.
@@ -167,7 +167,7 @@ def log_resets(declared: Any, module: ModuleType | None) -> tuple[list[LogReset]
 
 
 def log_number(resets: tuple[LogReset, ...], module: ModuleType, live: str) -> Column:
-    """Number of the log that a row of ods_binlog belongs to; 0: the one before all resets."""
+    """Number of the log that a row of ods_binlog belongs to; 0: the log before all resets."""
     from pyspark.sql import functions as F
 
     number = F.lit(0).cast("long")

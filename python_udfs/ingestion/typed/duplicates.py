@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from python_udfs.ingestion.formats.envelope import COORDINATES, IDENTITY, row_changes
 from python_udfs.ingestion.formats.registry import has_whole_images, positions_are_places
 from python_udfs.ingestion.typed.images import canonical, digest, image_of
+from python_udfs.ingestion.typed.proven import IN_SPARK
 from python_udfs.ingestion.typed.rows import CORRECTION, REFUSED, REPEATED, decoded
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from python_udfs.ingestion.tables.source import TableSource
     from python_udfs.ingestion.typed.business_date import BusinessDay
+    from python_udfs.ingestion.typed.proven import InWorkers
 
 
 def deduplicate(
@@ -25,6 +27,7 @@ def deduplicate(
     source: TableSource,
     day: BusinessDay,
     batches: list[str],
+    workers: InWorkers = IN_SPARK,
 ) -> tuple[DataFrame, DataFrame | None]:
     """The changes in `new` as rows of a typed model, each once, without those that `known` has.
 
@@ -47,6 +50,7 @@ def deduplicate(
         new: messages of the table's format, each with changes of single rows.
         known: the typed model's table, or None before its first run.
         batches: names of the batches that `new` and `known` are of, in the order that counts.
+        workers: whether Python workers decode.
 
     Returns:
         The rows, and the rows of `known` that they replace (unique_key, binlog_file_number,
@@ -55,23 +59,28 @@ def deduplicate(
     # the rows of one message share its position until it is decoded
     place = IDENTITY[:-1] if positions_are_places(source.format) else IDENTITY
     narrow = new.select(*COORDINATES, *IDENTITY)
-    repeated = narrow.groupBy(*place).agg(F.count(F.lit(1)).alias("times")).where("times > 1")
-    suspects, held = narrow.join(repeated, place, "left_semi"), None
-    if known is not None:
+    at_place = narrow.groupBy(*place).agg(F.count(F.lit(1)).alias("times"))
+    suspects, held = narrow.join(at_place.where("times > 1"), place, "left_semi"), None
+    if known is None:
+        [(count, most)] = at_place.agg(F.sum("times"), F.max("times")).collect()
+        has_suspects = count is not None and most > 1
+    else:
         # bounds that files of the table are pruned by: a log without files of its own has one
         # number for all, and positions that grow
         (bounds,) = narrow.agg(
             F.collect_set("binlog_file_number").alias("files"),
             F.min("binlog_position").alias("low"),
             F.max("binlog_position").alias("high"),
+            F.count(F.lit(1)).alias("messages"),
         ).collect()
         held = known.where(
             F.col("binlog_file_number").isin(bounds.files)
             & F.col("binlog_position").between(bounds.low, bounds.high)
         )
         suspects = suspects.unionByName(narrow.join(held.select(*place), place, "left_semi"))
-    if suspects.isEmpty():
-        return decoded(new, source, day), None
+        count, has_suspects = bounds.messages, not suspects.isEmpty()
+    if not has_suspects:
+        return workers.decoded(count or 0, new, source, day), None
     messages = new.join(suspects.select(*COORDINATES), COORDINATES, "left_semi")
     classified = classify_duplicates(decoded(messages, source, day), held, source, batches)
     # else the rows' plan has all of this in it, and is planned with it several times
@@ -81,7 +90,13 @@ def deduplicate(
     new = new.join(whole.select(*COORDINATES), COORDINATES, "left_anti")
     others = classified.where((F.col("verdict") == REFUSED) | leaves)
     others = others.join(whole, COORDINATES, "left_anti")
-    rows = decoded(new, source, day, None if others.isEmpty() else others)
+    if others.isEmpty():
+        rows = workers.decoded(count, new, source, day)
+    else:
+        judged = F.broadcast(others.select(*COORDINATES).distinct())
+        rows = decoded(new.join(judged, COORDINATES, "left_semi"), source, day, others)
+        new = new.join(judged, COORDINATES, "left_anti")
+        rows = rows.unionByName(workers.decoded(count, new, source, day))
     corrected = None
     if held is not None and len(batches) > 1:
         keys = classified.where(F.col("verdict") == CORRECTION).select(*IDENTITY)
@@ -131,7 +146,7 @@ def classify_duplicates(
         _known_part(source).alias("part"),
     ).localCheckpoint(eager=False)
     if positions_are_places(source.format):
-        # a message counts as a whole: rows that one of a later batch lacks are not taken
+        # a message counts as a whole: rows that a message of a later batch lacks are not taken
         ranks = rows.select(*IDENTITY, "is_bad", "rank")
         if held is not None:
             ranks = ranks.unionByName(_ranks_at(held, rows, rank))

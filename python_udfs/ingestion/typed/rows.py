@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -34,12 +34,14 @@ def decoded(
     source: TableSource,
     day: BusinessDay,
     verdicts: DataFrame | None = None,
+    kept: Sequence[str] = (),
 ) -> DataFrame:
     """A table's messages of changes, in the format of its log, as rows of a typed model.
 
     Args:
         verdicts: rows that are left out or refused, see classify_duplicates; messages that are
             repeated as a whole aren't among them.
+        kept: columns of the messages that the rows have, too.
     """
     images = FORMATS[source.format].images(messages, source)
     if verdicts is not None:
@@ -48,7 +50,7 @@ def decoded(
         images = images.where(~F.col("verdict").eqNullSafe(REPEATED))
         other = F.when(F.col("verdict") == REFUSED, OTHER_CHANGE)
         images = images.withColumn("image_reason", F.coalesce("image_reason", other))
-    return typed_rows(images, source, day)
+    return typed_rows(images, source, day, kept)
 
 
 def refused_statements(
@@ -89,11 +91,16 @@ def refused_rows(
     return typed_rows(images, source, day)
 
 
-def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> DataFrame:
+def typed_rows(
+    images: DataFrame, source: TableSource, day: BusinessDay, kept: Sequence[str] = ()
+) -> DataFrame:
     """Rows with images (see formats.maxwell.images) as rows of a typed ODS model.
 
     The EXTRA columns of the table's format stand behind `before`. Where `before` isn't known,
     which only some formats let pass, it is null and so is metadata_changes.
+
+    Args:
+        kept: columns of `images` that the rows have, too.
     """
     typed = images.select(
         "*",
@@ -119,8 +126,7 @@ def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> Data
     extra = getattr(FORMATS[source.format], "EXTRA", {})
     # a refused message is none of the change's own: it may come again whole
     message = F.concat_ws(":", F.lit("refused"), *COORDINATES, "row_number")
-    change = F.concat_ws(":", "binlog_file", "binlog_position", "row_number")
-    unique_key = F.when(good, change).otherwise(message)
+    unique_key = F.when(good, change_key()).otherwise(message)
     return judged.select(
         *[F.when(good, F.col("_after")[name]).alias(name) for name in source.columns],
         F.when(good, F.col("_after")["raw_values"]).alias("raw_values"),
@@ -144,7 +150,13 @@ def typed_rows(images: DataFrame, source: TableSource, day: BusinessDay) -> Data
         "load_id",
         "reject_reason",
         F.when(~good, F.col("payload")).alias("reject_payload"),
+        *kept,
     )
+
+
+def change_key() -> Column:
+    """The unique_key of a change that isn't refused."""
+    return F.concat_ws(":", "binlog_file", "binlog_position", "row_number")
 
 
 def _value_misfits(source: TableSource) -> Column:

@@ -1,4 +1,4 @@
-"""The rows that a table got from another one by a RENAME."""
+"""The rows that a table got from another table by a RENAME."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partial changes (MongoDB's) in the form of whole ones, and back."""
+"""Partial changes (MongoDB's) in the form of whole images, and back."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ LOAD_MARGIN = 3600 * 1_000_000
 
 @dataclass(frozen=True)
 class Fill:
-    """The rows that a table got from another one.
+    """The rows that a table got from another table.
 
     Attributes:
         rows: columns key, image and n.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.whole_table.segments import Fill
 
 MOVES_PROPERTY = "ods.table_moves"  # statements on the table that its rows were derived from
-ORIGINS_PROPERTY = "ods.table_origins"  # tables whose rows came into this one by RENAME
+ORIGINS_PROPERTY = "ods.table_origins"  # tables whose rows came into this table by RENAME
 PLACES_PROPERTY = "ods.log_places"  # partitions that rows came by; whether one was changed
 LOADED_PROPERTY = "ods.loaded_until"  # time of the newest row of a full load, epoch microseconds
 
@@ -289,7 +289,7 @@ class TableState:
                 places.append(of_partition & at_ends)
         if not places:
             return []
-        # a transaction's rows share a place, of which one is enough; batches share it too
+        # a transaction's rows share a place, and batches share it too: each place once is enough
         of_load = F.when(F.col("op") == "snapshot", F.col("message_offset"))
         place = map(F.col, [*partition, "op", "binlog_file_number", "binlog_position"])
         rows = mine.where(reduce(or_, places)).groupBy(*place, of_load.alias("of_load"))

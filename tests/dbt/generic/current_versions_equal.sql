@@ -1,6 +1,6 @@
 {#
     Of a snapshot: its current versions are the rows that it is taken of. Fails with the rows that
-    one of both has alone: by strategy timestamp a row that was changed without a later time.
+    only one side has: by strategy timestamp a row that was changed without a later time.
 
     relation: what the snapshot is taken of.
     columns: names of the columns that are compared.

@@ -1,7 +1,7 @@
 {#
-    Of a zipper: the current version of a key is the one that began last. With `deletes` a key may
-    have none, when its row is gone; without, each has one. Fails with the keys of which that isn't
-    so.
+    Of a zipper: the current version of a key is the version that began last. With `deletes` a key
+    may have none, when its row is gone; without, each has one. Fails with the keys of which that
+    isn't so.
 
     key: names of the columns of the key.
     deletes: whether rows of the source can be deleted.

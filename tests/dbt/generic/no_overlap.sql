@@ -1,6 +1,6 @@
 {#
     Of a zipper: no two versions of a key are valid at one time. Fails with the versions that begin
-    before the one before them ends, or at the same time.
+    before the version before them ends, or at the same time.
 
     key: names of the columns of the key.
 #}

@@ -12,7 +12,7 @@
 with
 
 differing as (
-    -- all columns: the keys are other ones in each reconciliation
+    -- all columns: the keys are other keys in each reconciliation
     select * from {{ model }}
     where
         not is_total

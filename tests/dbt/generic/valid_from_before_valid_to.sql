@@ -7,7 +7,7 @@
 with
 
 impossible as (
-    -- all columns: the keys are other ones in each zipper
+    -- all columns: the keys are other keys in each zipper
     select * from {{ model }}
     where
         valid_from is null

@@ -131,11 +131,11 @@ def test_each_row_of_a_message_is_a_change_of_its_own(spark: SparkSession):
 
     rows = typed(spark, [update, delete], DECLARED)
 
-    one, two, three = Decimal("1.50"), Decimal("2.00"), Decimal("-3.25")
+    first, two, three = Decimal("1.50"), Decimal("2.00"), Decimal("-3.25")
     assert changes(rows, ["id", "v", "d"]) == [
-        ("update", (1, None, one), (1, "b", one)),
+        ("update", (1, None, first), (1, "b", first)),
         ("update", (2, None, three), (2, None, two)),
-        ("delete", (1, "b", one), (1, "b", one)),
+        ("delete", (1, "b", first), (1, "b", first)),
     ]
     assert [row.metadata_changes for row in rows] == [["v"], ["d"], None]
     assert [row.unique_key for row in rows] == ["t/3:100:0", "t/3:100:1", "t/3:101:0"]

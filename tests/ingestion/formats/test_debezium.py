@@ -1,4 +1,8 @@
-"""Debezium's messages: what is read of them, and that they tell the same as Maxwell's."""
+"""Debezium's messages: what is read of them, and that they tell the same as Maxwell's.
+
+Longer than 500 lines: its messages are made by the same helpers, and compared with the same
+sample.
+"""
 
 from __future__ import annotations
 
@@ -368,7 +372,7 @@ PG_IMAGES: dict[str, tuple[str, Any]] = {
     ),
     "by default, the key only": (
         message("d", POSTGRES, before='{"id":1,"v":null,"b":null}'),
-        "`before` holds nothing but the key",
+        "`before` holds the key alone",
     ),
     "text left alone": (
         message("u", POSTGRES, before='{"id":1,"v":"a"}', after=f'{{"id":1,"v":"{PLACEHOLDER}"}}'),
@@ -401,7 +405,7 @@ def test_the_images_of_a_change_or_why_there_are_none(spark, cases, declared):
     assert got == {name: expected for name, (_, expected) in cases.items()}
 
 
-# Values: options -> column type -> [(JSON text, value)]; a value that is NONE is refused
+# Values: options -> column type -> [(JSON text, value)]; a value of NONE is refused
 
 NONE = object()
 DEFAULTS: dict[str, list[tuple[str, Any]]] = {

@@ -1,4 +1,7 @@
-"""The images before and after a change, from Maxwell's `data` and `old`."""
+"""The images before and after a change, from Maxwell's `data` and `old`.
+
+Longer than 500 lines: all its cases share the messages and the schema that helpers here make.
+"""
 
 from __future__ import annotations
 

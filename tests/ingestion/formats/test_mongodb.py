@@ -1,4 +1,8 @@
-"""Change streams of MongoDB and Debezium's messages of them."""
+"""Change streams of MongoDB and Debezium's messages of them.
+
+Longer than 500 lines: change streams and Debezium's messages are made of the same documents,
+and give the same rows.
+"""
 
 from __future__ import annotations
 
@@ -294,7 +298,7 @@ def test_debezium_s_transactions_need_their_metadata(spark):
 
 
 NO_NS = "no `ns` with db and coll (Debezium: `source` with db and collection)"
-NO_TIME = "no `clusterTime` (Debezium: `source` with ts_ms and ord), or one that is none"
+NO_TIME = "no `clusterTime` (Debezium: `source` with ts_ms and ord), or an invalid time"
 NO_KEY = "no `documentKey` with _id (Debezium: no key of the message, nor a document)"
 BAD: dict[str, tuple[Message, str]] = {
     "text": (
@@ -337,7 +341,7 @@ BAD: dict[str, tuple[Message, str]] = {
     "key null": (stream(documentKey={"_id": None}), NO_KEY),
     "documentKey text": (stream(documentKey="x"), NO_KEY),
     "Debezium without key": (debezium("d"), NO_KEY),
-    "Debezium with a key that is none": ((debezium("d"), "{"), NO_KEY),
+    "Debezium with an invalid key": ((debezium("d"), "{"), NO_KEY),
     "no token": (
         stream(_id=...),
         "no resume token (`_id`), which distinguishes events of one time",
@@ -695,7 +699,7 @@ REFUSED: dict[str, tuple[Message, str]] = {
         ),
         "a document that can't be read: no object, or a name twice in it",
     ),
-    "pre-image that is none": (
+    "invalid pre-image": (
         stream("delete", fullDocumentBeforeChange=[1]),
         "a document that can't be read: no object, or a name twice in it",
     ),

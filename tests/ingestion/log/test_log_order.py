@@ -247,7 +247,8 @@ def test_the_rest_of_a_lost_servers_log_comes_from_the_one_that_took_over(
     spark: SparkSession,
 ) -> None:
     """As MySQL 5.6 and Maxwell with gtid_mode write it: what the old server did last comes at the
-    new one's positions, and names the old one. So its uuid is no sign of the log, its offset is."""
+    new server's positions, and names the old server. So its uuid is no sign of the log, its offset
+    is."""
     old, new = "cf5adee4-e7eb-11f1-b5d6-02fc00000001", "d145f10b-e7eb-11f1-b5d6-02fc00000001"
     before = {0: change("000004:57671", TS, "1.00", gtid=f"{old}:50", server_id=1)}
     behind = {
@@ -325,7 +326,7 @@ def sent(lines: list[str], rng: random.Random) -> list[str]:
 
 def landed(stream: list[str], first: int, rng: random.Random) -> list[dict[int, str]]:
     """The stream in two runs: a stretch of the first comes with the second, but for the last
-    message of the first log and the first one, at the offset `first`, of the second."""
+    message of the first log and the first message, at the offset `first`, of the second."""
     messages = list(enumerate(stream))
     cut = rng.randrange(len(messages) + 1)
     start = rng.randrange(cut + 1)

@@ -109,7 +109,7 @@ def test_full_loads_in_mid_stream_through_maxwell(spark: SparkSession, seed: int
 def test_corrections_of_what_a_load_and_a_drop_followed_from(
     spark: SparkSession, seed: int
 ) -> None:
-    """A corrected change may have another row before the log, and leave another one to a drop."""
+    """A corrected change may have another row before the log, and leave another row to a drop."""
     print(f"seed {seed}")
     rng = random.Random(seed)
     server = Server(seed, "maxwell")
@@ -187,7 +187,7 @@ def canal(kind: str, *ids: int, old: list[dict] | None = None, amount: str = "1.
 def test_messages_of_which_a_row_was_refused_are_corrected_by_a_batch(
     spark: SparkSession, together: bool
 ) -> None:
-    """Their other rows are there: they don't come twice, nor keep the corrected ones out."""
+    """Their other rows are there: they don't come twice, nor keep the corrected rows out."""
     # the last row is refused, and the first one
     right = {5: canal("INSERT", 1, 2), 6: canal("INSERT", 3, 4)}
     wrong = {offset: json.loads(text) for offset, text in right.items()}
@@ -207,7 +207,7 @@ def test_messages_of_which_a_row_was_refused_are_corrected_by_a_batch(
 
 
 def test_rows_that_change_must_come_by_one_partition_of_canal(spark: SparkSession) -> None:
-    """Canal has no position: which of two rows of a key is the newer one can't be known."""
+    """Canal has no position: which of two rows of a key is the newer row can't be known."""
 
     def take(model: Model, messages: dict[int, str]) -> None:
         """Each message by a partition of its own."""

@@ -6,7 +6,7 @@
 or {"schema": {...}, "payload": <the same>}, by the converter's `schemas.enable`.
 
 What they mean, as seen from a real producer (3.5, on MariaDB) and documented for PostgreSQL:
-- A key change is a delete of the old key, a tombstone and a create of the new one, all at one
+- A key change is a delete of the old key, a tombstone and a create of the new key, all at one
   (file, pos, row) or lsn.
 - MySQL: (file, pos, row) is a row of the binlog. `row_number` is 2 * row, and one more for a
   create: so the parts of a key change differ, the delete first.

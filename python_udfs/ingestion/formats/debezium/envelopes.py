@@ -39,8 +39,8 @@ def envelope(messages: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     frame = messages.withColumn("_listed", as_list(F.col("payload"), _HEAD))
-    one = F.when(F.size("_listed") == 1, F.col("_listed")[0])
-    frame = frame.withColumn("_outer", one)
+    first = F.when(F.size("_listed") == 1, F.col("_listed")[0])
+    frame = frame.withColumn("_outer", first)
     payload = F.col("_outer.payload")
     head = F.when(payload.isNotNull(), payload).otherwise(
         F.when(F.col("_outer").isNotNull(), F.col("_outer").dropFields("payload"))

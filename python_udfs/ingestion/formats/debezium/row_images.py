@@ -98,7 +98,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         )
         .when(misfits != "", misfits)
         .when(F.col("_exact").isNotNull() & is_ambiguous(F.col("payload")), F.lit(AMBIGUOUS))
-        .when(had & _key_only(source), F.lit("`before` holds nothing but the key"))
+        .when(had & _key_only(source), F.lit("`before` holds the key alone"))
         .otherwise(
             F.coalesce(
                 rounded_decimals(_read_as_decimals(source), ("after", "before")),

@@ -33,12 +33,12 @@ What a change holds of its document; the typed row holds no more, in the columns
 - An insert or replacement has the whole document. A delete has the key alone, and what it deleted
   where the collection keeps pre-images.
 - An update has what it set and removed. A document that was looked up (`updateLookup`) is read
-  after the update and may be of a later one, or missing, so nothing is taken from it:
+  after the update and may be of a later version, or missing, so nothing is taken from it:
   `known_columns` names the columns that have their values, the others are null, unknown.
   Post-images are exact: declare them by the option `full_document`. With a pre-image, the columns
   that the update doesn't tell have their values from it.
 - Without a pre-image `before` is null, of an update or delete too, and metadata_changes with it:
-  such rows can't be made retract rows. They can be folded: a column's value is the one in its
+  such rows can't be made retract rows. They can be folded: a column's value is the value in its
   newest row that knows it. The other fields are those of the newest document_rest, changed by
   each document_patch behind it.
 - An update may set a part of a column: an element of an array, a field of a nested document,
@@ -57,7 +57,7 @@ What a change holds of its document; the typed row holds no more, in the columns
 Columns are the document's fields by name; a name with dots (an alias: {city: address.city}) goes
 into nested documents, not into arrays. `_id` is the key: a column of that name, or with that
 alias. A document is taken to hold a column by one of its names at a time. Fields whose own names
-hold dots can't be distinguished from nested ones in updates.
+hold dots can't be distinguished from nested fields in updates.
 
 Values: ObjectIds, UUIDs and numbers are texts in a text column; true and false are 1 and 0 in a
 number's. A MongoDB date is an instant: declare it `timestamp` (`date` where it is midnight UTC;

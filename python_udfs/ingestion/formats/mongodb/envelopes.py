@@ -144,7 +144,7 @@ def envelope(messages: DataFrame) -> DataFrame:
         )
         .when(
             F.col("_seconds").isNull() | F.col("_ordinal").isNull(),
-            F.lit("no `clusterTime` (Debezium: `source` with ts_ms and ord), or one that is none"),
+            F.lit("no `clusterTime` (Debezium: `source` with ts_ms and ord), or an invalid time"),
         )
         .when(
             of_row & F.col("_head.splitEvent").isNotNull(),

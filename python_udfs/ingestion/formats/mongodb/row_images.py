@@ -271,15 +271,15 @@ def _struct(source: TableSource, part: str, label: str) -> tuple[Column, list[Co
 
     fields, wrong = [], []
     for place, (name, kind) in enumerate(source.columns.items()):
-        one = F.col(part)[place]
-        value = parsed_value(one, kind)
+        element = F.col(part)[place]
+        value = parsed_value(element, kind)
         fields.append(value.alias(name))
         text = F.concat(
-            F.lit(f"{label}.{name} = "), F.substring(one["text"], 1, 80), F.lit(" is no "),
+            F.lit(f"{label}.{name} = "), F.substring(element["text"], 1, 80), F.lit(" is no "),
             F.lit(kind.declared),
         )  # fmt: skip
         if kind.kind == "datetime":
             hint = F.lit(", but an instant: declare the column timestamp")
-            text = F.when(one["kind"] == "instant", F.concat(text, hint)).otherwise(text)
-        wrong.append(F.when(one.isNotNull() & value.isNull(), text))
+            text = F.when(element["kind"] == "instant", F.concat(text, hint)).otherwise(text)
+        wrong.append(F.when(element.isNotNull() & value.isNull(), text))
     return F.struct(*fields), wrong

@@ -60,11 +60,11 @@ def _as_mysql(instant: Column) -> Column:
     return F.date_format(instant, "yyyy-MM-dd HH:mm:ss.SSSSSS")
 
 
-def scalar_of(one: Column) -> Column:
+def scalar_of(value_and_json: Column) -> Column:
     """(kind, text, json) of a variant with its JSON text, Extended JSON unwrapped."""
     from pyspark.sql import functions as F
 
-    value, json = one["v"], one["json"]
+    value, json = value_and_json["v"], value_and_json["json"]
 
     def found(kind: str, text: Column) -> Column:
         made = F.struct(F.lit(kind).alias("kind"), text.alias("text"), json.alias("json"))
@@ -100,13 +100,13 @@ def scalar_of(one: Column) -> Column:
     )
 
 
-def parsed_value(one: Column, kind: SourceType) -> Column:
+def parsed_value(scalar: Column, kind: SourceType) -> Column:
     """A (kind, text, json) in the column's `parsed` type; null where it is none of it."""
     from pyspark.sql import functions as F
 
-    text, found = one["text"], one["kind"]
+    text, found = scalar["text"], scalar["kind"]
     if kind.kind == "text":
-        return one["json"] if kind.declared.strip().lower() == "json" else text
+        return scalar["json"] if kind.declared.strip().lower() == "json" else text
     if kind.kind == "binary":
         from_uuid = F.base64(F.unhex(F.replace(text, F.lit("-"), F.lit(""))))
         return F.when(found == "binary", text).when(found == "uuid", from_uuid)

@@ -16,19 +16,19 @@ class Catalog:
 
     def columns(self, relation: Any) -> Iterator[dict[str, Any]]:
         """Rows of dbt's catalog, one for each column of a relation."""
-        stats = self._stats(relation)
+        stats, comments = self._stats(relation), self._warehouse.comments(relation)
         for column in self._warehouse.get_columns_in_relation(relation):
             yield {
                 "table_database": None,
                 "table_schema": relation.schema,
                 "table_name": relation.identifier,
                 "table_type": str(relation.type),
-                "table_comment": None,
+                "table_comment": comments.relation,
                 "table_owner": None,
                 "column_name": column.column,
                 "column_index": column.column_index,
                 "column_type": column.dtype,
-                "column_comment": None,
+                "column_comment": comments.columns.get(column.column),
             } | stats
 
     def _stats(self, relation: Any) -> dict[str, Any]:

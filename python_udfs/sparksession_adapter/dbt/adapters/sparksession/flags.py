@@ -186,7 +186,7 @@ class CutRuns:
 
 
 def named(names: Sequence[str], most: int = 3) -> str:
-    """Names as text, the first ones of many.
+    """Names as text, the first names of many.
 
     >>> named(["a", "b"]), named(["a", "b", "c", "d", "e"])
     ('a and b', 'a, b, c and 2 others')

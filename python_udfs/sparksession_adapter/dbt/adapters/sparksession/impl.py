@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from dbt.adapters.base import PythonJobHelper
+from dbt.adapters.base import BaseRelation, PythonJobHelper
 from dbt.adapters.base.meta import available, available_property
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark import SparkAdapter, SparkColumn
@@ -232,6 +232,11 @@ class SparkSessionAdapter(SparkAdapter):
             raise CompilationError(f"partition_by {exc}") from exc
 
     @available
+    def column_comments(self, relation: BaseRelation) -> dict[str, str]:
+        """Column -> comment, of the columns that have one."""
+        return self.services.warehouse.comments(relation).columns
+
+    @available
     def result_view(self, model: Mapping[str, Any]) -> str:
         return result_view(model["alias"])
 
@@ -286,7 +291,7 @@ class SparkSessionAdapter(SparkAdapter):
             if relation.type == "view" or relation.identifier not in views
         ]
 
-    def drop_schema(self, relation: Any) -> None:
+    def drop_schema(self, relation: BaseRelation) -> None:
         """Drop a schema with its tables, their files and its views.
 
         Iceberg's catalogs drop empty namespaces alone, whatever `cascade` is.
@@ -301,6 +306,8 @@ class SparkSessionAdapter(SparkAdapter):
                 if "GC is disabled" not in exc.msg:
                     raise
                 self.execute(f"drop table if exists {held_relation}")
+            else:
+                self.services.place.delete_folder(held_relation)
         super().drop_schema(relation)
 
     def set_relations_cache(self, *args: Any, **kwargs: Any) -> None:

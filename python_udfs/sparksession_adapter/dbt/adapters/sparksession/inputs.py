@@ -20,7 +20,7 @@ REQUEST_PROPERTY = "asked.request"  # and why
 CLOSED_PROPERTY = "level.closed_before"  # first day behind the periods that a level holds
 COUNTED_PROPERTY = "count.declared"  # the counts that a model's rows are of
 PROPERTY_SETTING = "spark.sql.iceberg.snapshot-property."
-SnapshotRange = tuple[int | None, int | None]  # after the first one, up to and with the last
+SnapshotRange = tuple[int | None, int | None]  # after the first snapshot, up to and with the last
 CONFIG = re.compile(r"\{\{-?\s*config\(.*?\)\s*-?\}\}", re.DOTALL)
 
 
@@ -367,7 +367,7 @@ class Inputs:
     ) -> bool:
         """Whether the model's query may read the rows appended to a table between two snapshots.
 
-        Spark 4.1 gives all reads of one table in a query the options of the first one, so that a
+        Spark 4.1 gives all reads of one table in a query the options of the first read, so that a
         second range would be read as if it were the first, without a word.
         """
         plan = self.change(

@@ -53,8 +53,8 @@ def _being_interrupted() -> bool:
 
 
 def _is_stopping(*_: Any) -> None:
-    """What Ctrl-C does while an earlier one is being seen to: it would leave statements running,
-    and the lease taken."""
+    """What Ctrl-C does while an earlier interrupt is being seen to: it would leave statements
+    running, and the lease taken."""
     logger.warning("Stopping already: what is running is being cancelled.")
 
 
@@ -84,7 +84,7 @@ class Interrupts:
         Args:
             cancel_connections: dbt's own part of it; gives the names of the connections.
 
-        A thread may begin another Spark job after the one that was cancelled: that is cancelled
+        A thread may begin another Spark job after the job that was cancelled: that is cancelled
         too. Statements that haven't begun are refused by the connection, see Handle.cancel.
         """
         if _being_interrupted() and threading.current_thread() is threading.main_thread():

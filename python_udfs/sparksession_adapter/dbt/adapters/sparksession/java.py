@@ -58,7 +58,7 @@ def java_major(java: str) -> int | None:
 def find_java() -> str:
     """Home folder of a Java that Spark runs on.
 
-    Looks at JAVA_HOME, then at `java` on the PATH, then at the one that setup put beside the
+    Looks at JAVA_HOME, then at `java` on the PATH, then at the Java that setup put beside the
     interpreter (`<sys.prefix>/jre`).
 
     Raises:

@@ -18,7 +18,7 @@ from dbt_common.exceptions import DbtBaseException, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 # what the project's code raises for a mistake of its user; a failure of its own has a traceback
-SAID = (ValueError, TypeError, FileNotFoundError, ConnectionError)
+REFUSALS = (ValueError, TypeError, FileNotFoundError, ConnectionError)
 MERGING_STRATEGY = "append_or_merge"
 
 
@@ -185,7 +185,7 @@ class SessionJobHelper(PythonJobHelper):
         """The traceback from the model's own file on, without Spark's inner frames; the message
         alone of what the project's code or the adapter reports to the author of a model."""
         frames = traceback.extract_tb(exc.__traceback__)
-        is_for_the_author = isinstance(exc, SAID) and str(frames[-1].line).startswith("raise ")
+        is_for_the_author = isinstance(exc, REFUSALS) and str(frames[-1].line).startswith("raise ")
         if isinstance(exc, DbtBaseException) or (is_for_the_author and frames[-1].filename != path):
             return getattr(exc, "msg", None) or str(exc)
         start = next((i for i, frame in enumerate(frames) if frame.filename == path), len(frames))

@@ -70,7 +70,7 @@ class Seeds:
         for unique_id in model["depends_on"]["nodes"]:
             parent = graph["nodes"].get(unique_id) or graph["sources"][unique_id]
             reading = self._reads.read(
-                model, self._warehouse.relation_of_node(parent), "all", context
+                model, self._warehouse.read_for(parent, model), "all", context
             ).render()
             queries.append(SNAPSHOT_READ.sub(" ", reading))
         same = self._is_declared_so(model, relation, queries)

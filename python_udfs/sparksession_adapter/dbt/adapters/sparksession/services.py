@@ -73,7 +73,7 @@ class Services:
         self.cut_runs = CutRuns(warehouse)
 
         lease = HeldLease(warehouse)
-        place = Place(warehouse, lease)
+        self.place = place = Place(warehouse, lease)
         orphans = Orphans(warehouse, lease, place)
         self.writer = writer = OneWriter(warehouse, store, lease, place, orphans)
         queries = VersionQueries(warehouse, reads, store)

@@ -90,7 +90,8 @@ def _tail(path: str | None, lines: int = 5) -> str:
 
 
 # of the JVM, used at every function of a column. py4j asks for a name each time again, and looks in
-# every jar for one that is none of a package it knows: a tenth of the work of building small tables
+# every jar for a name outside of the packages that it knows: a tenth of the work of building small
+# tables
 _MUCH_USED = ("org.apache.spark.sql.functions", "functions", "PythonUtils", "PythonSQLUtils")
 
 
@@ -295,7 +296,7 @@ class OwnSession:
 
 
 class _Lease:
-    """A thread's hold on a session; when the thread ends the next one may have it.
+    """A thread's hold on a session; when the thread ends the next thread may have it.
 
     dbt makes new threads for every command, and a session has a catalog with open connections.
     """

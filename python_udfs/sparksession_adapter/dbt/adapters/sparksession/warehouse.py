@@ -4,8 +4,13 @@ what the run's models read."""
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dbt import selected_resources
+from dbt.adapters.base import BaseRelation
 from dbt.adapters.sparksession.iceberg.catalog_file import CatalogFile, local_path, metadata_at
 from dbt.adapters.sparksession.iceberg.column_types import columns_of
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot, kept_histories
@@ -13,6 +18,27 @@ from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING, Inputs
 from dbt.adapters.sparksession.session import is_remote, own_session
 from dbt.adapters.sparksession.sql import is_absent
+from dbt.flags import get_flags
+
+# the query of a view that dbt clone made, see the macro clone_of
+CLONE = re.compile(r"select /\* clone \*/ \* from (?P<original>\S+)")
+# of dbt's graph, as macros get it
+Node = Mapping[str, Any]
+Graph = dict[str, Any]
+ELSEWHERE = "is_read_elsewhere"  # key of a node as it is built where --defer reads it
+
+
+@dataclass(frozen=True)
+class Comments:
+    """Comments as they are stored.
+
+    Attributes:
+        relation: of the table or view; None where it has none.
+        columns: column -> comment, of those that have one.
+    """
+
+    relation: str | None
+    columns: dict[str, str]
 
 
 class Relations(Protocol):
@@ -50,6 +76,7 @@ class Warehouse:
         self.catalog_file = CatalogFile.of_settings(
             self.credentials.spark_settings(), self.credentials.catalog
         )
+        self._of_originals: dict[str, str] = {}  # what a clone was made of -> the clone's node
 
     # ---- Spark and Iceberg ---------------------------------------------------------------
 
@@ -135,21 +162,100 @@ class Warehouse:
         identifier = node.get("alias") or node.get("identifier")
         return self.Relation.create(schema=node["schema"], identifier=identifier)
 
-    @staticmethod
-    def node_of(relation: Any, graph: dict[str, Any]) -> dict[str, Any] | None:
-        """The node of the graph that is built as `relation`, or None if the project builds none."""
-        for node in graph["nodes"].values():
-            if node.get("alias") == relation.identifier and node.get("schema") == relation.schema:
-                return node
-        return None
+    def node_of(self, relation: BaseRelation, graph: Graph) -> Graph | None:
+        """The node of the graph that is built as `relation`, or None if the project builds none.
 
-    def get_relation(self, database: str | None, schema: str, identifier: str) -> Any | None:
+        Of a relation that --defer reads, or that a node's own is a clone of: the node with that
+        relation's schema and alias.
+        """
+        nodes, name = graph["nodes"].values(), (relation.schema, relation.identifier)
+        for node in nodes:
+            if (node.get("schema"), node.get("alias")) == name:
+                return node
+        for node in nodes:
+            deferred = node.get("defer_relation")
+            if deferred and (deferred["schema"], deferred["alias"]) == name:
+                return {**node, "schema": name[0], "alias": name[1], ELSEWHERE: True}
+        unique_id = self._of_originals.get(f"{relation.schema}.{relation.identifier}")
+        if unique_id is None:
+            return None
+        return {**graph["nodes"][unique_id], "schema": name[0], "alias": name[1]}
+
+    def read_for(self, node: Node, reader: Node) -> BaseRelation:
+        """The relation that `reader` reads of a node that it refers to: as dbt's ref(..) gives it
+        with --defer, and of a clone its original.
+
+        Args:
+            node: of the graph; a source too.
+            reader: of the graph, or as node_of gives it: what stands where --defer reads it reads
+                its inputs there too.
+        """
+        own, deferred = self.relation_of_node(node), node.get("defer_relation")
+        flags = get_flags()
+        if deferred and getattr(flags, "DEFER", False):
+            favors_state = (
+                getattr(flags, "FAVOR_STATE", False)
+                and node["unique_id"] not in selected_resources.SELECTED_RESOURCES
+            )
+            if (
+                reader.get(ELSEWHERE)
+                or favors_state
+                or self.get_relation(None, own.schema, own.identifier) is None
+            ):
+                return self.Relation.create(schema=deferred["schema"], identifier=deferred["alias"])
+        return self._original(own, node)
+
+    def original_of(self, relation: BaseRelation, graph: Graph) -> BaseRelation:
+        """The relation that `relation` is a clone of; itself where it is none."""
+        node = self.node_of(relation, graph)
+        return relation if node is None else self._original(relation, node)
+
+    def cloned(self, relation: BaseRelation | None) -> str | None:
+        """schema.name of what a view that dbt clone made is a clone of; None of anything else."""
+        if relation is None or relation.type != "view":
+            return None
+        (text,) = self.session().sql(f"show create table {relation.render()}").first()
+        found = CLONE.search(text)
+        return None if found is None else found["original"]
+
+    def _original(self, relation: BaseRelation, node: Node) -> BaseRelation:
+        kind = node["config"].get("materialized")
+        if node["resource_type"] == "source" or kind in ("view", "ephemeral"):
+            return relation
+        runs = f"{relation.identifier}__runs"
+        if kind == "folded" and self.get_relation(None, relation.schema, runs) is not None:
+            return relation
+        name = self.cloned(self.get_relation(None, relation.schema, relation.identifier))
+        if name is None:
+            return relation
+        original = self.relation_of(name)
+        self._of_originals[name] = node["unique_id"]
+        return relation.replace_path(schema=original.schema, identifier=original.identifier)
+
+    def get_relation(
+        self, database: str | None, schema: str | None, identifier: str | None
+    ) -> Any | None:
         """The relation as dbt's cache has it; None where there is no such table or view."""
-        return self._relations.get_relation(database, schema, identifier)
+        return self._relations.get_relation(database, str(schema), str(identifier))
 
     def get_columns_in_relation(self, relation: Any) -> list[Any]:
         """SparkColumns of a table, a view or a temporary view; [] where there is no such."""
         return self._relations.get_columns_in_relation(relation)
+
+    def comments(self, relation: BaseRelation) -> Comments:
+        """Comments of a table or view that is there."""
+        table = self.Relation.create(schema=relation.schema, identifier=relation.identifier)
+        rows = self.session().sql(f"describe table extended {table.render()}").collect()
+        names = [row[0] for row in rows]
+        end = next((at for at, name in enumerate(names) if not name or name[0] == "#"), None)
+        details = {row[0]: row[1] for row in rows[end:]} if end is not None else {}
+        columns = {row[0]: row[2] for row in rows[:end] if row[2]}
+        return Comments(details.get("Comment") or None, columns)
+
+    def relations_in(self, schema: str) -> list[BaseRelation]:
+        """The tables and views that a schema has now; [] where there is no schema."""
+        relation = self.Relation.create(schema=schema)
+        return self._relations.list_relations_without_caching(relation)
 
     def listed(self, schema: str, kind: str) -> list[str]:
         """Names of the tables or views that a schema has now; [] where there is no schema.
@@ -157,9 +263,8 @@ class Warehouse:
         Args:
             kind: `table` or `view`.
         """
-        relation = self.Relation.create(schema=schema)
-        found = self._relations.list_relations_without_caching(relation)
-        return [relation.identifier for relation in found if relation.type == kind]
+        found = self.relations_in(schema)
+        return [str(relation.identifier) for relation in found if relation.type == kind]
 
     def tables(self) -> list[str]:
         """schema.name of the warehouse's tables, in order."""

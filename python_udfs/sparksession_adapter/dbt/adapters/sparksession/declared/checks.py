@@ -74,7 +74,7 @@ class Declarations:
         and zippers.
 
         Args:
-            manifest: dbt's; None for the one of this run.
+            manifest: dbt's; None for the manifest of this run.
 
         Raises:
             CompilationError: what is wrong with them, of each model all that is.
@@ -94,7 +94,7 @@ class Declarations:
                     self._keyed.declared_fold({"name": model.name, "config": model.config})
                 if is_microbatch(model.config):
                     called = called_macros(model, manifest.macros)
-                    names = {manifest.macros[one].name for one in called}
+                    names = {manifest.macros[unique_id].name for unique_id in called}
                     problem = microbatch_problem(model.name, model.config, names)
                     if problem:
                         raise CompilationError(problem)
@@ -102,7 +102,7 @@ class Declarations:
                 place = model.patch_path if "source" in model.config.meta else None
                 file = (place or model.original_file_path).rpartition("://")[2]
                 problems.append(f"{file}: {getattr(exc, 'msg', str(exc))}")
-        problems += filter(None, (unrecorded_reads(one, manifest.macros) for one in models))
+        problems += filter(None, (unrecorded_reads(model, manifest.macros) for model in models))
         problems += of_project.get("", [])
         if problems:
             raise CompilationError("\n".join(problems))
@@ -133,7 +133,7 @@ class Declarations:
     def mixed_times(self) -> list[str]:
         """A sentence for each model that mixes hours of UTC with days of the business zone, in
         its own SQL or in a macro of its project that it calls, see utc_hours;
-        `meta: {utc_times: true}` in its config says that it means to."""
+        `meta: {utc_times: true}` in its config declares that it means to."""
         manifest: Any = self._warehouse.manifest()
         nodes, lines = manifest.nodes, []
 

@@ -19,5 +19,5 @@ class DeclarationError(ValueError):
         if len(problems) == 1:
             text = f" {problems[0]}."
         else:
-            text = "".join(f"\n  - {one}" for one in problems)
+            text = "".join(f"\n  - {problem}" for problem in problems)
         super().__init__(f"{name}:{text}\nExample: {example}")

@@ -37,7 +37,8 @@ class JoinModels:
             if unreadable:
                 raise JoinConfigError(given["form"], [unreadable])
             return {
-                one.column: one.dtype for one in self._warehouse.get_columns_in_relation(relation)
+                column.column: column.dtype
+                for column in self._warehouse.get_columns_in_relation(relation)
             }
 
         try:
@@ -82,7 +83,9 @@ class JoinModels:
                 f"{model['name']}: what is stored was joined otherwise: it was {stored}, is "
                 f"{definition}. Run it with --full-refresh."
             )
-        numbers = (one.summary.get(COMMIT_NUMBER_PROPERTY) for one in history.snapshots.values())
+        numbers = (
+            snapshot.summary.get(COMMIT_NUMBER_PROPERTY) for snapshot in history.snapshots.values()
+        )
         number = 1 + max(map(int, filter(None, numbers)), default=0)
         properties = {COMMIT_NUMBER_PROPERTY: str(number), DEFINITION_PROPERTY: definition}
         self._warehouse.inputs.note_properties(model["unique_id"], properties)
@@ -102,7 +105,7 @@ class JoinModels:
             the condition is about its key, or about columns of several groups.
         """
         node = self._warehouse.node_of(join.left.relation, graph)
-        columns = {one["column"] for one in join.wanted_left}
+        columns = {wanted["column"] for wanted in join.wanted_left}
         if node is None or node["config"]["materialized"] != FOLDED or condition == "true":
             return None
         fold = self._keyed.declared_fold(node)
@@ -137,7 +140,10 @@ class JoinModels:
         for key, left_rows, right_rows in self._warehouse.session().sql(sql).collect():
             text = key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}..."
             text = "".join(
-                one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+                character
+                if character.isprintable()
+                else character.encode("unicode_escape").decode()
+                for character in text
             )
             found.append(f"key {text}: {left_rows:,} left rows x {right_rows:,} right rows")
         return found

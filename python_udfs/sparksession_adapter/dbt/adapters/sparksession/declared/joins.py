@@ -99,8 +99,8 @@ class Side:
     def wanted_keys(self, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Where its keys lie in a table with these columns, as arguments of PruningColumn."""
         return [
-            values_of(one, self.types[one], column=name)
-            for name, one in zip(columns, self.key, strict=True)
+            values_of(column, self.types[column], column=name)
+            for name, column in zip(columns, self.key, strict=True)
         ]
 
 
@@ -153,7 +153,7 @@ class Join:
     @property
     def conditions(self) -> list[str]:
         """SQL conditions of a pair."""
-        equal = [f"left_row.{one} = right_row.{other}" for one, other in self.on.items()]
+        equal = [f"left_row.{own} = right_row.{other}" for own, other in self.on.items()]
         return [*equal, *([self.condition] if self.condition else [])]
 
     @property
@@ -198,7 +198,7 @@ class Join:
     @property
     def ends_by(self) -> str | None:
         """Column of the right side that only ends a version, so that of a version which another
-        one ended the facts of the time between both ends are touched and no others; None: a
+        one ended the facts of the time between both ends are touched and no others. None: a
         changed end changes more, or that is unknown."""
         end = self.right.times.get("valid_to")
         if end is None:
@@ -208,7 +208,7 @@ class Join:
             return None
         types = self.right.types
         begin = self.right.times["valid_from"]
-        plain = all(one in types and is_ordered(types[one]) for one in self.right.uses)
+        plain = all(use in types and is_ordered(types[use]) for use in self.right.uses)
         return end if plain and types.get(begin) == types.get(end) else None
 
 
@@ -218,7 +218,7 @@ def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> S
         given = {}
     known = ("relation", "key", "columns", *times, "sequence")
     for extra in given.keys() - set(known):
-        problems.append(f"{name}.{extra} is no setting; there are {', '.join(known)}")
+        problems.append(f"{name}.{extra} is an unknown setting; expected one of {', '.join(known)}")
     relation = given.get("relation")
     if not hasattr(relation, "render"):
         problems.append(f"{name}.relation must be ref(..) or source(..), got {relation!r}")
@@ -229,21 +229,21 @@ def _side(name: str, given: Any, times: Sequence[str], problems: list[str]) -> S
         )
     columns = given.get("columns")
     if not isinstance(columns, Mapping):
-        columns = {one: one for one in names_in(columns) or ()}
+        columns = {name: name for name in names_in(columns) or ()}
     if not columns or not all(isinstance(n, str) for n in [*columns, *columns.values()]):
         problems.append(
             f"{name}.columns must list columns or map them to their names in the join, "
             f"got {given.get('columns')!r}"
         )
         columns = {}
-    columns = {one: one for one in key if one not in columns} | dict(columns)
+    columns = {column: column for column in key if column not in columns} | dict(columns)
     found = {}
-    for one in times:
-        default = one if one.startswith("valid_") else None
-        found[one] = given.get(one, default)
-        if not isinstance(found[one], str):
-            problems.append(f"{name}.{one} must name a column, got {found[one]!r}")
-            found[one] = ""
+    for time in times:
+        default = time if time.startswith("valid_") else None
+        found[time] = given.get(time, default)
+        if not isinstance(found[time], str):
+            problems.append(f"{name}.{time} must name a column, got {found[time]!r}")
+            found[time] = ""
     return Side(name, relation, key, columns, found, list(names_in(given.get("sequence")) or ()))
 
 
@@ -334,9 +334,9 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
     right = _side("right", given["right"], right_times, problems)
     on = given["on"]
     names = [*on, *on.values()] if isinstance(on, Mapping) else []
-    if not names or not all(isinstance(one, str) for one in names):
+    if not names or not all(isinstance(name, str) for name in names):
         problems.append(
-            f"on must map columns of the left side to equal ones of the right side, got {on!r}"
+            f"on must map columns of the left side to equal columns of the right side, got {on!r}"
         )
         on = {}
     if given["kind"] not in KINDS:
@@ -373,8 +373,8 @@ def read_join(given: Mapping[str, Any], model: Mapping[str, Any], types: Any) ->
         problems += _config_problems(join, model)
     if problems:
         raise JoinConfigError(form, problems)
-    equal = [{"column": one, "low": other, "high": other} for one, other in on.items()]
-    back = [{"column": other, "low": one, "high": one} for one, other in on.items()]
+    equal = [{"column": left, "low": other, "high": other} for left, other in on.items()]
+    back = [{"column": other, "low": left, "high": left} for left, other in on.items()]
     join.wanted_left.extend(_typed(equal, join.right) + _typed(to_left, join.left, True))
     join.wanted_right.extend(_typed(back, join.left) + _typed(to_right, join.right, True))
     return join
@@ -385,7 +385,8 @@ def _typed(
 ) -> list[dict[str, Any]]:
     """The same with the type of the bounds: that of the column they are about, or they come of."""
     return [
-        one | {"kind": side.types.get(one["column" if by_column else "low"], "")} for one in wanted
+        arguments | {"kind": side.types.get(arguments["column" if by_column else "low"], "")}
+        for arguments in wanted
     ]
 
 
@@ -423,10 +424,10 @@ def _column_problems(side: Side) -> list[str]:
 
 def _type_problems(left: Side, right: Side, on: Mapping[str, str]) -> list[str]:
     return [
-        f"on: {one} of the left side is {left.types[one]}, {other} of the right side "
+        f"on: {own} of the left side is {left.types[own]}, {other} of the right side "
         f"{right.types[other]}; cast one of them in its model"
-        for one, other in on.items()
-        if left.types and right.types and _family(left.types[one]) != _family(right.types[other])
+        for own, other in on.items()
+        if left.types and right.types and _family(left.types[own]) != _family(right.types[other])
     ]
 
 

@@ -1,7 +1,8 @@
 """Bloom filters of the keys that a table holds, so that only keys which may be there are looked up.
 
 A filter is a folded table of bitmaps: a key's hash names one of them (a block) and some bits in it,
-which are set once the key is there. A key with a bit that isn't set is new for sure. One whose bits
+which are set once the key is there. A key with a bit that isn't set is new for sure. A key whose
+bits
 are all set may be there, and is looked up: a filter spares work, it decides nothing.
 """
 
@@ -171,14 +172,16 @@ class KeyFilters:
 
     def _hashed_kinds(self, rows: Any, names: Sequence[str]) -> tuple[str, ...]:
         """What columns of a relation are hashed as; "" of one that it doesn't have."""
-        kinds = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(rows)}
+        kinds = {
+            column.column: column.dtype for column in self._warehouse.get_columns_in_relation(rows)
+        }
         return tuple(hashed_kind(kinds.get(name, "")) for name in names)
 
     def key_filter_of(
         self, model: Mapping[str, Any], name: str | None, key: Sequence[str], graph: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """The filter of a model's keys: {shape, bitmaps, rows behind it}; None: all keys have to be
-        looked up.
+        """The filter of a model's keys: {shape, bitmaps, rows behind it}. None where all keys have
+        to be looked up.
 
         The filter knows the keys that the model had when it was last built; rows that it got since
         then are reported. A filter that was made of rows which the model has lost, or in another
@@ -189,8 +192,8 @@ class KeyFilters:
         """
         if name is None:
             return None
-        nodes = (one for one in graph["nodes"].values() if one["resource_type"] == "model")
-        node = next((one for one in nodes if one["name"] == name), None)
+        nodes = (node for node in graph["nodes"].values() if node["resource_type"] == "model")
+        node = next((node for node in nodes if node["name"] == name), None)
         if node is None or node["config"]["materialized"] != FOLDED:
             raise CompilationError(
                 f"{model['name']}: filter must be the name of a folded model that is made by "
@@ -206,7 +209,7 @@ class KeyFilters:
         if not Shape.read(stored).hashes_as(self._hashed_kinds(own_relation, key)):
             return None
         behind = own.between(int(covered), own.head)
-        if behind is None or not all(one.adds_only for one in behind):
+        if behind is None or not all(commit.adds_only for commit in behind):
             return None
         rows = None
         if behind:
@@ -223,14 +226,17 @@ class KeyFilters:
 
     def near_values(self, relation: Any, names: Sequence[str]) -> list[dict[str, Any]]:
         """Values that rows have in columns of a table, as arguments of PruningColumn."""
-        kinds = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(relation)}
-        missing = [one for one in names if one not in kinds]
+        kinds = {
+            column.column: column.dtype
+            for column in self._warehouse.get_columns_in_relation(relation)
+        }
+        missing = [name for name in names if name not in kinds]
         if missing:
             raise CompilationError(
                 f"unseen_rows: {relation} has no column {', '.join(missing)}; the model has to "
                 "keep the columns of key and same, by their names"
             )
-        return [values_of(one, kinds[one]) for one in names]
+        return [values_of(name, kinds[name]) for name in names]
 
     def tell_duplicates(self, model: Mapping[str, Any], counts: Mapping[str, int]) -> str:
         """A line of what a run found; the model's next commit records it too.

@@ -52,7 +52,7 @@ class Stream:
     @property
     def values(self) -> list[str]:
         """Those of them that a tombstone doesn't have."""
-        return [one for one in self.all_columns if one not in (*self.key, *self.sequence)]
+        return [column for column in self.all_columns if column not in (*self.key, *self.sequence)]
 
     @property
     def near_keys(self) -> list[dict[str, Any]]:
@@ -88,8 +88,8 @@ def read_stream(
         if names is None or (is_needed and not names):
             problems.append(f"{name} must name columns, got {value!r}")
         named[name] = names or ()
-    for one in {*named["key"], *named["columns"], *named["sequence"]} & set(OWN_NAMES):
-        problems.append(f"{one}: columns of this name are the stream's own")
+    for column in {*named["key"], *named["columns"], *named["sequence"]} & set(OWN_NAMES):
+        problems.append(f"{column}: columns of this name are the stream's own")
     config = model["config"]
     strategy = config.get("incremental_strategy") or "append"
     if model["resource_type"] == "model" and (config["materialized"], strategy) != (
@@ -102,9 +102,9 @@ def read_stream(
         )
     if types is not None and not problems:
         problems += [
-            f"{rows.name_only.render()}: there is no column {one}; it has {', '.join(types)}"
-            for one in (*named["key"], *named["columns"], *named["sequence"])
-            if one not in types
+            f"{rows.name_only.render()}: there is no column {column}; it has {', '.join(types)}"
+            for column in (*named["key"], *named["columns"], *named["sequence"])
+            if column not in types
         ]
         if ROW_KIND in types and not named["sequence"]:
             problems.append(
@@ -146,7 +146,10 @@ class StreamModels:
         rows, types, is_view = given["rows"], None, False
         known = not self._warehouse.credentials.offline and model["resource_type"] != "unit_test"
         if known and hasattr(rows, "render") and not rows.is_cte:
-            types = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(rows)}
+            types = {
+                column.column: column.dtype
+                for column in self._warehouse.get_columns_in_relation(rows)
+            }
             node = self._warehouse.node_of(rows, graph)
             is_view = node is not None and node["config"]["materialized"] == "view"
         try:
@@ -160,7 +163,7 @@ class StreamModels:
         if self._warehouse.credentials.offline or model["resource_type"] != "model":
             return 1
         history = self._warehouse.history(f"{model['schema']}.{model['alias']}")
-        numbers = (one.summary.get(NUMBER_PROPERTY) for one in history.snapshots.values())
+        numbers = (snapshot.summary.get(NUMBER_PROPERTY) for snapshot in history.snapshots.values())
         number = 1 + max(map(int, filter(None, numbers)), default=0)
         inputs, properties = self._warehouse.inputs, {NUMBER_PROPERTY: str(number)}
         inputs.note_properties(model["unique_id"], properties)

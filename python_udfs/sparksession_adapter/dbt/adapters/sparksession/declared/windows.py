@@ -79,7 +79,7 @@ class Length:
     @property
     def is_counted(self) -> bool:
         """Whether windows of it are counted from the day's midnight, and each is as long as it
-        states; longer ones are cut by clock and calendar."""
+        states; longer windows are cut by clock and calendar."""
         return 0 < self.seconds <= HOUR
 
     @property
@@ -179,7 +179,7 @@ class Window:
     def near_neighbours(self) -> list[dict[str, Any]]:
         """The same of rows within a session's gap of touched spans."""
         bounds = {"low": f"first_at - {self.gap}", "high": f"last_at + {self.gap}"}
-        return [one | bounds for one in self.near]
+        return [arguments | bounds for arguments in self.near]
 
     @property
     def near_keys(self) -> list[dict[str, Any]]:
@@ -369,7 +369,10 @@ class WindowModels:
             rows, form = given["rows"], given["form"]
             if isinstance(rows, str) or self._is_unknown(model, rows):
                 return window
-            types = {one.column: one.dtype for one in self._warehouse.get_columns_in_relation(rows)}
+            types = {
+                column.column: column.dtype
+                for column in self._warehouse.get_columns_in_relation(rows)
+            }
             problems = self._window_problems(model, window, rows, types)
             if problems:
                 raise WindowError(form, problems)
@@ -394,11 +397,11 @@ class WindowModels:
         if not types:
             return [f"{name}: there is no such table or view; build it first"]
         problems = [
-            f"{name}: there is no column {one}; it has {', '.join(types)}"
-            for one in (window.time, *window.key)
-            if one not in types
+            f"{name}: there is no column {column}; it has {', '.join(types)}"
+            for column in (window.time, *window.key)
+            if column not in types
         ]
-        taken = [one for one in (START, END, DATE) if one in types]
+        taken = [column for column in (START, END, DATE) if column in types]
         if taken and window.form != "window_rejects":
             problems.append(f"{name} has columns of the windows' own names: {', '.join(taken)}")
         if window.form == "session" and ROW_KIND in types:
@@ -466,21 +469,21 @@ class WindowModels:
         """
         table = f"{model['schema']}.{model['alias']}"
         columns = self._changes.columns_at(table)
-        missing = [one for one in (*window.unit, DATE) if one not in columns]
+        missing = [column for column in (*window.unit, DATE) if column not in columns]
         if missing:
             raise CompilationError(
                 f"{model['name']}: its rows must have the columns of their window, but there is "
                 f"no {', '.join(missing)}; select them and run with --full-refresh"
             )
         days = sorted(
-            one[0] for one in self._warehouse.session().sql(dates).collect() if one[0] is not None
+            row[0] for row in self._warehouse.session().sql(dates).collect() if row[0] is not None
         )
         literals = ", ".join(f"date '{day}'" for day in days)
         touched = TouchedWindows(
             view=windows,
             predicate=f"{DATE} in ({literals})" if literals else "false",
             same=" and ".join(
-                f"held.{quoted(one)} <=> touched.{quoted(one)}" for one in window.unit
+                f"held.{quoted(column)} <=> touched.{quoted(column)}" for column in window.unit
             ),
         )
         self._warehouse.inputs.note(model["unique_id"], windows=touched)

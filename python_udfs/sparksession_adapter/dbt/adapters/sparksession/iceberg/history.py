@@ -49,7 +49,7 @@ class Snapshot:
     def adds_only(self) -> bool:
         """Whether an incremental read over this commit gives all that it changed.
 
-        Such a read passes an overwrite's rows over without a word, the added ones too.
+        Such a read passes an overwrite's rows over without a word, the added rows too.
         """
         return self.operation in ADDING_OR_NEUTRAL or not self.changes_rows
 

@@ -17,7 +17,8 @@ from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JError
 
 LOST_FILE = re.compile(r"NotFoundException: Failed to open input stream for file: (\S+)")
-CLOCK_MAY_LAG = 60_000  # milliseconds that Iceberg lets a commit be dated before the one before it
+# milliseconds that Iceberg lets a commit be dated before the commit before it
+CLOCK_MAY_LAG = 60_000
 
 
 def loaded(session: Any, catalog: str, table: str) -> Any:

@@ -158,7 +158,7 @@ def period_start(day: date, period: str) -> date:
 
 
 def period_after(start: date, period: str) -> date:
-    """First day of the period behind the one that begins at `start`."""
+    """First day of the period behind the period that begins at `start`."""
     if period == "year":
         return start.replace(year=start.year + 1)
     years, month = divmod(start.month, 12)

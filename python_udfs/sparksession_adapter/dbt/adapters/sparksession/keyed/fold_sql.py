@@ -60,7 +60,7 @@ class FoldSql(RunLayout):
         return self.row_kind is not None and group.on_delete != "ignore"
 
     def _resets(self, group: Group) -> bool:
-        """Whether a group has values that end with a delete though no later one is known."""
+        """Whether a group has values that end with a delete though no later change is known."""
         return self._retracts(group) and any(
             aggregate.function == "last_non_null_value" and not aggregate.ignore_retract
             for name, aggregate in self.aggregates.items()
@@ -357,9 +357,9 @@ class FoldSql(RunLayout):
 
     def _is_empty(self, name: str) -> str:
         """SQL condition: the state of an aggregate of no sequence is as if no row had come."""
-        one = self.aggregates[name]
-        if one.function in ("sum", "count"):
+        aggregate = self.aggregates[name]
+        if aggregate.function in ("sum", "count"):
             return f"coalesce({quoted(name)}, 0) = 0"
-        if one.netted or one.function == "collect":
+        if aggregate.netted or aggregate.function == "collect":
             return f"coalesce(cardinality({quoted(STATE + name)}), 0) < 1"
         return f"{quoted(name)} is null"

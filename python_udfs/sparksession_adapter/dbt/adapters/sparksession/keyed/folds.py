@@ -134,7 +134,9 @@ class Fold(FoldSql):
         if not isinstance(config, Mapping):
             raise FoldConfigError(model, [f"fold must be a mapping, got {config!r}"])
         for name in config.keys() - SETTINGS.keys():
-            problems.append(f"fold.{name} is no setting; there are {', '.join(SETTINGS)}")
+            problems.append(
+                f"fold.{name} is an unknown setting; expected one of {', '.join(SETTINGS)}"
+            )
         setting = {**SETTINGS, **config}
         key = names_in(unique_key) or ()
         if not key:

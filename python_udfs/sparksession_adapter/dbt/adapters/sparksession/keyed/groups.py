@@ -33,7 +33,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Derived:
-    """Rows that readers see instead of the folded ones, made of them.
+    """Rows that readers see instead of the folded rows, made of them.
 
     Attributes:
         by: columns of the key; the rows of one value of them are made of its folded rows alone.
@@ -71,7 +71,7 @@ class Group:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """State columns that order the rows, the first ones first."""
+        """State columns that order the rows, the first columns first."""
         if self.keeps_tie:
             return (*self.sequence, TIE + self.name)
         return (*self.sequence, *self.tie_break)

@@ -36,7 +36,7 @@ def key_of(
 
 
 def keys_by_test(nodes: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Node id -> columns that one of its tests, `unique_combination` or `unique`, holds to be
+    """Node id -> columns that a test of its own, `unique_combination` or `unique`, holds to be
     unique in all of its rows."""
     found: dict[str, list[str]] = {}
     for node in nodes:

@@ -371,7 +371,7 @@ class KeyedTables:
         self, node: Mapping[str, Any], history: History, first: int, last: int
     ) -> bool:
         """Whether a folded model was declared otherwise at its commit `first` than at `last`, so
-        that what is stored at the first one can't be read as it was any more."""
+        that what is stored at the first commit can't be read as it was any more."""
 
         def differs(key: str, differences: Any) -> bool:
             old, new = (history.at(snapshot).recorded(key) for snapshot in (first, last))

@@ -74,14 +74,14 @@ class Zipper(RunLayout):
         key: columns of unique_key.
         sequence: columns that order the changes of a key, in total; none may be null.
         time: column that dates a change, never null. A change whose time lies before that of an
-            earlier one in sequence counts from that one's: the log's order is right, its clock
-            may step back.
-        tracked: columns whose change begins a version; None for all that are none of the others. A
+            earlier change in sequence counts from that change's: the log's order is right, its
+            clock may step back.
+        tracked: columns whose change begins a version; None for all other columns. A
             version has the last values of the columns that aren't tracked.
         row_kind: column of +I, -U, +U and -D; None if all rows are upserts. A -U has the sequence
-            of its +U, under its own key or the one that the row moved to.
+            of its +U, under its own key or the key that the row moved to.
         unpaired_retraction: what a -U does whose sequence no +U has: ENDS, it ends the version at
-            its own time; IGNORED, no -U does anything; None: a batch that has one is refused, for
+            its own time; IGNORED: no -U does anything. None: a batch with a -U is refused, for
             its +U may be filtered out, or come with a sequence of its own.
         types: column -> Spark type of the model's rows, in their order; empty until it is bound.
     """
@@ -111,7 +111,9 @@ class Zipper(RunLayout):
         if not isinstance(config, Mapping):
             raise ZipperConfigError(model, [f"zipper must be a mapping, got {config!r}"])
         for name in config.keys() - SETTINGS.keys():
-            problems.append(f"zipper.{name} is no setting; there are {', '.join(SETTINGS)}")
+            problems.append(
+                f"zipper.{name} is an unknown setting; expected one of {', '.join(SETTINGS)}"
+            )
         setting = {**SETTINGS, **config}
         key = names_in(unique_key) or ()
         if not key:

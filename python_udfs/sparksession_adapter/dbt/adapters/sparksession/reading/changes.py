@@ -95,8 +95,8 @@ class ChangeReads:
         self, model: Mapping[str, Any], table: str, by: Any, incremental: bool
     ) -> Any:
         """DataFrame of the same, for a Python model, of `table` (schema.name)."""
-        relation = self._warehouse.relation_of(table)
         graph = self._warehouse.manifest().flat_graph
+        relation = self._warehouse.original_of(self._warehouse.relation_of(table), graph)
         node = self._warehouse.node_of(relation, graph)
         if node is not None and node["config"]["materialized"] == "view":
             raise CompilationError(
@@ -347,7 +347,7 @@ class ChangeReads:
                 f"({appended}) as touched on {same} where {near})"
             )
             before, after = chosen.format(before), chosen.format(after)
-        # the columns are those of the newer state: an older one has no others of that name
+        # the columns are those of the newer state: an older state has no others of that name
         old = self._keyed.folded_sql(node, history.at(first), before)
         new = self._keyed.folded_sql(node, history.at(last), after)
         return self.compared(old, new, fold.reader_key)

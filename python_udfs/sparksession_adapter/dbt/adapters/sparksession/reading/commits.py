@@ -194,7 +194,7 @@ class Commits:
     def own_rows_since(self, model: Mapping[str, Any], key: str) -> Any:
         """DataFrame of the rows that the model's commits added, from the newest one on that
         speaks of `key`. Where commits since then did more than add: the rows as they were at that
-        one and as they are now, so that no row is missing which somebody has deleted."""
+        commit and as they are now, so that no row is missing which somebody has deleted."""
         table = stored_table_of(model)
         history = self._warehouse.history(table)
         added: list[Snapshot] = []

@@ -106,6 +106,7 @@ class DefaultReads:
             or context.get("sql") is not None  # a hook: the model is compiled by now
         ):
             return relation
+        relation = self._warehouse.original_of(relation, context["graph"])
 
         def text() -> str:
             read = self._reads.read(model, relation, "all", context, explicit=False)

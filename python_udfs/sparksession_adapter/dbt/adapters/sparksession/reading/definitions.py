@@ -1,8 +1,8 @@
 """What a model's rows depend on beside its inputs: its SQL, macros, configs and vars.
 
 The rows that an incremental model holds were made by its definition of then. Each commit records
-that definition, so that a run by another one is refused, or builds all rows again, instead of
-mixing rows of two meanings.
+that definition, so that a run by another definition is refused, or builds all rows again, instead
+of mixing rows of two meanings.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def with_batch(built: Times, start: datetime, end: datetime, now: datetime) -> T
 
 
 def gaps(begin: datetime, built: Times) -> Times:
-    """The times from `begin` on that no batch has read, though later ones have been."""
+    """The times from `begin` on that no batch has read, though later batches have been."""
     found = []
     for first, last in built:
         if begin < first:
@@ -161,7 +161,7 @@ class Microbatches:
 
     def goes_on_with_batches(self, model: Mapping[str, Any]) -> bool:
         """Whether the table holds batches that `dbt retry` doesn't build again: dbt would make it
-        again by the first one that it does, where the run before was given --full-refresh."""
+        again by the first batch that it does, where the run before was given --full-refresh."""
         return model["unique_id"] in self._continued
 
     def record_batch(self, model: Mapping[str, Any], replaces: bool) -> None:
@@ -189,8 +189,8 @@ class Microbatches:
         )
 
     def gaps_of(self, node: Any) -> Times:
-        """The times that no batch of a node has read, though later ones have been; none of a node
-        that isn't cut into batches."""
+        """The times that no batch of a node has read, though later batches have been; none of a
+        node that isn't cut into batches."""
         if node.resource_type != "model" or not is_microbatch(node.config):
             return []
         table = stored_table(node.schema, node.alias, node.config.get("materialized"))

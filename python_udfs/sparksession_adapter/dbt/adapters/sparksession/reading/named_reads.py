@@ -133,7 +133,7 @@ class NamedReads:
         Raises:
             CompilationError: a table or view that exists, read as it is now while the model's other
                 inputs are pinned; or a view outside of the project over a table whose new rows the
-                model reads, all of whose rows Spark would take for the new ones.
+                model reads, all of whose rows Spark would take for the new rows.
         """
         kind = node.config.get("materialized")
         if node.resource_type not in STORED or kind in ("view", "ephemeral"):

@@ -43,7 +43,7 @@ def _unrecorded(name: str, kind: str, macro: str) -> str:
     named = "ephemeral" if kind == "ephemeral" else f"a {kind.replace('_', ' ')}"
     return (
         f"{name} is {named}, so no commit records what it has read and {macro} would read all rows "
-        f"in each run. Call {macro} in the model that is stored, or store this one."
+        f"in each run. Call {macro} in the model that is stored, or store this model."
     )
 
 
@@ -80,6 +80,6 @@ def check_news_strategy(model: Mapping[str, Any], macro: str) -> None:
     if strategy_of(model) == OVERWRITING:
         raise CompilationError(
             f"{macro}: strategy '{OVERWRITING}' of {model['name']} would overwrite a partition's "
-            f"rows with its new ones alone; read it through changed_partitions(..) under "
+            f"rows with its new rows alone; read it through changed_partitions(..) under "
             f"strategy '{REPLACING}', or add the rows by strategy 'append_new_rows'"
         )

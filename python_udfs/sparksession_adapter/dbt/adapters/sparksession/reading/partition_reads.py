@@ -147,7 +147,7 @@ class PartitionReads:
     ) -> Any:
         """All rows of the closed periods of `relation` that the model has to rewrite.
 
-        A period is closed once `relation` has a row of a later one, a day ahead of the clock in
+        A period is closed once `relation` has a row of a later period, a day ahead of the clock in
         `zone` left aside. To be written are the closed periods with a partition that changed since
         the model's last commit, those that closed since then and those that days in `asked` lie in,
         which the commit names with the `request`. Also notes them for the strategy
@@ -208,7 +208,7 @@ class PartitionReads:
 
     @staticmethod
     def _readers_are_built(model: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
-        """Whether the run builds all models that read this one, also through views: their SQL may
+        """Whether the run builds all models that read this model, also through views: their SQL may
         name the periods that this one holds."""
         selected = set(context.get("selected_resources") or ())
         nodes = context["graph"]["nodes"]

@@ -18,7 +18,7 @@ from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
 
-RANGE_COUNT = 64  # of one column at most: the gaps between them are the widest ones
+RANGE_COUNT = 64  # of one column at most: the gaps between them are the widest gaps
 WRITING = ("run", "build", "retry")  # commands
 BROADCAST_BYTES = 10 << 20  # Spark's own threshold
 NESTED_BYTES = 100  # of a text, taken to be in a row

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dbt.adapters.base import BaseRelation
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.inputs import (
     INPUT_PROPERTY,
@@ -115,6 +116,10 @@ class TableReads:
         or has run. In a macro: what the reads before have found."""
         return self._warehouse.inputs.plan(model["unique_id"])
 
+    def is_clone(self, relation: BaseRelation) -> bool:
+        """Whether a relation is a view that dbt clone made."""
+        return self._warehouse.cloned(relation) is not None
+
     def note_context(self, model: Mapping[str, Any], context: dict[str, Any]) -> None:
         """Keep the context that a Python model's views are rendered in, until it has read them."""
         self._warehouse.inputs.building(model["unique_id"]).context = context
@@ -140,7 +145,7 @@ class TableReads:
         for unique_id in model["depends_on"]["nodes"]:
             node = graph["nodes"].get(unique_id) or graph["sources"].get(unique_id)
             if node is not None:
-                names.add(self._warehouse.relation_of_node(node).render())
+                names.add(self._warehouse.read_for(node, model).render())
         is_same = plan.unchanged and names <= plan.relations
         return is_same and not self._definitions.goes_by_clock(model)
 
@@ -170,8 +175,8 @@ class TableReads:
     def read_pinned(self, model: Mapping[str, Any], table: str) -> Any:
         """DataFrame of `table` (schema.name) as of the run's pinned snapshot; of a view its own
         query over pinned tables."""
-        relation = self._warehouse.relation_of(table)
         context = self._warehouse.inputs.building(model["unique_id"]).context
+        relation = self._warehouse.original_of(self._warehouse.relation_of(table), context["graph"])
         reading = self.read(model, relation, "all", context)
         return self._warehouse.session().sql(f"select * from {reading.render()}")
 
@@ -179,7 +184,9 @@ class TableReads:
         """DataFrame of what `table` got since the model's last commit; all of it when not
         incremental."""
         check_news_strategy(model, "new_rows")
-        relation = self._warehouse.relation_of(table)
+        relation = self._warehouse.original_of(
+            self._warehouse.relation_of(table), self._warehouse.manifest().flat_graph
+        )
         known = self._warehouse.get_relation(None, relation.schema, relation.identifier)
         if known is not None and known.type == "view":
             raise CompilationError(
@@ -218,7 +225,7 @@ class TableReads:
         it from then on.
 
         Args:
-            mode: `all` rows, the `new` ones, or `first`: all, of what could give new ones.
+            mode: `all` rows, the `new` rows, or `first`: all, of what could give new rows.
             context: of the model; its graph, and what views are rendered in.
             as_of: stored table -> the snapshot of it that is read; where it gives none, the
                 run's pinned one.
@@ -329,7 +336,7 @@ class TableReads:
         ):
             raise CompilationError(
                 f"new_rows: {node['name']} is declared row-wise, and reads a relation by "
-                "pinned(..), so that nobody can tell which of that one's rows are new; name the "
+                "pinned(..), so that which of its rows are new is unknown; name the "
                 "relation alone, or join what is looked up in the model that reads the new rows."
             )
         nodes = context["graph"]["nodes"]
@@ -338,7 +345,7 @@ class TableReads:
         ]
         seeds = [parent for parent in parents if parent["resource_type"] == "seed"]
         parts = [
-            self.reading(model, self._warehouse.relation_of_node(seed), "all", context, as_of)
+            self.reading(model, self._warehouse.read_for(seed, node), "all", context, as_of)
             for seed in seeds
         ]
         reads = [read for part in parts for read in part.reads]
@@ -349,7 +356,7 @@ class TableReads:
             self._warehouse.inputs.note_news(model["unique_id"], reads_whole=True)
 
         def read(parent: Mapping[str, Any]) -> Any:
-            relation = self._warehouse.relation_of_node(parent)
+            relation = self._warehouse.read_for(parent, node)
             how = "all" if parent in seeds else mode
             parts.append(self.reading(model, relation, how, context, as_of))
             return relation.replace(reading=parts[-1].text)

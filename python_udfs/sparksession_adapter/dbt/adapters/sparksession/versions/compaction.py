@@ -1,4 +1,4 @@
-"""Few files of many small ones, published as the same rows."""
+"""Few files of many small files, published as the same rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Compaction:
         self._rollback = rollback
 
     def compact(self, select: str | None, merge_runs: bool, context: dict[str, Any]) -> list[str]:
-        """Make few files of many small ones, and publish the tables as they lie then.
+        """Make few files of many small files, and publish the tables as they lie then.
 
         Args:
             select: one table's name; None for all.

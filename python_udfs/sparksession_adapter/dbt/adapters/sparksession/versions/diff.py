@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.versions.arguments import a_name, whole_number
+from dbt.adapters.sparksession.versions.nodes import is_published
 from dbt.adapters.sparksession.versions.store import VersionStore, differing
-from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.warehouse import Graph, Warehouse
+from dbt_common.exceptions import DbtRuntimeError
 
 UNKNOWN = partial(key_of, None)  # of a relation that no node makes any more
 
@@ -26,7 +29,7 @@ def compared(old: str, new: str, columns: list[str], keys: list[str]) -> str:
 
     Args:
         columns: those that both have.
-        keys: the key columns; none: equal rows are counted.
+        keys: the key columns; without any, equal rows are counted.
     """
     value = row_text(columns)
     if not keys:
@@ -80,6 +83,53 @@ class Differences:
                 name, old.queries[name], new.queries[name], keys.get(name, UNKNOWN), rows
             )
         return lines if len(lines) > 1 else [*lines, "  nothing differs"]
+
+    def another_schema(self, schema: object) -> str:
+        """The name of a schema that isn't the target's own.
+
+        Raises:
+            DbtRuntimeError: it is, or holds the published views, or is no name.
+        """
+        name, own = a_name("schema", schema), self._warehouse.credentials
+        if name is None or name in (own.schema, own.published_schema):
+            raise DbtRuntimeError(
+                f"schema must be another schema than {own.schema} and {own.published_schema}, in "
+                f"which something was built to be compared with them, got {schema!r}."
+            )
+        return name
+
+    def diff_built(self, schema: object, rows: object, context: Graph) -> list[str]:
+        """What a schema's tables and views have otherwise than the newest version: per table rows
+        added, removed and changed, and some of them.
+
+        Args:
+            schema: where they were built; a clone there isn't compared.
+            rows: how many rows of each are shown.
+
+        Raises:
+            DbtRuntimeError: nothing has been published yet.
+        """
+        place, shown = self.another_schema(schema), whole_number("rows", rows)
+        newest, keys = self._store.known_version(), self.keys_by_name(context)
+        found = self._warehouse.relations_in(place)
+        built = {
+            relation.identifier: relation.render()
+            for relation in found
+            if self._warehouse.cloned(relation) is None
+        }
+        lines = [f"version {newest.version} -> schema {place}"]
+        for node in sorted(context["graph"]["nodes"].values(), key=itemgetter("name")):
+            if node.get("alias") not in built or not is_published(node):
+                continue
+            name = self._warehouse.relation_of_node(node).render()
+            relation = built[node["alias"]]
+            if name not in newest.queries:
+                lines.append(f"  {name}: new")
+                continue
+            lines += self.difference(
+                name, newest.queries[name], f"select * from {relation}", keys[name], shown
+            )
+        return lines if len(lines) > 1 else [*lines, "  nothing was built there"]
 
     def difference(
         self,

@@ -16,7 +16,7 @@ class HeldLease:
 
     Attributes:
         lease: None while this run doesn't hold it.
-        took_over: the holder before this run, if that one was presumed dead.
+        took_over: the holder before this run, if that holder was presumed dead.
     """
 
     def __init__(self, warehouse: Warehouse) -> None:

@@ -202,7 +202,7 @@ class Lease:
                         self._lost = row or Holder()
                         return
                     self._confirmed_at = asked_at
-                except Exception as exc:  # the next one may come through
+                except Exception as exc:  # the next beat may come through
                     logger.warning("heartbeat of the lease failed: %s", exc)
 
     def _is_dead(self, holder: Holder, wait: Callable[[float], Any]) -> bool:
@@ -294,7 +294,7 @@ class Lease:
             raise
 
     def _made(self) -> Holder:
-        """The row after the table was made, by this run or by another one at the same time."""
+        """The row after the table was made, by this run or by another run at the same time."""
         session = self._session()
         session.sql(f"create namespace if not exists {self.table.partition('.')[0]}")
         try:
@@ -318,7 +318,7 @@ class Lease:
     def _change(self, wanted: Holder) -> None:
         """Let the row of the generation before `wanted` become `wanted`, if it is still there.
 
-        Iceberg refuses a commit in the place of what another one has changed since it was read.
+        Iceberg refuses a commit in the place of what another commit has changed since it was read.
         """
         from pyspark.sql import functions as F
 

@@ -84,7 +84,7 @@ class OneWriter:
         )
 
     def give_back_lease(self, results: Sequence[Any] = ()) -> None:
-        """Let others write. What a dead run before, or nodes of this one that failed, had written
+        """Let others write. What a dead run before, or nodes of this run that failed, had written
         and not committed is deleted first.
 
         Args:

@@ -2,8 +2,8 @@
 
 Iceberg's metadata holds absolute places. In a folder that was copied the catalog still names the
 tables of the original, and a catalog that was restored or copied alone doesn't know of later
-commits: what such a warehouse deletes as unknown belongs to another one, or to itself. So a command
-that writes compares both before it changes anything.
+commits: what such a warehouse deletes as unknown belongs to another warehouse, or to itself. So a
+command that writes compares both before it changes anything.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import json
 import os
 import re
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
+from dbt.adapters.base import BaseRelation
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.iceberg.catalog_file import local_path
 from dbt.adapters.sparksession.iceberg.metadata import CLOCK_MAY_LAG, put_to_now
@@ -40,7 +42,7 @@ class ForeignTableError(DbtRuntimeError):
 
 
 def lies_within(location: str, root: str) -> bool:
-    """Whether a place is below another one; symbolic links are followed.
+    """Whether a place is below another place; symbolic links are followed.
 
     >>> lies_within("s3://lake/data/dw/a", "s3a://lake/data"), lies_within("/w2/a", "/w")
     (True, False)
@@ -90,6 +92,16 @@ class Place:
         """The same as a real path; None where it isn't in the local file system."""
         return local_path(self.data_root) if self.data_root is not None else None
 
+    def delete_folder(self, relation: BaseRelation) -> None:
+        """Delete what is left of a dropped table or view in the local file system: Iceberg leaves
+        the metadata of views, which looks like that of a lost catalog."""
+        root = self.local_root
+        if root is None:
+            return
+        folder = os.path.join(root, str(relation.schema), str(relation.identifier))
+        if lies_within(os.path.realpath(folder), root):
+            shutil.rmtree(folder, ignore_errors=True)
+
     def check_location(self, what: str, location: str) -> None:
         """
         Args:
@@ -105,7 +117,7 @@ class Place:
             f"{what} lies in {location}, outside of this warehouse's folder {root}, which is a "
             "copy of another warehouse or was moved. Nothing was written to it or deleted. In the "
             "original, dbt run-operation copy_warehouse makes a copy that stands for itself; a "
-            "folder that was moved works with a symbolic link from its old place to the new one."
+            "folder that was moved works with a symbolic link from its old place to the new place."
         )
 
     def location_of(self, table: str) -> str | None:
@@ -278,7 +290,7 @@ class Place:
         for schema, name, _ in folders_of_tables(root):
             there.setdefault(schema, []).append(f"{schema}.{name}")
         own = lease_table.partition(".")[0]
-        is_listed = {schema: bool(self._warehouse.listed(schema, "table")) for schema in there}
+        is_listed = {schema: bool(self._warehouse.relations_in(schema)) for schema in there}
         if lease_table not in there.get(own, []):
             known = is_listed.get(own, False) if own in there else any(is_listed.values())
             if known:

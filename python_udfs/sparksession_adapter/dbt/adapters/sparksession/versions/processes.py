@@ -14,7 +14,7 @@ DEAD_STATES = "ZX"  # of /proc/<pid>/stat: a zombie, or gone
 
 
 def process_mark(pid: int) -> str | None:
-    """Text that distinguishes a process from every other one, else None.
+    """Text that distinguishes a process from every other process, else None.
 
     On Linux `<boot id>/<pid namespace>/<clock tick of its start>`, elsewhere the pid. None where
     there is no such process or /proc doesn't show it.

@@ -167,7 +167,7 @@ class Publications:
             for name in wanted:
                 try:
                     lines += self._publish_to(name, version, context)
-                except Exception as exc:  # the other targets are let hold it all the same
+                except Exception as exc:  # the other targets get it all the same
                     problem = redacted(" ".join(_message(exc).split())).rstrip(".")
                     problems.append(
                         f"Target {name}: {problem}; version {version.version} is not published "

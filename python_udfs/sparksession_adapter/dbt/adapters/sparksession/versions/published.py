@@ -272,7 +272,7 @@ class Versions:
         the run built, and of those that read what it built. What keeps one from it, if anything.
 
         Args:
-            queries: relation -> query, of the version before; those of tables are the new ones.
+            queries: relation -> query, of the version before; those of tables are the new queries.
             built: ids of the nodes that the run built.
         """
         nodes = context["graph"]["nodes"]

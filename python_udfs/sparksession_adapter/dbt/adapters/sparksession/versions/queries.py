@@ -77,8 +77,8 @@ class VersionQueries:
         the version before any more.
 
         Args:
-            before: the snapshots that its query was written for; None: it is built in this run,
-                whatever its SQL was.
+            before: the snapshots that its query was written for. None where it is built in this
+                run, whatever its SQL was.
             known: its query in the version before.
         """
 

@@ -43,7 +43,7 @@ class MetadataFile:
     Attributes:
         path: of the file.
         number: of the commit, the first part of the file's name.
-        uuid: of the table or view; what was dropped and made again has another one.
+        uuid: of the table or view; what was dropped and made again has another uuid.
         is_view: whether it is a view's.
         updated_ms: when it was written, by the writer's clock.
         location: where its table or view lies.
@@ -102,8 +102,9 @@ def read_metadata(path: str) -> MetadataFile | None:
 def newest_of(files: Iterable[MetadataFile], named: Iterable[int] = ()) -> MetadataFile | None:
     """The file of a table or view that counts; None without any.
 
-    Of commits made from the same one at most one was committed: the one that another table or a
-    version names, else the last one written, since its writer found the earlier ones undone.
+    Of commits made from the same commit at most one was committed: the commit that another table
+    or a version names, else the last one written, since its writer found the earlier commits
+    undone.
 
     Args:
         files: all that lie in one folder.

@@ -100,7 +100,7 @@ class Retention:
         return [f"Version {version.version} {outcome}."]
 
     def expire_versions(self, keep: int, days: float, context: dict[str, Any]) -> list[str]:
-        """Forget versions, and let go of the rows that they alone held.
+        """Forget versions, and expire the snapshots that they alone held.
 
         Args:
             keep: how many of the newest stay.
@@ -146,4 +146,4 @@ class Retention:
                         f"snapshot_ids => array({', '.join(f'{number}L' for number in expired)}))"
                     ).collect()
                     gone += len(expired)
-        return [f"{len(kept)} versions are kept; {gone} snapshots were let go."]
+        return [f"{len(kept)} versions are kept; {gone} snapshots were expired."]

@@ -30,14 +30,3 @@
     {%- do adapter.cut_runs.read_nothing(model) -%}
     {%- do return('select * from (\n' ~ select_sql ~ '\n) where false') -%}
 {% endmacro %}
-
-{# dbt's would make tables and views beside a run's lease, whose commits name nothing that was
-   read. #}
-{% materialization clone, adapter='sparksession' %}
-    {%- do exceptions.raise_compiler_error(
-        'dbt clone would make tables that no run has read anything for, so that their next run
-        would ' ~ 'add all rows again: nothing was done. Make a copy by dbt run-operation
-        copy_warehouse, or ' ~ 'read another schema by --defer.'
-    ) -%}
-    {{ return({'relations': []}) }}
-{% endmaterialization %}

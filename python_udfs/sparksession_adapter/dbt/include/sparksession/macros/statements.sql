@@ -59,6 +59,24 @@
     {{ sql }}
 {%- endmacro %}
 
+{#
+    As dbt's own, which plans the query twice and the declared columns too: here once, where it gives
+    the names and types of the contract.
+#}
+{% macro sparksession__get_assert_columns_equivalent(sql) -%}
+    {%- set given, declared = {}, {} -%}
+    {%- for column in get_column_schema_from_query(sql) -%}
+        {%- do given.update({column.name | lower: column.dtype}) -%}
+    {%- endfor -%}
+    {%- for column in model.columns.values() -%}
+        {%- set type = column.data_type or '' -%}
+        {%- do declared.update({column.name | lower: type | lower | replace(' ', '')}) -%}
+    {%- endfor -%}
+    {%- if given != declared -%}
+        {%- do assert_columns_equivalent(sql) -%}
+    {%- endif -%}
+{%- endmacro %}
+
 {# Iceberg table properties: the defaults overlaid by the model's own. #}
 {% macro _table_properties(defaults={}) -%}
     {%- set properties = {
@@ -91,8 +109,9 @@
     {{ return(adapter.get_columns_in_relation(relation)) }}
 {%- endmacro %}
 
+{# A seed's file may have dots in its name, a temporary view may not. #}
 {% macro sparksession__make_temp_relation(base_relation, suffix='__dbt_tmp') -%}
-    {% do return(_staging_view(base_relation.identifier ~ suffix)) %}
+    {% do return(_staging_view(base_relation.identifier | replace('.', '_') ~ suffix)) %}
 {%- endmacro %}
 
 {# A temporary view: named without a schema, seen by this thread alone, gone with the node. #}
@@ -111,18 +130,50 @@
     {%- endcall %}
 {%- endmacro %}
 
+{#
+    Comments of columns, for persist_docs; those that are there already are left, as each statement
+    is a commit of the table's metadata. dbt-spark does it for a config file_format alone.
+#}
+{% macro sparksession__alter_column_comment(relation, column_dict) %}
+    {%- set comments = adapter.column_comments(relation) -%}
+    {% for name, column in column_dict.items() if column.description != comments.get(name, '') %}
+        {% call statement() %}
+            alter table {{ relation.name_only }} alter column {{ adapter.quote(name) }}
+            comment {{ _sql_text(column.description) }}
+        {% endcall %}
+    {% endfor %}
+{% endmacro %}
+
+{# Spark has neither users nor rights of its own: what a model asks for would not be there. #}
+{% macro sparksession__apply_grants(relation, grant_config, should_revoke=true) %}
+    {% if grant_config %}
+        {% do exceptions.raise_compiler_error(
+            model.name ~ ': its config has grants (' ~ grant_config | join(', ') ~ '), and Spark has '
+            ~ 'no users that could be given rights; take them out of the config, and let the catalog '
+            ~ 'or the storage decide who reads.'
+        ) %}
+    {% endif %}
+{% endmacro %}
+
+{% macro sparksession__alter_column_type(relation, column_name, new_column_type) -%}
+    {% call statement('alter_column_type') %}
+        alter table {{ relation.name_only }} alter column {{ adapter.quote(column_name) }}
+        type {{ new_column_type }}
+    {% endcall %}
+{% endmacro %}
+
 {# dbt-spark can't drop a column; Iceberg can. #}
 {% macro sparksession__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
     {% if remove_columns %}
         {% call statement() %}
-            alter table {{ relation }} drop columns (
+            alter table {{ relation.name_only }} drop columns (
                 {{ remove_columns | map(attribute='quoted') | join(', ') }}
             )
         {% endcall %}
     {% endif %}
     {% if add_columns %}
         {% call statement() %}
-            alter table {{ relation }} add columns (
+            alter table {{ relation.name_only }} add columns (
                 {% for column in add_columns -%}
                     {{ column.quoted }} {{ column.data_type }}{{ ', ' if not loop.last }}
                 {%- endfor %}

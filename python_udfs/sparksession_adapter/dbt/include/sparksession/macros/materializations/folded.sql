@@ -237,7 +237,7 @@
     is stored so or the log dates it so, and there is once afterwards, whatever key and time it was
     stored under: all changes of its sequence are rebuilt with it. First the changes are added,
     which changes nothing where they are right, then the others go: a run that stops in between is
-    made good by the next one with the same vars.
+    made good by the next run with the same vars.
 #}
 {% macro _rebuild_range(
     target_relation,

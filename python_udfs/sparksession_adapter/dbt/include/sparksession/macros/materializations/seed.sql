@@ -11,6 +11,7 @@
     {%- if _is_left_as_it_is(existing_relation) -%}
         {{ return({'relations': [existing_relation]}) }}
     {%- endif -%}
+    {%- set existing_relation = _without_clone(existing_relation) -%}
     {%- if existing_relation is not none and existing_relation.type == 'view' -%}
         {{ exceptions.raise_compiler_error(
             'Cannot seed to ' ~ existing_relation ~ ', it is a view'

@@ -6,6 +6,7 @@
     ) -%}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set staging_relation = make_temp_relation(target_relation) -%}
+    {%- set existing_relation = _without_clone(existing_relation) -%}
     {%- if existing_relation is not none and existing_relation.type == 'view' -%}
         {% do exceptions.relation_wrong_type(existing_relation, 'table') %}
     {%- endif -%}

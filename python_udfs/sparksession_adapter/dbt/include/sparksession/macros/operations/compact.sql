@@ -1,5 +1,5 @@
 {#
-    Makes few files of many small ones, in the order that the tables' models declare, rewrites
+    Makes few files of many small files, in the order that the tables' models declare, rewrites
     manifests, and publishes the tables as they lie then: the same rows. With `merge_runs` all runs
     of a folded model become one before, which is then read as it is.
         dbt run-operation compact --args '{select: ods_binlog}'

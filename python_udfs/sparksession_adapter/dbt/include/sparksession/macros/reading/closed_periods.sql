@@ -1,7 +1,7 @@
 {#
     All rows of those closed periods (`month` or `year`) of the relation that this model has to
     rewrite: a partition of theirs changed since its last commit, or they closed since then. A
-    period is closed once the relation has a row of a later one, of a day that isn't ahead of the
+    period is closed once the relation has a row of a later period, of a day that isn't ahead of the
     clock in the var business_zone: an event that is dated by a clock that was wrong closes nothing.
     For models of strategy `replace_partitions` that are partitioned by the period's first day.
 #}

@@ -2,8 +2,9 @@
     Strategy `replace_partitions`: what the model gives takes the place of the partitions that it
     read through changed_partitions(..), in one commit. A partition that has no rows left goes.
     `replace where` takes no column list, so a column that the model has lost is written as null.
-    A row outside of these partitions fails the run: it would be added to the same one of before.
-    That stands in a column, not in a condition, which Spark might ask of rows that a join drops.
+    A row outside of these partitions fails the run: it would be added to the same partition of
+    before. That stands in a column, not in a condition, which Spark might ask of rows that a join
+    drops.
 #}
 {% macro get_incremental_replace_partitions_sql(arg_dict) %}
     {%- set predicate = adapter.partitions.replaced_predicate(arg_dict['plan']) -%}

@@ -1,0 +1,4 @@
+"""Columns that the workers add to messages."""
+
+PROVEN = "proven_row"  # the row as a struct, null where it isn't proven
+TWICE = "is_decoded_twice"  # whether the payload of a proven row is there, for Spark to decode too

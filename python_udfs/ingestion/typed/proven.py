@@ -1,0 +1,147 @@
+"""Rows of a typed model decoded in Python workers, see ingestion.fast, or else in Spark."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.fast.columns import PROVEN, TWICE
+from python_udfs.ingestion.typed.images import canonical, image_of
+from python_udfs.ingestion.typed.rows import change_key, decoded
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from python_udfs.ingestion.tables.source import TableSource
+    from python_udfs.ingestion.typed.business_date import BusinessDay
+
+FROM_VAR, TWICE_VAR = "worker_decoding_from", "worker_decoding_checked_in"
+NEVER = "never"
+FROM_DEFAULT, FROM_EXAMPLE, TWICE_DEFAULT = NEVER, 50_000, 1000
+
+
+@dataclass(frozen=True)
+class InWorkers:
+    """Whether workers decode.
+
+    Attributes:
+        least: number of a table's new messages from which they do, or None for never.
+        checked_in: number of a worker's batches of which Spark decodes one batch as well.
+    """
+
+    least: int | None
+    checked_in: int
+
+    def decoded(
+        self, count: int, messages: DataFrame, source: TableSource, day: BusinessDay
+    ) -> DataFrame:
+        """What rows.decoded gives, faster.
+
+        Args:
+            count: number of new messages of the table, these or more.
+        """
+        if self.least is None or count < self.least:
+            return decoded(messages, source, day)
+        # pyarrow and numpy take a while to import: only where they are needed
+        from python_udfs.ingestion.fast.workers import layout_of, with_proven_rows
+
+        layout = layout_of(messages.sparkSession, source, day.zone, day.max_ahead_hours)
+        if layout is None:
+            return decoded(messages, source, day)
+        read = with_proven_rows(messages, source, layout, self.checked_in)
+        return _with_proven(decoded(read, source, day, kept=(PROVEN, TWICE)), source)
+
+
+IN_SPARK = InWorkers(None, TWICE_DEFAULT)
+
+
+class HasVars(Protocol):
+    """A Python model's handle `dbt`."""
+
+    def project_var(self, name: str, default: object = None) -> object:
+        """A var of the project."""
+
+
+def in_workers(dbt: HasVars) -> InWorkers:
+    """What the vars say of decoding.
+
+    Args:
+        dbt: handle of a Python model.
+
+    Raises:
+        ValueError: a var has another value than a number, or `never`.
+    """
+    least = os.environ.get("WORKER_DECODING_FROM") or str(dbt.project_var(FROM_VAR, FROM_DEFAULT))
+    checked = str(dbt.project_var(TWICE_VAR, TWICE_DEFAULT))
+    if least != NEVER and not least.isdecimal():
+        raise ValueError(
+            f"the var {FROM_VAR} is {least!r}, must be a number of messages or {NEVER!r}. "
+            f"Example: {FROM_VAR}: {FROM_EXAMPLE}"
+        )
+    if not checked.isdecimal() or not int(checked):
+        raise ValueError(
+            f"the var {TWICE_VAR} is {checked!r}, must be a whole number above 0. "
+            f"Example: {TWICE_VAR}: {TWICE_DEFAULT}"
+        )
+    return InWorkers(None if least == NEVER else int(least), int(checked))
+
+
+def _with_proven(rows: DataFrame, source: TableSource) -> DataFrame:
+    """Rows of a typed model, with proven rows in the place of those that Spark made of nothing.
+
+    Args:
+        rows: with PROVEN and TWICE. Where a row is decoded twice and differs, the job fails.
+    """
+    proven = F.col(PROVEN)
+    is_proven = proven.isNotNull()
+    values = {name: proven["after"][name] for name in (*source.columns, "raw_values")}
+    values |= {
+        "before": proven["before"],
+        "unique_key": change_key(),
+        "cut_date": proven["cut_date"],
+        "metadata_changes": proven["changes"],
+        "reject_reason": F.when(F.col(TWICE) & _differs(source), _difference()),
+        "reject_payload": F.lit(None).cast("string"),
+    }
+    return rows.select(
+        *[
+            F.when(is_proven, values[name]).otherwise(F.col(f"`{name}`")).alias(name)
+            if name in values
+            else F.col(f"`{name}`")
+            for name in rows.columns
+            if name not in (PROVEN, TWICE)
+        ]
+    )
+
+
+def _differs(source: TableSource) -> Column:
+    """Condition: Spark made another row of the message than the workers."""
+    proven = F.col(PROVEN)
+    pairs = [
+        (canonical(source, image_of(source)), canonical(source, proven["after"])),
+        (canonical(source, F.col("before")), canonical(source, proven["before"])),
+        (F.col("cut_date"), proven["cut_date"]),
+        (F.col("metadata_changes"), proven["changes"]),
+    ]
+    found = F.col("reject_reason").isNotNull()
+    for by_spark, by_workers in pairs:
+        found = found | ~by_spark.eqNullSafe(by_workers)
+    return found
+
+
+def _difference() -> Column:
+    """An error that names the message."""
+    place = F.concat_ws(":", "batch_id", "topic", "partition_number", "message_offset")
+    text = F.concat(
+        F.lit("the message at "),
+        place,
+        F.lit(
+            " (batch, topic, partition, offset) was read otherwise by the Python workers than by "
+            f"Spark: nothing is written; run with --vars '{FROM_VAR}: {NEVER}', which leaves all "
+            "to Spark, and report the message."
+        ),
+    )
+    return F.raise_error(text).cast("string")

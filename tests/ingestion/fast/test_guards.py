@@ -1,0 +1,215 @@
+"""What looks like a row and isn't proven, since another reader may see another row in it.
+
+And rows that are proven, with the values that are easily mistaken.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from python_udfs.ingestion.fast import workers
+from python_udfs.ingestion.fast.columns import PROVEN, TWICE
+from python_udfs.ingestion.fast.maxwell import Layout
+from python_udfs.ingestion.fast.workers import decoded_batches
+from tests.ingestion.fast.in_process import CHANGED_DAY, CHANGING, batch_of, decoded, layout_of
+from tests.support.lines import source
+
+TABLE = source(
+    {
+        "id": "int",
+        "small": "tinyint unsigned",
+        "amount": "decimal(12,2)",
+        "exact": "decimal(30,30)",
+        "single": "float",
+        "note": "varchar(20)",
+        "day": "date",
+        "seen_at": "datetime(3)",
+    },
+    columns_of_interest=["note"],
+)
+LAYOUT = layout_of(TABLE)
+ROW = (
+    '{"database":"shop","table":"o","type":"update","ts":1772416800,"xid":7,"xoffset":0,'
+    '"position":"bin.000007:9580","data":{"id":1,"small":2,"amount":3.50,"exact":0.5,"single":1.5,'
+    '"note":"paid","day":"2026-03-01","seen_at":"2026-03-01 00:18:09.062"},"old":{"small":1}}'
+)
+INSERT = ROW.replace("update", "insert").replace(',"old":{"small":1}', "")
+# name -> what stands in ROW, and what is put in its place
+ODD = {
+    "a blank behind a colon": ('"id":1', '"id": 1'),
+    "a blank before a colon": ('"id":1', '"id" :1'),
+    "a blank behind a brace": ('{"id"', '{ "id"'),
+    "a line feed in a text": ("paid", "pa\nid"),
+    "a list": ('"note":"paid"', '"note":["paid"]'),
+    "an object in an image": ('"note":"paid"', '"note":"paid","more":{"id":2}'),
+    "an object beside the images": ('"xid":7', '"xid":{}'),
+    "an escape that may be a mark": ("paid", "\\u0001\\u0002\\u0001"),
+    "half a character": ("paid", "\\ud83d"),
+    "the other half first": ("paid", "\\ude00\\ud83d"),
+    "a number in quotes": ('"id":1', '"id":"1"'),
+    "a decimal in quotes": ("3.50", '"3.50"'),
+    "a text without quotes": ('"paid"', "5"),
+    "a truth value": ('"small":2', '"small":true'),
+    "a name twice": ('"small":2', '"small":2,"small":3'),
+    "a name with an escape": ('"old":{"small"', '"old":{"sm\\u0061ll"'),
+    "a name in another case": ('"small":2', '"Small":2'),
+    "a name in another case beyond ASCII": ('"small":2', '"\u017fmall":2'),
+    "a key that is null": ('"data":{"id":1', '"data":{"id":null'),
+    "a key that was null": ('"old":{"small":1', '"old":{"id":null'),
+    "a watched column that is absent": ('"note":"paid",', ""),
+    "an update without `old`": (',"old":{"small":1}', ""),
+    "an update whose `old` is null": ('"old":{"small":1}', '"old":null'),
+    "an insert with `old`": ("update", "insert"),
+    "another object than `old`": ('"old":{', '"def":{'),
+    "no row": ('"data":{', '"rows":{'),
+    "an integer beyond its type": ('"small":2', '"small":256'),
+    "an integer with a point": ('"small":2', '"small":2.0'),
+    "an old value beyond its type": ('"old":{"small":1', '"old":{"small":-1'),
+    "a decimal with a digit too many": ("3.50", "99999999999.5"),
+    "a decimal with a place too many": ("3.50", "3.505"),
+    "a decimal of so many places that its digits overflow": ("0.5", "18446744073709551615"),
+    # times 10 to the 30, less a multiple of 2 to the 128, it is 0.9
+    "a decimal whose digits overflow to fewer": ("0.5", "49728795024063407889774029646"),
+    "minus zero": ('"single":1.5', '"single":-0.0'),
+    "a double halfway between two floats": ('"single":1.5', '"single":1.000000059604644775390625'),
+    "a float beyond its type": ('"single":1.5', '"single":1e39'),
+    "NaN": ('"single":1.5', '"single":NaN'),
+    "a T within a time": ("2026-03-01 00:18", "2026-03-01T00:18"),
+    "a time with a zone": ("09.062", "09Z"),
+    "a time without seconds": ("00:18:09.062", "00:18"),
+    "a fraction without digits": ("09.062", "09."),
+    "seven digits of a fraction": ("09.062", "09.0620001"),
+    "a date with a time": ('"2026-03-01"', '"2026-03-01 00:00:00"'),
+    "a month that can't be": ('"2026-03-01"', '"2026-13-01"'),
+    "a zero date of another form": ('"2026-03-01"', '"2026-00-41"'),
+    "a year before 1000": ('"2026-03-01"', '"0999-12-31"'),
+}
+
+
+def row_of(layout: Layout, text: str) -> dict[str, Any]:
+    """The row of a text that is proven."""
+    found = decoded(layout, [text])
+    assert sorted(found) == [0], text
+    return found[0]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_another_reader_may_see_otherwise_is_left_to_spark(name: str) -> None:
+    right, wrong = ODD[name]
+    assert right in ROW
+    text = ROW.replace(right, wrong, 1)
+    assert decoded(LAYOUT, [text]) == {}
+    # and among others, which it doesn't take with it
+    assert sorted(decoded(LAYOUT, [ROW, text, INSERT])) == [0, 2]
+
+
+def test_a_row_is_proven_with_both_its_images() -> None:
+    found = decoded(LAYOUT, [ROW, INSERT])
+    after = {
+        "id": 1,
+        "small": 2,
+        "amount": Decimal("3.50"),
+        "exact": Decimal("0.5"),
+        "single": 1.5,
+        "note": "paid",
+        "day": date(2026, 3, 1),
+        "seen_at": datetime(2026, 2, 28, 16, 18, 9, 62000, UTC),
+        "raw_values": None,
+    }
+    update = {"after": after, "before": after | {"small": 1}, "changes": ["small"]}
+    update["cut_date"] = date(2026, 3, 2)
+    assert found == {0: update, 1: update | {"before": None, "changes": None}}
+
+
+def test_a_null_of_the_old_row_isnt_taken_for_a_column_that_did_not_change() -> None:
+    row = row_of(LAYOUT, ROW.replace('{"small":1}', '{"note":null}'))
+    assert (row["before"]["note"], row["before"]["small"], row["changes"]) == (None, 2, ["note"])
+
+
+def test_texts_of_the_row_are_no_structure() -> None:
+    note = r"}{\",\"old\":{\"note\":null},[{\\"
+    row = row_of(LAYOUT, ROW.replace("paid", note))
+    assert row["after"]["note"] == '}{","old":{"note":null},[{\\'
+    assert row["before"]["note"] == row["after"]["note"]
+
+
+def test_a_date_that_the_calendar_lacks_is_kept_as_text() -> None:
+    text = ROW.replace('"2026-03-01"', '"0000-00-00"').replace("2026-03-01 00", "2026-02-30 00")
+    row = row_of(LAYOUT, text)
+    kept = {"day": "0000-00-00", "seen_at": "2026-02-30 00:18:09.062"}
+    assert row["after"]["raw_values"] == row["before"]["raw_values"] == kept
+    assert row["after"]["day"] is row["after"]["seen_at"] is None
+    text = ROW.replace('{"small":1}', '{"day":"2026-00-01"}')
+    row = row_of(LAYOUT, text)
+    assert row["after"]["raw_values"] is None
+    assert row["before"]["raw_values"] == {"day": "2026-00-01"}
+
+
+def test_times_around_a_change_of_the_zones_offset_are_left_to_spark() -> None:
+    changing = layout_of(TABLE, CHANGING)
+    days = [datetime.fromtimestamp((CHANGED_DAY + n) * 86400, UTC).date() for n in range(-3, 4)]
+    texts = [ROW.replace("2026-03-01 00", f"{day} 00") for day in days]
+    found = decoded(changing, texts)
+    assert sorted(found) == [0, 1, 5, 6]
+    assert found[0]["after"]["seen_at"].hour == 23
+    assert found[6]["after"]["seen_at"].hour == 22
+
+
+def test_a_cut_value_that_cant_be_true_dates_nothing() -> None:
+    dated = layout_of(source({"id": "int", "at": "datetime"}, cut_column="at"))
+    times = {
+        "2026-03-01 23:59:59": date(2026, 3, 1),
+        "2026-03-03 10:00:00": date(2026, 3, 3),  # a day ahead of the log, to the second
+        "2026-03-03 10:00:01": date(2026, 3, 2),
+        "1970-01-02 00:00:00": date(1970, 1, 2),
+        "1970-01-01 23:59:59": date(2026, 3, 2),
+        "0000-00-00 00:00:00": date(2026, 3, 2),
+    }
+    texts = [f'{{"type":"insert","data":{{"id":1,"at":"{time}"}}}}' for time in times]
+    found = decoded(dated, texts)
+    assert len(found) == len(texts)
+    assert [found[number]["cut_date"] for number in range(len(times))] == list(times.values())
+    deleted = texts[0].replace("insert", "delete")
+    row = row_of(dated, deleted)
+    assert row["cut_date"] == date(2026, 3, 2)
+
+
+def test_a_task_that_proves_little_leaves_its_further_messages_to_spark() -> None:
+    hidden = ROW.replace('"id":1', '"id": 1')
+    bad, good = [batch_of([hidden] * 1500, n * 1500) for n in range(2)], batch_of([ROW] * 10)
+    found = list(decoded_batches([good, *bad, good], LAYOUT, 10**9))
+    proven = [batch.column(PROVEN).null_count for batch in found]
+    assert proven == [0, 1500, 1500, 10]
+    assert found[-1].column("payload").to_pylist() == [ROW] * 10
+    assert found[0].column("payload").null_count == 10
+    enough = list(decoded_batches([batch_of([ROW] * 1600), *bad, good], LAYOUT, 10**9))
+    assert enough[-1].column(PROVEN).null_count == 10
+    enough = list(decoded_batches([batch_of([ROW] * 3100), *bad, good], LAYOUT, 10**9))
+    assert enough[-1].column(PROVEN).null_count == 0
+
+
+def test_what_the_decoder_fails_at_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(workers, "decode", fails)
+    [found] = decoded_batches([batch_of([ROW] * 3)], LAYOUT, 1)
+    assert found.column(PROVEN).null_count == 3
+    assert found.column("payload").to_pylist() == [ROW] * 3
+
+
+def test_batches_that_are_decoded_twice_keep_their_texts_and_are_always_the_same() -> None:
+    batches = [batch_of([ROW, "null"], 2 * n) for n in range(200)]
+    found = list(decoded_batches(batches, LAYOUT, 10))
+    twice = [batch.column(TWICE).to_pylist() for batch in found]
+    chosen = [flags == [True, False] for flags in twice]
+    assert 5 < sum(chosen) < 50
+    for batch, is_chosen in zip(found, chosen, strict=True):
+        assert batch.column("payload").to_pylist() == [ROW if is_chosen else None, "null"]
+    assert [batch.column(TWICE).to_pylist() for batch in decoded_batches(batches, LAYOUT, 10)] == (
+        twice
+    )

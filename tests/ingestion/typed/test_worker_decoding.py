@@ -1,0 +1,113 @@
+"""Rows of typed models come out the same whether Python workers decode them or Spark does."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from python_udfs.ingestion.fast import workers
+from python_udfs.ingestion.formats.registry import with_envelope
+from python_udfs.ingestion.landing.files import LIVE
+from python_udfs.ingestion.tables.source import TableSource
+from python_udfs.ingestion.typed.business_date import BusinessDay
+from python_udfs.ingestion.typed.duplicates import deduplicate
+from python_udfs.ingestion.typed.proven import IN_SPARK, InWorkers, in_workers
+from tests.support.lines import ZONE, numbered, raw_messages, source
+from tests.support.lines import line as message
+from tests.support.mutated_rows import ORDERS, mutated, normal
+
+ALWAYS = InWorkers(0, 1000)
+TWICE = InWorkers(0, 1)
+FROM_ENV = "WORKER_DECODING_FROM"
+SEED = 7
+
+
+def changes(spark: SparkSession, payloads: list, table: TableSource) -> DataFrame:
+    binlog = with_envelope(raw_messages(spark, payloads), table.format)
+    mine = binlog.where(
+        (F.col("database_name") == table.database)
+        & (F.col("table_name") == table.table)
+        & F.col("op").isin("insert", "update", "delete")
+        & F.col("reject_reason").isNull()
+    )
+    return mine.withColumn("load_id", F.lit("load")).localCheckpoint()
+
+
+def rows_by(workers: InWorkers, messages: DataFrame, table: TableSource) -> list[Row]:
+    rows, _ = deduplicate(messages, None, table, BusinessDay(table, ZONE, 24), [LIVE], workers)
+    return sorted(rows.collect(), key=lambda row: row.message_offset)
+
+
+def is_decoded_by_workers(frame: DataFrame) -> bool:
+    return "MapInArrow" in frame._jdf.queryExecution().optimizedPlan().toString()
+
+
+def test_rows_are_the_same_by_workers_by_spark_and_by_both(spark: SparkSession) -> None:
+    payloads = [*normal(SEED, ORDERS, 300), *mutated(SEED, ORDERS, 300)]
+    messages = changes(spark, payloads, ORDERS)
+    expected = rows_by(IN_SPARK, messages, ORDERS)
+    assert len(expected) > 400
+    assert sum(row.reject_reason is not None for row in expected) > 50
+    for setting in (ALWAYS, TWICE):
+        assert list(map(repr, rows_by(setting, messages, ORDERS))) == list(map(repr, expected))
+
+
+def test_a_row_that_is_read_otherwise_fails_the_run_and_names_its_message(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = changes(spark, normal(SEED, ORDERS, 3), ORDERS)
+    right = workers.layout_of
+
+    def in_another_zone(session: SparkSession, table: TableSource, zone: str, ahead: int) -> object:
+        return right(session, table, "+09:00", ahead)
+
+    monkeypatch.setattr(workers, "layout_of", in_another_zone)
+    with pytest.raises(Exception, match=r"the message at live:t:3:10[0-2] .* was read otherwise"):
+        rows_by(TWICE, messages, ORDERS)
+
+
+def test_a_change_that_came_twice_is_judged_the_same(spark: SparkSession) -> None:
+    table = source({"id": "int", "state": "varchar(9)"})
+    lines = numbered(message(data=f'{{"id":{number},"state":"new"}}') for number in range(20))
+    other = lines[3].replace("new", "old")
+    messages = changes(spark, [*lines, lines[2], other, '{"no": "row"}'], table)
+    expected = rows_by(IN_SPARK, messages, table)
+    assert [row.reject_payload for row in expected if row.reject_reason] == [other]
+    assert rows_by(ALWAYS, messages, table) == expected
+
+
+def test_small_batches_and_tables_with_unproven_types_are_decoded_by_spark(
+    spark: SparkSession,
+) -> None:
+    table = source({"id": "int"})
+    messages, day = changes(spark, [message()], table), BusinessDay(table, ZONE, 24)
+    assert is_decoded_by_workers(InWorkers(5, 1000).decoded(5, messages, table, day))
+    assert not is_decoded_by_workers(InWorkers(5, 1000).decoded(4, messages, table, day))
+    assert not is_decoded_by_workers(IN_SPARK.decoded(10**9, messages, table, day))
+    for kind in ("set('a','b')", "varbinary(9)"):
+        table = source({"id": "int", "labels": kind})
+        day = BusinessDay(table, ZONE, 24)
+        assert not is_decoded_by_workers(ALWAYS.decoded(5, messages, table, day))
+
+
+def test_settings_come_from_the_vars_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FROM_ENV, raising=False)
+    settings: dict[str, object] = {}
+    dbt = SimpleNamespace(project_var=lambda name, default: settings.get(name, default))
+    assert in_workers(dbt) == IN_SPARK == InWorkers(None, 1000)
+    settings |= {"worker_decoding_from": 100, "worker_decoding_checked_in": 5}
+    assert in_workers(dbt) == InWorkers(100, 5)
+    settings["worker_decoding_from"] = "never"
+    assert in_workers(dbt) == InWorkers(None, 5)
+    monkeypatch.setenv(FROM_ENV, "0")
+    assert in_workers(dbt) == InWorkers(0, 5)
+    monkeypatch.setenv(FROM_ENV, "-1")
+    with pytest.raises(ValueError, match="worker_decoding_from is '-1', must be a number"):
+        in_workers(dbt)
+    monkeypatch.delenv(FROM_ENV)
+    settings["worker_decoding_checked_in"] = 0
+    with pytest.raises(ValueError, match="worker_decoding_checked_in is '0', must be a whole"):
+        in_workers(dbt)
