@@ -30,6 +30,7 @@ from python_udfs.ingestion.landing.kafka import (
 )
 from python_udfs.ingestion.landing.offsets import merge, without
 from python_udfs.ingestion.landing.spark import held_offsets, read_messages
+from python_udfs.ingestion.log.arrived import note_arrived
 from python_udfs.ingestion.log.reread import lines_to_read_again, messages_read_again
 from python_udfs.servers.kafka import broker_topics
 
@@ -106,6 +107,8 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     dbt.set_snapshot_property(HELD_PROPERTY, json.dumps(held, separators=(",", ":")))
     sizes = open_ended(files, held)
     dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
+    if again is None:
+        note_arrived(dbt, [*(file.topic for file in chosen), *(read.topic for read in ranges)])
     newest = max((file.changed_ns for file in files), default=0)
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
     from_files = _by_format(chosen, dbt.meta["formats"])
