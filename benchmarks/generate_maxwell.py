@@ -15,6 +15,8 @@ within a partition.
 Usage::
 
     python -m benchmarks.generate_maxwell FOLDER --rows 2000000 --days 3 --late-share 0.01
+
+Longer than 500 lines: it runs as one file, and a seed is one log, drawn by all parts in turn.
 """
 
 from __future__ import annotations

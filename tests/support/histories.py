@@ -5,6 +5,8 @@ would have reported about it; the table itself is returned too, as the answer to
 `deliver` then mistreats the log on its way (repeats, disorder, late arrival), and `write_batch`
 puts what arrived into landing files. Everything follows from the seed: a failing seed is a
 reproducible test case.
+
+Longer than 500 lines: a seed is one history, drawn from one random stream by all methods in turn.
 """
 
 import gzip
