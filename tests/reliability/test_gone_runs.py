@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from dbt.adapters.sparksession.versions.processes import process_mark
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 from tests.support.dbt_project import DbtProject
-from tests.support.small_warehouse import FILES, make_raw
+from tests.support.small_warehouse import FILES, left_behind, make_raw
 
 
 @pytest.fixture
@@ -37,16 +36,6 @@ def dies(project: DbtProject) -> None:
     project.query(
         f"update dw.meta_lease set pid = {os.getppid()}, process = '{mark}', engine_pid = null"
     )
-
-
-def left_behind(project: DbtProject) -> list[Path]:
-    """Files that no snapshot knows, one in each table's folder: what another run writes now."""
-    found = []
-    for name in ("rows", "days", "latest__runs"):
-        (folder,) = project.warehouse.rglob(f"dw/{name}/data")
-        found.append(folder / "of_the_new_writer.parquet")
-        found[-1].write_bytes(b"not committed yet")
-    return found
 
 
 def test_files_that_a_catalog_keeps_to_itself_stay_and_the_run_passes(project: DbtProject) -> None:

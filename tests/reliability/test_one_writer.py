@@ -14,7 +14,6 @@ import textwrap
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,7 +28,7 @@ from dbt.adapters.sparksession.versions.published_views import PublishedViews
 from dbt.adapters.sparksession.versions.targets import StoreState, TableUpdate, UpdateResult
 
 from tests.support.dbt_project import DbtProject
-from tests.support.small_warehouse import FILES, make_raw
+from tests.support.small_warehouse import FILES, left_behind, make_raw
 
 
 @pytest.fixture
@@ -298,16 +297,6 @@ def taken_over(project: DbtProject) -> None:
         "update dw.meta_lease set generation = generation + 1, run_id = 'another', "
         "host = 'elsewhere', owner = 'somebody'"
     )
-
-
-def left_behind(project: DbtProject) -> list[Path]:
-    """Files that no snapshot knows, one in each table's folder: what another run writes now."""
-    found = []
-    for name in ("rows", "days", "latest__runs"):
-        (folder,) = project.warehouse.rglob(f"dw/{name}/data")
-        found.append(folder / "of_the_new_writer.parquet")
-        found[-1].write_bytes(b"not committed yet")
-    return found
 
 
 def test_a_run_that_lost_its_lease_deletes_nothing_at_its_end(project: DbtProject) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from dbt.adapters.sparksession.versions.published import FEW_METADATA_FILES
 
 from tests.support.dbt_project import DbtProject
@@ -53,3 +55,13 @@ def make_raw(project: DbtProject) -> None:
     """Make the table of ids that come in, empty, with few metadata files as the models' own."""
     project.query("create namespace if not exists dw")
     project.query(f"create table dw.raw (id bigint) using iceberg {FEW_METADATA_FILES}")
+
+
+def left_behind(project: DbtProject) -> list[Path]:
+    """Files that no snapshot knows, one in each table's folder: what another run writes now."""
+    found = []
+    for name in ("rows", "days", "latest__runs"):
+        (folder,) = project.warehouse.rglob(f"dw/{name}/data")
+        found.append(folder / "of_the_new_writer.parquet")
+        found[-1].write_bytes(b"not committed yet")
+    return found
