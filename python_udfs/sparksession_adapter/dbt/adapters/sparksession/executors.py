@@ -145,7 +145,7 @@ def check_version(there: str, here: str) -> None:
 
 
 def check_server(session: Any, settings: Mapping[str, str], catalog: str, jars: str) -> None:
-    """Whether a Spark Connect server can read and write the project's tables.
+    """Check that a Spark Connect server can read and write the project's tables.
 
     Args:
         session: of the server.

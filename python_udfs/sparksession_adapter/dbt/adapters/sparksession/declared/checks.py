@@ -17,7 +17,7 @@ from dbt.adapters.sparksession.declared.chain_plans import (
     check_side_by_side,
 )
 from dbt.adapters.sparksession.declared.cleaning import check_cleaning
-from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.declared.declarations import checked
 from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -64,10 +64,7 @@ class Declarations:
         Raises:
             CompilationError: with all problems.
         """
-        try:
-            check_cleaning(model, rules, from_cte, columns, seeds)
-        except DeclarationError as exc:
-            raise CompilationError(str(exc)) from exc
+        checked(check_cleaning, model, rules, from_cte, columns, seeds)
 
     def check_declarations(self, manifest: Foreign = None) -> None:
         """Look at all that models declare and that can be judged by itself: `meta.source`, folds
@@ -113,10 +110,7 @@ class Declarations:
         Raises:
             CompilationError: with all problems.
         """
-        try:
-            return chain_plan(declared)
-        except DeclarationError as exc:
-            raise CompilationError(str(exc)) from exc
+        return checked(chain_plan, declared)
 
     def check_arguments(self, macro: str, arguments: Settings) -> None:
         """Check the arguments of `retract_rows` or `side_by_side`.
@@ -125,10 +119,7 @@ class Declarations:
             CompilationError: with all problems.
         """
         checks = {"retract_rows": check_retract_rows, "side_by_side": check_side_by_side}
-        try:
-            checks[macro](arguments)
-        except DeclarationError as exc:
-            raise CompilationError(str(exc)) from exc
+        checked(checks[macro], arguments)
 
     def mixed_times(self) -> list[str]:
         """A sentence for each model that mixes hours of UTC with days of the business zone, in

@@ -152,18 +152,9 @@ def count_plan(declared: Given) -> Json:
     sums: Json = {}
     values: list[str] = []
     count = None
-    for name, measure in measures.items() if isinstance(measures, Mapping) else ():
-        kind = _aggregate(measure, AGGREGATES)
-        if kind is None:
-            problems.append(
-                f"measure {name} must have an aggregate of count, sum, min, max or "
-                f"count_distinct, got {measure}"
-            )
-            continue
-        problem = _measure_problem(name, measure, AGGREGATES[kind])
-        if problem:
-            problems.append(problem)
-        elif kind in ("count", "sum"):
+    known = "count, sum, min, max or count_distinct"
+    for name, kind, measure in _sound_measures(measures, AGGREGATES, known, problems):
+        if kind in ("count", "sum"):
             sums[name] = {
                 "aggregate": kind,
                 "column": measure.get("column"),
@@ -220,19 +211,9 @@ def metric_plan(declared: Given, sizes: Collection[str]) -> Json:
             sets_with.setdefault(column, []).append(name)
     measures = given.get("measures")
     plans: Json = {}
-    for name, measure in measures.items() if isinstance(measures, Mapping) else ():
-        kind = _aggregate(measure, METRIC_AGGREGATES)
-        if kind is None:
-            found.append(
-                f"measure {name} must have an aggregate of {', '.join(METRIC_AGGREGATES)}, got "
-                f"{measure}"
-            )
-            continue
-        problem = _measure_problem(name, measure, METRIC_AGGREGATES[kind])
-        if problem:
-            found.append(problem)
-        else:
-            plans[name] = METRIC_AGGREGATES[kind].model_validate(measure).model_dump()
+    known = ", ".join(METRIC_AGGREGATES)
+    for name, kind, measure in _sound_measures(measures, METRIC_AGGREGATES, known, found):
+        plans[name] = METRIC_AGGREGATES[kind].model_validate(measure).model_dump()
     if not found and not any(plan["aggregate"] in ("count", "sum") for plan in plans.values()):
         found.append("measures must have a count or a sum")
     if found:
@@ -259,6 +240,32 @@ def _field_problems(fields: type[Fields], declared: Given) -> Iterator[str]:
             yield f"it has {name}, but only {known} are known"
         else:
             yield f"{name} must {wanted.format(value=declared.get(name))}"
+
+
+def _sound_measures(
+    measures: Given, fields: Mapping[str, type[Fields]], known: str, problems: list[str]
+) -> Iterator[tuple[str, str, Settings]]:
+    """The measures of a declaration that have no problem.
+
+    Args:
+        measures: as declared.
+        fields: aggregate -> fields of a measure of it.
+        known: the aggregates, for a message.
+        problems: gets an error text for each measure that is left out.
+
+    Yields:
+        Name, aggregate and settings of a measure.
+    """
+    for name, measure in measures.items() if isinstance(measures, Mapping) else ():
+        kind = _aggregate(measure, fields)
+        if kind is None:
+            problems.append(f"measure {name} must have an aggregate of {known}, got {measure}")
+            continue
+        problem = _measure_problem(name, measure, fields[kind])
+        if problem:
+            problems.append(problem)
+        else:
+            yield name, kind, measure
 
 
 def _aggregate(measure: Given, known: Settings) -> str | None:

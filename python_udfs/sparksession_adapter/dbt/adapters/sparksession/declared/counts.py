@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 
 from dbt.adapters.sparksession.declared.count_plans import count_plan, metric_plan
-from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.declared.declarations import checked
 from dbt.adapters.sparksession.edges import Given, Json, Node
 from dbt.adapters.sparksession.inputs import (
     COUNTED_PROPERTY,
@@ -31,10 +31,7 @@ class CountModels:
         Raises:
             CompilationError: with all problems.
         """
-        try:
-            return count_plan(declared)
-        except DeclarationError as exc:
-            raise CompilationError(str(exc)) from exc
+        return checked(count_plan, declared)
 
     def metric_plan(self, declared: Given, sizes: Collection[str]) -> Json:
         """A metric's declaration as a plan, see count_plans.py.
@@ -45,10 +42,7 @@ class CountModels:
         Raises:
             CompilationError: with all problems.
         """
-        try:
-            return metric_plan(declared, sizes)
-        except DeclarationError as exc:
-            raise CompilationError(str(exc)) from exc
+        return checked(metric_plan, declared, sizes)
 
     def record_count(self, model: Node, count: Json, incremental: bool) -> None:
         """Let the model's next commit say what its rows count.

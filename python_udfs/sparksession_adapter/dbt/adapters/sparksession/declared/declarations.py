@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
+
+from dbt_common.exceptions import CompilationError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class DeclarationError(ValueError):
@@ -21,3 +27,15 @@ class DeclarationError(ValueError):
         else:
             text = "".join(f"\n  - {problem}" for problem in problems)
         super().__init__(f"{name}:{text}\nExample: {example}")
+
+
+def checked(check: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
+    """What `check` makes of a declaration, for a macro.
+
+    Raises:
+        CompilationError: with all problems.
+    """
+    try:
+        return check(*given, **named)
+    except DeclarationError as exc:
+        raise CompilationError(str(exc)) from exc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from dbt.adapters.sparksession.declared.declarations import checked
 from dbt.adapters.sparksession.declared.joins import Join, JoinConfigError, read_join
 from dbt.adapters.sparksession.edges import Context, Graph, Json, Node
 from dbt.adapters.sparksession.keyed.folds import Fold
@@ -38,10 +39,7 @@ class JoinModels:
                 for column in self._warehouse.get_columns_in_relation(relation)
             }
 
-        try:
-            return read_join(given, model, types)
-        except JoinConfigError as exc:
-            raise CompilationError(str(exc)) from exc
+        return checked(read_join, given, model, types)
 
     def _unreadable(self, relation: Relation, graph: Graph) -> str | None:
         """Error text for a relation whose changes can't be found, else None."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked
 from dbt.adapters.sparksession.edges import Graph, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import names_in
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.warehouse import Warehouse
-from dbt_common.exceptions import CompilationError
 
 NUMBER = "change_number"
 NUMBER_PROPERTY = "stream.change_number"
@@ -150,10 +149,7 @@ class StreamModels:
             }
             node = self._warehouse.node_of(rows, graph)
             is_view = node is not None and node["config"]["materialized"] == "view"
-        try:
-            return read_stream(given, model, types, is_view)
-        except StreamError as exc:
-            raise CompilationError(str(exc)) from exc
+        return checked(read_stream, given, model, types, is_view)
 
     def record_change_number(self, model: Node) -> int:
         """The number of the model's next commit, above those of all its others; the commit
