@@ -215,7 +215,7 @@ def written(name: str, kind: str) -> tuple[str, str, str]:
 def _no_url(target: str) -> str:
     return (
         f"PUBLISH_{target.upper()}_URL must look like http://host:8123/database or "
-        "chdb:/folder/database"
+        "chdb:/folder/database (an absolute path)"
     )
 
 
@@ -236,7 +236,7 @@ def open_store(session: SparkSession, target: str, warehouse: str) -> Clickhouse
         )
     path, _, database = url.path.rstrip("/").rpartition("/")
     client: Client
-    if url.scheme == "chdb" and path and database:
+    if url.scheme == "chdb" and path.startswith("/") and database:
         client = Embedded(path, database)
     elif url.scheme in ("http", "https") and url.hostname and database and not path:
         user, password = setting(target, "USER", "default"), setting(target, "PASSWORD", "")

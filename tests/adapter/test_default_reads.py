@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-SOURCES = """
-    sources:
-      - name: src
-        tables: [{name: x}, {name: plain_view}]
-"""
+from tests.support.small_source import project_with_source
+
 ADDS = "{{ config(materialized='incremental') }}\n"
 
 
 @pytest.fixture
 def project(make_project):
-    def make(files, *statements):
-        made = make_project({"models/_sources.yml": SOURCES} | files)
-        made.query("create namespace if not exists src")
-        made.query("create table src.x (id int, v int) using iceberg")
-        for statement in statements:
-            made.query(statement)
-        return made
-
-    return make
+    return partial(project_with_source, make_project)
 
 
 def test_a_bare_read_beside_new_rows_of_the_same_table_reads_all_its_rows(project):
@@ -192,121 +183,6 @@ def test_what_a_view_outside_the_project_has_is_read_in_every_run(project):
     small.query("insert into src.x values (2, 1)")
     small.run("run")
     assert sorted(small.column("select id from dw.kept")) == [1, 2]
-
-
-RENAMED = {
-    "models/log.sql": ADDS + "select id, v from {{ new_rows(source('src', 'x')) }}",
-    "models/added.sql": "{{ config(materialized='incremental', "
-    "incremental_strategy='append_new_rows') }} select id, v from {{ new_rows(ref('log')) }}",
-    "models/events.sql": "{{ config(materialized='incremental', "
-    "incremental_strategy='append_new_rows') }} "
-    "select id, v, sign from {{ new_changes(ref('log')) }}",
-    "models/reported.sql": ADDS + "select id, v, sign from {{ new_changes(ref('log')) }}",
-    "models/summed.sql": "{{ config(materialized='folded', unique_key='k', "
-    "fold={'aggregates': {'total': 'sum'}, 'row_kind': 'row_kind'}) }} "
-    "select 1 as k, v as total, row_kind from {{ new_changes(ref('log')) }}",
-}
-
-
-def rows_after_renaming(small, log: str) -> tuple:
-    return (
-        sorted(small.column(f"select v from {log}")),
-        sorted(small.column("select v from dw.added")),
-        sorted(
-            small.column("select v * sum(sign) from dw.events group by v having sum(sign) <> 0")
-        ),
-        small.column("select sum(v * sign) from dw.reported"),
-        small.column("select total from dw.summed"),
-    )
-
-
-def test_a_renamed_project_adds_no_row_again(project):
-    small = project(RENAMED, "insert into src.x values (1, 10), (2, 20)")
-    small.run("run")
-    text = (small.root / "dbt_project.yml").read_text()
-    small.write({"dbt_project.yml": text.replace("name: small", "name: other")})
-    small.query("insert into src.x values (3, 30)")
-    small.run("run")
-    assert rows_after_renaming(small, "dw.log") == (*[[10, 20, 30]] * 3, [60], [60])
-
-
-@pytest.mark.parametrize(
-    ("setting", "stored"), [("alias='journal'", "dw.journal"), ("schema='moved'", "dw_moved.log")]
-)
-def test_an_input_that_is_stored_under_another_name_is_read_as_a_whole(project, setting, stored):
-    small = project(RENAMED, "insert into src.x values (1, 10), (2, 20)")
-    small.run("run")
-    log = RENAMED["models/log.sql"].replace("incremental'", f"incremental', {setting}", 1)
-    small.write({"models/log.sql": log})
-    small.query("insert into src.x values (3, 30)")
-    small.run("run")
-    small.run("run")
-    assert rows_after_renaming(small, stored) == (*[[10, 20, 30]] * 3, [60], [60])
-    # readers hold what they made of the other table, whatever they read of this table before
-    small.write({"models/log.sql": RENAMED["models/log.sql"]})
-    small.query("insert into src.x values (4, 40)")
-    small.run("run")
-    assert rows_after_renaming(small, "dw.log") == (*[[10, 20, 30, 40]] * 3, [100], [100])
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "place"),
-    [
-        ("{name: x}", "{name: x, identifier: y}", "src.y"),
-        ("- name: src", "- name: src\n        schema: elsewhere", "elsewhere.x"),
-    ],
-)
-def test_a_source_that_names_another_table_is_read_as_a_whole(project, before, after, place):
-    small = project(
-        RENAMED,
-        "insert into src.x values (1, 10), (2, 20)",
-        "create namespace if not exists elsewhere",
-        f"create table {place} (id int, v int) using iceberg",
-        f"insert into {place} values (1, 10), (2, 20), (3, 30)",
-    )
-    small.run("run")
-    small.write({"models/_sources.yml": SOURCES.replace(before, after)})
-    small.run("run")
-    small.run("run")
-    assert rows_after_renaming(small, "dw.log") == (*[[10, 20, 30]] * 3, [60], [60])
-    small.write({"models/_sources.yml": SOURCES})
-    small.run("run")
-    assert rows_after_renaming(small, "dw.log") == (*[[10, 20]] * 3, [30], [30])
-
-
-def test_an_input_is_known_by_its_table_and_not_by_its_name(project):
-    small = project(RENAMED, "insert into src.x values (1, 10), (2, 20)")
-    small.run("run")
-    small.query("alter table src.x rename to src.z")
-    small.query("insert into src.z values (3, 30)")
-    small.write({"models/_sources.yml": SOURCES.replace("{name: x}", "{name: x, identifier: z}")})
-    outcome = small.run("run")
-    assert outcome.results["log"].message == "+1 rows"  # the table of that name is followed
-    assert rows_after_renaming(small, "dw.log") == (*[[10, 20, 30]] * 3, [60], [60])
-    small.query("create table src.x (id int, v int) using iceberg")
-    small.query("insert into src.x values (1, 10), (7, 70)")
-    small.write({"models/_sources.yml": SOURCES})
-    small.run("run")  # another table under the name that the first table had
-    assert rows_after_renaming(small, "dw.log") == (*[[10, 70]] * 3, [80], [80])
-    small.query("drop table src.x")
-    small.query("create table src.x (id int, v int) using iceberg")
-    small.query("insert into src.x values (5, 50)")
-    small.run("run")
-    assert rows_after_renaming(small, "dw.log") == (*[[50]] * 3, [50], [50])
-
-
-def test_a_renamed_model_that_is_read_by_its_new_name_is_refused_until_a_full_refresh(project):
-    small = project(RENAMED, "insert into src.x values (1, 10), (2, 20)")
-    small.run("run")
-    (small.root / "models/log.sql").unlink()
-    renamed = {name: text.replace("'log'", "'journal'") for name, text in RENAMED.items()}
-    renamed["models/journal.sql"] = renamed.pop("models/log.sql")
-    small.write(renamed)
-    outcome = small.run("run", expect_ok=False)
-    for model in ("added", "events", "reported", "summed"):
-        assert "made by another definition: its SQL" in outcome.results[model].message
-    small.run("run", "--full-refresh")
-    assert rows_after_renaming(small, "dw.journal") == (*[[10, 20]] * 3, [30], [30])
 
 
 @pytest.mark.parametrize("before", ["ephemeral", "table", "view"])

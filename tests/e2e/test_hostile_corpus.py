@@ -280,8 +280,9 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_every_address_and_setting_of_a_target_is_taken_or_refused(
-    variables: pytest.MonkeyPatch,
+    variables: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    variables.chdir(tmp_path)
     texts = [text for text in TEXTS if "\0" not in text]
     answers = []
     for text in texts:
@@ -308,6 +309,7 @@ def test_every_address_and_setting_of_a_target_is_taken_or_refused(
         answers.append(answer(lambda value=text: kafka_source({"servers": value, "topics": "t"})))
     print(len(answers), answers.count("taken"))
     assert len(answers) > 500
+    assert list(tmp_path.iterdir()) == []  # no store is made beside a run
 
 
 def test_every_declaration_of_a_publication_is_taken_or_refused() -> None:

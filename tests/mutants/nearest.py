@@ -55,7 +55,8 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/zippers.py", "adapter/test_zippers.py adapter/test_zipper_models.py"),
     (
         ADAPTER + "/keyed/*.py",
-        "adapter/test_folds.py adapter/test_folded_models.py adapter/test_folded_layout.py",
+        "adapter/test_folds.py adapter/test_fold_configs.py adapter/test_folded_models.py "
+        "adapter/test_folded_layout.py",
     ),
     (ADAPTER + "/joins.py", "adapter/test_joins.py"),
     (ADAPTER + "/join_models.py", "adapter/test_joins.py"),
@@ -70,7 +71,10 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/microbatch.py", "adapter/test_microbatch.py"),
     (ADAPTER + "/partition_reads.py", "adapter/test_partition_reads.py"),
     (ADAPTER + "/partitions.py", "adapter/test_partition_reads.py adapter/test_units.py"),
-    (ADAPTER + "/inputs.py", "adapter/test_pinned_inputs.py adapter/test_units.py"),
+    (
+        ADAPTER + "/inputs.py",
+        "adapter/test_renamed_inputs.py adapter/test_pinned_inputs.py adapter/test_units.py",
+    ),
     (ADAPTER + "/lease.py", "reliability/test_one_writer.py"),
     (ADAPTER + "/remote_sessions.py", "places/test_takeover.py"),
     (ADAPTER + "/executors.py", "places/test_what_it_lacks.py"),
@@ -114,7 +118,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
         "python_udfs/ingestion/landing/kafka.py",
         "test_kafka_offsets.py test_kafka_source.py",
     ),
-    ("python_udfs/ingestion/landing/*", "test_landing_files.py"),
+    ("python_udfs/ingestion/landing/*", "test_landing_files.py test_landing_lines.py"),
     ("*/canal.py", "test_canal.py test_against_oracle.py"),
     ("*/debezium/*", "test_debezium.py"),
     ("*/mongodb/*", "test_mongodb.py"),
@@ -134,10 +138,10 @@ NEAREST: tuple[tuple[str, str], ...] = (
         "test_table_state.py test_hostile_statements.py",
     ),
     ("*/whole_table/*", "test_table_state.py"),
-    ("*/log/*", "test_log_order.py test_declared_otherwise.py"),
+    ("*/log/*", "test_log_order.py test_declared_otherwise.py test_renamed_columns.py"),
     (
         "*/log_resets.py",
-        "test_log_order.py test_declared_otherwise.py",
+        "test_log_order.py test_declared_otherwise.py test_renamed_columns.py",
     ),
     ("*/made_by.py", "test_declared_otherwise.py e2e/test_formats_of_topics.py"),
     ("*/table_settings.py", "e2e/test_sources.py"),

@@ -15,6 +15,13 @@ CODE = (".py", ".sql")
 # top folder -> how many folders deep each room has its own line; below, the line of the room counts
 DEPTHS = {"python_udfs": 99, "macros": 99, "tools": 99, "models": 2, "benchmarks": 1, "tests": 1}
 LONGEST_WAY = 20  # files
+# what lies in the project's folder beside the rooms of the tree
+AT_THE_TOP = {
+    *(".ci", ".github", ".gitignore", ".pre-commit-config.yaml", ".sqlfluff", ".sqlfluffignore"),
+    *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SECURITY.md"),
+    *("Makefile", "dbt_project.yml", "jars.lock", "profiles", "pyproject.toml", "selectors.yml"),
+    *("requirements.in", "requirements.lock", "requirements-java.lock"),
+}
 
 
 def rooms_listed(page: str) -> set[str]:
@@ -60,6 +67,13 @@ def test_each_room_has_its_line_in_the_tree() -> None:
 
 def test_each_room_of_the_tree_is_there() -> None:
     assert [room for room in sorted(rooms_listed(PAGE)) if not (REPO / room).is_dir()] == []
+
+
+def test_nothing_lies_in_the_projects_folder_that_the_tree_lacks() -> None:
+    """What a test writes into the working directory and somebody commits is found here."""
+    rooms = {room.split("/")[0] for room in rooms_listed(PAGE)}
+    top = {path.split("/")[0] for path in files()}
+    assert top - rooms == AT_THE_TOP
 
 
 def test_a_messages_way_is_short_and_each_of_its_files_is_there() -> None:

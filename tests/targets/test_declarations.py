@@ -80,12 +80,23 @@ def test_targets_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    "address", ["h:99999/shop", "h:x/shop", "[::1/shop", "h:8123", "h:8123/a/b", "/shop"]
+    "address",
+    [
+        "http://h:99999/shop",
+        "http://h:x/shop",
+        "http://[::1/shop",
+        "http://h:8123",
+        "http://h:8123/a/b",
+        "http:///shop",
+        "chdb:folder/shop",
+        "chdb:./folder/shop",
+        "chdb:/shop",
+    ],
 )
 def test_an_address_of_clickhouse_that_is_no_url_is_refused_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    monkeypatch.setenv("PUBLISH_X_URL", f"http://{address}")
+    monkeypatch.setenv("PUBLISH_X_URL", address)
     session: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
     with pytest.raises(PublishError, match="PUBLISH_X_URL must look like http://host:8123/"):
         clickhouse.open_store(session, "x", "w")

@@ -1,0 +1,121 @@
+"""Configs of folds: what stored state depends on, the refusals of a wrong config."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.adapters.sparksession.keyed.folds import Fold
+from dbt.adapters.sparksession.keyed.layout import FoldConfigError
+from dbt.adapters.sparksession.keyed.tables import reading_of
+from dbt.adapters.sparksession.keyed.zippers import Zipper
+
+
+def test_what_stored_state_depends_on_is_compared():
+    types = [("id", "int"), ("at", "int"), ("v", "int")]
+    config = {"sequence": ["at"], "aggregates": {"v": "max"}}
+    fold = Fold.read("m", "id", config).bound(types)
+    assert fold.changed_since(fold.signature()) == []
+    more = Fold.read("m", "id", config).bound([*types, ("w", "int")])
+    assert more.changed_since(fold.signature()) == []
+    other = Fold.read("m", "id", config | {"aggregates": {"v": "min"}, "buckets": 8})
+    reported = other.bound(types).changed_since(fold.signature())
+    assert [text.split(" was ")[0] for text in reported] == ["column v", "partition_by"]
+    zipper = Zipper.read("m", "id", {"sequence": "at"}).bound(types)
+    assert fold.changed_since(zipper.signature()) == ["it was a zipper, is a fold"]
+    assert zipper.changed_since(fold.signature())
+
+
+def test_what_readers_see_of_stored_state_is_compared():
+    listing = {"function": "listagg"}
+    config = {"sequence": "at", "aggregates": {"v": listing, "n": "sum"}, "keep_when": "n > 0"}
+    derived = {"by": "id", "key": "id", "sql": "select id from folded_rows"}
+    reported = [
+        reading_of(Fold.read("m", "id", config | more))
+        for more in (
+            {"tier_runs": 3, "buckets": 8},  # of how it lies
+            {"keep_when": "n > 1"},
+            {"derived": derived},
+            {"derived": derived | {"sql": "select id, n from folded_rows"}},
+            {"aggregates": config["aggregates"] | {"v": listing | {"delimiter": ";"}}},
+        )
+    ]
+    reported += [
+        reading_of(Zipper.read("m", "id", {"sequence": "at", "tracked": tracked}))
+        for tracked in ("v", "n", None)
+    ]
+    assert reported[0] == reading_of(Fold.read("m", "id", config))
+    assert len(set(reported)) == len(reported)
+
+
+PROBLEMS = [
+    ({"sequence": 7}, "fold.sequence must be a list of columns, got 7"),
+    (
+        {"row_kind": "kind", "aggregates": {"v": "first_value"}, "sequence": ["at"]},
+        "take a value back",
+    ),
+    ({"aggregates": {"v": "listagg"}}, "listagg needs a sequence to go by"),
+    ({"aggregates": {"id": "sum"}}, "id is a column of the key"),
+    ({"aggregates": {"at": "sum"}, "sequence": ["at"]}, "keeps its highest value"),
+    ({"aggregates": {"v": {"function": "sum", "net": True}}}, "net is for max, min, collect"),
+    ({"on_delete": "remove_row", "sequence": ["at"]}, "needs fold.row_kind"),
+    (
+        {"aggregates": {"at": "sum"}, "row_kind": "v", "on_delete": "remove_row"},
+        "on_delete: remove_row needs fold.sequence or tie_break",
+    ),
+    ({"sequence": ["at"], "tombstone_days": 3}, "need each other"),
+    (
+        {"sequence": "at", "row_kind": "v", "tombstone_days": 3, "tombstone_time": "at"},
+        "fold.tombstone_time: at is int, must be date or timestamp",
+    ),
+    ({"sequence_groups": {"other": {"sequence": ["at"], "columns": ["v"]}}}, "take another"),
+    ({"sequence_groups": {"g": {"sequence": ["at"], "columns": ["at"]}}}, "is in it twice"),
+    ({"sequence_groups": ["g"]}, "must map names to"),
+    (
+        {
+            "sequence": ["at"],
+            "row_kind": "kind",
+            "on_delete": "ignore",
+            "sequence_groups": {"g": {"sequence": ["at"], "columns": ["v"]}},
+        },
+        "g: at is in fold.sequence as well; give the group a copy of it",
+    ),
+    (
+        {"tie_break": ["at"], "sequence_groups": {"g": {"sequence": ["at"], "columns": ["v"]}}},
+        "g: at is in fold.tie_break as well",
+    ),
+    (
+        {"sequence": ["at"], "sequence_groups": {"g": {"sequence": ["v"], "columns": ["at"]}}},
+        "g: at is in fold.sequence as well",
+    ),
+    ({}, "at, v: of no group, without fold.sequence"),
+    ({"sequence": ["nowhere"]}, "fold.sequence: the model has no column nowhere"),
+    ({"sequence": ["at"], "aggregates": {"v": "bool_or"}}, "bool_or takes a boolean"),
+    ({"sequence": ["at"], "bucket_by": "v"}, "bucket(4, v) must be of a column of the key"),
+    (
+        {"sequence": ["at"], "partition_by": ["v", "truncate(0, id)", "weeks(id)", 7]},
+        "v must be of a column of the key, which are id",
+    ),
+    ({"sequence": ["at"], "partition_by": "truncate(id)"}, "such as bucket(8, id), truncate("),
+    ({"sequence": ["at"], "partition_by": "days(id)"}, "id (int): days(id) can't be partitioned"),
+    ({"sequence": ["at"], "partition_by": "id", "buckets": 2}, "take one of them"),
+]
+
+
+@pytest.mark.parametrize(("config", "expected"), PROBLEMS, ids=[item for _, item in PROBLEMS])
+def test_a_problem_of_a_config_is_told(config: dict, expected: str):
+    with pytest.raises(FoldConfigError) as caught:
+        Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", "int")])
+    assert expected in str(caught.value)
+    assert "Example: config(materialized='folded'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("map<string,string>", "can't be compared"), ("variant", "can't be compared"),
+     ("double", "must not depend on the order")],
+)  # fmt: skip
+def test_a_type_that_has_no_total_order_or_exact_sum_is_refused(kind: str, expected: str):
+    config = {"sequence": ["at"]}
+    if kind == "double":
+        config["aggregates"] = {"v": "sum"}
+    with pytest.raises(FoldConfigError, match=expected):
+        Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", kind)])
