@@ -27,6 +27,7 @@ from python_udfs.ingestion.tables.log_resets import WANTED as RESET_KEYS
 from python_udfs.ingestion.tables.log_resets import log_resets
 from python_udfs.targets import KINDS
 from tests.support.dbt_project import REPO, DbtProject
+from tools.__main__ import cli
 
 DOCS = REPO / "docs"
 README = REPO / "README.md"
@@ -169,6 +170,11 @@ def operations() -> set[str]:
     return {path.stem for path in (REPO / ENGINE_MACROS / "operations").glob("*.sql")}
 
 
+def tools_commands() -> set[str]:
+    """What `python -m tools` can be asked for; a module below it does nothing when it is run."""
+    return set(cli.commands)
+
+
 def selectors() -> set[str]:
     return {
         selector["name"]
@@ -184,7 +190,15 @@ def unknown_commands(text: str) -> list[str]:
     named = set(re.findall(r"(?:^|[\s|])make ([a-z][\w-]*)", code, re.MULTILINE))
     run = set(re.findall(r"run-operation ([a-z]\w*)", code))
     chosen = set(re.findall(r"--selector ([a-z]\w*)", code))
-    return sorted((named - make_targets()) | (run - operations()) | (chosen - selectors()))
+    # also as a list of words, as a container is given them
+    flat = re.sub(r"""["',]+ *""", " ", code)
+    modules = set(re.findall(r"python -m (tools\S* ?[a-z-]*)", flat))
+    return sorted(
+        (named - make_targets())
+        | (run - operations())
+        | (chosen - selectors())
+        | {module for module in modules if module.rpartition(" ")[2] not in tools_commands()}
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -601,6 +615,12 @@ meta:
         (unknown_commands, "`make cofee`", "`make run`"),
         (unknown_commands, "```\ndbt run-operation rollback\n```", "`run-operation roll_back`"),
         (unknown_commands, "`dbt build --selector dayly`", "`dbt build --selector daily`"),
+        (
+            unknown_commands,
+            "```yaml\ncommand: [.venv/bin/python, -m, tools.follow, --check, live]\n```",
+            "```yaml\ncommand: [.venv/bin/python, -m, tools, follow, --check, live]\n```",
+        ),
+        (unknown_commands, "`python -m tools folow`", "`python -m tools follow --check live`"),
         (unknown_variables, "`KAFKA_SERVER`", "`KAFKA_SERVERS`"),
         (unknown_variables, "```\nMYSQL_URI=x\n```", "```\nMYSQL_URL=x MYSQL_PASSWORD_FILE=y\n```"),
         (unknown_variables, "`PUBLISH_SERVING_LOGIN`", "`PUBLISH_SERVING_PASSWORD`"),
