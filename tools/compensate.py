@@ -52,7 +52,7 @@ def compensate(dbt: Dbt, first: str = "", last: str = "") -> int:
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     if days is None:
         print(f"Compared with the changelog: the days of {', '.join(tables)}.", flush=True)
-        request, work = f"found at {now}", differing(dbt, tables)
+        request, work = f"found at {now}", differing_periods(dbt, tables)
     else:
         request, work = range_left(dbt, tables, days, now)
     failed = []
@@ -104,7 +104,7 @@ def _mend_levels(dbt: Dbt, below: list[str], request: str) -> None:
     if not levels:
         return
     print(f"Compared with the level below them: {', '.join(levels)}.", flush=True)
-    work = differing(dbt, levels)
+    work = differing_periods(dbt, levels)
     for day, mine in sorted(work.items()):
         print(f"the period from {day}: {', '.join(mine)}", flush=True)
     if work:
@@ -113,7 +113,7 @@ def _mend_levels(dbt: Dbt, below: list[str], request: str) -> None:
         _ask(dbt, ["run", "--select", *damaged, *NOT_FOLLOWED], asked)
 
 
-def differing(dbt: Dbt, tables: list[str]) -> Work:
+def differing_periods(dbt: Dbt, tables: list[str]) -> Work:
     """The days, months or years of each table that are missing, stale or damaged."""
     checks = {name: f"dqc_{name.removeprefix('dws_')}_reconciliation" for name in tables}
     _ask(dbt, ["run", "--select", *checks.values()])

@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 
 from python_udfs.ingestion.declared.made_by import (
     MADE_BY_PROPERTY,
-    READING_PROPERTY,
+    READER_PROPERTY,
     check_batches,
     check_made_by,
+    hash_of_reader,
     made_by,
-    reading_of,
 )
 from python_udfs.ingestion.declared.table_settings import settings_problem, table_settings
 from python_udfs.ingestion.declared.table_source import table_source
@@ -286,9 +286,9 @@ def _messages_to_read_again(
 
     None if it hasn't, or if the model refused none.
     """
-    reading = reading_of(source)
-    before = dbt.snapshot_property(READING_PROPERTY)
-    dbt.set_snapshot_property(READING_PROPERTY, reading)
+    reading = hash_of_reader(source)
+    before = dbt.snapshot_property(READER_PROPERTY)
+    dbt.set_snapshot_property(READER_PROPERTY, reading)
     if known is None or before == reading:
         return None
     # changes of a log that nobody declared wait for its declaration

@@ -45,7 +45,7 @@ class _NoRedirects(PoolManager):
             pool.close()
 
 
-class Server:
+class ClickhouseServer:
     """One database of a server.
 
     Args:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Server:
+class JdbcServer:
     """One connection. A subclass for each make of servers sets:
 
     Attributes:

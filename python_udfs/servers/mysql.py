@@ -51,7 +51,7 @@ def literal(text: str) -> str:
     return f"x'{text.encode().hex()}'"
 
 
-class Server(jdbc.Server):
+class MysqlServer(jdbc.JdbcServer):
     """One connection, which reads and writes times in UTC."""
 
     driver = DRIVER

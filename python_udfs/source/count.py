@@ -15,7 +15,7 @@ from python_udfs.ingestion.tables.log_resets import FILES_OF_A_LOG, LogReset, lo
 from python_udfs.servers.errors import ServerError
 from python_udfs.servers.mysql import (
     COMMIT_SECONDS,
-    Server,
+    MysqlServer,
     is_lock_wanted,
     quoted,
     settings,
@@ -166,7 +166,7 @@ def source_count(dbt: Any, session: SparkSession, binlog: DataFrame) -> DataFram
 
     counted = counted_table(dbt.this.identifier, dbt.meta.get("source_count"))
     options = settings()
-    server = Server(session, options)
+    server = MysqlServer(session, options)
     try:
         begin = _begin_under_lock if is_lock_wanted() else _begin_in_quiet
         position = begin(server, session, options, counted)
@@ -190,7 +190,7 @@ LEVEL = "set session transaction isolation level repeatable read"
 
 
 def _begin_in_quiet(
-    server: Server, session: SparkSession, options: dict[str, str], counted: CountedTable
+    server: MysqlServer, session: SparkSession, options: dict[str, str], counted: CountedTable
 ) -> str:
     """Begin to read as of a moment at which the binlog stood still; where it stood."""
     server.execute(LEVEL)
@@ -209,11 +209,11 @@ def _begin_in_quiet(
 
 
 def _begin_under_lock(
-    server: Server, session: SparkSession, options: dict[str, str], counted: CountedTable
+    server: MysqlServer, session: SparkSession, options: dict[str, str], counted: CountedTable
 ) -> str:
     """Begin to read while writers of the table wait, a moment; where the binlog stood."""
     server.execute(LEVEL)
-    locking = Server(session, options)  # a transaction that begins would end its own lock
+    locking = MysqlServer(session, options)  # a transaction that begins would end its own lock
     try:
         locking.execute(f"set session lock_wait_timeout = {LOCK_SECONDS}")
         locking.execute(f"lock tables {counted.name} read")
@@ -257,7 +257,7 @@ def last_change(
     it is `position`: the log must have got beyond it then.
 
     Args:
-        server: a Server, or what answers `query` as one.
+        server: a MysqlServer, or what answers `query` as one.
         known: binlog file and position of the newest change that the log has.
         position: file:position.
     """

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from python_udfs.servers.errors import ServerError, server_error
-from python_udfs.servers.mysql import COMMIT_SECONDS, DRIVER, SESSION, Server, literal, quoted
+from python_udfs.servers.mysql import COMMIT_SECONDS, DRIVER, SESSION, MysqlServer, literal, quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ COMPACT: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
 
 
 @dataclass(frozen=True)
-class Table:
+class SourceTable:
     """A table of the server.
 
     Attributes:
@@ -63,7 +63,7 @@ class Table:
         return f"{quoted(self.database)}.{quoted(self.name)}"
 
 
-def table_of(server: Server, database: str, name: str) -> Table:
+def table_of(server: MysqlServer, database: str, name: str) -> SourceTable:
     where = f"table_schema = {literal(database)} and table_name = {literal(name)}"
     rows = server.query(
         "select column_name, data_type from information_schema.columns "
@@ -84,10 +84,10 @@ def table_of(server: Server, database: str, name: str) -> Table:
         f"where {where} and constraint_name = 'PRIMARY' and ordinal_position = 1"
     )
     key = str(keys[0][0]) if keys and columns[str(keys[0][0])] in INTEGERS else None
-    return Table(database, name, columns, key)
+    return SourceTable(database, name, columns, key)
 
 
-def bounds(server: Server, table: Table) -> tuple[int, int] | None:
+def bounds(server: MysqlServer, table: SourceTable) -> tuple[int, int] | None:
     """Least and greatest key; None of an empty table, or one without an integer key."""
     if table.key is None:
         return None
@@ -118,7 +118,7 @@ def ranges(key: str, bounds: tuple[int, int] | None, count: int) -> list[str]:
     return [" and ".join(filter(None, part)) or "true" for part in parts]
 
 
-def select(table: Table, condition: str) -> str:
+def select(table: SourceTable, condition: str) -> str:
     """A select of the rows, each value as the text that MySQL itself writes (bytes: as bytes)."""
     parts = [
         f"{_value(quoted(column), kind)} as {quoted(column)}"
@@ -138,7 +138,7 @@ def _value(name: str, kind: str) -> str:
     return f"if({text} like '0000-00-00%', null, {text})" if kind in DATES else text
 
 
-def messages(rows: DataFrame, table: Table, seconds: int) -> DataFrame:
+def messages(rows: DataFrame, table: SourceTable, seconds: int) -> DataFrame:
     """One bootstrap-insert message a row of `select`, in the column `value`.
 
     The text is put together from the texts of its values: a number type would not keep every
@@ -174,7 +174,7 @@ def messages(rows: DataFrame, table: Table, seconds: int) -> DataFrame:
     return rows.select(F.concat(*parts, F.lit("}}")).alias("value"))
 
 
-def head_of(table: Table, kind: str, seconds: int) -> dict[str, Any]:
+def head_of(table: SourceTable, kind: str, seconds: int) -> dict[str, Any]:
     return {"database": table.database, "table": table.name, "type": kind, "ts": seconds}
 
 
@@ -208,7 +208,7 @@ def load(
     topic = f"full_load.{name}.{began:%Y%m%dT%H%M%S%fZ}"
     topics = landing / "topics"
     hidden = topics / f"_{topic}"  # names that begin so are passed over
-    server = Server(session, options)
+    server = MysqlServer(session, options)
     try:
         table = table_of(server, database, table_name)
         if lock:

@@ -12,7 +12,7 @@ from dbt.plugins import dbt_hook, dbtPlugin
 ADAPTER = "sparksession"
 
 
-class Declarations(dbtPlugin):
+class DeclarationChecks(dbtPlugin):
     """Looks at what models declare whenever dbt has parsed a project.
 
     dbt-core calls its plugins experimental: another dbt-core than the pinned one may not ask
@@ -29,4 +29,4 @@ class Declarations(dbtPlugin):
         return {}
 
 
-plugins = [Declarations]
+plugins = [DeclarationChecks]

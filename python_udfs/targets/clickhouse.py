@@ -97,12 +97,12 @@ def _publish_errors() -> Iterator[None]:
         raise PublishError(str(exc)) from None
 
 
-class Server:
+class Remote:
     """A server, by HTTP."""
 
     def __init__(self, url: str, database: str, user: str, password: str) -> None:
         with _publish_errors():
-            self._server = clickhouse.Server(url, database, user, password)
+            self._server = clickhouse.ClickhouseServer(url, database, user, password)
 
     def query(self, sql: str) -> list[list[Any]]:
         with _publish_errors():
@@ -240,7 +240,7 @@ def open_store(session: SparkSession, target: str, warehouse: str) -> Clickhouse
         client = Embedded(path, database)
     elif url.scheme in ("http", "https") and url.hostname and database and not path:
         user, password = setting(target, "USER", "default"), setting(target, "PASSWORD", "")
-        client = Server(f"{url.scheme}://{url.netloc}", database, user, password)
+        client = Remote(f"{url.scheme}://{url.netloc}", database, user, password)
     else:
         raise PublishError(_no_url(target))
     place = Path(setting(target, "FOLDER", session.conf.get("spark.local.dir", "target")))

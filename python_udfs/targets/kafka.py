@@ -70,7 +70,7 @@ JSON_OPTIONS = (
 )
 
 
-def as_json(columns: Sequence[str]) -> str:
+def columns_as_json(columns: Sequence[str]) -> str:
     """SQL of columns as one JSON object, nulls included, numbers with all their digits."""
     return f"to_json(struct({', '.join(map(quoted, columns))}), {JSON_OPTIONS})"
 
@@ -78,7 +78,7 @@ def as_json(columns: Sequence[str]) -> str:
 def message_sql(columns: Sequence[str], key: Sequence[str], version: int, mode: str) -> list[str]:
     """SQL of a message's columns, of rows of the columns and sign."""
     kind = f"if({SIGN} = 1, '+U', '-D')"
-    row, keyed = as_json(columns), as_json(key)
+    row, keyed = columns_as_json(columns), columns_as_json(key)
     value = f"if({SIGN} = 1, {row}, null)"
     if mode == APPEND:
         value = (

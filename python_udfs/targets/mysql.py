@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from dbt.adapters.sparksession.versions.targets import ROW_KEY, SIGN, TableUpdate
 
-from python_udfs.servers.mysql import Server, literal, quoted
+from python_udfs.servers.mysql import MysqlServer, literal, quoted
 from python_udfs.targets import RECORDS_TABLE, transactional
 from python_udfs.targets.transactional import (
     LOCK_SECONDS,
@@ -158,7 +158,7 @@ def open_store(session: SparkSession, target: str, warehouse: str) -> MysqlStore
 
 
 class MysqlStore(TransactionalStore):
-    make = Server
+    make = MysqlServer
 
     def _lock(self) -> bool:
         rows = self._query(

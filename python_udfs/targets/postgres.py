@@ -87,7 +87,7 @@ OTHER_NAMES = {
 INDEXED_TEXT = 64  # characters of a column in a btree, whose entries have to be small
 
 
-class Server(jdbc.Server):
+class PostgresServer(jdbc.JdbcServer):
     """One connection, which reads and writes times in UTC."""
 
     driver = "org.postgresql.Driver"
@@ -260,7 +260,7 @@ def open_store(session: SparkSession, target: str, warehouse: str) -> PostgresSt
 
 
 class PostgresStore(TransactionalStore):
-    make = Server
+    make = PostgresServer
 
     def _lock(self) -> bool:
         found = self._query(

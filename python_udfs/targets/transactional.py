@@ -30,7 +30,7 @@ from dbt.adapters.sparksession.versions.targets import (
 )
 
 from python_udfs.servers.errors import ServerError, server_error
-from python_udfs.servers.jdbc import Server
+from python_udfs.servers.jdbc import JdbcServer
 from python_udfs.targets import RECORDS_TABLE, is_tls_wanted, setting
 from python_udfs.targets.row_counts import check_rows
 
@@ -155,7 +155,7 @@ class TransactionalStore(ABC):
     """
 
     together = True
-    make: type[Server]
+    make: type[JdbcServer]
 
     def __init__(self, session: SparkSession, options: dict[str, str], warehouse: str) -> None:
         self._session, self._options = session, options

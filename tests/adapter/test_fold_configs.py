@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.layout import FoldConfigError
-from dbt.adapters.sparksession.keyed.tables import reading_of
+from dbt.adapters.sparksession.keyed.tables import hash_of_reading
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 
 
@@ -29,7 +29,7 @@ def test_what_readers_see_of_stored_state_is_compared():
     config = {"sequence": "at", "aggregates": {"v": listing, "n": "sum"}, "keep_when": "n > 0"}
     derived = {"by": "id", "key": "id", "sql": "select id from folded_rows"}
     reported = [
-        reading_of(Fold.read("m", "id", config | more))
+        hash_of_reading(Fold.read("m", "id", config | more))
         for more in (
             {"tier_runs": 3, "buckets": 8},  # of how it lies
             {"keep_when": "n > 1"},
@@ -39,10 +39,10 @@ def test_what_readers_see_of_stored_state_is_compared():
         )
     ]
     reported += [
-        reading_of(Zipper.read("m", "id", {"sequence": "at", "tracked": tracked}))
+        hash_of_reading(Zipper.read("m", "id", {"sequence": "at", "tracked": tracked}))
         for tracked in ("v", "n", None)
     ]
-    assert reported[0] == reading_of(Fold.read("m", "id", config))
+    assert reported[0] == hash_of_reading(Fold.read("m", "id", config))
     assert len(set(reported)) == len(reported)
 
 

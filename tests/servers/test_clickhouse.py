@@ -15,7 +15,7 @@ import pytest
 from dbt.adapters.sparksession.versions.targets import Publication, StoreState, TableUpdate
 from pyarrow import parquet
 
-from python_udfs.servers.clickhouse import Server
+from python_udfs.servers.clickhouse import ClickhouseServer
 from python_udfs.servers.errors import ServerError
 from python_udfs.targets import clickhouse
 
@@ -89,13 +89,13 @@ def server(engine: Any, tmp_path: Path) -> Iterator[Any]:
 
 
 @pytest.fixture
-def client(server: Any) -> Iterator[Server]:
-    opened = Server(f"http://127.0.0.1:{server.server_port}", "shop", "writer", "canary")
+def client(server: Any) -> Iterator[ClickhouseServer]:
+    opened = ClickhouseServer(f"http://127.0.0.1:{server.server_port}", "shop", "writer", "canary")
     yield opened
     opened.close()
 
 
-def test_values_come_as_the_engine_has_them(client: Server) -> None:
+def test_values_come_as_the_engine_has_them(client: ClickhouseServer) -> None:
     client.query(
         "create table texts (id UInt64, note Nullable(String)) engine=MergeTree order by id"
     )
@@ -109,7 +109,7 @@ def test_values_come_as_the_engine_has_them(client: Server) -> None:
     client.query("drop table texts sync")
 
 
-def test_a_file_is_inserted_whole(client: Server, tmp_path: Path) -> None:
+def test_a_file_is_inserted_whole(client: ClickhouseServer, tmp_path: Path) -> None:
     """Several blocks of it, with what a statement would take for its end."""
     texts = [f"{number} format Parquet\n; --" * 40 for number in range(9_000)]
     file = tmp_path / "rows.parquet"
@@ -129,7 +129,7 @@ def test_a_file_is_inserted_whole(client: Server, tmp_path: Path) -> None:
 
 
 def test_a_refusal_is_the_engines_words_on_a_line_without_a_stack(
-    client: Server, capfd: pytest.CaptureFixture[str]
+    client: ClickhouseServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for statement in ("select nothing from nowhere", "drop table nowhere"):
         with pytest.raises(ServerError) as error:
@@ -141,7 +141,9 @@ def test_a_refusal_is_the_engines_words_on_a_line_without_a_stack(
     assert capfd.readouterr().err == ""
 
 
-def test_each_request_names_the_user_in_a_header_alone(client: Server, server: Any) -> None:
+def test_each_request_names_the_user_in_a_header_alone(
+    client: ClickhouseServer, server: Any
+) -> None:
     client.query("select 1")
     for given, headers in server.requests:
         assert "canary" not in str(given)
@@ -155,7 +157,7 @@ def test_a_server_that_is_not_there_is_named_with_the_reason(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(ServerError) as error:
-        Server("http://127.0.0.1:1", "shop", "writer", "canary")
+        ClickhouseServer("http://127.0.0.1:1", "shop", "writer", "canary")
     assert str(error.value) == (
         "it can't be reached at http://127.0.0.1:1: [Errno 111] Connection refused"
     )
@@ -187,7 +189,7 @@ class Rows:
 
 
 def test_a_store_takes_versions_by_http(
-    server: Any, client: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Any, client: ClickhouseServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publication = Publication("shown", "x", "counts", "model.p.counts", ("id",))
     kinds = {"id": "bigint", "note": "string"}
@@ -197,7 +199,7 @@ def test_a_store_takes_versions_by_http(
     def taken(version: int, whole: bool, sent: int, rows: Rows) -> dict[str, StoreState]:
         monkeypatch.setattr(clickhouse, "counted", lambda frame: (frame, lambda: sent))
         url = f"http://127.0.0.1:{server.server_port}"
-        opened = clickhouse.Server(url, "shop", "writer", "canary")
+        opened = clickhouse.ClickhouseServer(url, "shop", "writer", "canary")
         store = clickhouse.ClickhouseStore(opened, tmp_path / "a folder", "w")
         before = dict(store.held(["counts"]))
         store.take([TableUpdate(publication, version, f"mark{version}", rows, whole, kinds)])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from python_udfs.servers.clickhouse import Server
+from python_udfs.servers.clickhouse import ClickhouseServer
 from python_udfs.servers.errors import ServerError
 
 NAME = "localhost"
@@ -69,7 +69,7 @@ def server(certificate: Path) -> Iterator[Any]:
 
 def problem(server: Any, host: str) -> str:
     with pytest.raises(ServerError) as error:
-        Server(f"https://{host}:{server.server_port}", "shop", "writer", "canary")
+        ClickhouseServer(f"https://{host}:{server.server_port}", "shop", "writer", "canary")
     assert "canary" not in str(error.value)
     return str(error.value)
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from python_udfs.source.full_load import Table, messages, ranges, select
+from python_udfs.source.full_load import SourceTable, messages, ranges, select
 from tests.support.lines import envelopes
 from tools.full_load import main
 
@@ -36,7 +36,7 @@ VALUES = {
 
 
 def test_a_message_holds_each_value_as_the_server_writes_it(spark: SparkSession):
-    table = Table("shop", 'o"1', {name: kind for name, (kind, _, _) in VALUES.items()}, "id")
+    table = SourceTable("shop", 'o"1', {name: kind for name, (kind, _, _) in VALUES.items()}, "id")
     schema = ", ".join(
         f"`{name.replace('`', '``')}` {'binary' if kind == 'blob' else 'string'}"
         for name, (kind, _, _) in VALUES.items()
@@ -79,7 +79,7 @@ def test_each_key_is_of_one_range(seed: int):
 
 
 def test_names_are_quoted_in_the_select():
-    table = Table("shop", "t`1", {"a`b": "blob", "at": "datetime"}, None)
+    table = SourceTable("shop", "t`1", {"a`b": "blob", "at": "datetime"}, None)
     assert select(table, "true") == (
         "select `a``b` as `a``b`, "
         "if(cast(`at` as char) like '0000-00-00%', null, cast(`at` as char)) as `at` "

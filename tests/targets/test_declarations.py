@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from dbt.adapters.sparksession.versions.publications import publication_of
-from dbt.adapters.sparksession.versions.row_keys import key_text, row_key
+from dbt.adapters.sparksession.versions.row_keys import key_text, row_key_hash
 from dbt.adapters.sparksession.versions.targets import PublishError, StoreState
 from dbt_common.exceptions import CompilationError
 
@@ -106,9 +106,9 @@ def test_keys_have_types_whose_texts_are_exact() -> None:
     assert key_text("at", "timestamp") == "cast(unix_micros(`at`) as string)"
     assert key_text("x", "double") is None
     with pytest.raises(ValueError, match=r"columns of a key: x \(double\)"):
-        row_key(["x"], {"x": "double"})
+        row_key_hash(["x"], {"x": "double"})
     with pytest.raises(ValueError, match="no column y"):
-        row_key(["y"], {"x": "int"})
+        row_key_hash(["y"], {"x": "int"})
 
 
 def test_a_version_that_was_begun_and_not_finished_is_half() -> None:
@@ -191,14 +191,17 @@ def test_postgres_has_an_index_by_the_short_columns_of_a_key() -> None:
     assert postgres.index_by(["about"], types) is None
 
 
-@pytest.mark.parametrize(("store", "jars"), [(mysql, "MYSQL_JARS"), (postgres, "POSTGRES_JARS")])
-def test_a_driver_that_is_not_there_is_told(store: Any, jars: str) -> None:
+@pytest.mark.parametrize(
+    ("server", "jars"),
+    [(mysql.MysqlServer, "MYSQL_JARS"), (postgres.PostgresServer, "POSTGRES_JARS")],
+)
+def test_a_driver_that_is_missing_is_named(server: Any, jars: str) -> None:
     session = MagicMock()
     missing = TypeError("'JavaPackage' object is not callable")
     session._jvm.org.postgresql.Driver.side_effect = missing
     session._jvm.com.mysql.cj.jdbc.Driver.side_effect = missing
     with pytest.raises(ServerError, match=f"its JDBC driver isn't there, {jars} names it"):
-        store.Server(session, {"url": "jdbc:x://y/z"})
+        server(session, {"url": "jdbc:x://y/z"})
 
 
 def test_the_innermost_cause_that_says_something_is_told() -> None:

@@ -21,6 +21,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dbt.adapters.sparksession.keyed.groups import FOLDED_ROWS
+
 from tools.lineage.queries import (
     CONSTANT,
     COUNT,
@@ -44,7 +46,6 @@ REASONS = {
 }
 OF_CHANGES = ("row_kind", "sign")  # what new_rows adds to the rows of a keyed table
 METADATA_TABLES = ("snapshots", "history", "refs", "files", "entries", "partitions", "manifests")
-FOLDED_ROWS = "folded_rows"  # what the SQL of `derived` reads
 VALIDITY = ("valid_from", "valid_to", "is_current")
 VERSION_COLUMNS = (
     "dbt_valid_from",
@@ -76,7 +77,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Column:
+class TracedColumn:
     """A column and what it is made from directly.
 
     Attributes:
@@ -92,7 +93,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class TracedTable:
     """A model, seed, snapshot or source with its columns.
 
     Attributes:
@@ -112,7 +113,7 @@ class Table:
     layer: str
     unique_id: str = ""
     relation: str = ""
-    columns: dict[str, Column] = field(default_factory=dict)
+    columns: dict[str, TracedColumn] = field(default_factory=dict)
     is_keyed: bool = False
     problem: str = ""
 
@@ -148,7 +149,7 @@ class Lineage:
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         self.manifest = manifest
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, TracedTable] = {}
         self._relations: dict[tuple[str, str], str] = {}  # (schema, identifier) -> name
         self._roots: dict[Input, Roots] = {}
         for node in manifest["sources"].values():
@@ -261,7 +262,7 @@ class Lineage:
             columns.setdefault(lower, Origin(reasons=frozenset({UNKNOWN})))
             columns[written] = columns.pop(lower)
         found = {
-            each: Column(
+            each: TracedColumn(
                 each,
                 tuple(sorted(self._inputs(origin), key=_order)),
                 origin.reasons | self._reasons(origin),
@@ -278,13 +279,13 @@ class Lineage:
         kind: str,
         layer: str,
         place: tuple[str, str],
-        columns: dict[str, Column],
+        columns: dict[str, TracedColumn],
         *,
         problem: str = "",
     ) -> None:
         self._relations[place] = name
         is_keyed = node.get("config", {}).get("materialized") == "folded"
-        self.tables[name] = Table(
+        self.tables[name] = TracedTable(
             name, kind, layer, node["unique_id"], ".".join(place), columns, is_keyed, problem
         )
 
@@ -346,10 +347,10 @@ class Lineage:
         """A typed model's columns; its source table becomes a table of the lineage."""
         name = f"{source['database']}.{source['table']}"
         names = list(source["columns"])
-        known = {each: Column(each, is_documented=False) for each in names}
+        known = {each: TracedColumn(each, is_documented=False) for each in names}
         before = self.tables.get(name)
         if before is None:
-            self.tables[name] = Table(name, "log", "log", columns=known)
+            self.tables[name] = TracedTable(name, "log", "log", columns=known)
         else:
             before.columns.update(known)
         place = tuple(name.split(".", 1))
@@ -411,11 +412,11 @@ def _order(node: Input) -> tuple[str, str, str]:
     return node.table, node.column, node.field or ""
 
 
-def _plain(columns: Mapping[str, Any]) -> dict[str, Column]:
-    return {name: Column(name, is_documented=True) for name in columns}
+def _plain(columns: Mapping[str, Any]) -> dict[str, TracedColumn]:
+    return {name: TracedColumn(name, is_documented=True) for name in columns}
 
 
-def _is_whole_row(table: Table, column: Column) -> bool:
+def _is_whole_row(table: TracedTable, column: TracedColumn) -> bool:
     """Whether a column of a typed model holds the source row's columns as its fields."""
     return column.name in WHOLE_ROW and any(
         "." in source_column.table for source_column in column.inputs
@@ -446,4 +447,4 @@ def _through(origin: Origin, columns: Mapping[str, Origin]) -> Origin:
     return found
 
 
-__all__ = ["REASONS", "UNKNOWN", "Column", "Input", "Lineage", "Roots", "Table"]
+__all__ = ["REASONS", "UNKNOWN", "Input", "Lineage", "Roots", "TracedColumn", "TracedTable"]

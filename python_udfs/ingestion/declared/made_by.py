@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.tables.types import SourceType
 
 MADE_BY_PROPERTY = "ods.made_by"  # a declaration, see made_by
-READING_PROPERTY = "ods.reading"  # what decides which messages are refused, see reading_of
+READER_PROPERTY = "ods.reading"  # what decides which messages are refused, see hash_of_reader
 READING_ROOMS = ("formats", "tables")  # folders of the modules that read messages
 # text types whose length nothing goes by
 _PLAIN_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
@@ -27,7 +27,7 @@ _PLAIN_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 def made_by(source: TableSource, zone: str, max_ahead_hours: int) -> dict[str, Any]:
     """The declaration that a typed model's rows depend on, as JSON values.
 
-    What only decides which messages are refused isn't part of it, see reading_of; nor is
+    What only decides which messages are refused isn't part of it, see hash_of_reader; nor is
     schema_version, which each row has, nor are the batches, which have a property of their own.
     """
     return {
@@ -45,7 +45,7 @@ def made_by(source: TableSource, zone: str, max_ahead_hours: int) -> dict[str, A
     }
 
 
-def reading_of(source: TableSource) -> str:
+def hash_of_reader(source: TableSource) -> str:
     """A hash of what decides whether a message is refused: the code that reads it, and the columns
     that a row image must have."""
     watched = json.dumps(sorted(source.watched))

@@ -32,7 +32,7 @@ def _zone(value: Any) -> str:
     return str(value)
 
 
-class Settings(Fields):
+class TableSettings(Fields):
     """The settings of a table, each judged by itself."""
 
     business_zone: Annotated[
@@ -56,7 +56,9 @@ def settings_problem(model: str, settings: Mapping[str, Any]) -> str | None:
         if name not in settings
     ]
     given = {name: settings.get(name) for name in SETTINGS}
-    _, wrong = Settings.read({name: value for name, value in given.items() if value is not None})
+    _, wrong = TableSettings.read(
+        {name: value for name, value in given.items() if value is not None}
+    )
     problems += wrong
     if not problems:
         return None

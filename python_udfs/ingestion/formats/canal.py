@@ -27,7 +27,7 @@ from python_udfs.ingestion.formats.ddl import made_table, moves, table_op, too_l
 from python_udfs.ingestion.formats.exact_numbers import bare_value, exact_decimal
 from python_udfs.ingestion.formats.json_lines import (
     LATEST_TS,
-    absent_columns,
+    absent_columns_text,
     as_list,
     no_single_object,
     text_kind,
@@ -206,7 +206,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             F.lit("an update without `old`: the server's binlog_row_image must be FULL"),
         )
         .when(wrong != "", wrong)
-        .otherwise(absent_columns(source, F.map_keys("_data")))
+        .otherwise(absent_columns_text(source, F.map_keys("_data")))
     )
     dropped = ("_olds", "_types", "_bare", "_number", "_data", "_old")
     return frame.withColumn("image_reason", reason).drop(*dropped)

@@ -27,7 +27,7 @@ from python_udfs.ingestion.formats.exact_numbers import (
     is_ambiguous,
     may_be_printed_anew,
     with_marked_numbers,
-    without_marks,
+    without_number_marks,
 )
 from python_udfs.ingestion.formats.json_lines import (
     JSON_ONLY,
@@ -108,7 +108,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     for name, kind in source.columns.items():
         raw = F.coalesce(
             *[
-                F.when(is_exact, without_marks(F.col("_exact")[source_name])).otherwise(
+                F.when(is_exact, without_number_marks(F.col("_exact")[source_name])).otherwise(
                     F.col("_row")[source_name]
                 )
                 for source_name in source.names(name)

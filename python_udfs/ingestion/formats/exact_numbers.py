@@ -44,7 +44,7 @@ def with_marked_numbers(payload: Column) -> Column:
     return F.regexp_replace(payload, _SKIPPED + _NUMBER, f'$1"{mark}$2"')
 
 
-def without_marks(text: Column) -> Column:
+def without_number_marks(text: Column) -> Column:
     """What from_json read as text of `with_marked_numbers`, its numbers as they were written."""
     from pyspark.sql import functions as F
 
@@ -169,7 +169,7 @@ def rounded_decimals(kinds: Mapping[str, SourceType], parts: Sequence[str]) -> C
     exact, reasons = F.col("_exact"), []
     for part in parts:
         for name, kind in kinds.items():
-            text = without_marks(exact[part][name])
+            text = without_number_marks(exact[part][name])
             ending = F.lit(f" is no {kind.declared}")
             reason = F.concat(F.lit(f"{part}.{name} = "), F.substring(text, 1, 80), ending)
             reasons.append(F.when(is_rounded(text, kind.parsed), reason))

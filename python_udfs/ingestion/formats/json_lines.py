@@ -133,7 +133,7 @@ def unread_names(columns: Iterable[str], values: Column, read: Column) -> Column
     return F.array_except(F.array_intersect(F.array(*map(F.lit, columns)), there), written)
 
 
-def absent_columns(source: TableSource, keys: Column, image: str = "data") -> Column:
+def absent_columns_text(source: TableSource, keys: Column, image: str = "data") -> Column:
     """Text naming watched columns that the row image lacks; null where all are there.
 
     Args:

@@ -33,12 +33,12 @@ from python_udfs.ingestion.formats.exact_numbers import (
     narrow_decimals,
     rounded_decimals,
     with_marked_numbers,
-    without_marks,
+    without_number_marks,
 )
 from python_udfs.ingestion.formats.json_lines import (
     JSON_ONLY,
     LATEST_TS,
-    absent_columns,
+    absent_columns_text,
     as_list,
     half_character,
     misfit_texts,
@@ -252,7 +252,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         value = F.col(f"_parsed.{part}")[name]
         if kind.kind != "text":
             return value
-        exact = without_marks(F.col(f"_exact.{part}")[name])
+        exact = without_number_marks(F.col(f"_exact.{part}")[name])
         return F.when(F.col("_exact").isNotNull(), exact).otherwise(value)
 
     def value(part: str, name: str) -> Column:
@@ -282,7 +282,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     unsure = F.lit(False)
     for name in source.watched:
         unsure = unsure | F.col("data")[name].isNull()
-    absent = absent_columns(source, F.map_keys(_raw("data")))
+    absent = absent_columns_text(source, F.map_keys(_raw("data")))
     reason = (
         F.when(F.col("data").isNull(), F.lit("no `data` object"))
         .when(unread, _misfits(source))

@@ -196,7 +196,7 @@ def test_a_refused_message_is_read_again_when_its_reading_changes(
     model.take({4: insert(5, 140)})
     assert [row for row in model.rows if row.reject_reason] == refused  # the code is the same
 
-    monkeypatch.setattr(ods, "reading_of", lambda _: "another")
+    monkeypatch.setattr(ods, "hash_of_reader", lambda _: "another")
     model.take({5: insert(6, 150)})
 
     assert states(model) == {1: "a", 2: "b", 3: "c", 4: "a", 5: "a", 6: "a"}
@@ -222,7 +222,7 @@ def test_a_message_that_is_read_again_brings_back_no_row_that_its_correction_lac
     if comes != "as it is read again":
         assert states(model) == {1: "a"}
 
-    monkeypatch.setattr(ods, "reading_of", lambda _: "another")
+    monkeypatch.setattr(ods, "hash_of_reader", lambda _: "another")
     if comes == "as it is read again":
         model.take(batches["fix"], "fix")
     model.take({1: canal([(4, "d")])})

@@ -14,9 +14,9 @@ from python_udfs.ingestion.formats.exact_numbers import (
     narrow_decimals,
     rounded_decimals,
     with_marked_numbers,
-    without_marks,
+    without_number_marks,
 )
-from python_udfs.ingestion.formats.json_lines import JSON_ONLY, absent_columns, half_character
+from python_udfs.ingestion.formats.json_lines import JSON_ONLY, absent_columns_text, half_character
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -103,8 +103,8 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             F.coalesce(
                 rounded_decimals(_read_as_decimals(source), ("after", "before")),
                 half_character(source),
-                F.when(~is_delete, absent_columns(source, F.map_keys("_after_texts"))),
-                F.when(had, absent_columns(source, F.map_keys("_before_texts"), "before")),
+                F.when(~is_delete, absent_columns_text(source, F.map_keys("_after_texts"))),
+                F.when(had, absent_columns_text(source, F.map_keys("_before_texts"), "before")),
             )
         )
     )
@@ -184,7 +184,7 @@ def _decoded(part: str, source: TableSource) -> Column:
     def read(name: str, kind: SourceType) -> Column:
         if kind.kind != "text":
             return image[name]
-        exact = without_marks(F.col("_exact")[part][name])
+        exact = without_number_marks(F.col("_exact")[part][name])
         return F.when(F.col("_exact").isNotNull(), exact).otherwise(image[name])
 
     values = []

@@ -18,7 +18,7 @@ from dbt.adapters.sparksession.keyed.tables import (
 )
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
 from dbt.adapters.sparksession.reading.table_reads import TableReads
-from dbt.adapters.sparksession.reading.view_marks import without_marks
+from dbt.adapters.sparksession.reading.view_marks import without_view_marks
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 DECLARED_PROPERTY = "dbt.declared"  # hash of what a seed or snapshot was declared as
@@ -66,7 +66,7 @@ class Seeds:
         """
         graph = context["graph"]
         # vars may stand in them; which snapshots they name is looked at below
-        queries = [SNAPSHOT_READ.sub(" ", without_marks(model["compiled_code"]))]
+        queries = [SNAPSHOT_READ.sub(" ", without_view_marks(model["compiled_code"]))]
         for unique_id in model["depends_on"]["nodes"]:
             parent = graph["nodes"].get(unique_id) or graph["sources"][unique_id]
             reading = self._reads.read(

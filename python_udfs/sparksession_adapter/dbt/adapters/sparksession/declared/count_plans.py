@@ -56,14 +56,14 @@ class RowCount(Fields):
     column: None = Field(None, description="counts rows and has no column, got {column}")
 
 
-class Values(Fields):
+class ValueMeasure(Fields):
     """Measures `min`, `max` and `count_distinct` of a count."""
 
     model_config = ConfigDict(extra="ignore")
     column: Column
 
 
-class Sum(Values):
+class Sum(ValueMeasure):
     """Measure `sum` of a count."""
 
     type: SumType
@@ -121,9 +121,9 @@ class MetricSketch(MetricValues):
 AGGREGATES: dict[str, type[Fields]] = {
     "count": RowCount,
     "sum": Sum,
-    "min": Values,
-    "max": Values,
-    "count_distinct": Values,
+    "min": ValueMeasure,
+    "max": ValueMeasure,
+    "count_distinct": ValueMeasure,
 }
 METRIC_AGGREGATES: dict[str, type[MetricMeasure]] = {
     "count": MetricRowCount,

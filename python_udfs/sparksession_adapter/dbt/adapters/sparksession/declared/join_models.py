@@ -14,7 +14,7 @@ from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
 COMMIT_NUMBER_PROPERTY = "join.commit_number"
-DEFINITION_PROPERTY = "join.definition"
+JOIN_PROPERTY = "join.definition"
 LONGEST_KEY = 80  # characters of a key that it shows
 
 
@@ -71,7 +71,7 @@ class JoinModels:
         if self._warehouse.credentials.offline:
             return 1
         history = self._keyed.runs_history(model)
-        stored = history.recorded(DEFINITION_PROPERTY) if incremental else None
+        stored = history.recorded(JOIN_PROPERTY) if incremental else None
         definition = json.dumps(join.definition, separators=(",", ":"))
         if stored is not None and join.differs_from(json.loads(stored)):
             raise CompilationError(
@@ -82,7 +82,7 @@ class JoinModels:
             snapshot.summary.get(COMMIT_NUMBER_PROPERTY) for snapshot in history.snapshots.values()
         )
         number = 1 + max(map(int, filter(None, numbers)), default=0)
-        properties = {COMMIT_NUMBER_PROPERTY: str(number), DEFINITION_PROPERTY: definition}
+        properties = {COMMIT_NUMBER_PROPERTY: str(number), JOIN_PROPERTY: definition}
         self._warehouse.inputs.note_properties(model["unique_id"], properties)
         return number
 

@@ -9,7 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
-from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered, names_in
+from dbt.adapters.sparksession.keyed.layout import (
+    TIMES,
+    WHOLE_NUMBERS,
+    column_names,
+    is_ordered_type_name,
+)
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
@@ -208,7 +213,7 @@ class Join:
             return None
         types = self.right.types
         begin = self.right.times["valid_from"]
-        plain = all(use in types and is_ordered(types[use]) for use in self.right.uses)
+        plain = all(use in types and is_ordered_type_name(types[use]) for use in self.right.uses)
         return end if plain and types.get(begin) == types.get(end) else None
 
 
@@ -222,14 +227,14 @@ def _side(name: str, given: Given, times: Sequence[str], problems: list[str]) ->
     relation = given.get("relation")
     if not hasattr(relation, "render"):
         problems.append(f"{name}.relation must be ref(..) or source(..), got {relation!r}")
-    key = list(names_in(given.get("key")) or ())
+    key = list(column_names(given.get("key")) or ())
     if not key:
         problems.append(
             f"{name}.key must name the columns that distinguish its rows, got {given.get('key')!r}"
         )
     columns = given.get("columns")
     if not isinstance(columns, Mapping):
-        columns = {name: name for name in names_in(columns) or ()}
+        columns = {name: name for name in column_names(columns) or ()}
     if not columns or not all(isinstance(n, str) for n in [*columns, *columns.values()]):
         problems.append(
             f"{name}.columns must list columns or map them to their names in the join, "
@@ -244,7 +249,9 @@ def _side(name: str, given: Given, times: Sequence[str], problems: list[str]) ->
         if not isinstance(found[time], str):
             problems.append(f"{name}.{time} must name a column, got {found[time]!r}")
             found[time] = ""
-    return Side(name, relation, key, columns, found, list(names_in(given.get("sequence")) or ()))
+    return Side(
+        name, relation, key, columns, found, list(column_names(given.get("sequence")) or ())
+    )
 
 
 def _interval(name: str, text: Given, problems: list[str]) -> str:
@@ -411,7 +418,7 @@ def _column_problems(side: Side) -> list[str]:
         f"{where}: column {name} is {side.types[name]}, of which no two can be compared; give its "
         "model a column of to_json(..) to be joined instead"
         for name in side.columns
-        if not is_ordered(side.types.get(name, ""))
+        if not is_ordered_type_name(side.types.get(name, ""))
     ]
     return problems + [
         f"{where}: {what} column {name} is {side.types[name]}, must be a timestamp or a date"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from dbt.adapters.sparksession.edges import Given, Graph, Json, Node
 from dbt.adapters.sparksession.inputs import OwnCommits
-from dbt.adapters.sparksession.keyed.layout import WHOLE_NUMBERS, names_in
+from dbt.adapters.sparksession.keyed.layout import WHOLE_NUMBERS, column_names
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.sql import quoted
@@ -140,7 +140,7 @@ class KeyFilters:
             CompilationError: wrong arguments, or what is stored has another shape.
         """
         problems = []
-        names = names_in(key) or ()
+        names = column_names(key) or ()
         if not names:
             problems.append(f"key must name columns, got {key!r}")
         if not isinstance(expected_keys, int) or expected_keys < 1:

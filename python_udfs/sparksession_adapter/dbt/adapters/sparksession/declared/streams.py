@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked
 from dbt.adapters.sparksession.edges import Graph, Json, Node, Settings
-from dbt.adapters.sparksession.keyed.layout import names_in
+from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -83,7 +83,7 @@ def read_stream(
     named: dict[str, tuple[str, ...]] = {}
     for name, is_needed in (("key", True), ("columns", True), ("sequence", False)):
         value = given[name]
-        names = () if value is None and not is_needed else names_in(value)
+        names = () if value is None and not is_needed else column_names(value)
         if names is None or (is_needed and not names):
             problems.append(f"{name} must name columns, got {value!r}")
         named[name] = names or ()

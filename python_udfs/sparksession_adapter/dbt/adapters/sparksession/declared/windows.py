@@ -14,7 +14,7 @@ from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.joins import interval_sql
 from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
 from dbt.adapters.sparksession.inputs import ReadPlan, TouchedWindows
-from dbt.adapters.sparksession.keyed.layout import TIMES, names_in
+from dbt.adapters.sparksession.keyed.layout import TIMES, column_names
 from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
@@ -25,7 +25,7 @@ from dbt_common.exceptions import CompilationError
 STRATEGY = "replace_windows"
 START, END, DATE = "window_start", "window_end", "window_date"
 BOUNDS = ("earliest", "latest", "received", "ahead")
-DEFINITION_PROPERTY = "window.definition"
+WINDOW_PROPERTY = "window.definition"
 AT = "window__at"  # the event time of a row, as the macros' SQL passes it on
 LENGTH = re.compile(r"(\d{1,6}) (second|minute|hour|day|week|month|year)s?")
 OFFSET = re.compile(r"[+-](0\d|1[0-8]):[0-5]\d")
@@ -323,7 +323,7 @@ def read_window(given: Settings) -> Window:
     key: tuple[str, ...] = ()
     gap = ""
     if form == "session":
-        key = names_in(given.get("key")) or ()
+        key = column_names(given.get("key")) or ()
         if not key:
             problems.append(f"key must name the columns of a session's key, got {given['key']!r}")
         try:
@@ -431,7 +431,7 @@ class WindowModels:
         definition = f"{rows.name_only.render()} {window.definition}"
         if incremental:
             table = f"{model['schema']}.{model['alias']}"
-            stored = self._warehouse.history(table).recorded(DEFINITION_PROPERTY)
+            stored = self._warehouse.history(table).recorded(WINDOW_PROPERTY)
             if stored is None:  # nobody knows what the stored rows are
                 self._warehouse.inputs.note_news(model["unique_id"], reads_whole=True)
             elif stored != definition:
@@ -439,7 +439,7 @@ class WindowModels:
                     f"{model['name']}: what is stored was cut into other windows: they were "
                     f"{stored}, are {definition}. Run it with --full-refresh."
                 )
-        properties = {DEFINITION_PROPERTY: definition}
+        properties = {WINDOW_PROPERTY: definition}
         self._warehouse.inputs.note_properties(model["unique_id"], properties)
 
     def near_spans(self, rows: str, low: str, high: str) -> str:

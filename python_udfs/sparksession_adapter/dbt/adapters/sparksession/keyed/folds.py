@@ -21,8 +21,8 @@ from dbt.adapters.sparksession.keyed.layout import (
     TIMES,
     WHOLE_NUMBERS,
     FoldConfigError,
+    column_names,
     listed,
-    names_in,
     partition_problems,
     partition_setting,
     run_setting_problems,
@@ -138,7 +138,7 @@ class Fold(FoldSql):
                 f"fold.{name} is an unknown setting; expected one of {', '.join(SETTINGS)}"
             )
         setting = {**SETTINGS, **config}
-        key = names_in(unique_key) or ()
+        key = column_names(unique_key) or ()
         if not key:
             problems.append(f"unique_key must name the key's columns, got {unique_key!r}")
         row_kind = setting["row_kind"]
@@ -169,7 +169,7 @@ class Fold(FoldSql):
                 problems.append(f"{where}.sequence must name at least one column")
             groups.append(group)
         aggregates = _aggregates(setting["aggregates"], problems)
-        if names_in(setting["not_null"]) is None:
+        if column_names(setting["not_null"]) is None:
             problems.append(f"fold.not_null must be a list of columns, got {setting['not_null']!r}")
         problems += run_setting_problems("fold", setting)
         if setting["tombstone_days"] is not None:
@@ -193,7 +193,7 @@ class Fold(FoldSql):
             last_non_null=setting["other_columns"] == "last_non_null",
             row_kind=row_kind,
             keep_when=setting["keep_when"],
-            never_null=names_in(setting["not_null"]) or (),
+            never_null=column_names(setting["not_null"]) or (),
             derived=_derived(setting["derived"], key, problems),
             partition_by=partition_setting("fold", setting, key, problems),
             tier_runs=setting["tier_runs"],
@@ -437,7 +437,7 @@ def _group(name: str, setting: Settings, columns: Given, where: str, problems: l
     given = {"sequence": setting.get("sequence", ()), "columns": columns}
     given["tie_break"] = setting.get("tie_break", ())
     for part, value in given.items():
-        names = names_in(value)
+        names = column_names(value)
         if names is None:
             problems.append(f"{where}.{part} must be a list of columns, got {value!r}")
         parts[part] = names or ()
@@ -452,7 +452,7 @@ def _derived(declared: Given, key: tuple[str, ...], problems: list[str]) -> Deri
     if declared is None:
         return None
     given = declared if isinstance(declared, Mapping) else {}
-    by, own_key = names_in(given.get("by", ())), names_in(given.get("key", ()))
+    by, own_key = column_names(given.get("by", ())), column_names(given.get("key", ()))
     sql = given.get("sql")
     if given.keys() != {"by", "key", "sql"} or not by or not own_key or not isinstance(sql, str):
         problems.append(

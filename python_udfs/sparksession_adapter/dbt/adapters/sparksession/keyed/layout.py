@@ -40,12 +40,12 @@ class FoldConfigError(ValueError):
         )
 
 
-def is_ordered(kind: str) -> bool:
+def is_ordered_type_name(kind: str) -> bool:
     """Whether Spark compares values of a type, given as text."""
     return not any(word in kind for word in UNORDERED)
 
 
-def names_in(value: Given) -> tuple[str, ...] | None:
+def column_names(value: Given) -> tuple[str, ...] | None:
     """Column names from a config's name or list of names; None where it is neither."""
     if isinstance(value, str):
         return (value,)
@@ -163,7 +163,7 @@ class RunLayout:
     def _layout_problems(self, name: str, kind: str) -> list[str]:
         """What keeps a column of a type out of runs."""
         where = f"{name} ({kind})"
-        if not is_ordered(kind):
+        if not is_ordered_type_name(kind):
             return [f"{where}: can't be compared, so no order of it is total; take to_json(..)"]
         for transform in self.partition_by:
             if transform.column == name and not transform.takes(kind):

@@ -62,7 +62,7 @@ def columns_in(history: History) -> list[list[str]]:
     return json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
 
 
-def reading_of(fold: Fold | Zipper) -> str:
+def hash_of_reading(fold: Fold | Zipper) -> str:
     """A short hash of what a model declares of the rows that readers see."""
     return mark_of(json.dumps(fold.reading))
 
@@ -216,7 +216,7 @@ class KeyedTables:
             OTHER_RUNS_PROPERTY: json.dumps(other_runs, separators=(",", ":")),
             COLUMNS_PROPERTY: json.dumps(columns, separators=(",", ":")),
             SIGNATURE_PROPERTY: fold.signature(),
-            READING_PROPERTY: reading_of(self.declared_fold(model)),
+            READING_PROPERTY: hash_of_reading(self.declared_fold(model)),
         }.items():
             self._warehouse.set_snapshot_property(key, value)
 
@@ -358,7 +358,7 @@ class KeyedTables:
             history.recorded(property_name)
             for property_name in (READING_PROPERTY, SIGNATURE_PROPERTY)
         )
-        if reading not in (None, reading_of(self.declared_fold(model))):
+        if reading not in (None, hash_of_reading(self.declared_fold(model))):
             return True
         fold = self.stored_fold(model, history)
         return stored is not None and bool(fold.changed_since(stored))

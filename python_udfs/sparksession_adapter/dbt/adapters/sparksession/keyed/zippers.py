@@ -22,9 +22,9 @@ from dbt.adapters.sparksession.keyed.layout import (
     WHOLE_NUMBERS,
     FoldConfigError,
     RunLayout,
+    column_names,
     listed,
     named_struct,
-    names_in,
     partition_problems,
     partition_setting,
     run_setting_problems,
@@ -115,15 +115,15 @@ class Zipper(RunLayout):
                 f"zipper.{name} is an unknown setting; expected one of {', '.join(SETTINGS)}"
             )
         setting = {**SETTINGS, **config}
-        key = names_in(unique_key) or ()
+        key = column_names(unique_key) or ()
         if not key:
             problems.append(f"unique_key must name the key's columns, got {unique_key!r}")
-        sequence = names_in(setting["sequence"]) or ()
+        sequence = column_names(setting["sequence"]) or ()
         if not sequence:
             problems.append(
                 f"zipper.sequence must name at least one column, got {setting['sequence']!r}"
             )
-        tracked = None if setting["tracked"] is None else names_in(setting["tracked"]) or ()
+        tracked = None if setting["tracked"] is None else column_names(setting["tracked"]) or ()
         if tracked == ():
             problems.append(
                 f"zipper.tracked must name at least one column, got {setting['tracked']!r}"

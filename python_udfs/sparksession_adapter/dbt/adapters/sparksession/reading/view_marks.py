@@ -116,10 +116,10 @@ def statement_of(sql: str) -> str:
     return resolved
 
 
-def without_marks(sql: str) -> str:
+def without_view_marks(sql: str) -> str:
     """The SQL with the views' names alone, as it was written.
 
-    >>> without_marks("select * from dw.x /* pinned read 7 */ as t")
+    >>> without_view_marks("select * from dw.x /* pinned read 7 */ as t")
     'select * from dw.x as t'
     """
     return MARK.sub(r"\g<name>", sql)

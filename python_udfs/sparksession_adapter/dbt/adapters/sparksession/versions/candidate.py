@@ -13,8 +13,6 @@ from dbt.adapters.sparksession.versions.rollback import Rollback
 from dbt.adapters.sparksession.versions.store import CANDIDATE, VersionStore
 from dbt.adapters.sparksession.warehouse import Warehouse
 
-SAMPLE_ROWS = 5
-
 
 class Candidates:
     """The operations on the build that is held back."""

@@ -16,7 +16,7 @@ from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.published import Versions
 from dbt.adapters.sparksession.versions.rollback import Rollback
-from dbt.adapters.sparksession.versions.store import Version, VersionStore, differing
+from dbt.adapters.sparksession.versions.store import Version, VersionStore, differing_relations
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.invocation import get_invocation_id
 
@@ -165,7 +165,7 @@ class Compaction:
                     f"{table} version as of {before}", f"{table} version as of {after}"
                 )
         query_hashes = {name: mark_of(text) for name, text in queries.items()}
-        changed = differing(newest.query_hashes, query_hashes)
+        changed = differing_relations(newest.query_hashes, query_hashes)
         if not changed:
             return []
         self._versions.publish_version(

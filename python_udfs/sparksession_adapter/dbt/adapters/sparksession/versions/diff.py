@@ -12,7 +12,7 @@ from dbt.adapters.sparksession.keyed.keys import key_of, keys_by_test
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.versions.arguments import a_name, whole_number
 from dbt.adapters.sparksession.versions.nodes import is_published
-from dbt.adapters.sparksession.versions.store import VersionStore, differing
+from dbt.adapters.sparksession.versions.store import VersionStore, differing_relations
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 
@@ -74,7 +74,7 @@ class Differences:
         old, new = self._store.known_version(first), self._store.known_version(last)
         keys = self.keys_by_name(context)
         lines = [f"version {old.version} -> version {new.version}"]
-        for name in differing(old.query_hashes, new.query_hashes):
+        for name in differing_relations(old.query_hashes, new.query_hashes):
             if select is not None and name.rpartition(".")[2] != select.rpartition(".")[2]:
                 continue
             if name not in old.queries or name not in new.queries:

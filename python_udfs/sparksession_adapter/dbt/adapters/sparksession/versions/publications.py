@@ -26,7 +26,7 @@ from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.versions.published import FEW_METADATA_FILES
-from dbt.adapters.sparksession.versions.row_keys import keyed_changes, row_key
+from dbt.adapters.sparksession.versions.row_keys import keyed_changes, row_key_hash
 from dbt.adapters.sparksession.versions.store import Version, VersionStore
 from dbt.adapters.sparksession.versions.targets import (
     ROW_KEY,
@@ -307,7 +307,7 @@ class Publications:
         if before is not None:
             changes = self._published_changes(node, name, before, version, publication.key)
         try:
-            key = row_key(publication.key, kinds)
+            key = row_key_hash(publication.key, kinds)
         except ValueError as exc:
             raise PublishError(f"exposure {publication.name}, key: {exc}") from exc
         rows = keyed_changes(changes or f"(select *, 1 as {SIGN} from ({text}))", list(kinds), key)

@@ -27,7 +27,12 @@ from dbt.adapters.sparksession.versions.lease import LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, has_table, is_published
 from dbt.adapters.sparksession.versions.published_views import PublishedViews
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
-from dbt.adapters.sparksession.versions.store import COLUMNS, Version, VersionStore, differing
+from dbt.adapters.sparksession.versions.store import (
+    COLUMNS,
+    Version,
+    VersionStore,
+    differing_relations,
+)
 from dbt.adapters.sparksession.versions.version_inputs import VersionInputs
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.clients.agate_helper import table_from_rows
@@ -220,7 +225,7 @@ class Versions:
             snapshots.pop(table, None)
             inputs.pop(table, None)
         query_hashes = {name: mark_of(text) for name, text in queries.items()}
-        changed = differing(before.query_hashes, query_hashes)
+        changed = differing_relations(before.query_hashes, query_hashes)
         older = self._inputs.left_behind(snapshots, inputs, nodes, lost)
         late = sorted(older)
         if not changed and late == before.stale:

@@ -14,7 +14,7 @@ from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import utc_now
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
 from dbt.adapters.sparksession.versions.published import Versions, is_published
-from dbt.adapters.sparksession.versions.store import Version, VersionStore, differing
+from dbt.adapters.sparksession.versions.store import Version, VersionStore, differing_relations
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -70,7 +70,7 @@ class Rollback:
                     f"Version {wanted.version} can't be gone back to: its rows of {lost[0]} have "
                     "expired."
                 )
-            changed = differing(newest.query_hashes, wanted.query_hashes)
+            changed = differing_relations(newest.query_hashes, wanted.query_hashes)
             self._versions.publish_version(
                 replace(
                     wanted,

@@ -25,7 +25,7 @@ def key_text(name: str, kind: str) -> str | None:
     return None
 
 
-def row_key(key: Sequence[str], kinds: Mapping[str, str]) -> str:
+def row_key_hash(key: Sequence[str], kinds: Mapping[str, str]) -> str:
     """SQL of 32 bytes that are the same for equal keys alone, null among them.
 
     A store's own unique key wouldn't do: to it no null equals another, and by a collation texts
@@ -55,7 +55,7 @@ def keyed_changes(changes: str, columns: Sequence[str], key: str) -> str:
 
     Args:
         changes: SQL text for a `from`: the columns and sign.
-        key: see row_key.
+        key: columns, as row_key_hash takes them.
     """
     names = ", ".join(map(quoted, columns))
     return f"""select {ROW_KEY}, {names}, {SIGN}

@@ -65,10 +65,10 @@ class Version:
     test_fingerprints: dict[str, str] = field(default_factory=dict)
 
 
-def differing(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+def differing_relations(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Relations whose query hashes differ, or that only one side has.
 
-    >>> differing({"a": "1", "b": "1"}, {"b": "1", "c": "1"})
+    >>> differing_relations({"a": "1", "b": "1"}, {"b": "1", "c": "1"})
     ['a', 'c']
     """
     return sorted(
