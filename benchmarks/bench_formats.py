@@ -166,7 +166,7 @@ def write_log(name: str, landing: Path, rows: int) -> tuple[int, int]:
         return made.rows, made.size
     convert = {"canal": canal_line, "debezium": debezium_line}[name]
     plain = landing / "plain"
-    # Canal has no position: what came first is reported within a partition only
+    # Canal has no position: what came first is known within a partition only
     generate(plain, rows, partitions=1 if name == "canal" else 4)
     messages = size = 0
     for path in sorted((plain / "topics" / "maxwell").rglob("*.jsonl")):

@@ -313,7 +313,7 @@ def read_point(user: int) -> dict[str, Any]:
         found["table bytes"] += size or 0
     sql = f"select count(*), sum(order_count), sum(amount_sum) from dw.{TOTALS}"
     found["answer"] = list(map(str, spark.sql(sql).collect()[0]))
-    # by its description the read is reported from the queries before it
+    # by its description the read is distinguished from the queries before it
     spark.sparkContext.setJobDescription(POINT)
     spark.sql(f"select * from dw.{TOTALS} where user_id = {user}").collect()
     return found

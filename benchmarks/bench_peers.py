@@ -9,7 +9,7 @@ compared, and the benchmark fails where they differ. Beside the times stands the
 the process and its descendants had at one time (Linux; sampled every half second, shared pages
 counted once).
 
-- dbt: `dbt run -s +dws_trade__user_status_td`, all it does besides reported in bench_daily_cut.
+- dbt: `dbt run -s +dws_trade__user_status_td`, all that it does besides as in bench_daily_cut.
 - bare Spark: bench_daily_cut.bare_job, typed changes and counts written as tables.
 - DuckDB: the same work as the bare job, 2 threads, 4 GB, see peer_duckdb.
 - Flink SQL: GROUP BY over the changelog, 2 slots, 4 GB heap, see peer_flink for what it does less

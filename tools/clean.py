@@ -165,7 +165,7 @@ def drop_warehouse(warehouse: Path, confirmed: str | None) -> list[str]:
             confirmed = ""
     if confirmed != name:
         raise CleanError(
-            f"Nothing was deleted. To delete the warehouse answer {name}, or say YES={name}."
+            f"Nothing was deleted. To delete the warehouse answer {name}, or set YES={name}."
         )
     check_no_writer(warehouse)
     for part in parts:

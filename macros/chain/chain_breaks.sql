@@ -9,7 +9,7 @@
     {%- set names = keys | join(', ') -%}
     {%- set place = ['binlog_file_number', 'binlog_position', 'row_number'] -%}
     {%- set change = ['op_type'] + place + ['cut_date'] -%}
-    {%- set tells_all = _tells_all_breaks() -%}
+    {%- set checks_all_keys = _checks_all_keys() -%}
     select
         {%- for column in keys %}
         judged.{{ column }},
@@ -56,7 +56,7 @@
                     ) as previous
                 from (
                     {#- few keys, mostly none: with none the table isn't read at all #}
-                    select{{ ' /*+ broadcast(' ~ suspects ~ ') */' if not tells_all }}
+                    select{{ ' /*+ broadcast(' ~ suspects ~ ') */' if not checks_all_keys }}
                         {{ names }},
                         found,
                         made,
@@ -64,7 +64,7 @@
                     from (
                         {{ _chain_steps(chain, from_cte) }}
                     ) as steps
-                    {%- if not tells_all %}
+                    {%- if not checks_all_keys %}
                     left semi join {{ suspects }}
                         on {{ _is_same_key(keys, 'steps', suspects) }}
                     {%- endif %}
@@ -79,7 +79,7 @@
         ) as steps_with_differences
     ) as judged
     where judged.kind is not null
-    {%- if not tells_all %}
+    {%- if not checks_all_keys %}
     union all
     select /*+ broadcast({{ suspects }}) */
         {{ names }},

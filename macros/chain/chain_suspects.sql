@@ -18,7 +18,7 @@
         'binlog_position',
         'row_number',
     ] -%}
-    {%- if _tells_all_breaks() -%}
+    {%- if _checks_all_keys() -%}
         {#- no suspects are selected: the breaks of all keys are computed -#}
         select {{ names }} from {{ new_links }} limit 0
     {%- else -%}
@@ -83,6 +83,6 @@
 {%- endmacro %}
 
 {# Whether a run checks all keys, not only suspects. Call it after new_rows(..). #}
-{% macro _tells_all_breaks() -%}
+{% macro _checks_all_keys() -%}
     {%- do return(not is_incremental() or adapter.reading.plan(model).news.reads_whole) -%}
 {%- endmacro %}

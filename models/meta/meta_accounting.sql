@@ -118,7 +118,7 @@ outcomes as (
             and ods_binlog.message_offset = taken.message_offset
 ),
 
--- the change that such a message reports came by another one
+-- the change in such a message came in another message too
 duplicates as (
     select
         outcomes.batch_id,

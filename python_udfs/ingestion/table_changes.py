@@ -399,7 +399,7 @@ def _new_messages(
         raise ValueError(
             f"{dbt.this.identifier} holds rows of the batches {', '.join(kept)}, which the "
             f"var `batches` ({', '.join(batches)}) no longer names. Name them, or run the model "
-            "with --full-refresh to be rid of their rows."
+            "with --full-refresh to remove their rows."
         )
     added = sorted(set(batches) - set(read))
     dbt.set_snapshot_property(BATCHES_PROPERTY, json.dumps(sorted(batches)))

@@ -145,9 +145,10 @@ def broker_topics(
         if not hasattr(exc, "java_exception"):
             raise
         raise ConnectionError(
-            f"Kafka at {source.servers} did not tell its offsets within {timeout / 1000:g} s: "
-            f"{reason_of(exc.java_exception, options)}. Check KAFKA_SERVERS, and in {OPTIONS} "
-            "what the broker asks for (security.protocol, sasl.*, ssl.*)."
+            f"Kafka at {source.servers} did not answer with its offsets within "
+            f"{timeout / 1000:g} s: {reason_of(exc.java_exception, options)}. "
+            f"Check KAFKA_SERVERS, and in {OPTIONS} what the broker asks "
+            "for (security.protocol, sasl.*, ssl.*)."
         ) from None
     finally:
         if admin is not None:

@@ -26,7 +26,7 @@ def settings() -> dict[str, str]:
     missing = [variable for variable in ("MYSQL_URL", "MYSQL_USER") if not os.environ.get(variable)]
     if missing:
         raise ServerError(
-            f"Not set: {', '.join(missing)}. They say where the source database is. "
+            f"Not set: {', '.join(missing)}. They name the source database. "
             "Example: MYSQL_URL=jdbc:mysql://host:3306/ MYSQL_USER=reader MYSQL_PASSWORD=.."
         )
     return {

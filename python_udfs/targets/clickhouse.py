@@ -173,7 +173,7 @@ def column_types(kinds: Mapping[str, str], given: Mapping[str, str]) -> dict[str
         if kind.startswith(("array", "struct", "map", "varchar", "char")):
             usual = "String"
         if column in given and not TYPE.fullmatch(str(given[column])):
-            problems.append(f"{given[column]!r} of column {column} is no type that is known here")
+            problems.append(f"{given[column]!r} of column {column} is an unknown type")
         elif column not in given and usual is None:
             problems.append(f"ClickHouse has no type for column {column} ({kind})")
         wanted = str(given.get(column) or usual)

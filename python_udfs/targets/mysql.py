@@ -80,7 +80,7 @@ def column_types(kinds: Mapping[str, str], given: Mapping[str, str]) -> dict[str
     """Column -> MySQL's type; see transactional.column_types."""
 
     def problem(wanted: str, kind: str) -> str | None:
-        return None if TYPE.fullmatch(wanted) else "is no type that is known here"
+        return None if TYPE.fullmatch(wanted) else "is an unknown type"
 
     return transactional.column_types("MySQL", kinds, given, mysql_type, problem)
 

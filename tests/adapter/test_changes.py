@@ -292,7 +292,7 @@ def comes_to(project: DbtProject, model: str) -> list[tuple]:
     return [tuple(row.values()) for row in rows]
 
 
-def test_changes_that_are_told_again_replace_those_that_were_appended(make_project):
+def test_changes_that_are_given_again_replace_those_that_were_appended(make_project):
     project = make_project(RETOLD)
     project.query("create namespace if not exists src")
     for table in ("held", "other", "log"):
@@ -338,7 +338,7 @@ def test_changes_that_are_told_again_replace_those_that_were_appended(make_proje
     assert "new_changes: dw.signed_view has a column sign but no row_kind" in message
 
 
-def test_changes_that_are_told_again_replace_those_that_were_merged(make_project):
+def test_changes_that_are_given_again_replace_those_that_were_merged(make_project):
     rows = "select id, v from {{ new_changes(source('src', 'held'), by='id') }} where sign > 0"
     project = make_project(
         {
@@ -368,7 +368,7 @@ MAPS = "m map<string, int>, s struct<a: int, m: map<string, array<int>>>, "
 MAPS += "l array<map<int, string>>, mm map<string, map<string, int>>"
 
 
-def test_changes_of_maps_are_told(make_project):
+def test_changes_of_maps_are_found(make_project):
     project = make_project(
         {
             "models/sources.yml": "sources: [{name: src, tables: [{name: maps}]}]",

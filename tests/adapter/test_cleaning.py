@@ -265,7 +265,7 @@ EXPECTED_TEXTS = (
     "text_a: unknown rule trimm; there are trim, case, null_like, range, dictionary",
     "text_a: case must be lower or upper, got title",
     "text_a: trim must be true or false, got yes",
-    "text_b: null_like 'N/A' is never met, the rules before it make it 'n/a'",
+    "text_b: null_like 'N/A' never matches, as the rules before it make it 'n/a'",
     "text_b: null_like must have texts (in quotes) or numbers, got True",
     "number: min of range, 5, is above its max, 1",
     "number: case is for texts, range of numbers is for numbers: cast the column in the CTE",
@@ -296,7 +296,7 @@ def wrong(make_project: Callable[..., DbtProject]) -> DbtProject:
     )
 
 
-def test_all_problems_of_a_models_rules_are_told_at_once(wrong: DbtProject) -> None:
+def test_all_problems_of_a_models_rules_are_reported_at_once(wrong: DbtProject) -> None:
     outcome = wrong.run("compile", "--select", "wrong", expect_ok=False)
 
     output = " ".join(f"{outcome.log} {outcome.exception}".split())

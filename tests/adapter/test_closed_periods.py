@@ -121,7 +121,7 @@ def test_a_period_is_closed_once_a_later_one_began(project: DbtProject) -> None:
     assert project.column("select sales from dw.sales_td") == [4]
 
 
-def test_only_what_a_late_change_touches_is_written_anew_and_read(project: DbtProject) -> None:
+def test_only_what_a_late_change_touches_is_rewritten_and_read(project: DbtProject) -> None:
     add(project, *[sale(f"{year}-{month:02}-15") for year in (2024, 2025) for month in (1, 5, 9)])
     add(project, sale("2026-01-10"), sale("2026-02-10"))
     project.run("run")
@@ -267,7 +267,7 @@ def test_days_of_two_declarations_do_not_mix(project: DbtProject) -> None:
 
     def refused(*args: str) -> list[str]:
         results = project.run("run", *args, expect_ok=None).results
-        reported = "what is stored was counted otherwise"
+        reported = "what is stored was counted differently"
         return [name for name, result in results.items() if reported in result.message]
 
     count = COUNT.replace("['city']", "['city', 'sign']")
@@ -293,13 +293,13 @@ def test_days_of_two_declarations_do_not_mix(project: DbtProject) -> None:
     assert sum(project.column("select sales from dw.sales_td")) == 3
 
 
-def test_a_day_that_is_none_is_refused(project: DbtProject) -> None:
+def test_an_invalid_day_is_refused(project: DbtProject) -> None:
     asked = TOTALS.replace(")) }}", '), as_of="2026-1-1\' or true") }}')
     outcome = project.run("compile", "--inline", asked, expect_ok=False)
     assert "as_of must be a day" in f"{outcome.log} {outcome.exception}"
 
 
-def test_every_mistake_of_a_declaration_is_told(project: DbtProject) -> None:
+def test_every_mistake_of_a_declaration_is_reported(project: DbtProject) -> None:
     wrong = {
         "dimension": ["city"],
         "dimensions": "city",

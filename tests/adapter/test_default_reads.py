@@ -236,7 +236,7 @@ WRONG = {
     "adding_new": (
         "{{ config(materialized='incremental', incremental_strategy='append_new_rows') }}"
         " select id from {{ pinned(source('src', 'x')) }}",
-        "say appends_all_rows=true",
+        "set appends_all_rows=true",
     ),
     "of_ephemeral": (
         ADDS + "select id from {{ new_rows(ref('passed_on')) }}",
@@ -337,7 +337,7 @@ def test_a_view_named_in_a_comment_or_a_text_is_read_nowhere(project):
     assert small.query("select * from dw.stored") == [{"id": 1, "origin": "dw.shown"}]
 
 
-def test_a_model_over_an_ephemeral_one_is_made_anew_where_an_input_was_rewritten(project):
+def test_a_model_over_an_ephemeral_model_is_rebuilt_where_an_input_was_rewritten(project):
     folded = (
         "{{ config(materialized='folded', unique_key='id', fold={'sequence': 'v'}"
         "%s) }} select id, v from {{ new_rows(source('src', 'x')) }}"

@@ -42,7 +42,7 @@ def numbers(project) -> list[int]:
     return [project.column(f"select n from dw.{model}")[0] for model in ("merged", "rebuilt")]
 
 
-def test_another_sql_is_refused_or_builds_all_rows_again_as_the_config_says(project):
+def test_another_sql_is_refused_or_builds_all_rows_again_as_configured(project):
     for model in ("merged", "rebuilt"):
         text = (project.root / f"models/{model}.sql").read_text()
         project.write({f"models/{model}.sql": text.replace("count(*)", "count(*) + 10")})

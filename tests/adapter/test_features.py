@@ -137,7 +137,7 @@ def test_singular_tests_say_pass_and_fail(tested):
     assert tested.statuses()["nothing_is_dear"] == "fail"
 
 
-def test_test_that_cannot_run_says_why_without_a_java_stack(tested):
+def test_a_test_that_cannot_run_gives_its_reason_without_a_java_stack(tested):
     result = tested.results["breaks"]
     assert result.status == "error"
     assert "[CAST_INVALID_INPUT]" in result.message

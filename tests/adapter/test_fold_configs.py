@@ -101,7 +101,7 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize(("config", "expected"), PROBLEMS, ids=[item for _, item in PROBLEMS])
-def test_a_problem_of_a_config_is_told(config: dict, expected: str):
+def test_a_problem_of_a_config_is_reported(config: dict, expected: str):
     with pytest.raises(FoldConfigError) as caught:
         Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", "int")])
     assert expected in str(caught.value)

@@ -192,7 +192,7 @@ def rows_of(project: DbtProject, name: str) -> list[tuple]:
     return [tuple(row.values()) for row in rows]
 
 
-def test_a_rewritten_input_is_read_anew(project: DbtProject):
+def test_a_rewritten_input_is_read_again(project: DbtProject):
     events = Events(project, random.Random(7))
     events.more(30)
     project.run("run", "--full-refresh")
@@ -307,7 +307,7 @@ def stop(*_: Any) -> None:
     raise RuntimeError("stopped")
 
 
-def test_changed_columns_are_taken_as_on_schema_change_says(
+def test_changed_columns_are_taken_as_on_schema_change_is_set(
     make_project, monkeypatch: pytest.MonkeyPatch
 ):
     files = {"models/sources.yml": FILES["models/sources.yml"]} | SHAPES
@@ -410,7 +410,7 @@ WRONG = """
 """
 
 
-def test_every_problem_of_a_config_is_told_at_once(make_project):
+def test_every_problem_of_a_config_is_reported_at_once(make_project):
     project = make_project({"models/wrong.sql": WRONG})
     message = project.run("run", expect_ok=False).results["wrong"].message
     for part in (

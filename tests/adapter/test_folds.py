@@ -357,7 +357,7 @@ def test_sums_that_come_to_nothing_are_forgotten(spark: SparkSession):
     assert {(row.id, row.n) for row in kept} == {(2, 1), (3, -1)}
 
 
-def test_deletes_that_are_ignored_tell_of_no_key(spark: SparkSession):
+def test_deletes_that_are_ignored_make_no_key(spark: SparkSession):
     types = [("id", "int"), ("at", "int"), ("n", "int"), ("v", "int"), ("kind", "string")]
     of_group = {"g": {"sequence": ["at"], "columns": ["v"], "on_delete": "ignore"}}
     summed = {"sequence_groups": of_group, "aggregates": {"n": "sum"}}
@@ -382,7 +382,7 @@ def test_deletes_that_are_ignored_tell_of_no_key(spark: SparkSession):
 
 
 @pytest.mark.parametrize("on_delete", ["ignore", "retract", "remove_row"])
-def test_a_row_kind_that_is_none_is_told(spark: SparkSession, on_delete: str):
+def test_an_unknown_row_kind_is_reported(spark: SparkSession, on_delete: str):
     config = {"sequence": ["at"], "row_kind": "kind", "on_delete": on_delete}
     fold = Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("kind", "string")])
     for kind, item in (("'X'", "got X"), ("cast(null as string)", "got null")):

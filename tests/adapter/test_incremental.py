@@ -211,7 +211,7 @@ def test_sync_all_columns_adds_and_drops(built, model):
     ]
 
 
-def test_schema_change_fails_where_it_is_told_to(built):
+def test_a_schema_change_fails_where_the_config_asks_for_it(built):
     project, _, second = built
     assert "shape_fail: its rows have other columns than its table" in (
         second.results["shape_fail"].message

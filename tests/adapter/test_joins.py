@@ -328,12 +328,12 @@ class Worlds:
                     kind = self.rng.choice(["+I", "+U", "+U", "-D"])
                     batch.append(row | {"position": self.position, "kind": kind})
                     if self.rng.random() < 0.7:
-                        # a fact comes once, or is reported again as it was; some have no key
+                        # a fact comes once, or is sent again as it was; some have no key
                         number = None if self.rng.random() < 0.1 else 10 + self.position
                         facts.append(self.row(name, world, number))
             held_back = [item for item in batch if self.rng.random() < 0.2]
-            told_again = self.rng.sample(self.events[name], min(len(self.events[name]), 5))
-            come = [item for item in batch if item not in held_back] + self.late[name] + told_again
+            given_again = self.rng.sample(self.events[name], min(len(self.events[name]), 5))
+            come = [item for item in batch if item not in held_back] + self.late[name] + given_again
             self.late[name] = held_back
             self.rng.shuffle(come)
             self.events[name] += come
@@ -581,7 +581,7 @@ def small_model(call: str) -> str:
     )
 
 
-def test_what_is_wrong_is_said_before_anything_is_written(make_project):
+def test_mistakes_are_reported_before_anything_is_written(make_project):
     tables = ", ".join(
         f"{{name: {item}}}" for item in ("facts", "others", "stream", "maps", "none")
     )
@@ -656,7 +656,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(make_project):
     changed = "many_to_many_join(left={LEFT}, right={RIGHT}, on={'k': 'k'})"
     project.write({"models/fine.sql": small_model(changed)})
     message = project.run("run", "-s", "fine", expect_ok=False).results["fine"].message
-    assert "what is stored was joined otherwise" in message
+    assert "what is stored was joined differently" in message
     assert "--full-refresh" in message
     project.run("run", "-s", "fine", "--full-refresh")
     assert project.column("select distinct commit_number from dw.fine") == [3]
@@ -738,7 +738,7 @@ def test_a_pair_that_the_model_leaves_out_from_now_on_goes(make_project):
 
 
 def test_a_version_that_ends_touches_the_facts_behind_its_end_alone(make_project):
-    """Unless its end is reported: then all its facts have another version."""
+    """Unless its end is known: then all its facts have another version."""
     folded = (
         "{{ config(materialized='folded', unique_key='%s', fold={'sequence': 'n'}) }} "
         "select * from {{ new_rows(source('src', '%s')) }}"

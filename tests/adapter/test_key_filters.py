@@ -102,7 +102,7 @@ def check_streams(project: DbtProject, runs: int, size: int) -> int:
     return false_positives
 
 
-def test_each_key_is_kept_once_whatever_the_filter_says(make_project) -> None:
+def test_each_key_is_kept_once_whatever_the_filter_answers(make_project) -> None:
     # a filter that is far too small: many new keys look as if they were there
     assert check_streams(make_project(files(expected_keys=1, rate=0.1)), runs=3, size=8_000) > 100
 

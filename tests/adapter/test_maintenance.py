@@ -38,7 +38,7 @@ def test_the_last_word_on_each_property_stays_and_the_commit_before_it() -> None
     assert expired_snapshots(history(*reported), named=set(), read=set()) == [1]
 
 
-def test_what_is_said_of_one_commit_alone_keeps_nothing() -> None:
+def test_a_property_of_one_commit_alone_keeps_nothing() -> None:
     reported = {
         "dbt.run": "r",
         "partitions.day=1": "..",
@@ -72,7 +72,7 @@ def test_whatever_happens_records_stay_readable() -> None:
             assert left.between(first, whole.head) == whole.between(first, whole.head)
 
 
-def test_rows_are_told_apart_by_what_the_node_or_its_tests_say() -> None:
+def test_rows_are_distinguished_by_the_columns_that_the_node_or_its_tests_name() -> None:
     def tested(name: str, where: str | None = None, **kwargs: object) -> dict:
         return {
             "test_metadata": {"name": name, "kwargs": kwargs},

@@ -166,7 +166,7 @@ def test_an_input_that_is_read_in_both_ways_has_all_partitions_written(project):
     check(project, "both_ways")
 
 
-def test_partitions_of_a_text_that_says_null_and_of_bytes_are_found(project):
+def test_partitions_of_the_text_null_and_of_bytes_are_found(project):
     project.query("insert into src.words values ('null', 1), (null, 5)")
     project.query("insert into src.bytes values (X'01', 1), (X'9EE965', 1)")
     project.run("run", "-s", "of_words", "of_bytes", "word_changes", "byte_changes")
@@ -175,7 +175,7 @@ def test_partitions_of_a_text_that_says_null_and_of_bytes_are_found(project):
     assert "k=Ag%3D%3D" not in project.written_partitions("dw.of_bytes")
 
 
-def test_changes_in_such_partitions_are_told(project):
+def test_changes_in_such_partitions_are_found(project):
     for table in ("words", "bytes"):
         project.query(f"update src.{table} set n = n + 10 where n = 5 or k = X'01' or k = 'null'")
     project.run("run", "-s", "word_changes", "byte_changes")

@@ -142,7 +142,7 @@ def stored(project, table: str) -> list[dict]:
     return project.query(f"select * from dw.{table} order by 1")
 
 
-def test_commit_says_run_model_code_and_inputs(project):
+def test_a_commit_records_run_model_code_and_inputs(project):
     properties = project.summary("dw.appender")
     assert len(properties["dbt.run"]) == 36
     assert properties["dbt.model"] == "model.small.appender"
@@ -313,7 +313,7 @@ def test_new_rows_of_a_view_that_is_not_row_wise_are_refused(project):
     assert "meta: {row_wise: true}" in message
 
 
-def test_changed_partitions_by_a_column_that_is_none_is_refused(project):
+def test_changed_partitions_by_an_unknown_column_is_refused(project):
     run(project, "wrong_partition")
     project.query("insert into src.log values (1, date '2026-03-01', '1')")
     message = run(project, "wrong_partition", expect_ok=False).results["wrong_partition"].message

@@ -163,7 +163,7 @@ def test_only_broken_models_fail(built):
     assert failed == BROKEN
 
 
-def test_model_is_told_about_itself(built):
+def test_a_model_can_ask_about_itself(built):
     project, _ = built
     rows = project.query("select * from dw.reported")
     assert len(rows[0].pop("run")) == 36
@@ -247,7 +247,7 @@ def test_failing_statement_of_a_model_shows_line_and_message(built):
     assert "py4j" not in message and "'Project" not in message
 
 
-def test_wrong_results_are_told_clearly(built):
+def test_wrong_results_are_reported_clearly(built):
     _, outcomes = built
     results = outcomes[0].results
     assert "the model must return a Spark DataFrame, got list" in results["wrong_type"].message

@@ -72,7 +72,7 @@ def test_what_ends_before_it_begins_hides_no_other_part():
          "(c = cast('-1.50' as decimal(12,2)))"),
     ],
 )  # fmt: skip
-def test_a_condition_says_what_the_parts_are(given, parts, condition):
+def test_a_condition_holds_for_the_parts(given, parts, condition):
     assert ranges_condition(wanted(**given), parts) == condition
 
 

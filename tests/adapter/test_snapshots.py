@@ -258,7 +258,7 @@ def test_unchanged_source_is_not_even_read(project):
     assert [project.column(commits.format(table)) for table in tables] == before
 
 
-def test_source_that_was_written_anew_as_it_was_changes_no_row(project):
+def test_a_source_that_was_rewritten_as_it_was_changes_no_row(project):
     rows = "select * from dw.{} order by id, dbt_valid_from"
     tables = ("by_time", "by_check")
     before = [project.query(rows.format(table)) for table in tables]
@@ -280,7 +280,7 @@ def test_snapshot_that_is_declared_otherwise_is_taken_again(project):
 
 
 @pytest.mark.parametrize("column", ['\'{{ var("mode", "old") }}\'', "current_timestamp()"])
-def test_snapshot_of_a_view_that_says_something_else_by_itself_is_taken(project, column):
+def test_a_snapshot_of_a_view_whose_answer_changes_by_itself_is_taken(project, column):
     view = f"select id, name, {column} as reported from {{{{ source('src', 'people') }}}}"
     over = snapshot("of_view", "people", strategy="check", check_cols="[reported]")
     files = {"models/seen.sql": "{{ config(materialized='view') }} " + view}

@@ -198,12 +198,12 @@ def check_histories(project: DbtProject, worlds: int, runs: int) -> None:
     print(f"{worlds} histories, {runs + 1} runs, {compared} changes compared, 0 differ")
 
 
-def test_every_change_is_told_once(make_project) -> None:
+def test_every_change_is_given_once(make_project) -> None:
     check_histories(make_project(MACROS | FILES), worlds=40, runs=3)
 
 
 @pytest.mark.soak
-def test_every_change_of_500_histories_is_told_once(make_project) -> None:
+def test_every_change_of_500_histories_is_given_once(make_project) -> None:
     check_histories(make_project(MACROS | FILES), worlds=500, runs=10)
 
 
@@ -225,7 +225,7 @@ WRONG = {
 }
 
 
-def test_what_is_wrong_with_a_stream_is_told(make_project) -> None:
+def test_mistakes_of_a_stream_are_reported(make_project) -> None:
     files = {f"models/{name}.sql": f"{CONFIG}\n{{{{ {item[0]} }}}}" for name, item in WRONG.items()}
     files["models/no_append.sql"] = (
         "{{ config(materialized='table') }}\n"

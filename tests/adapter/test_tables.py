@@ -110,7 +110,7 @@ def test_full_refresh_keeps_history_and_readers(project):
     assert rows == [1, 2, 3]
 
 
-def test_dbt_tells_the_rows_of_each_table(project):
+def test_dbt_reports_the_rows_of_each_table(project):
     outcome = project.run("run", "--full-refresh", "--select", "kept")
     assert outcome.results["kept"].message == "+3 rows"
     assert outcome.results["kept"].adapter_response["rows_affected"] == 3

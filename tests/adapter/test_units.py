@@ -55,7 +55,7 @@ def places(tmp_path, monkeypatch):
     ("version", "major"),
     [("1.8.0_452", 8), ("11.0.27", 11), ("17.0.15", 17), ("21", 21), ("25-ea", 25)],
 )
-def test_java_says_its_major_version(tmp_path, version, major):
+def test_java_reports_its_major_version(tmp_path, version, major):
     home = fake_java(tmp_path / "jdk", version)
     assert java_major(f"{home}/bin/java") == major
 
@@ -99,7 +99,7 @@ def test_unfit_java_is_named_in_one_sentence(places, monkeypatch):
     assert len([line for line in text.splitlines() if line.strip()]) <= 2  # dbt adds a heading
 
 
-def test_missing_java_is_told(places):
+def test_missing_java_is_reported(places):
     with pytest.raises(DbtRuntimeError, match=r"Spark needs Java 17 to 24; found .*no Java"):
         find_java()
 
@@ -167,7 +167,7 @@ def test_query_plan_is_left_out_of_an_analysis_error():
     )
 
 
-def test_causes_of_a_java_error_are_told():
+def test_causes_of_a_java_error_are_reported():
     error = RuntimeError("An error occurred while calling o42.sql.")
     error.java_exception = JavaError("a.Outer", "failed", JavaError("b.Inner", "no such file"))
     assert message_of(error) == "a.Outer: failed\nCaused by: b.Inner: no such file"
@@ -269,7 +269,7 @@ def test_changed_partitions_become_a_condition(partitions, predicate):
     assert partition_predicate("day", partition_values("day", partitions)) == predicate
 
 
-def test_a_text_partition_may_be_null_or_say_so():
+def test_a_text_partition_may_be_null_or_the_text_null():
     expected = "city in ('Oslo', 'null') or city is null"
     assert partition_predicate("city", {"Oslo", "null"}, "string") == expected
     assert partition_predicate("city", {"Oslo", "null"}, "varchar(9)") == expected
@@ -299,7 +299,7 @@ def test_asked_days_are_named_as_the_summaries_name_partitions():
 
 
 @pytest.mark.parametrize("days", ["2026-03-01", ["2026-03-01' or true"], ["march"], [20260301]])
-def test_asked_days_that_are_none_are_named(days):
+def test_asked_days_that_are_invalid_are_named(days):
     with pytest.raises(ValueError, match="must be a list of days, got"):
         asked_partitions("day", days)
 

@@ -403,12 +403,12 @@ def test_what_no_version_names_expires_and_all_else_stays(
         assert ids(project, f"published.{name}") == ids(project, f"dw.{name}") == list(range(8))
         assert "group by" not in project.column(newest.format(f"dw.{name}"))[0]
     assert "group by" not in project.query("show create table dw.f")[0]["createtab_stmt"]
-    # h takes note of the commit, and is reported nothing
-    assert "version 9: 1 tables and views say something new" in project.run("build").log
+    # h records the commit, and gets no rows of it
+    assert "version 9: 1 tables and views have changed" in project.run("build").log
     assert ids(project, "dw.h") == list(range(8))
     assert "There was nothing to compact." in project.run(*command).log
     project.write({"models/f.sql": F.replace("'name'}", "'name', 'keep_when': 'id > 1'}")})
-    assert "f__runs keeps its runs: its model is declared otherwise" in project.run(*command).log
+    assert "f__runs keeps its runs: its model is declared differently" in project.run(*command).log
 
 
 def test_files_of_no_snapshot_are_deleted(project: DbtProject) -> None:

@@ -276,7 +276,7 @@ class Histories:
         rng.shuffle(events)
         kept_back = events[: len(events) // 4]
         come = events[len(events) // 4 :] + self.late
-        come += rng.sample(self.events, min(len(self.events), 3))  # reported again
+        come += rng.sample(self.events, min(len(self.events), 3))  # sent again
         self.late = kept_back
         for name, rows in {"events": come, "log": log}.items():
             if rows:

@@ -126,7 +126,7 @@ def test_every_run_equals_the_oracle_while_runs_are_merged(project: DbtProject):
         changes.more(count)
         project.run("run")
         compared += changes.compare("zip", ["a", "b"]) + changes.compare("zip_of_a", ["a"])
-        assert_told_changes_come_to_the_rows(project)
+        assert_changes_add_up_to_the_rows(project)
     operations = {
         row["summary"].get("fold.compacted")
         for row in project.query("select summary from dw.zip__runs.snapshots")
@@ -138,13 +138,13 @@ def test_every_run_equals_the_oracle_while_runs_are_merged(project: DbtProject):
     changes.more(5)
     project.run("run", vars={"merge_runs": True})
     compared += changes.compare("zip", ["a", "b"]) + changes.compare("zip_of_a", ["b"])
-    assert_told_changes_come_to_the_rows(project)
+    assert_changes_add_up_to_the_rows(project)
     project.run("run", "--full-refresh")
     changes.compare("zip", ["a", "b"])
     print(f"{compared} versions compared, 0 differ")
 
 
-def assert_told_changes_come_to_the_rows(project: DbtProject) -> None:
+def assert_changes_add_up_to_the_rows(project: DbtProject) -> None:
     """All changes that were given, summed by their sign, are the versions."""
     columns = "id, a, b, valid_from, valid_to, is_current"
     differing = project.query(
@@ -189,7 +189,7 @@ def test_an_unpaired_before_image_is_refused_until_it_is_declared(project: DbtPr
         project.write({"models/zip.sql": model_text(ZIPPER)})
 
 
-def test_a_range_of_time_is_made_anew_and_the_rest_left_alone(project: DbtProject):
+def test_a_range_of_time_is_rebuilt_and_the_rest_left_alone(project: DbtProject):
     """What is stored was spoilt within the range and outside of it, in several runs."""
     changes = Changes(project, random.Random(11))
     changes.more(50)
@@ -266,7 +266,7 @@ WRONG = {
 }
 
 
-def test_every_problem_of_a_config_is_told_at_once(make_project):
+def test_every_problem_of_a_config_is_reported_at_once(make_project):
     project = make_project(WRONG)
     results = project.run("run", expect_ok=False).results
     for part in (

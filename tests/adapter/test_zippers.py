@@ -209,7 +209,7 @@ PROBLEMS = [
     ),
     (
         {"sequence": "at", "unpaired_retraction": "ends"},
-        "zipper.unpaired_retraction is of no use without zipper.row_kind",
+        "zipper.unpaired_retraction has no effect without zipper.row_kind",
     ),
     ({"sequence": "at", "buckets": 0}, "zipper.buckets must be a whole number from 1, got 0"),
     ({"sequence": "at", "merge": 1}, "zipper.merge is an unknown setting"),
@@ -224,7 +224,7 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize(("config", "expected"), PROBLEMS, ids=[item for _, item in PROBLEMS])
-def test_a_config_that_makes_no_sense_is_told(config: dict[str, Any], expected: str):
+def test_a_config_that_makes_no_sense_is_reported(config: dict[str, Any], expected: str):
     columns = [("id", "int"), ("at", "int"), ("n", "int"), ("r", "double"), ("s", "string")]
     with pytest.raises(ZipperConfigError) as caught:
         Zipper.read("dim_z", "id", config).bound(columns)
@@ -232,7 +232,7 @@ def test_a_config_that_makes_no_sense_is_told(config: dict[str, Any], expected: 
     assert expected in str(caught.value)
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     with pytest.raises(ZipperConfigError) as caught:
         Zipper.read("dim_z", None, {"buckets": "many", "time": 7, "row_kind": 1})
     assert str(caught.value).count("\n  - ") == 5

@@ -35,7 +35,7 @@ def test_joined_files_hold_the_lines_in_their_order(tmp_path: Path) -> None:
     assert joined.read_text() == "0\n1\n2\n"
 
 
-def test_an_interpreter_that_is_missing_or_lacks_a_module_is_told(tmp_path: Path) -> None:
+def test_an_interpreter_that_is_missing_or_lacks_a_module_is_reported(tmp_path: Path) -> None:
     assert has(sys.executable, "json")
     assert not has(sys.executable, "no_such_module")
     assert not has(str(tmp_path / "python"), "json")

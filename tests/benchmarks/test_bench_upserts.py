@@ -7,7 +7,7 @@ from benchmarks.bench_upserts import table
 READS = {"point": 0.5, "range": 1.0, "full": 2.0}
 
 
-def test_the_table_tells_ratios_to_the_folded_model() -> None:
+def test_the_table_has_ratios_to_the_folded_model() -> None:
     folded = {"seconds": [4.0, 1.0, 1.0], "open": READS, "compaction": 3.0, "compacted": READS}
     merged = {"seconds": [8.0, 2.0, 5.0], "open": READS | {"point": 0.25}}
 

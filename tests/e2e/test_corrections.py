@@ -1,6 +1,6 @@
 """Days of the log that are imported again with corrected rows, against the plain-Python oracle.
 
-Many histories are played into one table. A batch corrects some of what the live log reported and
+Many histories are played into one table. A batch corrects some of what the live log held and
 brings some that it lacked; the live log sends the old words again, and another batch corrects the
 first.
 """
@@ -68,7 +68,7 @@ def _check(folder: Path, seeds: range, apart: bool) -> None:
     corrected.land_live(first)
     if apart:
         corrected.build_and_compare()
-    # what the live log hasn't reported yet is among it
+    # what the live log hasn't brought yet is among it
     corrected.land_again("fix_1", [line for _, line in first + second])
     corrected.build_and_compare()
     corrected.land_live(second)

@@ -387,7 +387,7 @@ def test_every_argument_of_an_operation_is_taken_or_refused(
     answers: list[str] = []
 
     def all_of_it(maintenance: Any, _: Any) -> list[str]:
-        # what these are reported is looked at before anything is asked
+        # what these are given is checked before anything is asked
         adapter: Any = get_adapter_by_type("sparksession")
         calls = [lambda value=value: shown(maintenance, value) for value in hostile]
         calls += [

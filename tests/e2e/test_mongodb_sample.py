@@ -197,7 +197,7 @@ def test_the_latest_documents_are_those_of_a_replay(
     }
 
 
-def test_what_an_update_with_pre_image_tells_is_exact(
+def test_what_an_update_with_pre_image_holds_is_exact(
     in_one_go: Warehouse, events: list[bytes]
 ) -> None:
     """Row by row: the images of the last day, when the collection keeps them."""

@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.support import histories, latest, oracle
-from tests.support.details import customers_told, stored_customers
+from tests.support.details import customers_of_orders, stored_customers
 from tests.support.levels import Levels
 from tests.support.warehouse import MESSAGE, Warehouse, differing
 
 CUSTOMERS = "dim_user_customer_zip"
 COUNTS = ("dws_trade__user_status_td", "dws_trade__user_coupon_td", "dws_trade__order_5m")
 COUNTS += ("dws_trade__city_product_1d", "meta_order_chain_break")
-# what is reported again otherwise when it is reported all at once, such as an append stream, isn't
-# compared
+# what comes out differently when it is built at once, such as an append stream, isn't compared
 SAME = ("ods_shop__order_info", "dwd_trade__order_wide", "dwd_trade__order_customer", CUSTOMERS)
 SAME += ("dws_trade__user_status_1d", "dws_trade__user_status_1m", "dws_trade__user_status_1y")
 SAME += ("dws_trade__user_coupon_1d", *COUNTS)
@@ -73,7 +72,7 @@ def _coupons_of_orders(changes: list[oracle.Change]) -> dict[int, tuple[int, Dec
 
 def _check_wide(folder: Path, seeds: range, batches: int) -> None:
     """Build the wide orders and the customers' versions after every batch: the orders are a join of
-    what the oracle knows then, the versions are reported by these orders."""
+    what the oracle knows then, the versions follow from these orders."""
     warehouse = Warehouse(folder)
     arrived: list[bytes] = []
     compared = with_coupons = versions = 0
@@ -97,7 +96,7 @@ def _check_wide(folder: Path, seeds: range, batches: int) -> None:
         assert differing(expected, got) == []
         with_coupons += sum(item != nothing for item in got.values())
         customers = stored_customers(warehouse)
-        assert differing(customers_told(oracle.read_messages(arrived)), customers) == []
+        assert differing(customers_of_orders(oracle.read_messages(arrived)), customers) == []
         versions += sum(map(len, customers.values()))
 
     for number, batch in enumerate(histories.pack(seeds, batches, wide=True)):
@@ -154,7 +153,7 @@ def _check_reset(folder: Path, seed: int) -> None:
     ended = max(change.ts for change in before)
     later = [n for n in range(first, len(stream)) if _time_of(stream[n]) > ended]
     cut = rng.choice(later) + 1
-    begin_told = next(n for n in range(first, len(stream)) if _is_change(stream[n]))
+    begin_by_orders = next(n for n in range(first, len(stream)) if _is_change(stream[n]))
     refused = {"reject_threshold": 1}
 
     for number, offset in enumerate((0, cut)):
@@ -166,7 +165,7 @@ def _check_reset(folder: Path, seed: int) -> None:
         "select distinct reject_reason from dw.ods_shop__order_info where reject_reason is not null"
     )
     assert len(refusals) == 1
-    assert f'"maxwell": {{"0": {begin_told}}}' in refusals[0]
+    assert f'"maxwell": {{"0": {begin_by_orders}}}' in refusals[0]
 
     declared = {"shop_log_resets": [{"offsets": {"maxwell": {"0": first}}}]}
     warehouse.build(vars=declared)

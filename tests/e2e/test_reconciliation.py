@@ -189,7 +189,7 @@ def doubled(daily: dict, day: date) -> dict:
     }
 
 
-def test_damaged_days_are_listed_found_and_written_anew(played: Played) -> None:
+def test_damaged_days_are_listed_found_and_rewritten(played: Played) -> None:
     daily = oracle.daily_counts(played.changes)
     totals = oracle.counts_to_date(played.changes)
     good = reconcile(played, expect_ok=True)

@@ -161,11 +161,11 @@ def test_the_details_of_orders_are_those_of_their_time(in_one_go: Warehouse) -> 
 def test_windows_of_placed_orders_are_those_of_the_servers_orders(in_one_go: Warehouse) -> None:
     """Per 5 minutes to days; no page views have landed: the day's traffic is null."""
     details, _ = order_details(sample_lines(), *HIGH_VALUE)
-    told_at = {}
+    logged_at = {}
     for line in sample_lines():
         message = json.loads(line)
         if message.get("table") == "order_info" and "data" in message:
-            told_at[message["data"]["order_id"]] = datetime.fromtimestamp(message["ts"], UTC)
+            logged_at[message["data"]["order_id"]] = datetime.fromtimestamp(message["ts"], UTC)
     orders = [
         row
         | {
@@ -180,7 +180,9 @@ def test_windows_of_placed_orders_are_those_of_the_servers_orders(in_one_go: War
     placed = [
         order
         for order in orders
-        if window_oracle.is_possible(order["at"], told_at[order["order_id"]], ahead=1, behind=3650)
+        if window_oracle.is_possible(
+            order["at"], logged_at[order["order_id"]], ahead=1, behind=3650
+        )
     ]
     zone = timezone(timedelta(hours=8))
     wanted = {}
@@ -221,7 +223,7 @@ def test_windows_of_placed_orders_are_those_of_the_servers_orders(in_one_go: War
     print(f"{len(placed)} orders in {len(got)} windows, 0 differ")
 
 
-def test_the_versions_of_customers_are_told_by_their_orders(in_one_go: Warehouse) -> None:
+def test_the_versions_of_customers_follow_from_their_orders(in_one_go: Warehouse) -> None:
     _, wanted = order_details(sample_lines(), *HIGH_VALUE)
 
     got = stored_customers(in_one_go)
@@ -336,7 +338,7 @@ def test_the_summary_names_columns_that_nobody_takes_and_the_tests_that_ran(
     assert re.search(r"\d+ data tests: \d+ passed, 1 warned \(.*\), 0 failed", tested.log)
 
 
-def test_a_second_run_adds_nothing_and_says_so(in_one_go: Warehouse) -> None:
+def test_a_second_run_adds_nothing_and_reports_it(in_one_go: Warehouse) -> None:
     tables = ("ods_binlog", "ods_shop__order_info", "dws_trade__user_status_1d")
     before = {table: in_one_go.snapshots(table) for table in tables}
 
@@ -519,7 +521,7 @@ def test_the_models_do_what_their_unit_tests_say(in_one_go: Warehouse) -> None:
     assert set(tests) == {"pass"}
 
 
-def test_every_commit_says_run_code_and_inputs(in_one_go: Warehouse) -> None:
+def test_every_commit_records_run_code_and_inputs(in_one_go: Warehouse) -> None:
     for table, inputs in {
         "ods_binlog": set(),
         "ods_shop__order_info": {"dw.ods_binlog"},

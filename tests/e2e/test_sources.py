@@ -105,7 +105,7 @@ def listed(project: DbtProject) -> None:
     path.write_text(text.replace(first, f"{first} ref('ods_shop__pp_new'),"), encoding="utf-8")
 
 
-def test_a_table_is_added_as_the_tutorial_says(tutorial_table: DbtProject) -> None:
+def test_a_table_is_added_as_in_the_tutorial(tutorial_table: DbtProject) -> None:
     command = ("run", "-s", "ods_binlog", "ods_shop__pp_new")
     refused = tutorial_table.run(*command, expect_ok=False)
 
@@ -128,7 +128,7 @@ def test_a_table_is_added_as_the_tutorial_says(tutorial_table: DbtProject) -> No
     assert tutorial_table.column(renamed) == [200]
 
 
-def test_all_mistakes_in_declarations_are_told_at_once(tutorial_table: DbtProject) -> None:
+def test_all_mistakes_in_declarations_are_reported_at_once(tutorial_table: DbtProject) -> None:
     path = tutorial_table.root / "models" / "ods" / "shop" / "_shop__models.yml"
     text = path.read_text(encoding="utf-8")
     head, tail = text[: text.index("ods_shop__pp_new")], text[text.index("ods_shop__pp_new") :]
@@ -136,7 +136,7 @@ def test_all_mistakes_in_declarations_are_told_at_once(tutorial_table: DbtProjec
         "cut_column: updated_at", "cut_column: changed_at"
     )
     head = head.replace("primary_key: []", "primary_key: [line]")  # of another table
-    # what other blocks take from the log's model, reported otherwise
+    # what other blocks take from the log's model, set to something else
     wrong = ("business_zone: Mars/North", "batches: live", "cut_time_max_ahead_hours: x")
     block = "        source:\n"
     first, second, *others = head.split(block)
@@ -153,7 +153,7 @@ def test_all_mistakes_in_declarations_are_told_at_once(tutorial_table: DbtProjec
     run = tutorial_table.run("run", "--no-write-json", "-s", "ods_binlog", expect_ok=False)
 
     for item in (str(parsed.exception), run.log):
-        assert "column `price`: 'money' is no MySQL type" in item
+        assert "column `price`: 'money' is not a MySQL type" in item
         assert "`cut_column` names `changed_at`" in item
         assert "`primary_key` names `line`" in item
         assert "fold.sequense is an unknown setting" in item

@@ -130,7 +130,7 @@ def test_what_lands_is_published_and_an_idle_look_runs_no_dbt(followed: Followed
         assert not follower.step()
 
 
-def test_a_failed_build_is_said_waited_for_and_tried_again(followed: Followed) -> None:
+def test_a_failed_build_is_reported_waited_for_and_tried_again(followed: Followed) -> None:
     followed.land(0, 1)
     with followed.following(port=0) as follower:
         follower.step()

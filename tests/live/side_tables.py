@@ -67,7 +67,7 @@ class SideTable:
         if kind == "insert":
             rows = [self._row(random, number) for number in some]
             if not self.key and random.random() < 0.3:
-                rows *= 2  # rows that nothing reports apart
+                rows *= 2  # rows that nothing distinguishes
             return kind, f"insert ignore into {self.name} values {', '.join(rows)}"
         where = self._condition(random, some)
         if kind == "delete":

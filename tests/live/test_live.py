@@ -1,7 +1,7 @@
 """MySQL -> Maxwell -> Kafka -> dbt while statements come in and processes are killed; at the end
 the tables say what the server itself states.
 
-The tables hold rows before Maxwell first starts, which the log never reports. They come by full
+The tables hold rows before Maxwell first starts, which the log never holds. They come by full
 loads in the middle of it all: some tables by Maxwell's own bootstrap, among the log's messages,
 the others by `make full-load`, as files beside Kafka. The table without key can't be loaded, and
 is empty at first.
@@ -9,7 +9,7 @@ is empty at first.
 Maxwell is killed in a bootstrap too. It begins that one again by itself, so rows come twice. But
 what it had called complete and not got to the broker yet would be lost: nobody can tell, so what
 an operator does is done here, a bootstrap that a kill came near is asked for again. Maxwell runs
-with bootstrapper=sync; what its default would lose is reported in tests/support/maxwell.py.
+with bootstrapper=sync; what its default would lose is described in tests/support/maxwell.py.
 
     LIVE_SECONDS  how long statements come in at least, default 240; they go on until all is loaded
                   and a build has ended well

@@ -166,7 +166,7 @@ def test_a_source_that_goes_on_agrees_and_planted_faults_are_listed(
     busy = verdict(warehouse)
     assert (busy["verdict"], busy["groups_differing"]) == ("passed", 0)
 
-    # a change that no log reports, and a change whose message got lost
+    # a change that no log holds, and a change whose message got lost
     log += after
     shop.client.execute("set sql_log_bin = 0")
     shop.client.execute("update shop.order_info set user_id = 70 where order_id = 10")
@@ -186,7 +186,7 @@ def test_a_source_that_goes_on_agrees_and_planted_faults_are_listed(
     assert (bad["verdict"], bad["groups_differing"], bad["count_difference"]) == ("failed", 4, 4)
 
 
-def test_a_source_whose_binlog_began_anew_agrees_at_a_place_in_the_new_one(
+def test_a_source_whose_binlog_began_again_agrees_at_a_place_in_the_new_binlog(
     mysql: MysqlServer, tmp_path: Path
 ) -> None:
     shop, warehouse = Shop(mysql.connect()), Warehouse(tmp_path)

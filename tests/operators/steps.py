@@ -186,11 +186,11 @@ def look(user: User, random: Random) -> None:
 
 
 @step(5)
-def do_as_told(user: User, random: Random) -> None:
+def do_as_asked(user: User, random: Random) -> None:
     """What the last refusal asked for, though something else may have to be put right first."""
     if user.refused_last is not None:
         outcome, given = user.refused_last
-        user.do_what_it_says(outcome, random, given)
+        user.do_what_it_asks(outcome, random, given)
 
 
 @step(1)

@@ -30,7 +30,7 @@ MISSING_BATCHES = re.compile(
     r"run it with -s (\w+) --event-time-start (\S+) --event-time-end (\S+?)\.(?:\s|$)"
 )
 # the command that a refusal names for a table that has to be rebuilt, in either order
-BUILD_ANEW = re.compile(
+BUILD_AGAIN = re.compile(
     r"dbt (?:run|build) (?:-s ([\w+ ]+?) --full-refresh|--full-refresh -s ([\w+]+))"
 )
 GARBAGE = (b"", b"{", b"null", b"[1]", b'{"database":"shop","table":"order_info","type":"ins')
@@ -224,7 +224,7 @@ class User:
         )
         if args[0] == "run-operation":
             # what an operation that passed leaves to do
-            asked = BUILD_ANEW.finditer(outcome.log)
+            asked = BUILD_AGAIN.finditer(outcome.log)
             self.to_build.update(name for item in asked for name in (item[1] or item[2]).split())
         if not outcome.ok:
             text = refusal(outcome)
@@ -260,10 +260,10 @@ class User:
             for name, result in outcome.results.items():
                 if result.status == "fail":
                     raise WentWrong(f"the test {name} fails: {result.message}")
-            self.do_what_it_says(outcome, random)
+            self.do_what_it_asks(outcome, random)
         raise WentWrong("the plain build never passes:\n" + "\n--\n".join(texts[-2:]))
 
-    def do_what_it_says(
+    def do_what_it_asks(
         self, outcome: Outcome, random: Random, vars: dict[str, Any] | None = None
     ) -> None:
         """Do what a refusal asks for, with the vars that the command had."""
@@ -275,7 +275,7 @@ class User:
             self.dbt("run-operation", choice)
         for name, result in outcome.results.items():
             if result.status == "error" and FULL_REFRESH.search(result.message):
-                asked = BUILD_ANEW.search(result.message)
+                asked = BUILD_AGAIN.search(result.message)
                 chosen = (asked[1] or asked[2]).split() if asked else [name]
                 self.dbt("run", "--select", *chosen, "--full-refresh", vars=vars)
 

@@ -250,7 +250,7 @@ def test_numbers_stay_exact():
     assert str(change.after["amount"]) == "10.50"
 
 
-def test_what_cannot_be_told_is_refused():
+def test_what_cannot_be_known_is_refused():
     with pytest.raises(ValueError, match="no before image"):
         oracle.read_messages([a_line("update", {"order_id": 1}, xoffset=0)])
     clash = [a_line("insert", {"order_id": key}, xoffset=0) for key in (1, 2)]
@@ -337,7 +337,7 @@ def test_counts_from_signs_equal_counts_from_replay(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_history_is_in_binlog_order_and_says_nothing_twice(seed):
+def test_a_history_is_in_binlog_order_and_holds_nothing_twice(seed):
     history = histories.generate(seed)
     assert len(set(history.lines)) == len(history.lines)
     changes = oracle.read_messages(history.lines)

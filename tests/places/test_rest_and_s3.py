@@ -25,7 +25,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.soak
-def test_a_run_that_is_killed_is_recovered_by_the_next_one(
+def test_a_run_that_is_killed_is_recovered_by_the_next_run(
     make_project: Callable[..., DbtProject], env: dict[str, str], tmp_path: Path
 ) -> None:
     project = make_project(FILES, **{key.lower(): value for key, value in env.items()})

@@ -56,7 +56,7 @@ def begun(project: DbtProject, remote: dict[str, str], log: Path) -> subprocess.
     return run
 
 
-def test_a_run_that_is_killed_commits_nothing_behind_the_next_one(
+def test_a_run_that_is_killed_commits_nothing_behind_the_next_run(
     make_project: Callable[..., DbtProject], server: str, tmp_path: Path
 ) -> None:
     project = make_project(FILES | {"models/rows.sql": SLOW_ROWS})

@@ -99,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.mark.soak
-def test_without_a_worker_the_run_says_that_no_executor_came(
+def test_without_a_worker_the_run_reports_that_no_executor_came(
     make_project: Callable[..., DbtProject], tmp_path: Path
 ) -> None:
     project = make_project(MODELS)

@@ -64,6 +64,8 @@ OLD_NAMES = re.compile(
     r"\b(?:rows_once|_judged|_said|bears_retold|retold|let_write|let_go|kept_rows|within_ranges"
     r"|key_is_none|meta_untaken\w*|announce_\w+|run_number)\b"
 )
+# names of three words and more in YAML and SQL: of unit tests, models, macros
+SHORT_SENTENCE = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+){2,}\b")
 # names of values in Python that don't name what they hold
 VAGUE_NAMES = {"told", "said", "one", "ones", "anew", "thing", "things"}
 
@@ -122,10 +124,14 @@ def offenders_of(path: str, text: str) -> Offenders:
         found["idiom", path, name] += len(re.findall(pattern, prose, re.IGNORECASE))
     for name in OLD_NAMES.findall(text):
         found["name", path, name] += 1
+    if path.endswith((".yml", ".sql")):
+        for name in SHORT_SENTENCE.findall(text):
+            found["name", path, name] += has_idiom(name)
     if path.endswith(".py"):
         tree = ast.parse(text)
         for name in _names(tree):
             found["name", path, name] += name in VAGUE_NAMES
+            found["name", path, name] += has_idiom(name)
         for function, count in _long_signatures(tree):
             found["parameters", path, f"{function} {count}"] += 1
         if path.startswith(TYPED) and path not in AT_AN_EDGE:
@@ -133,6 +139,16 @@ def offenders_of(path: str, text: str) -> Offenders:
         if text.count("\n") > MOST_LINES and not LONG_BECAUSE.search(ast.get_docstring(tree) or ""):
             found["lines", path, f"more than {MOST_LINES}"] += 1
     return +found
+
+
+def has_idiom(name: str) -> bool:
+    """Whether the words of a name have an idiom in them.
+
+    >>> has_idiom("test_a_problem_is_told"), has_idiom("test_a_problem_is_reported")
+    (True, False)
+    """
+    words = name.replace("_", " ")
+    return any(re.search(pattern, words, re.IGNORECASE) for pattern in IDIOMS.values())
 
 
 def _unbroken(text: str) -> str:

@@ -366,7 +366,7 @@ def test_the_faults_that_tests_have_to_catch_stand_in_today_s_code() -> None:
     assert wrong == []
 
 
-def test_no_test_module_imports_another_one_or_a_conftest() -> None:
+def test_no_test_module_imports_another_test_module_or_a_conftest() -> None:
     """What several of them need stands in tests/support."""
     wrong = {
         relative(path): found
@@ -508,7 +508,7 @@ VARS_OF_TYPED_TABLES = {
     *("business_zone", "cut_time_max_ahead_hours", "topic_formats", "shop_topics", "shop_format"),
     *("shop_log_resets", "batches"),
 }
-VARS_OF_COMMANDS = {  # they say what a run reports, refuses or keeps, and change no row
+VARS_OF_COMMANDS = {  # they set what a run reports, refuses or keeps, and change no row
     *("absent_columns_allowed", "allow_behind", "join_rows_per_key", "max_line_mb"),
     "open_window_days",
     *("publish_versions", "reconciliation_threshold", "reject_least", "reject_threshold"),

@@ -29,7 +29,7 @@ def marks_now() -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_whoever_changes_how_rows_are_made_decides_whether_stored_ones_still_fit() -> None:
+def test_whoever_changes_how_rows_are_made_decides_whether_stored_rows_still_fit() -> None:
     known, now = MARKS.read_text("utf-8").splitlines(), marks_now().splitlines()
     changed = sorted({line.split()[0] for line in {*known} ^ {*now}} - {"ENGINE"})
     assert known == now, (

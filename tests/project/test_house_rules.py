@@ -39,6 +39,8 @@ WRONG = {
     "# the older ones first\n": ("idiom", "one"),
     "for one in range(3):\n    pass\n": ("name", "one"),
     "said = 1\n": ("name", "said"),
+    "def test_a_problem_is_told():\n    pass\n": ("name", "test_a_problem_is_told"),
+    "def read_anew():\n    pass\n": ("name", "read_anew"),
     "kept_rows()\n": ("name", "kept_rows"),
 }
 RIGHT = [

@@ -369,7 +369,7 @@ def test_no_pattern_of_java_takes_time_out_of_proportion_or_its_stack(spark: Spa
     assert bad == {}
 
 
-def test_patterns_of_sql_are_found_or_told() -> None:
+def test_patterns_of_sql_are_found_or_named() -> None:
     texts = {
         r"select regexp_replace(f(a, '),'), '\\d+', ' ')": r"\d+",
         "where x rlike '^a' and y": "^a",

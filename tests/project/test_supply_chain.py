@@ -87,7 +87,7 @@ def locked(name: str, content: bytes) -> str:
     return f"{hashlib.sha256(content).hexdigest()}  {name}.jar\n"
 
 
-def test_a_jar_that_is_another_one_is_not_run(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_jar_of_another_content_is_not_run(tmp_path: Path, monkeypatch: Any) -> None:
     read = []
     monkeypatch.setattr(jars, "_sha256", lambda path: read.append(path) or real(path))
     made = credentials(tmp_path, "# a note\n" + locked("one", b"good"), one=b"good")

@@ -133,7 +133,7 @@ def test_versions_that_were_dropped_are_named_and_come_back(project: DbtProject)
     is_whole(project, count)
 
 
-def test_versions_whose_files_were_deleted_too_begin_anew(project: DbtProject) -> None:
+def test_versions_whose_files_were_deleted_too_begin_again(project: DbtProject) -> None:
     count = land(project)
     project.run("build")
     project.query("drop table dw.meta_version purge")
@@ -146,7 +146,7 @@ def test_versions_whose_files_were_deleted_too_begin_anew(project: DbtProject) -
 
 
 @pytest.mark.parametrize("name", ["status_versions", "kept"])
-def test_what_can_be_made_of_no_other_table_is_not_begun_anew(
+def test_what_can_be_made_of_no_other_table_is_not_begun_again(
     project: DbtProject, name: str
 ) -> None:
     project.run("build")

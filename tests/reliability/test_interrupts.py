@@ -65,7 +65,7 @@ IN_A_TEST = Stopped({"tests/slow.sql": SLOW_TEST}, "START test slow")
         pytest.param(IN_A_TEST, id="a_test", marks=pytest.mark.soak),
     ],
 )
-def test_an_interrupted_build_says_it_in_one_sentence_and_lets_others_write(
+def test_an_interrupted_build_reports_it_in_one_sentence_and_lets_others_write(
     make_project: Callable[..., DbtProject], tmp_path: Path, stopped: Stopped
 ) -> None:
     project = make_project(FILES | stopped.files)
@@ -141,7 +141,7 @@ def test_a_version_is_published_whole_or_not_at_all_when_its_run_is_stopped(
     assert "Published as" not in project.run("build").log
 
 
-def test_a_problem_at_a_runs_end_is_said_as_the_hooks_own(
+def test_a_problem_at_a_runs_end_is_reported_as_the_hooks_own(
     make_project: Callable[..., DbtProject],
 ) -> None:
     project = make_project(FILES)

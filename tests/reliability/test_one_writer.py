@@ -125,7 +125,7 @@ def test_the_first_runs_of_a_warehouse_may_begin_at_once(
     assert project.column("select id from dw.rows order by id") == list(range(10))
 
 
-def test_a_second_run_is_refused_and_told_who_writes(
+def test_a_second_run_is_refused_with_who_writes(
     project: DbtProject, lease: Callable[[str], Lease]
 ) -> None:
     first, second = lease("first"), lease("second")
@@ -265,7 +265,7 @@ def test_the_heartbeat_decides_where_proc_hides_a_process(monkeypatch: pytest.Mo
     assert is_running(os.getpid(), own) is None
 
 
-def test_a_process_in_a_namespace_of_its_own_does_not_see_this_one() -> None:
+def test_a_process_in_a_namespace_of_its_own_does_not_see_this_process() -> None:
     unshare = shutil.which("unshare")
     asked = textwrap.dedent(
         """

@@ -87,7 +87,7 @@ def test_names_are_quoted_in_the_select():
     )
 
 
-def test_what_is_not_set_is_told(monkeypatch, capsys):
+def test_what_is_not_set_is_named(monkeypatch, capsys):
     monkeypatch.delenv("MYSQL_URL", raising=False)
     monkeypatch.setenv("MYSQL_USER", "app")
     assert main("shop.order_info") == 2

@@ -100,7 +100,7 @@ def customer_versions(
     return found
 
 
-def customers_told(changes: Iterable[oracle.Change]) -> dict[Any, list[Version]]:
+def customers_of_orders(changes: Iterable[oracle.Change]) -> dict[Any, list[Version]]:
     """The same from changes of orders, as far as they tell which orders a user has."""
     orders: dict[tuple, dict[str, Any]] = {}
     for row in oracle.retract_rows(changes):
@@ -126,7 +126,7 @@ def stored_customers(warehouse: Warehouse) -> dict[Any, list[Version]]:
 
 
 def _time(text: Any) -> datetime | None:
-    """A time of the log, reported in the business zone."""
+    """A time of the log, as a text in the business zone."""
     time = oracle.parse_datetime(text)
     return None if time is None else time.replace(tzinfo=timezone(timedelta(hours=8)))
 

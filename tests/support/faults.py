@@ -646,7 +646,7 @@ RUN_FAULTS = (
         "macros/streams/upsert_stream.sql",
         "not (old_row <=> new_row)",
         "true",
-        "tests/adapter/test_streams.py -m 'not soak' -k told_once",
+        "tests/adapter/test_streams.py -m 'not soak' -k given_once",
     ),
     Fault(
         "a change of a null key is emitted again",

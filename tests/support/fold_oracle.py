@@ -1,4 +1,4 @@
-"""What a folded table must hold, reported by one pass over a key's events in their order."""
+"""What a folded table must hold, computed by one pass over a key's events in their order."""
 
 from __future__ import annotations
 

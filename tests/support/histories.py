@@ -1,7 +1,7 @@
 """Random change logs with everything in them that makes a warehouse go wrong.
 
 `generate` plays a chaotic order workload against a table in memory and writes down what Maxwell
-would have reported about it; the table itself is returned too, as the answer to compare with.
+would have written about it; the table itself is returned too, as the answer to compare with.
 `deliver` then mistreats the log on its way (repeats, disorder, late arrival), and `write_batch`
 puts what arrived into landing files. Everything follows from the seed: a failing seed is a
 reproducible test case.
@@ -133,7 +133,7 @@ def generate(
     tenant: number of the history among others that are played into one table: it has order ids,
         users and binlog files of its own; the null user and the greatest one it shares.
     gaps: days aren't neighbours; months and years go by between some of them.
-    wide: more of what is reported beside the orders: addresses whose order changes, coupons that
+    wide: more of what is written beside the orders: addresses whose order changes, coupons that
         are used for orders.
     reset: between two days, somewhere in the middle, the server begins its binlog again (RESET
         MASTER), at the number that it began with or at one behind it that it has come to.
@@ -299,7 +299,7 @@ def _correct(message: Row, random: Random) -> None:
 def _day_of(line: bytes) -> date:
     """Return the business day of a message's binlog time."""
     seconds = json.loads(line)["ts"]
-    # DDL reports milliseconds
+    # DDL has milliseconds
     seconds = seconds // 1000 if seconds > 10**11 else seconds
     return (EPOCH + timedelta(seconds=seconds) + ZONE).date()
 
@@ -766,7 +766,7 @@ class _Workload:
         return f"bin.{self.binlog:06d}:{self.pos}"
 
     def _write_schema(self) -> None:
-        """Write the rows that report new tables."""
+        """Write the rows that describe new tables."""
         columns = ", ".join(f"{name} {kind}" for name, kind in ORDER_COLUMNS)
         self._write_ddl("database-create", "create database shop", charset="utf8mb4")
         self._write_ddl(
@@ -777,7 +777,7 @@ class _Workload:
         )
 
     def _write_alter(self) -> None:
-        """Write the row that reports a changed table."""
+        """Write the row that describes a changed table."""
         self._write_ddl(
             "table-alter",
             "alter table order_info\n add index k_biz(biz_status) /* \"old\": {'a': null} */",

@@ -40,7 +40,7 @@ def derived(rows: Iterable[Row], name: str) -> list[Row]:
 
 
 def zipped(events: Iterable[Row], key: tuple[str, ...], tracked: list[str] | None) -> list[Row]:
-    """The versions that a log reports each key: since `at`, `until` the next version."""
+    """The versions that a log gives each key: since `at`, `until` the next version."""
     by_key: dict[tuple, list] = {}
     for event in events:
         by_key.setdefault(tuple(event[name] for name in key), []).append(event)

@@ -41,7 +41,7 @@ def start_jvm(classpath: str, options: list[str], printed: IO[str]) -> tuple[Jav
         redirect_stderr=printed,
         return_proc=True,
     )
-    # Java objects stay until the JVM ends: nothing is reported to one that was killed
+    # Java objects stay until the JVM ends: nothing is sent to a JVM that was killed
     parameters = GatewayParameters(
         port=port, auth_token=token, auto_convert=True, enable_memory_management=False
     )

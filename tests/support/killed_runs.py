@@ -33,7 +33,7 @@ class Reader(threading.Thread):
         super().__init__(name="reader", daemon=True)
         self.project, self.sql, self.done = project, sql, threading.Event()
         self.seen: set[tuple] = set()
-        self.reads = self.told_to_read_again = 0
+        self.reads = self.asked_to_read_again = 0
         self.error: Exception | None = None
 
     def run(self) -> None:
@@ -46,13 +46,13 @@ class Reader(threading.Thread):
                 if "Read again" not in str(exc):
                     self.error = exc
                     return
-                self.told_to_read_again += 1
+                self.asked_to_read_again += 1
 
     def stop(self) -> None:
         """End it, and assert that nothing torn was seen."""
         self.done.set()
         self.join(60)
-        print(f"  {self.reads} reads, {self.told_to_read_again} reported to read again")
+        print(f"  {self.reads} reads, {self.asked_to_read_again} asked to read again")
         assert self.error is None
         assert self.reads > 0
         assert {item for item in self.seen if len(set(item)) != 1} == set()

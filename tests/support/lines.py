@@ -89,7 +89,7 @@ def envelopes(
 
 
 def source(columns: dict[str, str], **more: Any) -> TableSource:
-    """Declaration of shop.o, with key `id` unless reported otherwise."""
+    """Declaration of shop.o, with key `id` unless stated otherwise."""
     meta = {"database": "shop", "table": "o", "primary_key": ["id"], "columns": columns}
     return table_source("ods_shop__o", meta | more)
 

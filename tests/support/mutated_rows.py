@@ -225,7 +225,7 @@ def _other_value(chance: random.Random, table: TableSource, message: dict) -> di
     return message | {part: members(row)}
 
 
-def _told_in_old(chance: random.Random, table: TableSource, message: dict) -> dict:
+def _in_old_alone(chance: random.Random, table: TableSource, message: dict) -> dict:
     row = {chance.choice(sorted(table.names_in_log())): chance.choice(VALUES) for _ in range(2)}
     return message | {"old": members(row)}
 
@@ -282,7 +282,7 @@ def _other_order(chance: random.Random, table: TableSource, message: dict) -> di
 
 
 MEMBER_CHANGES: list[Callable[[random.Random, TableSource, dict], dict]] = [
-    *(_other_value, _other_value, _told_in_old, _told_in_old, _absent, _other_name, _twice),
+    *(_other_value, _other_value, _in_old_alone, _in_old_alone, _absent, _other_name, _twice),
     *(_extra, _other_member, _other_order),
 ]
 

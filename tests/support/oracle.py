@@ -133,7 +133,7 @@ def read_messages(
 
 
 def corrected(*layers: Iterable[Change]) -> list[Change]:
-    """Return the changes of all layers in log order; where two report one, the later layer's."""
+    """Return the changes of all layers in log order; of a change in several, the last layer's."""
     changes: dict[tuple, Change] = {}
     for layer in layers:
         changes.update({change.identity: change for change in layer})

@@ -158,7 +158,7 @@ def as_texts(held: Iterable[tuple]) -> Counter:
 
 
 def collection_event(i: int, kind: str, **fields: Any) -> str:
-    """An event of MongoDB's collection shop.o, as a change stream reports it."""
+    """An event of MongoDB's collection shop.o, as a change stream sends it."""
     time = 1772416800 + i
     event = {
         "_id": {"_data": f"82{time:08X}000000012B042C0100296E5A1004{i:032X}04"},

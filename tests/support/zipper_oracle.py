@@ -1,4 +1,4 @@
-"""The versions that a key of a changing table had, reported by one pass over its changes in
+"""The versions that a key of a changing table had, computed by one pass over its changes in
 order."""
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_a_publication_takes_name_and_key_from_its_model() -> None:
         ({"target": "a\n", "key": ["x", 1]}, (), "target must be a lower case name, got 'a\\n'"),
     ],
 )
-def test_what_is_wrong_with_a_publication_is_said(
+def test_mistakes_of_a_publication_are_reported(
     publish: Any, models: tuple[str, ...], expected: str
 ) -> None:
     with pytest.raises(CompilationError, match="exposure shown: ") as caught:
@@ -204,7 +204,7 @@ def test_a_driver_that_is_missing_is_named(server: Any, jars: str) -> None:
         server(session, {"url": "jdbc:x://y/z"})
 
 
-def test_the_innermost_cause_that_says_something_is_told() -> None:
+def test_the_innermost_cause_with_a_text_is_reported() -> None:
     end, error = MagicMock(), Exception("a stack")
     end.getMessage.return_value = end.getCause.return_value = None
     error.java_exception = MagicMock()

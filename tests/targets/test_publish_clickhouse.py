@@ -192,7 +192,7 @@ def test_only_what_bears_the_warehouses_mark_is_dropped(
     assert analytics.ask("select id from total") == [[[1]]]
 
 
-def test_a_table_of_another_make_is_told(project: ChildProject, analytics: Analytics) -> None:
+def test_a_table_of_another_make_is_reported(project: ChildProject, analytics: Analytics) -> None:
     source = Source(project, SEED)
     source.change(4)
     project.run("build")

@@ -174,7 +174,7 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
 
 
 @pytest.mark.live
-def test_an_append_stream_is_told_apart_by_version_and_key(
+def test_an_append_stream_is_distinguished_by_version_and_key(
     make: Callable[..., ChildProject], broker: KafkaBroker
 ) -> None:
     project = make(**files("stream", "kafka", mode="append"))

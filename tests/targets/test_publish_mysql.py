@@ -75,7 +75,7 @@ def test_only_what_bears_the_warehouses_mark_is_dropped(
     check_nothing_of_others_is_dropped(project, serving)
 
 
-def test_a_store_that_is_another_or_refuses_says_so_in_one_sentence(
+def test_a_store_that_is_another_or_refuses_is_reported_in_one_sentence(
     project: ChildProject, serving: MysqlServing
 ) -> None:
     source = Source(project, SEED)
@@ -120,7 +120,7 @@ def test_a_store_that_is_another_or_refuses_says_so_in_one_sentence(
     assert serving.rows() == expected(project)
 
 
-def test_a_read_only_server_says_so(project: ChildProject, serving: MysqlServing) -> None:
+def test_a_read_only_server_is_reported(project: ChildProject, serving: MysqlServing) -> None:
     source = Source(project, SEED)
     source.change(4)
     project.run("build")

@@ -157,7 +157,7 @@ def test_only_what_bears_the_warehouses_mark_is_dropped(
 
 
 @pytest.mark.live  # half a minute
-def test_a_store_that_is_another_or_refuses_says_so_in_one_sentence(
+def test_a_store_that_is_another_or_refuses_is_reported_in_one_sentence(
     project: ChildProject, serving: PostgresServing
 ) -> None:
     source, execute = Source(project, SEED), serving.client.execute
@@ -289,7 +289,7 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
         pytest.param(Stop(signal.SIGINT, PUBLISH, False), id="while_rows_are_staged"),
     ],
 )
-def test_a_publication_that_is_stopped_leaves_the_old_version_or_the_new_one(
+def test_a_publication_that_is_stopped_leaves_the_old_version_or_the_new_version(
     project: ChildProject, serving: PostgresServing, tmp_path: Path, stop: Stop
 ) -> None:
     check_stop(project, serving, tmp_path, stop)

@@ -90,7 +90,7 @@ def test_a_version_whose_rows_are_all_there_is_held(
         (5, [5], 5, 0, "its table has 0"),
     ],
 )
-def test_rows_that_are_lost_on_the_way_to_clickhouse_are_told(
+def test_rows_that_are_lost_on_the_way_to_clickhouse_are_reported(
     tmp_path: Path,
     monkeypatch: Any,
     sent: int,
@@ -135,7 +135,7 @@ def test_a_table_of_clickhouse_that_publishing_did_not_fill_is_not_emptied(
 
 
 @pytest.mark.parametrize(("arrived", "is_held"), [(5, True), (6, True), (4, False), (0, False)])
-def test_messages_that_do_not_arrive_in_a_topic_are_told(
+def test_messages_that_do_not_arrive_in_a_topic_are_reported(
     monkeypatch: Any, arrived: int, is_held: bool
 ) -> None:
     store = object.__new__(kafka.KafkaStore)
@@ -175,7 +175,7 @@ def test_messages_that_do_not_arrive_in_a_topic_are_told(
         (5, 3, 1, True, "1 rows that had to go are still in table counts"),
     ],
 )
-def test_rows_that_a_database_does_not_take_are_told(
+def test_rows_that_a_database_does_not_take_are_reported(
     staged: int, held: int, left: int, whole: bool, expected: str | None
 ) -> None:
     """Of five rows three are to be there."""

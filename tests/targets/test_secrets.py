@@ -167,7 +167,7 @@ def test_a_secret_may_come_by_a_file(monkeypatch: Any, tmp_path: Path) -> None:
         mysql.settings()
 
 
-def test_what_a_server_says_has_no_secret_in_it(monkeypatch: Any) -> None:
+def test_what_a_server_answers_has_no_secret_in_it(monkeypatch: Any) -> None:
     monkeypatch.setenv("MYSQL_PASSWORD", CANARY)
     monkeypatch.setenv("X_OPTIONS", json.dumps({"sasl.jaas.config": 'x password="jaas-canary";'}))
     monkeypatch.setenv("X_URL", "jdbc:postgresql://h/db?user=u&password=url-canary&a=b")

@@ -103,7 +103,7 @@ def envelope(messages: DataFrame) -> DataFrame:
         .when(is_row & F.col("_head.table").isNull(), F.lit("no `table`"))
         .when(
             F.col("_head.es").isNull() | ~F.col("_head.es").between(0, LATEST_TS * 1000),
-            F.lit("no `es`, or one that is no time"),
+            F.lit("`es` is missing or not a time"),
         )
         .when(
             is_row & (rows.isNull() | (F.size(rows) == 0)), F.lit("no `data`, or one without rows")

@@ -25,7 +25,7 @@ from python_udfs.ingestion.formats.exact_numbers import (
     AMBIGUOUS,
     exact_decimal,
     is_ambiguous,
-    may_be_printed_anew,
+    may_be_reprinted,
     with_marked_numbers,
     without_number_marks,
 )
@@ -68,7 +68,7 @@ def envelope(messages: DataFrame) -> DataFrame:
     reason = (
         F.when(no_object.isNotNull(), no_object)
         .when(~is_object, F.lit("JSON, but no event: no object"))
-        .when(F.col("_received").isNull(), F.lit("no `received_at`, or one that is no time"))
+        .when(F.col("_received").isNull(), F.lit("`received_at` is missing or not a time"))
     )
     named = F.regexp_extract("topic", _TABLE, 1)
     database = F.when(named != "", named).otherwise(F.lit(_DATABASE))
@@ -101,7 +101,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     frame = messages.withColumn("_row", F.from_json(payload, texts, JSON_ONLY))
     values = {name: [F.col("_row")[name]] for name in source.names_in_log()}
     marked = F.from_json(with_marked_numbers(payload), texts, JSON_ONLY)
-    needed = may_be_printed_anew(values, payload)
+    needed = may_be_reprinted(values, payload)
     frame = frame.withColumn("_exact", F.when(needed, marked))
     is_exact = F.col("_exact").isNotNull()
     fields, wrong = [], []

@@ -56,7 +56,7 @@ def is_ambiguous(payload: Column) -> Column:
     return payload.contains(_MARK)
 
 
-def may_be_printed_anew(values: Mapping[str, Iterable[Column]], payload: Column) -> Column:
+def may_be_reprinted(values: Mapping[str, Iterable[Column]], payload: Column) -> Column:
     """Condition: one of the values may be the text of a number, or hold one, that was no text.
 
     It is asked of every row: comparisons of first characters, and only of what looks like a number

@@ -11,7 +11,7 @@ What they mean, as seen from a real producer:
   commit: true and no xoffset: (position, xoffset, commit) identifies rows and orders them.
 - With bootstrapper=async (the default) a table's changes are held back while it is bootstrapped,
   and come afterwards without xid and with an xoffset that counts them from the process's start:
-  of such a change sent again nobody can tell that it is the same.
+  of such a change sent again it is unknown whether it is the same.
 - `old` holds changed columns only. A column that is null there was null; one that is absent has
   the value it has in `data`. A key change is one update with the old key in `old`.
 - A SET is a list of its labels. It becomes the text that MySQL writes, as with all formats: a,b.
@@ -28,7 +28,7 @@ from python_udfs.ingestion.formats.ddl import moves, table_op, too_long
 from python_udfs.ingestion.formats.exact_numbers import (
     AMBIGUOUS,
     is_ambiguous,
-    may_be_printed_anew,
+    may_be_reprinted,
     may_be_rounded,
     narrow_decimals,
     rounded_decimals,
@@ -125,7 +125,7 @@ def envelope(messages: DataFrame) -> DataFrame:
         )
         .when(of_row & F.col("_head.database").isNull(), F.lit("no `database`"))
         .when(of_row & F.col("_head.table").isNull(), F.lit("no `table`"))
-        .when(F.col("event_time").isNull(), F.lit("no `ts`, or one that is no time"))
+        .when(F.col("event_time").isNull(), F.lit("`ts` is missing or not a time"))
         .when(
             is_change & (F.col("binlog_file_number").isNull() | F.col("binlog_position").isNull()),
             F.lit(
@@ -135,9 +135,7 @@ def envelope(messages: DataFrame) -> DataFrame:
         )
         .when(
             is_change & F.col("row_number").isNull(),
-            F.lit(
-                "no `xoffset`, or one that is no row number: run Maxwell with output_xoffset=true"
-            ),
+            F.lit("`xoffset` is missing or not a row number: run Maxwell with output_xoffset=true"),
         )
         .when(is_ddl, _unread_statement())
     )
@@ -316,7 +314,7 @@ def _exact_texts(source: TableSource) -> Column:
     if not texts and not decimals:
         return F.lit(None)
     row = ", ".join(f"`{name}` string" for name in (*texts, *decimals))
-    needed = may_be_printed_anew(texts, payload) | may_be_rounded(decimals.values(), payload)
+    needed = may_be_reprinted(texts, payload) | may_be_rounded(decimals.values(), payload)
     schema = f"struct<data struct<{row}>, old struct<{row}>>"
     return F.when(needed, F.from_json(with_marked_numbers(payload), schema))
 

@@ -296,7 +296,7 @@ class LogOrder:
             "log long, batch_id string, topic string, partition_number int, known_file long, "
             "known_position long, known_time long, known_offset long, known_messages long"
         )
-        known_ones = list(partitions.values())
+        known_parts = list(partitions.values())
         known_places = [
             (*key, *(astuple(partition)[:5] if partition else (None,) * 5))
             for key, partition in partitions.items()
@@ -313,7 +313,7 @@ class LogOrder:
         )
         rows = rows.join(F.broadcast(known), names)
         rows = rows.withColumn("known_server", F.lit(None).cast("string"))
-        if held is not None and any(part is not None and part.offset >= 0 for part in known_ones):
+        if held is not None and any(part is not None and part.offset >= 0 for part in known_parts):
             last = [F.col(name) == F.col(f"last_{name}") for name in PARTITION]
             last.append(F.col("message_offset") == F.col("known_offset"))
             asked = known.select(

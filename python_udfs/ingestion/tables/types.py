@@ -114,7 +114,7 @@ def source_type(declared: str) -> SourceType:
     """
     match = _TYPE.fullmatch(declared.strip())
     if not match:
-        raise ValueError(f"{declared!r} is no MySQL type. Example: decimal(12,2)")
+        raise ValueError(f"{declared!r} is not a MySQL type. Example: decimal(12,2)")
     name, arguments, unsigned = match[1].lower(), match[2], "unsigned" in match[3].lower()
     if name in _INTEGER_BITS:
         return _integer(declared, _INTEGER_BITS[name], unsigned)
@@ -131,7 +131,7 @@ def source_type(declared: str) -> SourceType:
         return _integer(declared, 64, unsigned=True)
     if name in ("date", "datetime", "timestamp"):
         return SourceType(declared, name, "date" if name == "date" else "timestamp", "string")
-    raise ValueError(f"{declared!r} is no MySQL type that is known here. Example: decimal(12,2)")
+    raise ValueError(f"{declared!r} is not a MySQL type that is known here. Example: decimal(12,2)")
 
 
 def _integer(declared: str, bits: int, unsigned: bool) -> SourceType:

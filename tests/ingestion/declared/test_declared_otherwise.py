@@ -78,7 +78,7 @@ def declared(change: dict[str, Any]) -> dict[str, Any]:
     return made_by(source, more["business_zone"], more["cut_time_max_ahead_hours"])
 
 
-def test_a_model_whose_declaration_changed_reads_nothing_and_says_so(model: Model) -> None:
+def test_a_model_whose_declaration_changed_reads_nothing_and_is_refused(model: Model) -> None:
     before = list(model.rows)
     model.meta["business_zone"] = "+00:00"
 
@@ -98,7 +98,7 @@ def test_batches_that_change_places_are_refused(model: Model) -> None:
 
 
 def test_a_change_that_only_a_batch_has_counts_like_any_other(model: Model) -> None:
-    """Its stray rows: the live log never reported them, or reports them later."""
+    """Its stray rows: the live log never held them, or holds them later."""
     model.take({0: insert(2, 110, '"only"'), 1: insert(3, 120, '"fix"')}, batch="fix")
     assert states(model) == {1: "a", 2: "only", 3: "fix"}
 

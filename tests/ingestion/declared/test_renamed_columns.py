@@ -51,7 +51,7 @@ def test_columns_renamed_by_case_alone_are_the_same_columns(spark: SparkSession)
 
 def test_canals_columns_renamed_by_case_alone_are_the_same_columns(spark: SparkSession) -> None:
     model = Model(spark, "canal", ["id"])
-    model.meta["source"]["aliases"] = {"state": ["STATE"]}  # may be reported, and need not
+    model.meta["source"]["aliases"] = {"state": ["STATE"]}  # may be declared, and need not
     model.take({0: canal([(1, "a")])})
     model.take({1: renamed(canal([(2, "b")])).replace('"Id":', '"ID":')})
 
@@ -142,7 +142,7 @@ def test_postgres_may_have_columns_that_differ_by_case_alone(spark: SparkSession
 
 @pytest.mark.parametrize("is_load", [False, True], ids=["change", "full load"])
 @pytest.mark.parametrize("format_name", FORMATS_OF_ROWS)
-def test_a_misspelled_column_is_told_in_each_format(
+def test_a_misspelled_column_is_reported_in_each_format(
     spark: SparkSession, format_name: str, is_load: bool
 ) -> None:
     """The misspelled names are no column's, nor an alias's; one of them is the envelope's own."""
@@ -175,7 +175,7 @@ def document(number: int, **fields: Any) -> str:
 
 
 @pytest.mark.parametrize("format_name", ["events", "mongodb"])
-def test_a_misspelled_field_of_events_and_documents_is_told(
+def test_a_misspelled_field_of_events_and_documents_is_reported(
     spark: SparkSession, format_name: str
 ) -> None:
     model = Model(spark, format_name, ["id"])
@@ -204,7 +204,7 @@ def test_a_misspelled_field_of_events_and_documents_is_told(
     assert [row.city for row in model.rows] == ["x", None, None]
 
 
-def test_a_declared_column_that_no_message_has_is_told_with_the_nearest_names(
+def test_a_declared_column_that_no_message_has_is_reported_with_the_nearest_names(
     model: Model,
 ) -> None:
     fresh = Model(model.spark, "maxwell", ["id"])
@@ -234,7 +234,7 @@ def test_a_declared_column_that_no_message_has_is_told_with_the_nearest_names(
 def test_another_change_at_the_place_of_a_documents_change_is_refused(
     spark: SparkSession, at_once: bool
 ) -> None:
-    """Unless it reports another part of it: a change may be reported in part."""
+    """Unless it holds another part of it: a change may be sent in parts."""
 
     def update(**expected: Any) -> str:
         changed = {"updatedFields": expected, "removedFields": []}

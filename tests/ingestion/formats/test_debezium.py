@@ -79,7 +79,7 @@ MALFORMED = (
     "a malformed position: `source.file` must end in a number, "
     "`source.pos` and `source.row`, or `source.lsn`, be whole numbers"
 )
-NO_TIME = "no `source.ts_ms`, or one that is no time"
+NO_TIME = "`source.ts_ms` is missing or not a time"
 NO_BEFORE = "no `before` object in a change of op {}: "
 LACKS = (
     "the row image lacks {} (is binlog_row_image FULL, is the column declared by its right name?)"
@@ -267,14 +267,14 @@ def test_what_cannot_be_read_stays_with_its_reason(rows, name):
 
 
 @pytest.mark.parametrize("name", FINE)
-def test_what_the_envelope_tells(rows, name):
+def test_what_the_envelope_holds(rows, name):
     payload, expected = FINE[name]
     row = rows[name]
     assert (row.reject_reason, row.payload) == (None, payload)
     assert {column: row[column] for column in expected} == expected
 
 
-def test_rows_of_one_position_are_told_apart(spark):
+def test_rows_of_one_position_are_distinguished(spark):
     # a COPY, and an old connector's snapshot, whose rows are op c
     same = [message(origin=POSTGRES, after=f'{{"id":{n}}}') for n in range(4)]
     same += [message(snapshot='"true"', after=f'{{"id":{n}}}') for n in range(4)]
@@ -309,7 +309,7 @@ def retracts(rows: list[Row], names: list[str]) -> list[tuple]:
     return found
 
 
-def test_a_key_change_takes_the_old_row_back_and_gives_the_new_one(spark):
+def test_a_key_change_takes_the_old_row_back_and_gives_the_new_row(spark):
     new = '{"id":2,"v":"a","d":"AJY="}'
     # as they may lie in two partitions, the create read first
     lines = [message("c", after=new), None, message("d"), message("d")]
@@ -620,7 +620,7 @@ def sample(name: str) -> list[str | None]:
     return [value and json.dumps(value, ensure_ascii=False) for value in values]
 
 
-def test_the_events_of_a_real_producer_are_all_told_apart(spark):
+def test_the_events_of_a_real_producer_are_all_distinguished(spark):
     rows = envelopes(spark, sample("types.jsonl.gz") + sample("transactions.jsonl.gz"), "debezium")
     assert [row.reject_reason for row in rows] == [None] * 60
     ops = Counter(row.op for row in rows)
@@ -641,7 +641,7 @@ def test_the_events_of_a_real_producer_are_all_told_apart(spark):
     assert len(set(identities)) == len(identities)
 
 
-def test_a_real_log_says_the_same_as_through_maxwell(spark):
+def test_a_real_log_gives_the_same_rows_as_through_maxwell(spark):
     # tm and tz left out: Maxwell's negative TIME is wrong, and tz has the time of the run
     columns = {
         "id": "bigint unsigned",

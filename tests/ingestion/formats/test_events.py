@@ -43,9 +43,9 @@ def test_what_is_no_event_is_refused(spark: SparkSession) -> None:
         "[1]": "JSON, but no event message: no object",
         "{": "not JSON",
         event() + event(): "not JSON",
-        event(received_at=...): "no `received_at`",
-        event(received_at="soon"): "no `received_at`",
-        event(received_at="2026-03-02T10:00:00"): "no `received_at`",
+        event(received_at=...): "`received_at` is missing",
+        event(received_at="soon"): "`received_at` is missing",
+        event(received_at="2026-03-02T10:00:00"): "`received_at` is missing",
     }
     rows = envelopes(spark, list(bad), "events")
     for row, reason in zip(rows, bad.values(), strict=True):

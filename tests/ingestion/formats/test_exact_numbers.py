@@ -293,7 +293,7 @@ def test_no_function_that_reads_numbers_as_doubles_is_used_on_values() -> None:
 
 def test_the_fast_path_reads_no_payload_again(spark: SparkSession) -> None:
     """Rows of texts and of decimals in columns of decimals are read once."""
-    from python_udfs.ingestion.formats.exact_numbers import may_be_printed_anew
+    from python_udfs.ingestion.formats.exact_numbers import may_be_reprinted
 
     rows = [
         ('{"v":"12.50"}', "12.50"),
@@ -303,6 +303,6 @@ def test_the_fast_path_reads_no_payload_again(spark: SparkSession) -> None:
         ('{"v":null}', None),
     ]
     frame = spark.createDataFrame(rows, "payload string, v string")
-    found = frame.select(may_be_printed_anew({"v": [F.col("v")]}, F.col("payload"))).collect()
+    found = frame.select(may_be_reprinted({"v": [F.col("v")]}, F.col("payload"))).collect()
 
     assert [item[0] for item in found] == [False] * len(rows)

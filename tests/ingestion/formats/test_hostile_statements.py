@@ -41,12 +41,12 @@ def test_every_statement_is_taken_or_refused_with_its_reason(
     in_quarantine = {n for n, row in read.items() if row.reject_reason}
     in_quarantine |= {row.message_offset for row in model.rows if row.reject_reason}
     whole_table = [row for row in read.values() if row.op in ("truncate", "drop", "rename")]
-    of_no_one = []
+    of_no_pattern = []
     for row, statement in zip(whole_table, statements(whole_table, format_name), strict=True):
         if row.message_offset not in in_quarantine and not statement.moves and statement.reason:
-            of_no_one.append((statement.reason, row.payload[:120]))
+            of_no_pattern.append((statement.reason, row.payload[:120]))
     print(f"{len(in_quarantine)} of {len(texts)} in quarantine, {len(whole_table)} of whole tables")
-    for reason, payload in of_no_one:  # statements on tables that aren't declared
+    for reason, payload in of_no_pattern:  # statements on tables that aren't declared
         assert "`o`" not in payload and '"o"' not in payload.replace('"table": "o"', ""), reason
     assert in_quarantine
 

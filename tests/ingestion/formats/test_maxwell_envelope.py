@@ -1,4 +1,4 @@
-"""The envelope of Maxwell's messages: what it reports, and why a line can't be read."""
+"""The envelope of Maxwell's messages: what it holds, and why a line can't be read."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ NOT_JSON = "not JSON, or more than one object on a line"
 SEVERAL = "more than one JSON value on a line"
 NO_OBJECT = "JSON, but no Maxwell message: no object"
 NO_TYPE = "JSON, but no Maxwell message: no `type`"
-NO_TS = "no `ts`, or one that is no time"
+NO_TS = "`ts` is missing or not a time"
 NO_POSITION = "no binlog position, or a malformed one: run Maxwell with output_binlog_position=true"
-NO_ROW = "no `xoffset`, or one that is no row number: run Maxwell with output_xoffset=true"
+NO_ROW = "`xoffset` is missing or not a row number: run Maxwell with output_xoffset=true"
 TEN_MB = "x" * (10 << 20)
 DEEP = "[" * 5000 + "]" * 5000
 
@@ -237,7 +237,7 @@ def test_what_cannot_be_read_stays_with_its_reason(mixed, name):
 
 
 @pytest.mark.parametrize("name", FINE)
-def test_what_the_envelope_tells(mixed, name):
+def test_what_the_envelope_holds(mixed, name):
     row = mixed[0][name]
     payload, expected = FINE[name]
     assert row.reject_reason is None
@@ -246,7 +246,7 @@ def test_what_the_envelope_tells(mixed, name):
     assert row.payload_bytes is None
 
 
-def test_good_lines_beside_bad_ones_are_unharmed(mixed):
+def test_good_lines_beside_bad_lines_are_unharmed(mixed):
     for row in mixed[1]:
         assert row.reject_reason is None
         assert row.payload == GOOD
@@ -255,7 +255,7 @@ def test_good_lines_beside_bad_ones_are_unharmed(mixed):
         ]  # fmt: skip
 
 
-def test_what_is_left_of_a_cut_file_tells_that_first(spark):
+def test_what_is_left_of_a_cut_file_has_that_reason_first(spark):
     messages = raw_messages(spark, [GOOD]).replace(100, 7, "message_offset")
     messages = messages.selectExpr(
         *[name for name in messages.columns if name != "cut_reason"],

@@ -326,7 +326,7 @@ def test_full_row_images_are_all_taken(row_images):
     assert rows[0].note == "n\U0001f600"
 
 
-def test_of_noblob_row_images_only_the_whole_ones_are_taken(row_images):
+def test_of_noblob_row_images_only_whole_images_are_taken(row_images):
     rows = row_images["NOBLOB"]
     taken = [(row.op_type, row.order_id) for row in rows if row.reject_reason is None]
     # those whose image holds the text as well
@@ -428,7 +428,7 @@ def test_the_cut_date_by_other_kinds_of_column(spark, kind):
 def frame_of(
     spark: SparkSession, rows: list[tuple[int, int, int]], bad: int = -1, key: int = 1
 ) -> DataFrame:
-    """Rows of ods_binlog of inserts, as far as repeats are reported by them.
+    """Rows of ods_binlog of inserts, with the columns by which repeats are found.
 
     rows: (offset, binlog position, row number) of each; bad: offset of one without `data`; key:
     the id that they insert.
@@ -481,7 +481,7 @@ def test_a_change_that_came_before_or_comes_twice_is_left_out(spark):
     assert sorted(row.message_offset for row in rows) == [11, 13, 14]
 
 
-def test_a_message_that_must_be_refused_does_not_stand_for_the_whole_one(spark):
+def test_a_message_that_must_be_refused_does_not_stand_for_the_whole_message(spark):
     new = frame_of(spark, [(10, 100, 0), (11, 100, 0), (12, 100, 0)], bad=10)
     rows = kept(new, None)
 
@@ -527,7 +527,7 @@ def test_of_two_batches_the_one_named_last_counts(spark, batches, first):
     assert [row.message_offset for row in rows.collect()] == [first]
 
 
-def test_rows_of_one_position_are_told_apart(spark):
+def test_rows_of_one_position_are_distinguished(spark):
     numbers = [0, 1, 2, LAST_ROW]
     new = frame_of(spark, [(offset, 100, number) for offset, number in enumerate(numbers)])
     rows = kept(new, None)

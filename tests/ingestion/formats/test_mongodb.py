@@ -64,7 +64,7 @@ def token(t: int = T, i: int = 1, place: int = 0, key: str = "00", version: int 
 
 
 def stream(kind: str = "insert", **fields: Any) -> dict[str, Any]:
-    """A change event, of document 1 unless reported otherwise."""
+    """A change event, of document 1 unless stated otherwise."""
     event = {
         "_id": {"_data": token()},
         "operationType": kind,
@@ -260,7 +260,7 @@ def test_the_changes_of_a_transaction_are_in_its_order(spark):
     assert {row.xid for row in rows} == {7}
 
 
-def test_events_of_one_time_on_several_shards_are_told_apart(spark):
+def test_events_of_one_time_on_several_shards_are_distinguished(spark):
     events = [stream(_id={"_data": token(key=f"{number:04X}")}) for number in range(300)]
     rows = heads(spark, [*events, *events])
     assert len({row.row_number for row in rows}) == 300
@@ -518,7 +518,7 @@ def test_the_instant_of_a_timestamp_column_is_the_value(spark):
 # What changed
 
 
-def test_an_update_tells_only_its_own_fields(spark):
+def test_an_update_holds_only_its_own_fields(spark):
     late = {"_id": 1, "status": "later", "n": 99, "extra": "later"}
     patch = {"updatedFields": {"status": "paid", "x.y": 2}, "removedFields": ["amount", "z"]}
     messages: list[Message] = [
@@ -801,7 +801,7 @@ with changes as (
     from rows
 ),
 
-columns_told as (
+columns_known as (
     select
         _id,
         max(place) as last,
@@ -813,7 +813,7 @@ columns_told as (
     group by _id
 )
 
-select _id, {names} from columns_told where last_op <> 'delete'
+select _id, {names} from columns_known where last_op <> 'delete'
 """
 
 

@@ -149,12 +149,12 @@ def test_messages_gone_before_they_were_read_are_named_or_accepted():
 
 @pytest.mark.parametrize("broker", [topic(p0=(0, 5)), topic(p1=(0, 5))])
 @pytest.mark.parametrize("accept_gap", [False, True])
-def test_a_topic_that_ends_before_what_is_held_was_made_anew(broker, accept_gap):
+def test_a_topic_that_ends_before_what_is_held_was_recreated(broker, accept_gap):
     with pytest.raises(ValueError, match=r"recreated: t partition 0 \(ends .*, held to 6\)"):
         ranges_to_read(broker, {"t/0": [(0, 6)]}, {}, accept_gap)
 
 
-def test_a_topic_made_anew_that_has_grown_since_is_known_by_its_id():
+def test_a_recreated_topic_that_has_grown_since_is_known_by_its_id():
     held, broker = {"t/0": [(0, 6)]}, topic("id2", p0=(0, 10))
     with pytest.raises(ValueError, match=r"recreated: t \(id id2, was id1\)"):
         ranges_to_read(broker, held, {"t": "id1"})
@@ -201,7 +201,7 @@ def test_options_come_from_the_environment_and_are_never_shown(monkeypatch):
 @pytest.mark.parametrize(
     "text", ['{"sasl.jaas.config": "s3cret"', '["s3cret"]', '{"a": ["s3cret"]}']
 )
-def test_options_that_are_no_json_object_are_told_without_their_text(monkeypatch, text):
+def test_options_that_are_no_json_object_are_reported_without_their_text(monkeypatch, text):
     monkeypatch.setenv("KAFKA_OPTIONS", text)
     with pytest.raises(ValueError, match="KAFKA_OPTIONS must be a JSON object") as error:
         kafka_source({"servers": SERVERS, "topics": "t", "accept_gap": False})

@@ -104,7 +104,7 @@ def test_each_run_reads_what_is_new_of_all_topics_and_files(
     assert held(warehouse) == expected
 
 
-def test_lost_messages_are_told_until_they_are_accepted(
+def test_lost_messages_are_reported_until_they_are_accepted(
     broker: KafkaBroker, warehouse: ChildWarehouse, lines: list[bytes]
 ) -> None:
     warehouse.env |= {"kafka_topics": "short, kept", "landing": ""}
@@ -211,5 +211,5 @@ def test_what_is_wrong_with_the_source_is_one_clear_sentence(
     assert f"absent, which {broker.servers} doesn't have" in error_of(warehouse)
     quick = json.dumps({"default.api.timeout.ms": 2000, "sasl.jaas.config": PASSWORD})
     message = error_of(warehouse, kafka_servers="127.0.0.1:1", kafka_options=quick)
-    assert "Kafka at 127.0.0.1:1 did not tell its offsets within 2 s" in message
+    assert "Kafka at 127.0.0.1:1 did not answer with its offsets within 2 s" in message
     assert "KAFKA_SERVERS" in message and PASSWORD not in message

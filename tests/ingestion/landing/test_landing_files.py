@@ -76,7 +76,7 @@ def test_misnamed_files_are_named_in_one_error(tmp_path):
 
 
 @pytest.mark.parametrize("inside", ["", "data"])
-def test_a_missing_landing_folder_is_told_with_the_layout(tmp_path, inside):
+def test_a_missing_landing_folder_is_reported_with_the_layout(tmp_path, inside):
     with pytest.raises(FileNotFoundError, match="LANDING must name a folder that holds topics/"):
         landing.list_files(str(tmp_path / inside))
 
@@ -315,7 +315,7 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
         b"t\xff+0+0.jsonl",
     ],
 )
-def test_names_that_no_sink_writes_are_told_so_that_a_screen_can_show_them(tmp_path, name):
+def test_names_that_no_sink_writes_are_shown_escaped(tmp_path, name):
     name = os.fsdecode(name)
     write(tmp_path, name, b"1\n", folder=f"{name.partition('+')[0]}/partition=0")
     with pytest.raises(ValueError, match="1 landed files don't fit the layout") as error:
@@ -323,7 +323,7 @@ def test_names_that_no_sink_writes_are_told_so_that_a_screen_can_show_them(tmp_p
     assert str(error.value).isprintable()
 
 
-def test_a_partition_beyond_all_numbers_is_told(tmp_path):
+def test_a_partition_beyond_all_numbers_is_reported(tmp_path):
     number = 2**31
     write(tmp_path, f"t+{number}+0.jsonl", b"1\n", folder=f"t/partition={number}")
     with pytest.raises(ValueError, match="1 landed files don't fit the layout"):

@@ -88,7 +88,7 @@ def test_a_gzip_stream_cut_at_any_byte_gives_its_good_lines_and_one_rest(tmp_pat
     assert most == len(LINES)
 
 
-def test_a_gzip_stream_with_a_wrong_byte_is_told(tmp_path):
+def test_a_gzip_stream_with_a_wrong_byte_is_reported(tmp_path):
     content = b"\n".join(LINES) + b"\n"
     packed = gzip.compress(content)
     path = tmp_path / "t+0+0.jsonl.gz"
@@ -102,7 +102,7 @@ def test_a_gzip_stream_with_a_wrong_byte_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("garbage", [b"no gzip\n" * 9, b"\n", b"\x00" * 99, b"\x1f\x8b"])
-def test_garbage_instead_of_gzip_is_told(tmp_path, garbage):
+def test_garbage_instead_of_gzip_is_reported(tmp_path, garbage):
     path = tmp_path / "t+0+0.jsonl.gz"
     path.write_bytes(garbage)
     assert read(path) == ([], [(b"", CUT_STREAM)])
@@ -266,7 +266,7 @@ def test_a_batch_whose_name_will_not_do_is_refused(tmp_path, name):
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
 @pytest.mark.parametrize("longest", [100, 5 << 20])
-def test_too_long_a_line_gives_its_begin_with_a_reason_and_the_next_ones_come(
+def test_too_long_a_line_gives_its_begin_with_a_reason_and_the_next_lines_come(
     tmp_path, suffix, longest
 ):
     long = b"x" * (3 * CHUNK + 7)
@@ -287,7 +287,7 @@ def test_too_long_a_line_gives_its_begin_with_a_reason_and_the_next_ones_come(
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
 @pytest.mark.parametrize("length", [101, 3 * CHUNK])
-def test_too_long_a_line_that_the_file_ends_in_tells_both(tmp_path, suffix, length):
+def test_too_long_a_line_that_the_file_ends_in_has_both_reasons(tmp_path, suffix, length):
     """What was written of it so far is too long already; the rest may come yet."""
     path = write(tmp_path, f"t+0+0{suffix}", b"a\n" + b"x" * length)
     _, (begin, reason) = landing.read_lines(str(path), 100)

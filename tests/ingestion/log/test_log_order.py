@@ -170,8 +170,8 @@ def test_what_is_refused_of_a_log_that_nobody_declared(spark: SparkSession, name
     order = LogOrder(model, table_source("ods_shop__o", model.meta["source"]))
     order.look(messages.groupBy(*order.groups()).agg(*order.summary()).collect(), messages)
 
-    refused_ones = messages.where(order.doubt.condition).collect() if order.doubt else []
-    assert sorted(row.message_offset for row in refused_ones) == wanted
+    refused = messages.where(order.doubt.condition).collect() if order.doubt else []
+    assert sorted(row.message_offset for row in refused) == wanted
 
 
 def by_servers(servers: list[int], lines: list[str], **more: Any) -> list[str]:
@@ -252,7 +252,7 @@ def test_debezium_too_and_a_statement_on_the_table(spark: SparkSession) -> None:
     assert [row.binlog_file for row in model.rows if row.op_type == "delete"] == ["bin.000002@1"]
 
 
-def test_the_rest_of_a_lost_servers_log_comes_from_the_one_that_took_over(
+def test_the_rest_of_a_lost_servers_log_comes_from_the_server_that_took_over(
     spark: SparkSession,
 ) -> None:
     """As MySQL 5.6 and Maxwell with gtid_mode write it: what the old server did last comes at the
@@ -282,7 +282,7 @@ def test_the_rest_of_a_lost_servers_log_comes_from_the_one_that_took_over(
         model.take({})
 
 
-def test_two_servers_are_told_apart_by_what_their_messages_say(spark: SparkSession) -> None:
+def test_two_servers_are_distinguished_by_their_messages(spark: SparkSession) -> None:
     first = {0: change("000150:1000", TS, "1.50", server_id=1)}
     second = {1: change("000001:500", TS + HOUR, "7.00", row=2, server_id=2)}
     model = taken(spark, first, second, log_resets=[{"server_id": 2}])

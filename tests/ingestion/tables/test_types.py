@@ -303,17 +303,17 @@ def test_a_type_is_read_as_ddl_writes_it(declared, kind, spark_type):
         ("decimal(5,6)", "scale within them"),
         ("decimal(0,0)", "at most 38 digits"),
         ("decimal(a,b)", "must be numbers"),
-        ("strng", "no MySQL type that is known"),
-        ("", "is no MySQL type"),
-        ("int unsigned not null", "is no MySQL type"),
+        ("strng", "not a MySQL type that is known"),
+        ("", "is not a MySQL type"),
+        ("int unsigned not null", "is not a MySQL type"),
     ],
 )
-def test_a_type_that_is_none_is_told(declared, message):
+def test_an_invalid_type_is_reported(declared, message):
     with pytest.raises(ValueError, match=message):
         source_type(declared)
 
 
-def test_a_declaration_tells_all_its_problems_at_once():
+def test_all_problems_of_a_declaration_are_reported_at_once():
     meta = {
         "database": "shop",
         "primary_key": ["id", "gone"],
@@ -342,7 +342,7 @@ def test_a_declaration_tells_all_its_problems_at_once():
         "`colums` is not known (known: database, table,",
         f"`format` must be one of {', '.join(FORMATS)}, got 'avro'",
         "column `ID`: names must differ",
-        "column `name`: 'strng' is no MySQL type",
+        "column `name`: 'strng' is not a MySQL type",
         "column `cut_date`: the typed row has a column of that name",
         "column `metadata_x`: the typed row has a column of that name",
         "column `price`: 'decimal(50,2)': at most 38 digits",

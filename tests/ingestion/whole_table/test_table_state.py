@@ -141,7 +141,7 @@ def corrected(line: str, rng: random.Random) -> str:
 
 
 def test_changes_of_before_a_rename_may_come_behind_it(spark: SparkSession) -> None:
-    """What the RENAME filled the table with is no full load, which reports before the log."""
+    """What the RENAME filled the table with is no full load, whose rows are older than the log."""
     server = Server(3, "maxwell")
     server.run(20, table_events=False)
     late = len(server.lines)
@@ -161,7 +161,7 @@ def test_changes_of_before_a_rename_may_come_behind_it(spark: SparkSession) -> N
     assert as_texts(model.held()) == of_server(server)
 
 
-def test_nothing_is_worked_out_where_the_log_tells_only_of_rows(spark: SparkSession) -> None:
+def test_nothing_is_derived_where_the_log_has_only_rows(spark: SparkSession) -> None:
     server = Server(5, "maxwell")
     server.run(30, table_events=False)
     model = Model(spark, "maxwell", ["id"])
@@ -229,7 +229,7 @@ SWAP = "rename table o to o_old, o_new to o"
 
 
 def statement(sql: str, table: str, kind: str) -> str:
-    """A statement as Canal reports it."""
+    """A statement as Canal writes it."""
     head = {"database": "shop", "table": table, "type": kind, "isDdl": True, "sql": sql}
     return json.dumps(head | {"es": 1772416900000, "data": None, "old": None})
 
@@ -261,9 +261,9 @@ def test_a_statement_that_came_by_another_partition_than_the_rows_is_refused_alo
     assert sorted(key for key, *_ in model.held()) == [1, 2]
 
 
-def test_a_rename_whose_rows_the_log_lacks_is_told(spark: SparkSession) -> None:
+def test_a_rename_whose_rows_the_log_lacks_is_reported(spark: SparkSession) -> None:
     """What the table had is gone, what it has since isn't known: that is refused with its reason.
-    A full load brings it, and a row that a change reports too counts once."""
+    A full load brings it, and a row that a change brings too counts once."""
     head = {"database": "shop", "table": "o", "ts": 1772416800, "xid": 1, "commit": True}
     row = {"id": 1, "state": "new", "amount": 1.5}
     changed = row | {"id": 7, "amount": 2.5}
@@ -297,7 +297,7 @@ def test_a_rename_whose_rows_the_log_lacks_is_told(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "is_told"),
+    ("before", "is_reported"),
     [
         ([("create table `o_new` like o", "o_new", "CREATE")], True),
         ([("truncate o_new", "o_new", "TRUNCATE")], True),
@@ -312,12 +312,12 @@ def test_a_rename_whose_rows_the_log_lacks_is_told(spark: SparkSession) -> None:
     ],
 )
 def test_rows_that_a_rename_brings_are_known_from_an_empty_table_on(
-    spark: SparkSession, before: list[tuple[str, str, str]], is_told: bool
+    spark: SparkSession, before: list[tuple[str, str, str]], is_reported: bool
 ) -> None:
     model = Model(spark, "canal", ["id"])
     model.take(dict(enumerate(statement(*row) for row in [*before, (SWAP, "o", "RENAME")])))
 
-    assert [row.op_type for row in model.rows] == ([] if is_told else ["rename"])
+    assert [row.op_type for row in model.rows] == ([] if is_reported else ["rename"])
 
 
 def collection_events() -> list[str]:
@@ -376,7 +376,7 @@ def test_a_dropped_or_renamed_collection_loses_its_documents(spark: SparkSession
     drop, rename = ((1772416800 + i) * 2**31 + 1 for i in (7, 11))
     expected = {
         (drop, 1, "new"): 1,
-        (drop, 2, None): 1,  # an update reported a part of it
+        (drop, 2, None): 1,  # an update held a part of it
         (drop, 3, "paid"): 1,
         (rename, 1, "again"): 1,
     }

@@ -194,7 +194,7 @@ def _envelope_reason() -> Column:
         .when(of_row & F.col("table_name").isNull(), F.lit("no `source.table`"))
         .when(
             (op != "control") & F.col("event_time").isNull(),
-            F.lit("no `source.ts_ms`, or one that is no time"),
+            F.lit("`source.ts_ms` is missing or not a time"),
         )
         .when(of_row & (op != "snapshot"), unplaced)
         .when(head["op"].isNull(), too_long(head["ddl"]))

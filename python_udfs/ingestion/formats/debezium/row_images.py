@@ -9,7 +9,7 @@ from python_udfs.ingestion.formats.debezium.values import column_value, raw_type
 from python_udfs.ingestion.formats.exact_numbers import (
     AMBIGUOUS,
     is_ambiguous,
-    may_be_printed_anew,
+    may_be_reprinted,
     may_be_rounded,
     narrow_decimals,
     rounded_decimals,
@@ -138,7 +138,7 @@ def _exact_texts(source: TableSource) -> Column:
     both = f"before struct<{row}>, after struct<{row}>"
     read = F.from_json(with_marked_numbers(payload), f"struct<{both}, payload struct<{both}>>")
     images = [F.coalesce(read["payload"][part], read[part]) for part in ("before", "after")]
-    needed = may_be_printed_anew(texts, payload) | may_be_rounded(decimals.values(), payload)
+    needed = may_be_reprinted(texts, payload) | may_be_rounded(decimals.values(), payload)
     return F.when(needed, F.struct(images[0].alias("before"), images[1].alias("after")))
 
 

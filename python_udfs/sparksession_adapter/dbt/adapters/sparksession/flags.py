@@ -65,7 +65,7 @@ class CutRuns:
                 conf.unset(PROPERTY_SETTING + key)
         conf.set(PROPERTY_SETTING + UNREAD_PROPERTY, "--empty")
 
-    def told_of_unread(self, results: Iterable[Any]) -> list[str]:
+    def lines_about_unread(self, results: Iterable[Any]) -> list[str]:
         """A line for each table that nodes of an ordinary run have read and --empty had made."""
         if is_empty_run():
             return []
@@ -80,7 +80,7 @@ class CutRuns:
             if is_unread(self._warehouse.history(table).at(pin))
         ]
 
-    def told_of_empty_run(self, results: Iterable[Any]) -> list[str]:
+    def lines_about_empty_run(self, results: Iterable[Any]) -> list[str]:
         """What a run with --empty did, as lines for its end."""
         built = [result for result in results if str(result.node.resource_type) in BUILT_KINDS]
         made = sorted(

@@ -153,7 +153,7 @@ class Declarations:
                 lines.append(
                     f"{node.name}: {', '.join(calls)} goes by UTC, while its days are those of the "
                     "business zone. Give it {{ business_time('create_time') }} in the place of "
-                    "create_time, or say meta: {utc_times: true} in its config."
+                    "create_time, or set meta: {utc_times: true} in its config."
                 )
         return lines
 

@@ -124,7 +124,7 @@ def _null_like_problems(given: Settings, kinds: dict[str, str]) -> Iterator[str]
             met = value.strip() if given.get("trim") else value
             met = cases.get(str(given.get("case")), str)(met)
             if met != value:
-                yield f"null_like '{value}' is never met, the rules before it make it '{met}'"
+                yield f"null_like '{value}' never matches, as the rules before it make it '{met}'"
         elif kind_of(value) == NUMBERS:
             kinds["null_like of numbers"] = NUMBERS
         else:

@@ -51,7 +51,7 @@ class CountModels:
             count: what they depend on, of the count's declaration.
 
         Raises:
-            CompilationError: what is stored was counted otherwise.
+            CompilationError: what is stored was counted differently.
         """
         if self._warehouse.credentials.offline:
             return
@@ -63,7 +63,7 @@ class CountModels:
             stored = history.recorded(COUNTED_PROPERTY, table)
             if stored is not None and count not in json.loads(stored):
                 raise CompilationError(
-                    f"{model['name']}: what is stored was counted otherwise, by another "
+                    f"{model['name']}: what is stored was counted differently, by another "
                     f"declaration or another SQL of the model: it was {stored}, is "
                     f"{json.dumps(count)}. Run it with --full-refresh."
                 )

@@ -45,7 +45,7 @@ class JoinModels:
         """Error text for a relation whose changes can't be found, else None."""
         name = relation.name_only.render()
         if relation.is_cte:
-            return f"{name} is ephemeral, so nobody can tell what changed in it; join a table"
+            return f"{name} is ephemeral, so what changed in it is unknown; join a table"
         node = self._warehouse.node_of(relation, graph)
         if node is not None:
             row_wise = node["config"].get("meta", {}).get("row_wise")
@@ -56,8 +56,8 @@ class JoinModels:
         if not is_view:
             return None
         return (
-            f"{name} is a view whose rows don't each come from one row of its input, so nobody can "
-            "tell what changed in it; join a table or a folded model"
+            f"{name} is a view whose rows don't each come from one row of its input, so what "
+            "changed in it is unknown; join a table or a folded model"
         )
 
     def record_join(self, model: Node, join: Join, incremental: bool) -> int:
@@ -66,7 +66,7 @@ class JoinModels:
         Lets the commit carry it, and what the join is. Offline it is 1.
 
         Raises:
-            CompilationError: what is stored was joined otherwise.
+            CompilationError: what is stored was joined differently.
         """
         if self._warehouse.credentials.offline:
             return 1
@@ -75,7 +75,7 @@ class JoinModels:
         definition = json.dumps(join.definition, separators=(",", ":"))
         if stored is not None and join.differs_from(json.loads(stored)):
             raise CompilationError(
-                f"{model['name']}: what is stored was joined otherwise: it was {stored}, is "
+                f"{model['name']}: what is stored was joined differently: it was {stored}, is "
                 f"{definition}. Run it with --full-refresh."
             )
         numbers = (

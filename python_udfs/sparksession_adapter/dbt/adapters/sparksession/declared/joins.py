@@ -75,7 +75,7 @@ class Side:
         times: columns that the join's bounds go by, by what they are: time, valid_from, valid_to.
         sequence: of a stream of retract rows the columns that order the changes of a key; else [].
         matched_by: columns that tell which rows of the other side match.
-        types: column -> Spark type; empty where nobody can tell.
+        types: column -> Spark type; empty where that is unknown.
     """
 
     name: str
@@ -329,7 +329,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     Args:
         given: {form, left, right, on, kind} and what the form takes beside.
         model: the model's node; its config has to fit, unless its inputs are given by a test.
-        types: function: relation -> (column -> Spark type), None where nobody can tell.
+        types: function: relation -> (column -> Spark type), None where that is unknown.
 
     Raises:
         JoinConfigError: with every problem.

@@ -70,7 +70,7 @@ def read_stream(
     Args:
         given: {form, rows, key, columns, sequence}.
         model: the model's node, whose config has to fit.
-        types: column of the relation -> Spark type; None where nobody can tell.
+        types: column of the relation -> Spark type; None where that is unknown.
         is_view: whether the relation is a view of the project, not a folded model.
 
     Raises:
@@ -112,8 +112,8 @@ def read_stream(
             )
         if ROW_KIND not in types and is_view:
             problems.append(
-                f"{rows.name_only.render()} is a view without row_kind, so nobody can tell what "
-                "changed in it; take the table or the folded model that it is made of"
+                f"{rows.name_only.render()} is a view without row_kind, so what changed in it "
+                "is unknown; take the table or the folded model that it is made of"
             )
         if ROW_KIND not in types and named["sequence"]:
             problems.append(

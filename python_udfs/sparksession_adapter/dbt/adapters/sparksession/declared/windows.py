@@ -121,7 +121,7 @@ class Window:
     Attributes:
         form: tumble, slide, cumulate, session or window_rejects.
         time: column of the event time.
-        time_type: its Spark type; "" where nobody can tell.
+        time_type: its Spark type; "" where that is unknown.
         size: length of a window; of a session the gap that ends it.
         part: length of a slide or of a step; else that of the size.
         key: columns of a session's key.
@@ -382,7 +382,7 @@ class WindowModels:
         return replace(window, time_type=types[window.time], key_types=kinds)
 
     def _is_unknown(self, model: Node, rows: Relation) -> bool:
-        """Whether nobody can tell the columns of the rows yet."""
+        """Whether the columns of the rows are still unknown."""
         return (
             self._warehouse.credentials.offline
             or model["resource_type"] == "unit_test"

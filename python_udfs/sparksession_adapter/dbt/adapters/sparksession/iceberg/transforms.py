@@ -49,7 +49,7 @@ class Transform:
         if found is not None:
             function, number, column, plain = found.groups()
             transform = cls(function or "", plain or column, int(number) if number else None)
-            # a width or a count of 0 is reported as none
+            # a width or a count of 0 is refused like a missing number
             if transform.function in TYPES and bool(transform.number) == (
                 transform.function in NUMBERED
             ):

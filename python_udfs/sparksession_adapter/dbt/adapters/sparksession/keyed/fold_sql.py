@@ -68,7 +68,7 @@ class FoldSql(RunLayout):
         )
 
     def _drops_deletes(self) -> bool:
-        """Whether rows that retract reach nothing, so that they report no key either."""
+        """Whether rows that retract reach nothing, so that they make no key either."""
         return self.row_kind is not None and not any(
             self._retracts(group) and (group.order or group.columns) for group in self.all_groups
         )

@@ -160,7 +160,7 @@ class Fold(FoldSql):
                 problems.append(f"{where} must be {{sequence, columns}}, got {given!r}")
                 continue
             for extra in given.keys() - {"sequence", "columns", "tie_break", "on_delete"}:
-                problems.append(f"{where}.{extra} is no setting of a group")
+                problems.append(f"{where}.{extra} is not a setting of a group")
             if name == OTHERS:
                 problems.append(f"{where}: {OTHERS!r} names the columns of no group, take another")
             defaults = {"on_delete": "retract", "tie_break": setting["tie_break"]}
@@ -254,7 +254,7 @@ class Fold(FoldSql):
                 way = " or `net: true`" if aggregate.function in NETTED else ""
                 problems.append(
                     f"{where}: {aggregate.function} can't take a value back; "
-                    f"say `ignore_retract: true`{way}, or on_delete: ignore for its group"
+                    f"set `ignore_retract: true`{way}, or on_delete: ignore for its group"
                 )
         if not self.row_kind:
             for group in self.all_groups:
@@ -265,8 +265,8 @@ class Fold(FoldSql):
                     break
         elif self.others.on_delete == "remove_row" and not self.others.order:
             problems.append(
-                "fold.on_delete: remove_row needs fold.sequence or tie_break, which tell whether a "
-                "delete is the newest change; say retract or ignore"
+                "fold.on_delete: remove_row needs fold.sequence or tie_break, which decide whether "
+                "a delete is the newest change; set retract or ignore"
             )
         if self.tombstone_days is not None and not self._removing():
             problems.append("fold.tombstone_days needs on_delete: remove_row somewhere")
@@ -462,7 +462,9 @@ def _derived(declared: Given, key: tuple[str, ...], problems: list[str]) -> Deri
         return None
     for name in by:
         if name not in key:
-            problems.append(f"fold.derived.by: {name} is no column of the key, {listed(key)} are")
+            problems.append(
+                f"fold.derived.by: {name} is not a column of the key, {listed(key)} are"
+            )
     return Derived(by, own_key, sql.strip())
 
 
@@ -478,7 +480,7 @@ def _aggregates(declared: Given, problems: list[str]) -> dict[str, Aggregate]:
             problems.append(f"{where} must be a function or {{function, ..}}, got {given!r}")
             continue
         for extra in setting.keys() - {"function", "ignore_retract", "net", "delimiter"}:
-            problems.append(f"{where}.{extra} is no setting of a function")
+            problems.append(f"{where}.{extra} is not a setting of a function")
         function = setting["function"]
         if function not in FUNCTIONS:
             problems.append(

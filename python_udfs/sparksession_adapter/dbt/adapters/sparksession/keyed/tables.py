@@ -350,7 +350,7 @@ class KeyedTables:
         self._warehouse.session().sql(fold.folded(state.render(), run_count=2))
 
     def is_declared_otherwise(self, model: Node) -> bool:
-        """Whether the model is declared otherwise than at its last commit: what is stored doesn't
+        """Whether the model is declared differently than at its last commit: what is stored doesn't
         fit, which its next batch refuses, or readers see other rows of it, which a commit has to
         say, or who follows the model would never learn."""
         history = self.runs_history(model)
@@ -364,7 +364,7 @@ class KeyedTables:
         return stored is not None and bool(fold.changed_since(stored))
 
     def declared_otherwise(self, node: Node, history: History, first: int, last: int) -> bool:
-        """Whether a folded model was declared otherwise at its commit `first` than at `last`, so
+        """Whether a folded model was declared differently at its commit `first` than at `last`, so
         that what is stored at the first commit can't be read as it was any more."""
 
         def differs(key: str, differences: Foreign) -> bool:

@@ -139,7 +139,7 @@ class Zipper(RunLayout):
                 f"zipper.unpaired_retraction must be '{ENDS}' or '{IGNORED}', got {unpaired!r}"
             )
         elif unpaired and not setting["row_kind"]:
-            problems.append("zipper.unpaired_retraction is of no use without zipper.row_kind")
+            problems.append("zipper.unpaired_retraction has no effect without zipper.row_kind")
         for what, names in {
             "sequence": sequence,
             "tracked": tracked or (),
@@ -306,7 +306,7 @@ class Zipper(RunLayout):
         return (
             f"{self.model}: {unpaired} rows of kind -U have a sequence that no +U has, so it can't "
             "be known whether the row is gone or its +U comes with a sequence of its own. Nothing "
-            f"was written. Say in zipper.unpaired_retraction what such a row does: '{ENDS}' (it "
+            f"was written. Set zipper.unpaired_retraction to what such a row does: '{ENDS}' (it "
             f"ends the version, its +U was filtered out) or '{IGNORED}' (its +U follows)."
         )
 

@@ -54,7 +54,7 @@ class DefaultReads:
         if model.get("resource_type") in STORED:
             name = relation.identifier.removeprefix(CTE_PREFIX)
             raise CompilationError(
-                f"{macro}: {name} is ephemeral, so nobody can tell which of its rows are new; "
+                f"{macro}: {name} is ephemeral, so which of its rows are new is unknown; "
                 f"take {macro}(..) of the tables that it reads, or store it."
             )
 
@@ -76,7 +76,7 @@ class DefaultReads:
             f"{model['name']}: strategy '{strategy}' adds all that its query gives to what it "
             "holds, and the query reads nothing by new_rows(..) or new_changes(..), so that each "
             "run would add all rows again; read what is new by new_rows(..), or, if all rows are "
-            f"meant, say {ADDS_ALL}=true in its config."
+            f"meant, set {ADDS_ALL}=true in its config."
         )
 
     def read_by_default(self, model: Node, relation: Relation, context: Context) -> Relation:

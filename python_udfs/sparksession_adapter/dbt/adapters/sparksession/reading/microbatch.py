@@ -196,7 +196,7 @@ class Microbatches:
         table = stored_table(node.schema, node.alias, node.config.get("materialized"))
         return gaps(_moment(node.config.get("begin")), self._built(table))
 
-    def told_of_gaps(self, results: Iterable[Foreign]) -> list[str]:
+    def lines_about_gaps(self, results: Iterable[Foreign]) -> list[str]:
         """A line for each time that a microbatch model of the run lacks."""
         lines = []
         for result in results:

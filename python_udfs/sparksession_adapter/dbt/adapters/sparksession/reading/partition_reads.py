@@ -94,7 +94,7 @@ class PartitionReads:
     ) -> Relation:
         """All rows of those partitions of `relation` that changed since the model's last commit in
         any input that the model reads by changed_partitions(..). All rows where an input that it
-        reads in another way has changed: nobody can tell which rows that concerns.
+        reads in another way has changed: which rows that concerns is unknown.
 
         Also notes for the strategy `replace_partitions` which partitions the model rewrites.
         The days in `asked` are among them, changed or not, and the commit names them with the
@@ -336,7 +336,7 @@ class PartitionReads:
     def _changed_values(self, model: Node, noted: ReadPlan, column: str) -> set[str] | None:
         if self._definitions.goes_by_clock(model):
             logger.info(
-                f"{model['name']} goes by the clock or the like: all partitions are written"
+                f"{model['name']} depends on the clock or the like: all partitions are written"
             )
             return None
         reading, values = noted.by_partition, set()

@@ -261,7 +261,7 @@ class TableReads:
                 raise CompilationError(
                     f"new_rows: {relation} is {WITHOUT_TABLE[kind]} whose rows don't each come "
                     "from one row of its input. Take pinned(..) or changed_partitions(..), or, if "
-                    "they do, say `meta: {row_wise: true}` in its config."
+                    "they do, set `meta: {row_wise: true}` in its config."
                 )
             return self._render_view(model, node, mode, context, as_of)
         return self.read_table(model, relation, mode, as_of)

@@ -71,8 +71,8 @@ class Compaction:
                     self._warehouse.inputs.forget(node["unique_id"])
                     if self._keyed.is_declared_otherwise(node):
                         lines.append(
-                            f"{table} keeps its runs: its model is declared otherwise by now; run "
-                            "it first."
+                            f"{table} keeps its runs: its model is declared differently by now; "
+                            "run it first."
                         )
                     else:
                         merged = self._merged(table, node)

@@ -108,7 +108,7 @@ class Orphans:
             logger.info(f"deleted {left} files that had not been committed")
 
     def _has_files_since(self, table: str, since: datetime | None) -> bool:
-        """Whether a table's folder has a file newer than that; True where nobody can tell."""
+        """Whether a table's folder has a file newer than that; True where that is unknown."""
         loaded = self._warehouse.loaded(table)
         place = urlparse(loaded.location()) if loaded is not None else None
         if since is None or place is None or place.scheme not in ("", "file"):

@@ -331,7 +331,7 @@ class Publications:
         """SQL text for a `from`: retract rows of where a model differs in a version.
 
         A table or a folded model is read where its commits touched it; a view, or a model that is
-        declared otherwise by now, is compared as a whole.
+        declared differently by now, is compared as a whole.
         """
         table = stored_table_of(node)
         history = self._warehouse.history(table)

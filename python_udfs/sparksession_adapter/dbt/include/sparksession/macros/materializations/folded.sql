@@ -251,7 +251,7 @@
     {%- if range is none -%}
         {%- do return(false) -%}
     {%- endif -%}
-    {%- set told_or_stored -%}
+    {%- set given_or_stored -%}
         with zipper__log as (
             {{ adapter.keyed.rendered_for_rebuild(model, context) }}
         )
@@ -266,7 +266,7 @@
             )
     {%- endset -%}
     {%- set batch = _staged_batch(
-        told_or_stored,
+        given_or_stored,
         staging_relation,
         state_relation,
         false,

@@ -1,5 +1,5 @@
 {#
-    The newest versions, newest first: number, time, how many tables and views say something new,
+    The newest versions, newest first: number, time, how many tables and views have changed,
     what published it.
         dbt run-operation list_versions --args '{limit: 5}'
 #}

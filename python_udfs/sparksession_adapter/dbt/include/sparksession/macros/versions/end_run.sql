@@ -8,7 +8,7 @@
         {% do return('') %}
     {% endif %}
     {% if adapter.cut_runs.is_empty_run() %}
-        {% for line in adapter.cut_runs.told_of_empty_run(results) %}
+        {% for line in adapter.cut_runs.lines_about_empty_run(results) %}
             {% do print(line) %}
         {% endfor %}
     {% elif not problem and flags.WHICH == 'build' and var('publish_versions', true) %}
@@ -25,8 +25,8 @@
     {% endif %}
     {% do adapter.writer.give_back_lease(results) %}
     {% for line in (
-        adapter.cut_runs.told_of_unread(results)
-        + adapter.batches.told_of_gaps(results)
+        adapter.cut_runs.lines_about_unread(results)
+        + adapter.batches.lines_about_gaps(results)
     ) %}
         {% do exceptions.warn(line) %}
     {% endfor %}
@@ -46,7 +46,7 @@
     {% endif %}
     {% if published.version %}
         {% do print(
-            'Published as version %d: %d tables and views say something new.'
+            'Published as version %d: %d tables and views have changed.'
             | format(published.version, published.changed | length)
         ) %}
         {% if published.stale %}
