@@ -198,7 +198,7 @@ def test_what_is_tracked_may_change_over_stored_state():
 
 
 PROBLEMS = [
-    ({}, "zipper.sequence must name at least one column, got ()"),
+    ({}, "zipper.sequence must name at least one column, got None"),
     ({"sequence": ["at", "n"]}, "zipper.time must name the column that dates a change, got None"),
     ({"sequence": "at", "tracked": []}, "zipper.tracked must name at least one column, got []"),
     ({"sequence": "at", "tracked": ["at"]}, "zipper.tracked: at orders or dates the changes"),

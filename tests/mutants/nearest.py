@@ -66,6 +66,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
         "adapter/test_ranges.py adapter/test_joins.py adapter/test_windows.py",
     ),
     (ADAPTER + "/windows.py", "adapter/test_windows.py"),
+    (ADAPTER + "/window_models.py", "adapter/test_windows.py"),
     (ADAPTER + "/streams.py", "adapter/test_streams.py"),
     (ADAPTER + "/key_filters.py", "adapter/test_key_filters.py"),
     (ADAPTER + "/microbatch.py", "adapter/test_microbatch.py"),

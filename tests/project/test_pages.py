@@ -13,11 +13,16 @@ import shutil
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
-from dbt.adapters.sparksession.keyed import folds, zippers
+from dbt.adapters.sparksession.keyed.settings import (
+    FoldSettings,
+    Function,
+    OnDelete,
+    ZipperSettings,
+)
 from dbt.adapters.sparksession.reading.definitions import COMMAND_VARS, OTHER_META
 from dbt.adapters.sparksession.versions.publications import KEYS_OF_PUBLISH
 
@@ -400,8 +405,8 @@ def test_the_page_of_macros_lists_each_with_its_arguments() -> None:
     ("page", "settings"),
     [
         ("source-declaration", {*Declaration.model_fields, *RESET_KEYS}),
-        ("keyed-tables", set(folds.SETTINGS)),
-        ("zippers", set(zippers.SETTINGS)),
+        ("keyed-tables", set(FoldSettings.model_fields)),
+        ("zippers", set(ZipperSettings.model_fields)),
         ("publication-targets", {*KINDS, *KEYS_OF_PUBLISH}),
     ],
 )
@@ -421,7 +426,9 @@ def test_every_strategy_and_meta_config_stands_on_its_page() -> None:
 
 def test_every_function_of_a_fold_stands_on_its_page() -> None:
     page = reference("keyed-tables")
-    assert [name for name in (*folds.FUNCTIONS, *folds.ON_DELETE) if f"`{name}`" not in page] == []
+    assert [
+        name for name in (*get_args(Function), *get_args(OnDelete)) if f"`{name}`" not in page
+    ] == []
 
 
 def test_every_option_of_a_format_stands_on_its_page() -> None:

@@ -8,7 +8,7 @@ from dbt.adapters.sparksession.declared.counts import CountModels
 from dbt.adapters.sparksession.declared.join_models import JoinModels
 from dbt.adapters.sparksession.declared.key_filters import KeyFilters
 from dbt.adapters.sparksession.declared.streams import StreamModels
-from dbt.adapters.sparksession.declared.windows import WindowModels
+from dbt.adapters.sparksession.declared.window_models import WindowModels
 from dbt.adapters.sparksession.flags import CutRuns
 from dbt.adapters.sparksession.inputs import Inputs
 from dbt.adapters.sparksession.interrupts import Interrupts

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from dbt.adapters.sparksession.declared.yaml_fields import (
+from dbt.adapters.sparksession.edges import Given, Json, Settings
+from dbt.adapters.sparksession.yaml_fields import (
     Fields,
     Names,
     field_errors,
     known_fields,
 )
-from dbt.adapters.sparksession.edges import Given, Json, Settings
 from pydantic import Field, StrictStr
 
 A_LIST = "be a list of column names, got {value}"

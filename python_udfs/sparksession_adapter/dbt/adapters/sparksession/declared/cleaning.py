@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from dbt.adapters.sparksession.declared.yaml_fields import Fields, field_errors, known_fields
 from dbt.adapters.sparksession.edges import Given, Settings
+from dbt.adapters.sparksession.yaml_fields import Fields, field_errors, known_fields
 from pydantic import BeforeValidator, Field, StrictBool
 
 EXAMPLE = (

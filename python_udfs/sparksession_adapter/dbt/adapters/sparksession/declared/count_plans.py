@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from dbt.adapters.sparksession.declared.yaml_fields import (
+from dbt.adapters.sparksession.edges import Given, Json, Settings
+from dbt.adapters.sparksession.yaml_fields import (
     Fields,
     Name,
     Names,
     field_errors,
     known_fields,
 )
-from dbt.adapters.sparksession.edges import Given, Json, Settings
 from pydantic import ConfigDict, Field, StrictInt, StrictStr
 
 COUNT_EXAMPLE = (

@@ -6,21 +6,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Literal, get_args
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
-from dbt.adapters.sparksession.keyed.layout import (
-    TIMES,
-    WHOLE_NUMBERS,
-    column_names,
-    is_ordered_type_name,
-)
+from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered_type_name
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
+from dbt.adapters.sparksession.yaml_fields import (
+    Columns,
+    Fields,
+    Name,
+    NoColumns,
+    RelationGiven,
+    read_fields,
+)
+from pydantic import BeforeValidator, Field
 
 COMMIT_NUMBER = "commit_number"
-KINDS = ("inner", "left")
+Kind = Literal["inner", "left"]
 ALIASES = {"left": "left_row", "right": "right_row"}
 FOLD = {"sequence": [COMMIT_NUMBER], "row_kind": ROW_KIND}
 INTERVAL = re.compile(r"([+-]?\d{1,9}) (second|minute|hour|day|week)s?")
@@ -217,41 +222,91 @@ class Join:
         return end if plain and types.get(begin) == types.get(end) else None
 
 
-def _side(name: str, given: Given, times: Sequence[str], problems: list[str]) -> Side:
+def _mapped(columns: Given) -> Given:
+    """Columns as a mapping to their names in the join."""
+    if isinstance(columns, str):
+        return {columns: columns}
+    if isinstance(columns, (list, tuple)):
+        return {name: name for name in columns if isinstance(name, str)} or None
+    return columns
+
+
+Time = Annotated[Name, Field(description="name a column")]
+SequenceColumns = Annotated[NoColumns, Field(description="name columns")]
+
+
+class SideArguments(Fields):
+    """What every side of a join names."""
+
+    NEEDED: ClassVar[tuple[str, ...]] = ("relation", "key", "columns")
+
+    relation: RelationGiven = None
+    key: Annotated[Columns, Field(description="name the columns that distinguish its rows")] = ()
+    columns: Annotated[
+        dict[Name, Name],
+        BeforeValidator(_mapped),
+        Field(min_length=1, description="list columns or map them to their names in the join"),
+    ] = {}
+
+
+class PlainSide(SideArguments):
+    """A side that is joined by its columns alone."""
+
+    sequence: SequenceColumns = ()
+
+
+class TimedSide(SideArguments):
+    """A side whose rows have a time."""
+
+    NEEDED: ClassVar[tuple[str, ...]] = (*SideArguments.NEEDED, "time")
+
+    time: Time = ""
+    sequence: SequenceColumns = ()
+
+
+class VersionedSide(SideArguments):
+    """A side whose rows are versions."""
+
+    valid_from: Time = "valid_from"
+    valid_to: Time = "valid_to"
+    sequence: SequenceColumns = ()
+
+
+class JoinArguments(Fields):
+    """What a join takes beside its sides."""
+
+    on: Annotated[
+        dict[Name, Name],
+        Field(
+            min_length=1,
+            description="map columns of the left side to equal columns of the right side",
+        ),
+    ] = {}
+    kind: Annotated[Kind, Field(description=f"be one of {', '.join(get_args(Kind))}")] = "inner"
+
+
+# form -> what its left and its right side name
+Sides = PlainSide | TimedSide | VersionedSide
+FORMS: dict[str, tuple[type[Sides], type[Sides]]] = {
+    "interval_join": (TimedSide, TimedSide),
+    "temporal_join": (TimedSide, VersionedSide),
+    "history_join": (TimedSide, TimedSide),
+}
+
+
+def _side(name: str, given: Given, arguments: type[Sides], problems: list[str]) -> Side:
     if not isinstance(given, Mapping):
         problems.append(f"{name} must be {{'relation', 'key', 'columns'}}, got {given!r}")
         given = {}
-    known = ("relation", "key", "columns", *times, "sequence")
-    for extra in given.keys() - set(known):
-        problems.append(f"{name}.{extra} is an unknown setting; expected one of {', '.join(known)}")
-    relation = given.get("relation")
-    if not hasattr(relation, "render"):
-        problems.append(f"{name}.relation must be ref(..) or source(..), got {relation!r}")
-    key = list(column_names(given.get("key")) or ())
-    if not key:
-        problems.append(
-            f"{name}.key must name the columns that distinguish its rows, got {given.get('key')!r}"
-        )
-    columns = given.get("columns")
-    if not isinstance(columns, Mapping):
-        columns = {name: name for name in column_names(columns) or ()}
-    if not columns or not all(isinstance(n, str) for n in [*columns, *columns.values()]):
-        problems.append(
-            f"{name}.columns must list columns or map them to their names in the join, "
-            f"got {given.get('columns')!r}"
-        )
-        columns = {}
-    columns = {column: column for column in key if column not in columns} | dict(columns)
-    found = {}
-    for time in times:
-        default = time if time.startswith("valid_") else None
-        found[time] = given.get(time, default)
-        if not isinstance(found[time], str):
-            problems.append(f"{name}.{time} must name a column, got {found[time]!r}")
-            found[time] = ""
-    return Side(
-        name, relation, key, columns, found, list(column_names(given.get("sequence")) or ())
-    )
+    read = read_fields(arguments, given, f"{name}.", problems)
+    key = list(read.key)
+    columns = {column: column for column in key if column not in read.columns} | read.columns
+    times = {
+        time: getattr(read, time)
+        for time in ("time", "valid_from", "valid_to")
+        if time in arguments.model_fields
+    }
+    return Side(name, read.relation, key, columns, times, list(read.sequence))
 
 
 def _interval(name: str, text: Given, problems: list[str]) -> str:
@@ -310,14 +365,6 @@ def _bounds(
     return "", [], []
 
 
-# form -> the times that its left and its right side have
-FORMS = {
-    "interval_join": (("time",), ("time",)),
-    "temporal_join": (("time",), ("valid_from", "valid_to")),
-    "history_join": (("time",), ("time",)),
-}
-
-
 def _family(kind: str) -> str:
     """What values of a type can be equal to."""
     return "number" if kind in WHOLE_NUMBERS or kind.startswith("decimal") else kind
@@ -336,18 +383,12 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     """
     problems: list[str] = []
     form = given["form"]
-    left_times, right_times = FORMS.get(form, ((), ()))
-    left = _side("left", given["left"], left_times, problems)
-    right = _side("right", given["right"], right_times, problems)
-    on = given["on"]
-    names = [*on, *on.values()] if isinstance(on, Mapping) else []
-    if not names or not all(isinstance(name, str) for name in names):
-        problems.append(
-            f"on must map columns of the left side to equal columns of the right side, got {on!r}"
-        )
-        on = {}
-    if given["kind"] not in KINDS:
-        problems.append(f"kind must be one of {', '.join(KINDS)}, got {given['kind']!r}")
+    of_left, of_right = FORMS.get(form, (PlainSide, PlainSide))
+    left = _side("left", given["left"], of_left, problems)
+    right = _side("right", given["right"], of_right, problems)
+    own = {name: given[name] for name in JoinArguments.model_fields}
+    arguments = read_fields(JoinArguments, own, "", problems)
+    on = arguments.on
     for name in set(left.columns.values()) & set(right.columns.values()):
         problems.append(
             f"both sides have a column {name}; name the right one otherwise: "
@@ -373,9 +414,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
             problems += _column_problems(side)
     if not problems:
         problems += _type_problems(sides["left"], sides["right"], on)
-    join = Join(
-        form, sides["left"], sides["right"], dict(on), condition, given["kind"], asked_of_right
-    )
+    join = Join(form, sides["left"], sides["right"], on, condition, arguments.kind, asked_of_right)
     if known["left"] is not None and known["right"] is not None:
         problems += _config_problems(join, model)
     if problems:

@@ -2,8 +2,7 @@
 
 A filter is a folded table of bitmaps: a key's hash names one of them (a block) and some bits in it,
 which are set once the key is there. A key with a bit that isn't set is new for sure. A key whose
-bits
-are all set may be there, and is looked up: a filter spares work, it decides nothing.
+bits are all set may be there, and is looked up: a filter spares work, it decides nothing.
 """
 
 from __future__ import annotations
@@ -12,15 +11,18 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from dbt.adapters.sparksession.edges import Given, Graph, Json, Node
 from dbt.adapters.sparksession.inputs import OwnCommits
-from dbt.adapters.sparksession.keyed.layout import WHOLE_NUMBERS, column_names
+from dbt.adapters.sparksession.keyed.layout import WHOLE_NUMBERS
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
+from dbt.adapters.sparksession.yaml_fields import Columns, Fields, read_fields
 from dbt_common.exceptions import CompilationError
+from pydantic import Field, StrictFloat, StrictInt
 
 BLOCK_BITS = 32_768  # bits of one of Spark's bitmaps
 FILTER_PROPERTY = "key_filter.shape"
@@ -115,6 +117,17 @@ class Shape:
         return [f"(({first} + {number} * {step}) & 32767)" for number in range(self.hashes)]
 
 
+class FilterArguments(Fields):
+    """What `key_filter` takes beside its rows."""
+
+    key: Annotated[Columns, Field(description="name columns")] = ()
+    expected_keys: Annotated[StrictInt, Field(ge=1, description="be a number above zero")] = 1
+    false_positive_rate: Annotated[
+        StrictFloat,
+        Field(ge=RATES[0], le=RATES[1], description=f"be between {RATES[0]} and {RATES[1]}"),
+    ] = RATES[0]
+
+
 class KeyFilters:
     """Bloom filters of the keys that tables hold."""
 
@@ -139,19 +152,13 @@ class KeyFilters:
         Raises:
             CompilationError: wrong arguments, or what is stored has another shape.
         """
-        problems = []
-        names = column_names(key) or ()
-        if not names:
-            problems.append(f"key must name columns, got {key!r}")
-        if not isinstance(expected_keys, int) or expected_keys < 1:
-            problems.append(f"expected_keys must be a number above zero, got {expected_keys!r}")
-        if not isinstance(rate, float) or not RATES[0] <= rate <= RATES[1]:
-            problems.append(
-                f"false_positive_rate must be between {RATES[0]} and {RATES[1]}, got {rate!r}"
-            )
+        problems: list[str] = []
+        given = {"key": key, "expected_keys": expected_keys, "false_positive_rate": rate}
+        arguments = read_fields(FilterArguments, given, "", problems)
+        names = arguments.key
         if problems:
             raise CompilationError(f"key_filter: {'; '.join(problems)}. Example: {EXAMPLE}")
-        shape = Shape.for_keys(names, expected_keys, rate)
+        shape = Shape.for_keys(names, arguments.expected_keys, arguments.false_positive_rate)
         if self._warehouse.credentials.offline or model["resource_type"] != "model":
             return shape
         shape = replace(shape, kinds=self._hashed_kinds(rows, names))

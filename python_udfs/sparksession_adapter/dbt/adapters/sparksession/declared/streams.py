@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked
 from dbt.adapters.sparksession.edges import Graph, Json, Node, Settings
-from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.yaml_fields import (
+    Columns,
+    Fields,
+    NoColumns,
+    RelationGiven,
+    read_fields,
+)
+from pydantic import Field
 
 NUMBER = "change_number"
 NUMBER_PROPERTY = "stream.change_number"
@@ -59,6 +67,17 @@ class Stream:
         return [values_of(name, kind) for name, kind in self.key_types.items()]
 
 
+class StreamArguments(Fields):
+    """What a stream macro takes."""
+
+    NEEDED = ("rows", "key", "columns")
+
+    rows: RelationGiven = None
+    key: Annotated[Columns, Field(description="name columns")] = ()
+    columns: Annotated[Columns, Field(description="name columns")] = ()
+    sequence: Annotated[NoColumns | None, Field(description="name columns")] = None
+
+
 def read_stream(
     given: Settings,
     model: Node,
@@ -76,18 +95,13 @@ def read_stream(
     Raises:
         StreamError: with every problem.
     """
-    problems = []
-    form, rows = given["form"], given["rows"]
-    if not hasattr(rows, "render"):
-        problems.append(f"rows must be ref(..) or source(..), got {rows!r}")
-    named: dict[str, tuple[str, ...]] = {}
-    for name, is_needed in (("key", True), ("columns", True), ("sequence", False)):
-        value = given[name]
-        names = () if value is None and not is_needed else column_names(value)
-        if names is None or (is_needed and not names):
-            problems.append(f"{name} must name columns, got {value!r}")
-        named[name] = names or ()
-    for column in {*named["key"], *named["columns"], *named["sequence"]} & set(OWN_NAMES):
+    problems: list[str] = []
+    form = given["form"]
+    own = {name: given[name] for name in StreamArguments.model_fields}
+    arguments = read_fields(StreamArguments, own, "", problems)
+    rows, key, columns = arguments.rows, arguments.key, arguments.columns
+    sequence = arguments.sequence or ()
+    for column in {*key, *columns, *sequence} & set(OWN_NAMES):
         problems.append(f"{column}: columns of this name are the stream's own")
     config = model["config"]
     strategy = config.get("incremental_strategy") or "append"
@@ -102,10 +116,10 @@ def read_stream(
     if types is not None and not problems:
         problems += [
             f"{rows.name_only.render()}: there is no column {column}; it has {', '.join(types)}"
-            for column in (*named["key"], *named["columns"], *named["sequence"])
+            for column in (*key, *columns, *sequence)
             if column not in types
         ]
-        if ROW_KIND in types and not named["sequence"]:
+        if ROW_KIND in types and not sequence:
             problems.append(
                 "rows are a stream of retract rows: sequence must name the columns that order the "
                 "changes of a key, such as the binlog position"
@@ -115,19 +129,19 @@ def read_stream(
                 f"{rows.name_only.render()} is a view without row_kind, so what changed in it "
                 "is unknown; take the table or the folded model that it is made of"
             )
-        if ROW_KIND not in types and named["sequence"]:
+        if ROW_KIND not in types and sequence:
             problems.append(
                 "rows are a state, each key once: leave sequence out, or name its columns in "
                 "columns"
             )
     if problems:
         raise StreamError(form, problems)
-    kinds = {name: types[name] for name in named["key"]} if types else {}
+    kinds = {name: types[name] for name in key} if types else {}
     return Stream(
         form == "upsert_stream",
-        named["key"],
-        named["columns"],
-        named["sequence"],
+        key,
+        columns,
+        sequence,
         key_types=kinds,
     )
 

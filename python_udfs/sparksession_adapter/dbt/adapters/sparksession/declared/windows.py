@@ -6,26 +6,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.joins import interval_sql
-from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
-from dbt.adapters.sparksession.inputs import ReadPlan, TouchedWindows
-from dbt.adapters.sparksession.keyed.layout import TIMES, column_names
-from dbt.adapters.sparksession.reading.changes import ChangeReads
-from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
-from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
-from dbt.adapters.sparksession.sql import literal, quoted
-from dbt.adapters.sparksession.warehouse import Relation, Warehouse
-from dbt_common.exceptions import CompilationError
+from dbt.adapters.sparksession.edges import Given, Json, Settings
+from dbt.adapters.sparksession.keyed.layout import TIMES
+from dbt.adapters.sparksession.reading.ranges import values_of
+from dbt.adapters.sparksession.sql import literal
+from dbt.adapters.sparksession.yaml_fields import Columns, Fields, Name, read_fields
+from pydantic import AfterValidator, BeforeValidator, Field
 
 STRATEGY = "replace_windows"
 START, END, DATE = "window_start", "window_end", "window_date"
-BOUNDS = ("earliest", "latest", "received", "ahead")
-WINDOW_PROPERTY = "window.definition"
 AT = "window__at"  # the event time of a row, as the macros' SQL passes it on
 LENGTH = re.compile(r"(\d{1,6}) (second|minute|hour|day|week|month|year)s?")
 OFFSET = re.compile(r"[+-](0\d|1[0-8]):[0-5]\d")
@@ -203,19 +199,94 @@ class Window:
         return json.dumps(definition, separators=(",", ":"))
 
 
-def zone_problem(zone: Given) -> str | None:
-    """Error text for an invalid time zone, else None."""
-    text = str(zone)
+def _zone(value: Given) -> str:
+    """A time zone's name or offset.
+
+    Raises:
+        ValueError: there is no such zone.
+    """
+    text = str(value)
     if OFFSET.fullmatch(text):
-        return None
+        return text
     if ZONE.fullmatch(text):
         try:
             ZoneInfo(text)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
+        except (ZoneInfoNotFoundError, OSError):
             pass
         else:
-            return None
-    return f"zone must be a zone's name or an offset, such as UTC or +08:00, got {zone!r}"
+            return text
+    raise ValueError("no zone")
+
+
+def _instant(value: Given) -> str:
+    """A bound as a SQL timestamp; times without a zone are UTC.
+
+    Raises:
+        ValueError: no date or time.
+    """
+    time = datetime.fromisoformat(str(value))
+    zone = "" if time.tzinfo else " UTC"
+    return f"timestamp '{time.isoformat(sep=' ')}{zone}'"
+
+
+def _rows(value: Given) -> Given:
+    if not isinstance(value, str) and not hasattr(value, "render"):
+        raise ValueError("no rows")
+    return value
+
+
+def _identifier(value: str) -> str:
+    if not value.isidentifier():
+        raise ValueError("no name")
+    return value
+
+
+Instant = Annotated[str, BeforeValidator(_instant), Field(description="be a date or a time")]
+
+
+class WindowArguments(Fields):
+    """What every window macro takes."""
+
+    NEEDED = ("rows", "time")
+
+    rows: Annotated[
+        Given,
+        AfterValidator(_rows),
+        Field(description="be a relation or the name of a CTE"),
+    ] = ""
+    time: Annotated[Name, Field(description="name a column")] = "time"
+    zone: Annotated[
+        str,
+        BeforeValidator(_zone),
+        Field(description="be a zone's name or an offset, such as UTC or +08:00"),
+    ] = "UTC"
+
+
+class SessionArguments(Fields):
+    """What `session` takes beside, apart from its gap."""
+
+    NEEDED = ("key",)
+
+    key: Annotated[Columns, Field(description="name the columns of a session's key")] = ()
+
+
+class WindowBounds(Fields):
+    """Bounds of the times that open windows."""
+
+    NEEDED = ("earliest", "latest")
+
+    earliest: Instant = ""
+    latest: Instant = ""
+    received: Annotated[
+        Name | None,
+        AfterValidator(lambda name: name and _identifier(name)),
+        Field(description="name a column"),
+    ] = None
+    ahead: Annotated[
+        str | None,
+        BeforeValidator(lambda text: text if text is None else interval_sql(text)),
+        Field(description="be a whole number of seconds, minutes, hours, days or weeks"),
+    ] = None
 
 
 def _length(name: str, text: Given, problems: list[str]) -> Length:
@@ -226,49 +297,27 @@ def _length(name: str, text: Given, problems: list[str]) -> Length:
         return Length(seconds=DAY)
 
 
-def _instant(name: str, value: Given, problems: list[str]) -> str:
-    """A bound as a SQL timestamp; times without a zone are UTC."""
-    try:
-        time = datetime.fromisoformat(str(value))
-    except ValueError:
-        problems.append(f"bounds.{name} must be a date or a time, got {value!r}")
-        return "timestamp '1970-01-01 00:00:00'"
-    zone = "" if time.tzinfo else " UTC"
-    return f"timestamp '{time.isoformat(sep=' ')}{zone}'"
-
-
-def _invalid(bounds: Given, time: str, problems: list[str]) -> tuple[tuple[str, str], ...]:
+def _invalid(given: Given, time: str, problems: list[str]) -> tuple[tuple[str, str], ...]:
     """Conditions of times that open no window, and the reasons; the first that holds counts."""
-    if not isinstance(bounds, Mapping) or bounds.keys() - set(BOUNDS):
-        problems.append(f"bounds must be a mapping of {', '.join(BOUNDS)}, got {bounds!r}")
+    known = WindowBounds.model_fields
+    if not isinstance(given, Mapping) or given.keys() - known.keys():
+        problems.append(f"bounds must be a mapping of {', '.join(known)}, got {given!r}")
         return ()
-    for name in ("earliest", "latest"):
-        if bounds.get(name) is None:
-            problems.append(f"bounds.{name} must be a date or a time, got None")
-            return ()
-    if (bounds.get("received") is None) != (bounds.get("ahead") is None):
+    bounds = read_fields(WindowBounds, given, "bounds.", problems)
+    if (given.get("received") is None) != (given.get("ahead") is None):
         problems.append("bounds.received and bounds.ahead need each other")
         return ()
-    earliest, latest = (_instant(name, bounds[name], problems) for name in ("earliest", "latest"))
     found = [
         (f"{time} is null", "event time is null"),
         (f"{AT} is null", "event time can't be read"),
-        (f"{AT} < {earliest}", f"event time lies before {bounds['earliest']}"),
-        (f"{AT} >= {latest}", f"event time lies behind {bounds['latest']}"),
+        (f"{AT} < {bounds.earliest}", f"event time lies before {given.get('earliest')}"),
+        (f"{AT} >= {bounds.latest}", f"event time lies behind {given.get('latest')}"),
     ]
-    if bounds.get("received") is not None:
-        try:
-            ahead = interval_sql(bounds["ahead"])
-        except ValueError as exc:
-            problems.append(f"bounds.ahead {exc}")
-            return ()
-        received = bounds["received"]
-        if not isinstance(received, str) or not received.isidentifier():
-            problems.append(f"bounds.received must name a column, got {received!r}")
-            return ()
+    if bounds.received is not None:
         # a row that doesn't say when it was received is held against the other bounds alone
-        condition = f"coalesce({AT} > {received} + {ahead}, false)"
-        found.append((condition, f"event time lies more than {bounds['ahead']} behind {received}"))
+        condition = f"coalesce({AT} > {bounds.received} + {bounds.ahead}, false)"
+        reason = f"event time lies more than {given['ahead']} behind {bounds.received}"
+        found.append((condition, reason))
     return tuple(found)
 
 
@@ -312,20 +361,14 @@ def read_window(given: Settings) -> Window:
         WindowError: with every problem.
     """
     problems: list[str] = []
-    form, rows, time = given["form"], given["rows"], given["time"]
-    if not isinstance(rows, str) and not hasattr(rows, "render"):
-        problems.append(f"rows must be a relation or the name of a CTE, got {rows!r}")
-    if not isinstance(time, str) or not time:
-        problems.append(f"time must name a column, got {time!r}")
-    zone = given.get("zone") or "UTC"
-    problems += filter(None, [zone_problem(zone)])
+    form = given["form"]
+    own = {"rows": given["rows"], "time": given["time"], "zone": given.get("zone") or "UTC"}
+    arguments = read_fields(WindowArguments, own, "", problems)
     size, part = _lengths(form, given, problems)
     key: tuple[str, ...] = ()
     gap = ""
     if form == "session":
-        key = column_names(given.get("key")) or ()
-        if not key:
-            problems.append(f"key must name the columns of a session's key, got {given['key']!r}")
+        key = read_fields(SessionArguments, {"key": given.get("key")}, "", problems).key
         try:
             gap = interval_sql(given.get("gap"))
         except ValueError as exc:
@@ -334,14 +377,14 @@ def read_window(given: Settings) -> Window:
             problems.append(f"gap must be above zero, got {given['gap']!r}")
     window = Window(
         form=form,
-        time=str(time),
-        zone=str(zone),
+        time=arguments.time,
+        zone=arguments.zone,
         size=size,
         part=part,
         key=key,
         gap=gap,
         where=given.get("where") or "",
-        invalid=_invalid(given.get("bounds"), str(time), problems),
+        invalid=_invalid(given.get("bounds"), arguments.time, problems),
     )
     if problems:
         raise WindowError(form, problems)
@@ -352,143 +395,3 @@ def spans_condition(low_column: str, high_column: str, spans: Sequence[tuple[str
     """SQL condition: what lies from one column to the other meets one of the spans."""
     each = (f"({low_column} <= {high} and {high_column} >= {low})" for low, high in spans)
     return f"({' or '.join(each)})" if spans else "false"
-
-
-class WindowModels:
-    """Answers what the window macros ask."""
-
-    def __init__(self, warehouse: Warehouse, changes: ChangeReads, ranges: ColumnRanges) -> None:
-        self._warehouse = warehouse
-        self._changes = changes
-        self._ranges = ranges
-
-    def declared_window(self, model: Node, given: Json) -> Window:
-        """The window that a macro's call asks for; all problems are reported at once."""
-        try:
-            window = read_window(given)
-            rows, form = given["rows"], given["form"]
-            if isinstance(rows, str) or self._is_unknown(model, rows):
-                return window
-            types = {
-                column.column: column.dtype
-                for column in self._warehouse.get_columns_in_relation(rows)
-            }
-            problems = self._window_problems(model, window, rows, types)
-            if problems:
-                raise WindowError(form, problems)
-        except WindowError as exc:
-            raise CompilationError(str(exc)) from exc
-        kinds = {name: types[name] for name in window.key}
-        return replace(window, time_type=types[window.time], key_types=kinds)
-
-    def _is_unknown(self, model: Node, rows: Relation) -> bool:
-        """Whether the columns of the rows are still unknown."""
-        return (
-            self._warehouse.credentials.offline
-            or model["resource_type"] == "unit_test"
-            or rows.is_cte
-            or rows.reading is not None
-        )
-
-    def _window_problems(
-        self, model: Node, window: Window, rows: Relation, types: Mapping[str, str]
-    ) -> list[str]:
-        name = rows.name_only.render()
-        if not types:
-            return [f"{name}: there is no such table or view; build it first"]
-        problems = [
-            f"{name}: there is no column {column}; it has {', '.join(types)}"
-            for column in (window.time, *window.key)
-            if column not in types
-        ]
-        taken = [column for column in (START, END, DATE) if column in types]
-        if taken and window.form != "window_rejects":
-            problems.append(f"{name} has columns of the windows' own names: {', '.join(taken)}")
-        if window.form == "session" and ROW_KIND in types:
-            problems.append(
-                f"{name}: it is a stream of retract rows, whose sessions aren't those of the rows "
-                "that are left; take the folded model that keeps its current rows"
-            )
-        config = model["config"]
-        if config.get("incremental_strategy") == STRATEGY and config.get("partition_by") not in (
-            DATE,
-            [DATE],
-        ):
-            problems.append(
-                f"a model of strategy {STRATEGY} must have partition_by='{DATE}', "
-                f"got {config.get('partition_by')!r}"
-            )
-        return problems
-
-    def record_window(self, model: Node, window: Window, rows: Relation, incremental: bool) -> None:
-        """Let the model's next commit say what its windows are.
-
-        Raises:
-            CompilationError: what is stored was cut otherwise, or of other rows.
-        """
-        if self._warehouse.credentials.offline:
-            return
-        definition = f"{rows.name_only.render()} {window.definition}"
-        if incremental:
-            table = f"{model['schema']}.{model['alias']}"
-            stored = self._warehouse.history(table).recorded(WINDOW_PROPERTY)
-            if stored is None:  # nobody knows what the stored rows are
-                self._warehouse.inputs.note_news(model["unique_id"], reads_whole=True)
-            elif stored != definition:
-                raise CompilationError(
-                    f"{model['name']}: what is stored was cut into other windows: they were "
-                    f"{stored}, are {definition}. Run it with --full-refresh."
-                )
-        properties = {WINDOW_PROPERTY: definition}
-        self._warehouse.inputs.note_properties(model["unique_id"], properties)
-
-    def near_spans(self, rows: str, low: str, high: str) -> str:
-        """SQL condition on stored windows: they may meet one of the rows' spans of time.
-
-        Args:
-            rows: SQL text for a `from`.
-            low, high: SQL expressions over them, timestamps.
-        """
-        wanted = [{"column": START, "kind": "timestamp", "low": low, "high": high}]
-        spans = self._ranges.literal_ranges(rows, wanted)[0]
-        return spans_condition(START, END, spans)
-
-    def touch_windows(self, model: Node, window: Window, windows: str, dates: str) -> None:
-        """Note for the strategy which windows the model rewrites.
-
-        Args:
-            windows: name of a view of them, by their unit.
-            dates: query of the days in which they begin, or may begin.
-
-        Raises:
-            CompilationError: the stored rows don't tell their windows.
-        """
-        table = f"{model['schema']}.{model['alias']}"
-        columns = self._changes.columns_at(table)
-        missing = [column for column in (*window.unit, DATE) if column not in columns]
-        if missing:
-            raise CompilationError(
-                f"{model['name']}: its rows must have the columns of their window, but there is "
-                f"no {', '.join(missing)}; select them and run with --full-refresh"
-            )
-        days = sorted(
-            row[0] for row in self._warehouse.session().sql(dates).collect() if row[0] is not None
-        )
-        literals = ", ".join(f"date '{day}'" for day in days)
-        touched = TouchedWindows(
-            view=windows,
-            predicate=f"{DATE} in ({literals})" if literals else "false",
-            same=" and ".join(
-                f"held.{quoted(column)} <=> touched.{quoted(column)}" for column in window.unit
-            ),
-        )
-        self._warehouse.inputs.note(model["unique_id"], windows=touched)
-
-    def touched_windows(self, plan: ReadPlan) -> TouchedWindows:
-        """What the strategy `replace_windows` replaces."""
-        if plan.windows is None:
-            raise CompilationError(
-                f"{STRATEGY}: the model must read through a window macro over a relation, which "
-                f"names the windows to replace. Example: {EXAMPLES['tumble']}"
-            )
-        return plan.windows

@@ -10,59 +10,32 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dbt.adapters.sparksession.edges import Given, Json, Settings
+from dbt.adapters.sparksession.edges import Given, Json
 from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.keyed.fold_sql import FoldSql
 from dbt.adapters.sparksession.keyed.groups import FOLDED_ROWS, OTHERS, Aggregate, Derived, Group
 from dbt.adapters.sparksession.keyed.layout import (
     HIDDEN,
     LEVEL,
-    RUN_SETTINGS,
     TIMES,
     WHOLE_NUMBERS,
     FoldConfigError,
     column_names,
     listed,
+)
+from dbt.adapters.sparksession.keyed.settings import (
+    AggregateSettings,
+    DerivedSettings,
+    FoldSettings,
+    GroupSettings,
     partition_problems,
     partition_setting,
-    run_setting_problems,
-    whole_number_problems,
 )
+from dbt.adapters.sparksession.yaml_fields import field_errors, read_fields
 
-ON_DELETE = ("ignore", "retract", "remove_row")
-OTHER_COLUMNS = ("last", "last_non_null")
-FUNCTIONS = (
-    "sum",
-    "count",
-    "max",
-    "min",
-    "bool_and",
-    "bool_or",
-    "first_value",
-    "last_value",
-    "last_non_null_value",
-    "listagg",
-    "collect",
-    "bitmap_or",
-)
 RETRACTING = ("sum", "count", "last_value", "last_non_null_value")  # by themselves
 NETTED = ("max", "min", "collect")  # where they keep the net count of each value
 ORDERED = ("first_value", "last_value", "last_non_null_value", "listagg")
-SETTINGS: Json = {
-    "sequence": (),
-    "tie_break": (),
-    "sequence_groups": {},
-    "aggregates": {},
-    "other_columns": "last",
-    "row_kind": None,
-    "on_delete": None,
-    "keep_when": None,
-    "not_null": (),
-    "derived": None,
-    **RUN_SETTINGS,
-    "tombstone_days": None,
-    "tombstone_time": None,
-}
 
 
 @dataclass(frozen=True)
@@ -133,73 +106,36 @@ class Fold(FoldSql):
         config = {} if config is None else config
         if not isinstance(config, Mapping):
             raise FoldConfigError(model, [f"fold must be a mapping, got {config!r}"])
-        for name in config.keys() - SETTINGS.keys():
-            problems.append(
-                f"fold.{name} is an unknown setting; expected one of {', '.join(SETTINGS)}"
-            )
-        setting = {**SETTINGS, **config}
+        setting = read_fields(FoldSettings, config, "fold.", problems)
         key = column_names(unique_key) or ()
         if not key:
             problems.append(f"unique_key must name the key's columns, got {unique_key!r}")
-        row_kind = setting["row_kind"]
-        ordered = setting["sequence"] or setting["tie_break"]
+        ordered = setting.sequence or setting.tie_break
         # without an order no change is the newest, so no change shows that the row is gone
-        by_default = ("remove_row" if ordered else "retract") if row_kind else "ignore"
-        on_delete = setting["on_delete"] or by_default
-        others = _group(OTHERS, setting | {"on_delete": on_delete}, (), "fold", problems)
-        declared = setting["sequence_groups"]
-        if not isinstance(declared, Mapping):
-            problems.append(
-                "fold.sequence_groups must map names to {sequence, columns}, got " + repr(declared)
-            )
-            declared = {}
-        groups = []
-        for name, given in declared.items():
-            where = f"fold.sequence_groups.{name}"
-            if not isinstance(given, Mapping):
-                problems.append(f"{where} must be {{sequence, columns}}, got {given!r}")
-                continue
-            for extra in given.keys() - {"sequence", "columns", "tie_break", "on_delete"}:
-                problems.append(f"{where}.{extra} is not a setting of a group")
-            if name == OTHERS:
-                problems.append(f"{where}: {OTHERS!r} names the columns of no group, take another")
-            defaults = {"on_delete": "retract", "tie_break": setting["tie_break"]}
-            group = _group(name, defaults | dict(given), given.get("columns", ()), where, problems)
-            if not group.sequence:
-                problems.append(f"{where}.sequence must name at least one column")
-            groups.append(group)
-        aggregates = _aggregates(setting["aggregates"], problems)
-        if column_names(setting["not_null"]) is None:
-            problems.append(f"fold.not_null must be a list of columns, got {setting['not_null']!r}")
-        problems += run_setting_problems("fold", setting)
-        if setting["tombstone_days"] is not None:
-            problems += whole_number_problems("fold", setting, "tombstone_days")
-        for name in ("row_kind", "keep_when", "tombstone_time"):
-            if setting[name] is not None and not isinstance(setting[name], str):
-                problems.append(f"fold.{name} must be a text, got {setting[name]!r}")
-        if (setting["tombstone_days"] is None) != (setting["tombstone_time"] is None):
+        by_default = ("remove_row" if ordered else "retract") if setting.row_kind else "ignore"
+        if (setting.tombstone_days is None) != (setting.tombstone_time is None):
             problems.append("fold.tombstone_days and fold.tombstone_time need each other")
-        if setting["other_columns"] not in OTHER_COLUMNS:
-            problems.append(
-                f"fold.other_columns must be one of {', '.join(OTHER_COLUMNS)}, "
-                f"got {setting['other_columns']!r}"
-            )
         fold = cls(
             model=model,
             key=key,
-            others=others,
-            groups=tuple(groups),
-            aggregates=aggregates,
-            last_non_null=setting["other_columns"] == "last_non_null",
-            row_kind=row_kind,
-            keep_when=setting["keep_when"],
-            never_null=column_names(setting["not_null"]) or (),
-            derived=_derived(setting["derived"], key, problems),
+            others=Group(
+                OTHERS,
+                sequence=setting.sequence,
+                tie_break=setting.tie_break,
+                on_delete=setting.on_delete or by_default,
+            ),
+            groups=_groups(setting, problems),
+            aggregates=_aggregates(setting.aggregates, problems),
+            last_non_null=setting.other_columns == "last_non_null",
+            row_kind=setting.row_kind,
+            keep_when=setting.keep_when,
+            never_null=setting.not_null,
+            derived=_derived(setting.derived, key, problems),
             partition_by=partition_setting("fold", setting, key, problems),
-            tier_runs=setting["tier_runs"],
-            tier_rows=setting["tier_rows"],
-            tombstone_days=setting["tombstone_days"],
-            tombstone_time=setting["tombstone_time"],
+            tier_runs=setting.tier_runs,
+            tier_rows=setting.tier_rows,
+            tombstone_days=setting.tombstone_days,
+            tombstone_time=setting.tombstone_time,
         )
         problems += fold._clashes() + partition_problems("fold", fold.partition_by, key)
         if problems:
@@ -432,46 +368,41 @@ class Fold(FoldSql):
         return sorted(found)
 
 
-def _group(name: str, setting: Settings, columns: Given, where: str, problems: list[str]) -> Group:
-    parts = {}
-    given = {"sequence": setting.get("sequence", ()), "columns": columns}
-    given["tie_break"] = setting.get("tie_break", ())
-    for part, value in given.items():
-        names = column_names(value)
-        if names is None:
-            problems.append(f"{where}.{part} must be a list of columns, got {value!r}")
-        parts[part] = names or ()
-    if setting["on_delete"] not in ON_DELETE:
-        problems.append(
-            f"{where}.on_delete must be one of {', '.join(ON_DELETE)}, got {setting['on_delete']!r}"
-        )
-    return Group(name, on_delete=setting["on_delete"], **parts)
+def _groups(setting: FoldSettings, problems: list[str]) -> tuple[Group, ...]:
+    """The groups that `sequence_groups` declares."""
+    groups = []
+    for name, given in setting.sequence_groups.items():
+        where = f"fold.sequence_groups.{name}"
+        if not isinstance(given, Mapping):
+            problems.append(f"{where} must be {{sequence, columns}}, got {given!r}")
+            continue
+        if name == OTHERS:
+            problems.append(f"{where}: {OTHERS!r} names the columns of no group, take another")
+        read = read_fields(GroupSettings, given, f"{where}.", problems)
+        tie_break = setting.tie_break if read.tie_break is None else read.tie_break
+        groups.append(Group(name, read.sequence, tie_break, read.columns, read.on_delete))
+    return tuple(groups)
 
 
 def _derived(declared: Given, key: tuple[str, ...], problems: list[str]) -> Derived | None:
     if declared is None:
         return None
-    given = declared if isinstance(declared, Mapping) else {}
-    by, own_key = column_names(given.get("by", ())), column_names(given.get("key", ()))
-    sql = given.get("sql")
-    if given.keys() != {"by", "key", "sql"} or not by or not own_key or not isinstance(sql, str):
+    if not isinstance(declared, Mapping) or field_errors(DerivedSettings, declared):
         problems.append(
             "fold.derived must be {by: columns of the key, key: columns of the derived rows, sql: "
             f"a query from {FOLDED_ROWS}}}, got {declared!r}"
         )
         return None
-    for name in by:
+    derived = DerivedSettings.model_validate(declared)
+    for name in derived.by:
         if name not in key:
             problems.append(
                 f"fold.derived.by: {name} is not a column of the key, {listed(key)} are"
             )
-    return Derived(by, own_key, sql.strip())
+    return Derived(derived.by, derived.key, derived.sql.strip())
 
 
-def _aggregates(declared: Given, problems: list[str]) -> dict[str, Aggregate]:
-    if not isinstance(declared, Mapping):
-        problems.append(f"fold.aggregates must map columns to functions, got {declared!r}")
-        return {}
+def _aggregates(declared: Mapping[str, Given], problems: list[str]) -> dict[str, Aggregate]:
     found = {}
     for name, given in declared.items():
         where = f"fold.aggregates.{name}"
@@ -479,19 +410,9 @@ def _aggregates(declared: Given, problems: list[str]) -> dict[str, Aggregate]:
         if not isinstance(setting, Mapping) or "function" not in setting:
             problems.append(f"{where} must be a function or {{function, ..}}, got {given!r}")
             continue
-        for extra in setting.keys() - {"function", "ignore_retract", "net", "delimiter"}:
-            problems.append(f"{where}.{extra} is not a setting of a function")
-        function = setting["function"]
-        if function not in FUNCTIONS:
-            problems.append(
-                f"{where}.function must be one of {', '.join(FUNCTIONS)}, got {function!r}"
-            )
-        if setting.get("net") and function not in NETTED:
-            problems.append(f"{where}.net is for {', '.join(NETTED)}, not for {function!r}")
-        found[name] = Aggregate(
-            str(function),
-            bool(setting.get("ignore_retract", False)),
-            bool(setting.get("net", False)),
-            str(setting.get("delimiter", ",")),
-        )
+        read = read_fields(AggregateSettings, setting, f"{where}.", problems)
+        if read.net and read.function not in NETTED:
+            problems.append(f"{where}.net is for {', '.join(NETTED)}, not for {read.function!r}")
+        if "function" in read.model_fields_set:  # else it is unknown
+            found[name] = Aggregate(read.function, read.ignore_retract, read.net, read.delimiter)
     return found

@@ -19,7 +19,7 @@ class Aggregate:
     """How the values of one column become one.
 
     Attributes:
-        function: one of FUNCTIONS.
+        function: see AggregateSettings.
         ignore_retract: whether rows that retract pass it by.
         netted: whether it keeps the net count of each value, so that it retracts.
         delimiter: between the values of listagg.
@@ -55,7 +55,7 @@ class Group:
             than what is known changes nothing.
         tie_break: columns that decide between equal sequences.
         columns: columns that hold the values of the row of the highest sequence.
-        on_delete: what a retracting row does, one of ON_DELETE.
+        on_delete: what a retracting row does, see OnDelete.
     """
 
     name: str

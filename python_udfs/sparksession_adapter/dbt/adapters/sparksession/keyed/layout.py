@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from dbt.adapters.sparksession.edges import Foreign, Given, Json, Settings
+from dbt.adapters.sparksession.edges import Foreign, Given, Json
 from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.sql import literal, quoted
 
@@ -14,14 +14,6 @@ HIDDEN = "fold__"  # names of state columns that no reader sees
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 UNORDERED = ("map<", "variant")
 TIMES = ("date", "timestamp", "timestamp_ntz")
-# of how the runs lie, whatever they hold
-RUN_SETTINGS = {
-    "buckets": 4,
-    "bucket_by": None,
-    "partition_by": None,
-    "tier_runs": 8,
-    "tier_rows": 100_000,
-}
 EXAMPLE = (
     "config(materialized='folded', unique_key=['order_id'], "
     "fold={'sequence': ['binlog_file_number', 'binlog_position', 'row_number']})"
@@ -251,56 +243,6 @@ class RunLayout:
         levels = [level for level, _ in runs]
         full = [level for level in set(levels) if levels.count(level) >= self.tier_runs]
         return max(full, default=None)
-
-
-def run_setting_problems(where: str, setting: Settings) -> list[str]:
-    """What is wrong with the settings of how the runs lie."""
-    problems = []
-    for name, least in (("buckets", 1), ("tier_runs", 2), ("tier_rows", 1)):
-        problems += whole_number_problems(where, setting, name, least)
-    if not isinstance(setting["bucket_by"], (str, type(None))):
-        problems.append(f"{where}.bucket_by must be a text, got {setting['bucket_by']!r}")
-    return problems
-
-
-def whole_number_problems(where: str, setting: Settings, name: str, least: int = 1) -> list[str]:
-    value = setting[name]
-    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
-        return []
-    return [f"{where}.{name} must be a whole number from {least}, got {value!r}"]
-
-
-def partition_setting(
-    where: str, setting: Settings, key: tuple[str, ...], problems: list[str]
-) -> tuple[Transform, ...]:
-    """How the runs are partitioned below their level, as partition_by or buckets say."""
-    given = setting["partition_by"]
-    if given is None:
-        column = setting["bucket_by"] or (key[0] if key else "")
-        return (Transform("bucket", column, setting["buckets"]),)
-    if setting["bucket_by"] is not None or setting["buckets"] != RUN_SETTINGS["buckets"]:
-        problems.append(
-            f"{where}.partition_by and buckets with bucket_by declare the same; take one of them"
-        )
-    found = []
-    for text in given if isinstance(given, (list, tuple)) and given else [given]:
-        try:
-            found.append(Transform.read(text))
-        except ValueError as exc:
-            problems.append(f"{where}.partition_by {exc}")
-    return tuple(found)
-
-
-def partition_problems(
-    where: str, partition_by: Iterable[Transform], key: Sequence[str]
-) -> list[str]:
-    """Transforms of columns that aren't the key's."""
-    return [
-        f"{where}.partition_by: {transform} must be of a column of the key, which are "
-        f"{', '.join(key)}"
-        for transform in partition_by
-        if key and transform.column not in key
-    ]
 
 
 def named_struct(parts: Mapping[str, str]) -> str:

@@ -17,7 +17,6 @@ from dbt.adapters.sparksession.iceberg.transforms import Transform
 from dbt.adapters.sparksession.keyed.layout import (
     HIDDEN,
     LEVEL,
-    RUN_SETTINGS,
     TIMES,
     WHOLE_NUMBERS,
     FoldConfigError,
@@ -25,12 +24,15 @@ from dbt.adapters.sparksession.keyed.layout import (
     column_names,
     listed,
     named_struct,
-    partition_problems,
-    partition_setting,
-    run_setting_problems,
     select_text,
 )
+from dbt.adapters.sparksession.keyed.settings import (
+    ZipperSettings,
+    partition_problems,
+    partition_setting,
+)
 from dbt.adapters.sparksession.sql import literal, quoted
+from dbt.adapters.sparksession.yaml_fields import read_fields
 
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"
 DERIVED = (VALID_FROM, VALID_TO, IS_CURRENT)
@@ -43,14 +45,6 @@ AT, NEXT, EARLIER, STEP, VERSION = (
     f"{HIDDEN}{name}__" for name in ("at", "next", "earlier", "step", "version")
 )
 ENDS, IGNORED = "ends", "ignored"  # what an unpaired retraction does
-SETTINGS = {
-    "sequence": (),
-    "time": None,
-    "tracked": None,
-    "row_kind": None,
-    "unpaired_retraction": None,
-    **RUN_SETTINGS,
-}
 EXAMPLE = (
     "config(materialized='folded', unique_key='product_id', "
     "zipper={'sequence': ['binlog_file_number', 'binlog_position', 'row_number'], "
@@ -110,40 +104,21 @@ class Zipper(RunLayout):
         problems: list[str] = []
         if not isinstance(config, Mapping):
             raise ZipperConfigError(model, [f"zipper must be a mapping, got {config!r}"])
-        for name in config.keys() - SETTINGS.keys():
-            problems.append(
-                f"zipper.{name} is an unknown setting; expected one of {', '.join(SETTINGS)}"
-            )
-        setting = {**SETTINGS, **config}
+        setting = read_fields(ZipperSettings, config, "zipper.", problems)
         key = column_names(unique_key) or ()
         if not key:
             problems.append(f"unique_key must name the key's columns, got {unique_key!r}")
-        sequence = column_names(setting["sequence"]) or ()
-        if not sequence:
-            problems.append(
-                f"zipper.sequence must name at least one column, got {setting['sequence']!r}"
-            )
-        tracked = None if setting["tracked"] is None else column_names(setting["tracked"]) or ()
-        if tracked == ():
-            problems.append(
-                f"zipper.tracked must name at least one column, got {setting['tracked']!r}"
-            )
-        time = setting["time"] or (sequence[0] if len(sequence) == 1 else None)
-        if not isinstance(time, str):
-            problems.append(f"zipper.time must name the column that dates a change, got {time!r}")
-        if not isinstance(setting["row_kind"], (str, type(None))):
-            problems.append(f"zipper.row_kind must be a text, got {setting['row_kind']!r}")
-        unpaired = setting["unpaired_retraction"]
-        if unpaired not in (None, ENDS, IGNORED):
-            problems.append(
-                f"zipper.unpaired_retraction must be '{ENDS}' or '{IGNORED}', got {unpaired!r}"
-            )
-        elif unpaired and not setting["row_kind"]:
+        sequence, tracked = setting.sequence, setting.tracked
+        time = setting.time or (sequence[0] if len(sequence) == 1 else None)
+        if time is None:
+            given = config.get("time")
+            problems.append(f"zipper.time must name the column that dates a change, got {given!r}")
+        if setting.unpaired_retraction and not setting.row_kind:
             problems.append("zipper.unpaired_retraction has no effect without zipper.row_kind")
         for what, names in {
             "sequence": sequence,
             "tracked": tracked or (),
-            "time": (time,),
+            "time": (time,) if time else (),
         }.items():
             problems += [
                 f"zipper.{what}: {name} is a column of the key" for name in names if name in key
@@ -153,21 +128,20 @@ class Zipper(RunLayout):
             for name in tracked or ()
             if name in sequence or name == time
         ]
-        problems += run_setting_problems("zipper", setting)
         partition_by = partition_setting("zipper", setting, key, problems)
-        if problems or not isinstance(time, str):
-            raise ZipperConfigError(model, problems)
+        if problems or time is None:
+            raise ZipperConfigError(model, dict.fromkeys(problems))
         return cls(
             model=model,
             key=key,
             sequence=sequence,
             time=time,
             tracked=tracked,
-            row_kind=setting["row_kind"],
-            unpaired_retraction=unpaired,
+            row_kind=setting.row_kind,
+            unpaired_retraction=setting.unpaired_retraction,
             partition_by=partition_by,
-            tier_runs=setting["tier_runs"],
-            tier_rows=setting["tier_rows"],
+            tier_runs=setting.tier_runs,
+            tier_rows=setting.tier_rows,
         )
 
     @property

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Annotated, Any
 
-from dbt.adapters.sparksession.declared.yaml_fields import Fields, field_errors, known_fields
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.project_code import project_module
@@ -39,6 +38,7 @@ from dbt.adapters.sparksession.versions.targets import (
     UpdateResult,
 )
 from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt.adapters.sparksession.yaml_fields import Fields, field_errors, known_fields
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 from pydantic import BeforeValidator, Field, StrictStr
