@@ -14,11 +14,11 @@
     {% endfor %}
     {% if built %}
         {% do _print_models(built) %}
-        {% do _tell_late_data(built) %}
-        {% do _tell_tests(results) %}
+        {% do _report_late_data(built) %}
+        {% do _report_tests(results) %}
         {% set problem = _judge_rejects(built) %}
         {% if not adapter.cut_runs.is_empty_run() %}
-            {% do tell_earlier_refusals() %}
+            {% do report_earlier_refusals() %}
         {% endif %}
         {% do return(problem) %}
     {% endif %}
@@ -59,7 +59,7 @@
     How many data tests ran and which warned; columns that the log carries and no model takes, by
     name, so that a green run shows what it didn't look at.
 #}
-{% macro _tell_tests(results) %}
+{% macro _report_tests(results) %}
     {% set tests, warned = [], [] %}
     {% for result in results if result.node.resource_type == 'test' %}
         {% do tests.append(result.status | string) %}
@@ -102,7 +102,7 @@
 {% endmacro %}
 
 {# The reasons for which most messages of a run were refused, without what came. #}
-{% macro _tell_reasons(relation) %}
+{% macro _report_reasons(relation) %}
     {% set asked %}
         select
             topic,
@@ -141,7 +141,7 @@
 {%- endmacro %}
 
 {# Topics of which no message of this run could be read: their format may be another. #}
-{% macro _tell_unread_topics(relation) %}
+{% macro _report_unread_topics(relation) %}
     {% for row in run_query(
         'select topic, format, count(*) as messages from '
         ~ adapter.commits.rows_of_run(relation)
@@ -157,7 +157,7 @@
 {% endmacro %}
 
 {# Changes of this run that are of days behind the open window; they count too. #}
-{% macro _tell_late_data(built) %}
+{% macro _report_late_data(built) %}
     {% set added = namespace(rows=0, view=none) %}
     {% for result in built if result.status == 'success' %}
         {% if result.node.name.startswith('ods_') %}
@@ -205,9 +205,9 @@
             {% set counts.rejected = counts.rejected + row[1] %}
             {% if row[1] %}
                 {% do counts.where.append(row[1] ~ ' by ' ~ name) %}
-                {% do _tell_reasons(relation) %}
+                {% do _report_reasons(relation) %}
                 {% if name == 'ods_binlog' %}
-                    {% do _tell_unread_topics(relation) %}
+                    {% do _report_unread_topics(relation) %}
                 {% endif %}
             {% endif %}
         {% endif %}

@@ -89,7 +89,7 @@ def test_the_rows_of_batches_stand_in_the_runs_summary(project: DbtProject) -> N
     quality = REPO / "macros" / "quality"
     reporting = PROJECT.replace("end_run(results)", "end_run(results, report_run(results))")
     project.write({"dbt_project.yml": reporting})
-    for name in ("report_run.sql", "tell_earlier_refusals.sql"):
+    for name in ("report_run.sql", "report_earlier_refusals.sql"):
         project.write({f"macros/{name}": (quality / name).read_text(encoding="utf-8")})
     outcome = project.run("run", *DAYS)
     [line] = [line.split() for line in outcome.log.splitlines() if line.startswith("per_day ")]

@@ -24,8 +24,6 @@ SHARED = {
     "main": "what the command line calls",
     **dict.fromkeys(("clean", "compensate", "drop_warehouse"), "the command calls its function"),
     "Fields": "base of pydantic's models, of the adapter and of python_udfs",
-    "Settings": "the loop's, and the type of a mapping at the adapter's edges",
-    "Column": "of a declared measure, and of a batch that workers decode",
     "as_json": "health as JSON, and a column of Spark's as JSON",
 }
 
@@ -55,6 +53,7 @@ def defined() -> dict[str, list[str]]:
 def test_no_name_is_defined_twice(defined: dict[str, list[str]]) -> None:
     twice = {name: files for name, files in defined.items() if len(files) > 1}
     assert {name: files for name, files in twice.items() if name not in SHARED} == {}
+    assert SHARED.keys() == twice.keys(), "names that are defined once need no reason"
 
 
 def test_a_name_that_is_defined_twice_is_found() -> None:

@@ -244,7 +244,7 @@ def test_every_type_of_a_real_canal(spark: SparkSession):
     # the big one takes its time and memory; its counts are compared end to end as well
     [pytest.param(view, marks=[pytest.mark.soak] * (view == "order_info")) for view in VIEWS],
 )
-def test_both_logs_of_one_server_tell_the_same_changes(spark: SparkSession, table: str):
+def test_both_logs_of_one_server_hold_the_same_changes(spark: SparkSession, table: str):
     declared_so = declaration(table)
     # Maxwell writes a TIME wrong that is negative or longer than a day
     columns = {column: kind for column, kind in declared_so["columns"].items() if kind != "time"}

@@ -1,5 +1,5 @@
 {#
-    What tables and views that were built in another schema have otherwise than the newest version:
+    How tables and views that were built in another schema differ from the newest version:
     rows added, removed and changed, and some of them. Reads both whole.
         dbt run-operation diff_built --args '{schema: ci}'
 #}

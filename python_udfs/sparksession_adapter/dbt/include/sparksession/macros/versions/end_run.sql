@@ -12,7 +12,7 @@
             {% do print(line) %}
         {% endfor %}
     {% elif not problem and flags.WHICH == 'build' and var('publish_versions', true) %}
-        {% do _tell_version(
+        {% do _report_version(
             adapter.versions.publish(
                 results, context, var('hold_back', false), var('allow_behind', false)
             )
@@ -36,7 +36,7 @@
     {% do return('') %}
 {% endmacro %}
 
-{% macro _tell_version(published) %}
+{% macro _report_version(published) %}
     {% set proved = adapter.versions.proved_tests() %}
     {% if proved %}
         {% do print(

@@ -5,7 +5,7 @@
     What was found is kept beside ods_binlog with the snapshots that it was found in. So a run asks
     only the tables that have changed since, and without news none of them.
 #}
-{% macro tell_earlier_refusals() %}
+{% macro report_earlier_refusals() %}
     {% set tables = _tables_that_refuse() %}
     {% if 'ods_binlog' not in tables %}
         {% do return(none) %}
