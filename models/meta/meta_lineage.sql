@@ -14,9 +14,11 @@
     ref('meta_order_chain_link'),
 ] -%}
 {%- set folded = [
+    runs_of(ref('dim_order_history_zip')),
     runs_of(ref('dim_product_price_zip')),
     runs_of(ref('dim_user_account_zip')),
     runs_of(ref('dim_user_customer_zip')),
+    runs_of(ref('dim_user_profile_zip')),
     runs_of(ref('dwd_trade__coupon_wide')),
     runs_of(ref('dwd_trade__order_coupon')),
     runs_of(ref('dwd_trade__order_customer')),

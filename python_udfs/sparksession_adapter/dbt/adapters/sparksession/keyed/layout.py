@@ -26,7 +26,8 @@ class FoldConfigError(ValueError):
     what, example = "fold", EXAMPLE
 
     def __init__(self, model: str, problems: Iterable[str]) -> None:
-        lines = "".join(f"\n  - {problem}" for problem in problems)
+        self.problems = list(problems)
+        lines = "".join(f"\n  - {problem}" for problem in self.problems)
         super().__init__(
             f"{model}: its {self.what} can't be built:{lines}\nExample: {self.example}"
         )
@@ -71,6 +72,11 @@ class RunLayout:
     def never_null(self) -> tuple[str, ...]:
         """Columns of the model's rows in which a null refuses the batch."""
         raise NotImplementedError
+
+    @property
+    def unseen_columns(self) -> dict[str, str]:
+        """Columns of the model's rows that no reader sees -> their Spark types."""
+        return {self.row_kind: "string"} if self.row_kind else {}
 
     @property
     def row_key(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from dbt.adapters.sparksession.edges import Context, Foreign, Given, Json, Node,
 from dbt.adapters.sparksession.iceberg.history import History
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.layout import LEVEL, FoldConfigError
+from dbt.adapters.sparksession.keyed.partial_zippers import PartialZipper, is_partial
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.sql import literal, mark_of, quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -100,7 +101,8 @@ class KeyedTables:
             raise CompilationError(f"{name}: its config has both a fold and a zipper, take one")
         try:
             if zipper is not None:
-                return Zipper.read(name, config.get("unique_key"), zipper)
+                kind = PartialZipper if is_partial(zipper) else Zipper
+                return kind.read(name, config.get("unique_key"), zipper)
             return Fold.read(name, config.get("unique_key"), fold)
         except FoldConfigError as exc:
             raise CompilationError(str(exc)) from exc
@@ -157,8 +159,8 @@ class KeyedTables:
         if is_rebuild:
             return Batch(self._bound(model, staged, set()), staging.render())
         history = self.runs_history(model)
-        row_kind = self.declared_fold(model).row_kind
-        new = {name: kind for name, kind in staged if name != row_kind}
+        unseen = self.declared_fold(model).unseen_columns
+        new = {name: kind for name, kind in staged if name not in unseen}
         old = dict(columns_in(history))
         added, lost = new.keys() - old.keys(), old.keys() - new.keys()
         problems = [
@@ -239,6 +241,11 @@ class KeyedTables:
             raise CompilationError(
                 f"{model['name']}: the var rebuild is for zippers that are SQL models alone; "
                 "select one by its name, e.g. dbt run -s dim_product_price_zip"
+            )
+        if isinstance(zipper, PartialZipper) and zipper.groups:
+            raise CompilationError(
+                f"{model['name']}: the var rebuild isn't for zippers with sequence groups, whose "
+                "changes have no common order; run the model with --full-refresh"
             )
         if not isinstance(asked, Mapping) or asked.keys() != {"from", "to"}:
             raise CompilationError(
@@ -396,5 +403,5 @@ class KeyedTables:
         """The model's fold over the columns that its runs had at the history's head."""
         fold, columns = self.declared_fold(node), columns_in(history)
         named = {name for name, _ in columns}
-        with_kind = [*columns, [fold.row_kind, "string"]] if fold.row_kind else columns
-        return self._bound(node, with_kind, fold.named_columns() - named)
+        of_rows = [*columns, *map(list, fold.unseen_columns.items())]
+        return self._bound(node, of_rows, fold.named_columns() - named)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from dbt.adapters.sparksession.edges import Given, Json
 from dbt.adapters.sparksession.iceberg.transforms import Transform
@@ -95,7 +96,7 @@ class Zipper(RunLayout):
     # ---- what an author declared ---------------------------------------------------------
 
     @classmethod
-    def read(cls, model: str, unique_key: Given, config: Given) -> Zipper:
+    def read(cls, model: str, unique_key: Given, config: Given) -> Self:
         """The zipper that a model's config declares.
 
         Raises:
@@ -153,7 +154,7 @@ class Zipper(RunLayout):
         """Columns that come and go with the model's: those that are tracked by name."""
         return set(self.tracked or ())
 
-    def without(self, names: set[str]) -> Zipper:
+    def without(self, names: set[str]) -> Self:
         """The zipper without columns that its table doesn't take."""
         if self.tracked is None:
             return self
@@ -161,7 +162,7 @@ class Zipper(RunLayout):
             self, tracked=tuple(column for column in self.tracked if column not in names)
         )
 
-    def bound(self, columns: Sequence[tuple[str, str]]) -> Zipper:
+    def bound(self, columns: Sequence[tuple[str, str]]) -> Self:
         """The zipper over rows of these columns (name, Spark type); names in any case.
 
         Raises:
@@ -240,6 +241,11 @@ class Zipper(RunLayout):
         return [name for name in self.types if name not in taken]
 
     @property
+    def _valued(self) -> list[str]:
+        """Columns of a version that its changes give values to."""
+        return self._held
+
+    @property
     def _tracked(self) -> list[str]:
         return [name for name in self._held if self.tracked is None or name in self.tracked]
 
@@ -284,6 +290,11 @@ class Zipper(RunLayout):
             f"ends the version, its +U was filtered out) or '{IGNORED}' (its +U follows)."
         )
 
+    @property
+    def _more_state(self) -> dict[str, str]:
+        """Further columns of a state row -> SQL that takes them from a row of the model."""
+        return {}
+
     def to_state(self, rows: str) -> str:
         """Query of state rows, one for each of the model's rows.
 
@@ -291,6 +302,7 @@ class Zipper(RunLayout):
             rows: SQL text for a `from`.
         """
         columns = {name: quoted(name) for name in dict.fromkeys((*self.row_key, self.time))}
+        columns |= self._more_state
         if self.row_kind is None:
             columns[KIND] = f"cast({UPSERT_RANK} as tinyint)"
             return select_text(columns | {name: quoted(name) for name in self._held}, rows)
@@ -326,34 +338,63 @@ class Zipper(RunLayout):
         Args:
             rows: SQL text for a `from`.
         """
-        keys = ", ".join(map(quoted, self.key))
-        window = f"partition by {keys} order by {', '.join(map(quoted, self.sequence))}"
+        return self._versions(self._changes_by_time(rows))
+
+    @property
+    def _window(self) -> str:
+        """The changes of a key in their order, as the text of a window."""
+        keys, order = (", ".join(map(quoted, names)) for names in (self.key, self._order))
+        return f"partition by {keys} order by {order}"
+
+    @property
+    def _order(self) -> tuple[str, ...]:
+        """Columns that order the changes of `_changes_by_time`."""
+        return self.sequence
+
+    @property
+    def _untouched(self) -> tuple[str, ...]:
+        """Columns that a version has from the change that began it."""
+        return (*self.row_key, self.time)
+
+    def _changes_by_time(self, rows: str) -> str:
+        """Query of the changes that were valid for some time: of each key one at a time, dated in
+        AT, with `_held` and KIND.
+
+        Args:
+            rows: SQL text for a `from`: state rows, as of to_rows.
+        """
+        # the clock may step back, the log's order doesn't
+        dated = (
+            f"select *, max({quoted(self.time)}) over ({self._window} rows between unbounded "
+            f"preceding and current row) as {quoted(AT)}\nfrom {rows}"
+        )
+        # of several changes at one time the last one counts: the others were valid for no time
+        timed = (
+            f"select *, lead({quoted(AT)}) over ({self._window}) as {quoted(NEXT)}\n"
+            f"from ({dated}) as zipper__dated"
+        )
+        return (
+            f"select *\nfrom ({timed}) as zipper__timed\n"
+            f"where {quoted(NEXT)} is null or {quoted(NEXT)} > {quoted(AT)}"
+        )
+
+    def _versions(self, changes: str) -> str:
+        """Query of the versions that changes come to, see `_changes_by_time`."""
         is_row = f"{quoted(KIND)} = {UPSERT_RANK}"
         image = named_struct(
             {KIND: is_row} | {name: quoted(name) for name in self._tracked},
         )
-        untracked = [name for name in self._held if name not in self._tracked]
-        # the clock may step back, the log's order doesn't
-        dated = (
-            f"select *, max({quoted(self.time)}) over ({window} rows between unbounded preceding "
-            f"and current row) as {quoted(AT)}\nfrom {rows}"
-        )
-        # of several changes at one time the last one counts: the others were valid for no time
-        timed = (
-            f"select *, lead({quoted(AT)}) over ({window}) as {quoted(NEXT)}\n"
-            f"from ({dated}) as zipper__dated"
-        )
+        untracked = [name for name in self._valued if name not in self._tracked]
         compared = (
-            f"select *, lag({image}) over ({window}) as {quoted(EARLIER)}\n"
-            f"from ({timed}) as zipper__timed\n"
-            f"where {quoted(NEXT)} is null or {quoted(NEXT)} > {quoted(AT)}"
+            f"select *, lag({image}) over ({self._window}) as {quoted(EARLIER)}\n"
+            f"from ({changes}) as zipper__changes"
         )
         step = f"{quoted(EARLIER)} is null or not ({quoted(EARLIER)} <=> {image})"
         if untracked:
-            compared = self._with_last(compared, step, untracked, window)
+            compared = self._with_last(compared, step, untracked)
             step = quoted(STEP)
         ended = (
-            f"select *, lead({quoted(AT)}) over ({window}) as {quoted(VALID_TO)}\n"
+            f"select *, lead({quoted(AT)}) over ({self._window}) as {quoted(VALID_TO)}\n"
             f"from ({compared}) as zipper__compared\nwhere {step}"
         )
         columns = {name: quoted(name) for name in self.types if name != self.time}
@@ -362,16 +403,16 @@ class Zipper(RunLayout):
         columns[IS_CURRENT] = f"{quoted(VALID_TO)} is null"
         return select_text(columns, f"({ended}) as zipper__ended\nwhere {is_row}")
 
-    def _with_last(self, rows: str, step: str, untracked: list[str], window: str) -> str:
+    def _with_last(self, rows: str, step: str, untracked: list[str]) -> str:
         """Query of the same rows with the last values of their version in the untracked columns."""
         values = named_struct({name: quoted(name) for name in untracked})
-        others = dict.fromkeys((*self.row_key, self.time, KIND, AT, *self._tracked, STEP))
+        others = dict.fromkeys((*self._untouched, KIND, AT, *self._tracked, STEP))
         numbered = (
-            f"select *, sum(if({quoted(STEP)}, 1, 0)) over ({window}) as {quoted(VERSION)}\n"
+            f"select *, sum(if({quoted(STEP)}, 1, 0)) over ({self._window}) as {quoted(VERSION)}\n"
             f"from (select *, {step} as {quoted(STEP)} from ({rows}) as zipper__steps)"
         )
         keys = ", ".join(map(quoted, (*self.key, VERSION)))
-        order = ", ".join(map(quoted, self.sequence))
+        order = ", ".join(map(quoted, self._order))
         last = f"{HIDDEN}last__"
         named = (
             f"select *, last({values}) over (partition by {keys} order by {order} rows between "
