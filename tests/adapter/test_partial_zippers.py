@@ -224,7 +224,7 @@ PROBLEMS = [
     ({"sequence_groups": GROUPS}, "zipper.time must name the column that dates a change of any"),
     (
         {"sequence_groups": GROUPS, "time": "time"},
-        "zipper.sequence_groups.first.on_delete is of no use without zipper.row_kind",
+        "zipper.sequence_groups.first.on_delete has no effect without zipper.row_kind",
     ),
     (ONE | {"ignore_nulls": 7}, "zipper.ignore_nulls must be true or list columns, got 7"),
     (ONE | {"known_columns": ["a"]}, "zipper.known_columns must be a text, got ['a']"),

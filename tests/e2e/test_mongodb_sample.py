@@ -24,7 +24,8 @@ from tests.support.warehouse import Warehouse
 SAMPLE = REPO / "landing" / "topics" / "mongo_app" / "partition=0"
 COLUMNS = ("name", "email", "status", "level", "balance", "city", "created_at", "updated_at")
 DECLARED = {"_id", *COLUMNS}  # fields that aren't in the rest
-MODELS = ("ods_binlog", "ods_app__user_profile")
+MODELS = ("ods_binlog", "ods_app__user_profile", "dim_user_profile_zip")
+TRACKED = ("name", "email", "status", "level", "balance", "city")  # of the zipper
 # a column's value is that of the newest row that knows it
 LATEST = """
 with
@@ -197,6 +198,55 @@ def test_the_latest_documents_are_those_of_a_replay(
     }
 
 
+def versions(warehouse: Warehouse) -> dict[str, list[tuple[Any, ...]]]:
+    """user_id -> the versions of its zipper: from, to, and the document's columns."""
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    rows = warehouse.query(
+        f"select user_id, valid_from, valid_to, {', '.join(COLUMNS)} from dw.dim_user_profile_zip "
+        "order by user_id, valid_from"
+    )
+    for row in rows:
+        found.setdefault(row.pop("user_id"), []).append(tuple(row.values()))
+    return found
+
+
+def replayed_versions(
+    events: list[bytes], times: dict[int, datetime]
+) -> dict[str, list[tuple[Any, ...]]]:
+    """The same of a replay; the time of each event's change is given by its offset."""
+    at_time: dict[str, dict[datetime, dict[str, Any] | None]] = {}
+    for offset, time in sorted(times.items()):
+        key = json.loads(events[offset])["documentKey"]["_id"]["$oid"]
+        states = at_time.setdefault(key, {})
+        document = replay(events[: offset + 1]).get(key)
+        states[max([time, *states])] = None if document is None else as_row(document)
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for key, states in at_time.items():
+        versions: list[list[Any]] = []
+        for time, row in states.items():
+            image = row and [row[name] for name in TRACKED]
+            if versions and versions[-1][3] == image:
+                versions[-1][2] = row
+                continue
+            if versions:
+                versions[-1][1] = time
+            versions.append([time, None, row, image])
+        found[key] = [(start, end, *row.values()) for start, end, row, _ in versions if row]
+    return found
+
+
+def test_the_versions_of_documents_are_those_of_a_replay(
+    in_one_go: Warehouse, events: list[bytes]
+) -> None:
+    rows = in_one_go.query("select message_offset, event_time from dw.ods_app__user_profile")
+    times = {row["message_offset"]: row["event_time"] for row in rows}
+
+    got, wanted = versions(in_one_go), replayed_versions(events, times)
+    assert got == wanted
+    print(f"{sum(map(len, got.values()))} versions of {len(got)} documents are the replay's")
+    assert sum(map(len, got.values())) > 100
+
+
 def test_what_an_update_with_pre_image_holds_is_exact(
     in_one_go: Warehouse, events: list[bytes]
 ) -> None:
@@ -232,4 +282,5 @@ def test_any_split_and_repeats_give_the_same_rows(
         run(warehouse)
 
     assert latest(warehouse) == latest(in_one_go)
+    assert versions(warehouse) == versions(in_one_go)
     assert warehouse.rows("ods_app__user_profile") == in_one_go.rows("ods_app__user_profile")

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support import latest, window_oracle
+from tests.support import latest, order_versions, window_oracle
 from tests.support.cleaning_oracle import clean_row
 from tests.support.dbt_project import REPO, Outcome
 from tests.support.details import HIGH_VALUE, order_details, stored_customers
@@ -137,6 +137,13 @@ def test_the_wide_orders_are_a_join_of_the_servers_tables(in_one_go: Warehouse) 
 
     print(f"{compared} wide orders are the server's")
     assert compared > 3_000
+
+
+def test_the_versions_of_wide_orders_follow_from_the_typed_logs(in_one_go: Warehouse) -> None:
+    compared = order_versions.compare(in_one_go)
+
+    print(f"{compared} versions of orders with their addresses, 0 differ")
+    assert compared > 10_000
 
 
 def test_the_details_of_orders_are_those_of_their_time(in_one_go: Warehouse) -> None:

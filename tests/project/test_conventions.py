@@ -246,7 +246,8 @@ def seen_columns(node: Any, sql: str) -> list[str]:
     fold, zipper = (node.config.get(item) or {} for item in ("fold", "zipper"))
     if "derived" in fold:
         sql = f"with folded_rows as (select * from nowhere)\n{fold['derived']['sql']}"
-    unseen = {fold.get("row_kind"), zipper.get("row_kind"), zipper.get("time")}
+    unseen = {fold.get("row_kind")}
+    unseen |= {zipper.get(name) for name in ("row_kind", "time", "known_columns")}
     selected = [name for name in output_columns(sql) if name not in unseen]
     return selected + (["valid_from", "valid_to", "is_current"] if zipper else [])
 

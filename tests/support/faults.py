@@ -218,6 +218,8 @@ ENGINE_MACROS = "python_udfs/sparksession_adapter/dbt/include/sparksession/macro
 
 FOLD_SQL, STREAMS = ADAPTER + "keyed/fold_sql.py", "tests/adapter/test_folds.py"
 ZIPPERS, ZIPPER_STREAMS = ADAPTER + "keyed/zippers.py", "tests/adapter/test_zippers.py"
+PARTIAL_ZIPPERS = ADAPTER + "keyed/partial_zippers.py"
+PARTIAL_STREAMS = "tests/adapter/test_partial_zippers.py"
 UNSEEN, COPIES = "macros/deduplication/unseen_rows.sql", "tests/adapter/test_key_filters.py -k kept"
 JOINED = "macros/joins/repaired_join.sql"
 
@@ -550,8 +552,8 @@ RUN_FAULTS = (
     Fault(
         "a change counts from its own time, though the clock stepped back",
         ZIPPERS,
-        'f"select *, max({quoted(self.time)}) over ({window} rows between unbounded preceding "',
-        'f"select *, max({quoted(self.time)}) over ({window} rows between current row "',
+        'f"rows between unbounded preceding and current row) as {quoted(AT)}',
+        'f"rows between current row and current row) as {quoted(AT)}',
         ZIPPER_STREAMS,
     ),
     Fault(
@@ -567,6 +569,34 @@ RUN_FAULTS = (
         "if self.tracked is None or name in self.tracked]",
         "]",
         ZIPPER_STREAMS,
+    ),
+    Fault(
+        "a column that a change doesn't name loses its value",
+        PARTIAL_ZIPPERS,
+        'f"last(if({self._knows(name)}, {_wrapped(name)}, null), true) over {frame}"',
+        'f"last({_wrapped(name)}, true) over {frame}"',
+        PARTIAL_STREAMS,
+    ),
+    Fault(
+        "a null that a change names gives no value",
+        PARTIAL_ZIPPERS,
+        "if self._ignores_null(column):",
+        "if True:",
+        PARTIAL_STREAMS,
+    ),
+    Fault(
+        "what was known before a delete is known after it",
+        PARTIAL_ZIPPERS,
+        'f"sum(if({quoted(KIND)} = {UPSERT_RANK}, 0, 1)) over ({window} "',
+        'f"sum(0) over ({window} "',
+        PARTIAL_STREAMS,
+    ),
+    Fault(
+        "a group's delete ends no version",
+        PARTIAL_ZIPPERS,
+        "if group.on_delete == REMOVE_ROW",
+        "if False",
+        PARTIAL_STREAMS,
     ),
     Fault(
         "changes outside of the range go too",

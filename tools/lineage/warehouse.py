@@ -325,7 +325,8 @@ class Lineage:
             zipper = config["zipper"]
             time = zipper.get("time") or next(iter(_listed(zipper.get("sequence"))), "")
             origin = columns.get(time.lower(), Origin(reasons=frozenset({UNKNOWN})))
-            hidden = {time.lower(), str(zipper.get("row_kind") or "").lower()}
+            unseen = (time, zipper.get("row_kind"), zipper.get("known_columns"))
+            hidden = {name.lower() for name in unseen if name}
             columns = {name: column for name, column in columns.items() if name not in hidden}
             return columns | dict.fromkeys(VALIDITY, origin)
         fold = config.get("fold") or {}

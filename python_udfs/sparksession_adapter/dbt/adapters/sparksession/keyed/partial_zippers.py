@@ -17,9 +17,9 @@ from typing import Self
 from dbt.adapters.sparksession.edges import Given, Json
 from dbt.adapters.sparksession.keyed.layout import (
     HIDDEN,
+    column_names,
     listed,
     named_struct,
-    names_in,
     select_text,
 )
 from dbt.adapters.sparksession.keyed.zipper_groups import (
@@ -90,7 +90,7 @@ class PartialZipper(Zipper):
             if text is not None and not (isinstance(text, str) and text):
                 problems.append(f"zipper.{name} must be a text, got {text!r}")
         ignored = config.get("ignore_nulls", False)
-        ignored_nulls = None if ignored is True else names_in(ignored or ())
+        ignored_nulls = None if ignored is True else column_names(ignored or ())
         if ignored is not True and ignored_nulls is None:
             problems.append(f"zipper.ignore_nulls must be true or list columns, got {ignored!r}")
         try:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.sparksession.edges import Given
-from dbt.adapters.sparksession.keyed.layout import names_in
+from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.sql import quoted
 
 REMOVE_ROW, RETRACT = "remove_row", "retract"
@@ -59,7 +59,7 @@ def declared_groups(given: Given, row_kind: Given, problems: list[str]) -> tuple
             f"{where}.{extra} is an unknown setting; expected one of {', '.join(GROUP_SETTINGS)}"
             for extra in setting.keys() - set(GROUP_SETTINGS)
         ]
-        sequence, columns = (names_in(setting.get(part) or ()) for part in GROUP_SETTINGS[:2])
+        sequence, columns = (column_names(setting.get(part) or ()) for part in GROUP_SETTINGS[:2])
         for part, names in (("sequence", sequence), ("columns", columns)):
             if not names:
                 problems.append(
@@ -75,6 +75,6 @@ def declared_groups(given: Given, row_kind: Given, problems: list[str]) -> tuple
                 f"{where}.on_delete must be '{REMOVE_ROW}' or '{RETRACT}', got {on_delete!r}"
             )
         elif "on_delete" in setting and not row_kind:
-            problems.append(f"{where}.on_delete is of no use without zipper.row_kind")
+            problems.append(f"{where}.on_delete has no effect without zipper.row_kind")
         groups.append(ZipperGroup(str(name), sequence or (), columns or (), on_delete))
     return tuple(groups)

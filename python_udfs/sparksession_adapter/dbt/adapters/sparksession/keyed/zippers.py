@@ -365,8 +365,8 @@ class Zipper(RunLayout):
         """
         # the clock may step back, the log's order doesn't
         dated = (
-            f"select *, max({quoted(self.time)}) over ({self._window} rows between unbounded "
-            f"preceding and current row) as {quoted(AT)}\nfrom {rows}"
+            f"select *, max({quoted(self.time)}) over ({self._window} "
+            f"rows between unbounded preceding and current row) as {quoted(AT)}\nfrom {rows}"
         )
         # of several changes at one time the last one counts: the others were valid for no time
         timed = (
