@@ -192,13 +192,16 @@ def test_rows_whose_place_is_unknown_are_refused_with_their_number(spark: SparkS
     )
     (counts,) = spark.sql(zipper.refused_counts(f"{rows} as r")).collect()
     assert (
-        "z: 2 rows have null in the sequence of every group, or in a part of one (first: file, "
+        "z: 2 rows have null in the sequence of every group, or in a part of it (first: file, "
         in (zipper.refusal(counts) or "")
     )
 
 
 PROBLEMS = [
-    (WIDE | {"sequence": "own"}, "zipper.sequence and sequence_groups declare the same; take one"),
+    (
+        WIDE | {"sequence": "own"},
+        "zipper.sequence and sequence_groups exclude each other",
+    ),
     (ONE | {"sequence_groups": ["a"]}, "zipper.sequence_groups must map names to settings"),
     (WIDE | {"sequence_groups": {"g": ["a"]}}, "zipper.sequence_groups.g must be {sequence, col"),
     (

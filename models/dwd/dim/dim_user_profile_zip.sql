@@ -47,7 +47,11 @@ changes as (
         created_at,
         updated_at,
         known_columns,
-        case op_type when 'insert' then '+I' when 'delete' then '-D' else '+U' end as row_kind,
+        case op_type
+            when 'insert' then '+I'
+            when 'delete' then '-D'
+            else '+U'
+        end as row_kind,
         event_time,
         binlog_position,
         row_number

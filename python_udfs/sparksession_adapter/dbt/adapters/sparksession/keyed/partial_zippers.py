@@ -56,7 +56,7 @@ class PartialZipper(Zipper):
         groups: the declared sequence groups; empty where one sequence orders all columns.
         known_columns: column, an array<string>, with the names of the columns that a row gives
             values to; null in a row that gives values to all. None where each row does.
-        ignored_nulls: columns in which a null keeps the last known value; None: all columns.
+        ignored_nulls: columns in which a null keeps the last known value. None means all columns.
         keep_when: SQL condition on the columns of a version: others aren't shown, the key is gone
             for their time.
     """
@@ -80,7 +80,7 @@ class PartialZipper(Zipper):
         common = {name: value for name, value in config.items() if name not in SETTINGS}
         if config.get("sequence_groups"):
             if "sequence" in config:
-                problems.append("zipper.sequence and sequence_groups declare the same; take one")
+                problems.append("zipper.sequence and sequence_groups exclude each other")
             if not config.get("time"):
                 problems.append("zipper.time must name the column that dates a change of any group")
             common["sequence"] = [name for group in groups for name in group.sequence]
@@ -228,7 +228,7 @@ class PartialZipper(Zipper):
         sequences = "; ".join(f"{group.name}: {', '.join(group.sequence)}" for group in self.groups)
         return (
             f"{self.model}: {of_no_group} rows have null in the sequence of every group, or in a "
-            f"part of one ({sequences}), so their place among the changes is unknown. Nothing was "
+            f"part of it ({sequences}), so their place among the changes is unknown. Nothing was "
             "written. Leave such rows out of the model, or give them a value."
         )
 
@@ -389,8 +389,8 @@ class PartialZipper(Zipper):
         return " and ".join([f"({in_one})", *not_removed])
 
     def _placed(self, rows: str) -> str:
-        """Query of state rows: of each group when a row's change of it came and the next one, and
-        the last known values of the group's columns."""
+        """Query of state rows with, for each group, the times of the row's change and of the next
+        change, and the last known values of the group's columns."""
         columns = {name: quoted(name) for name in (*self.key, *self.sequence, KIND)}
         for group in self.groups:
             names, order = (", ".join(map(quoted, part)) for part in (self.key, group.sequence))
