@@ -202,7 +202,10 @@ PROBLEMS = [
         WIDE | {"sequence": "own"},
         "zipper.sequence and sequence_groups exclude each other",
     ),
-    (ONE | {"sequence_groups": ["a"]}, "zipper.sequence_groups must map names to settings"),
+    (
+        ONE | {"sequence_groups": ["a"]},
+        "zipper.sequence_groups must map names to {sequence, columns}",
+    ),
     (WIDE | {"sequence_groups": {"g": ["a"]}}, "zipper.sequence_groups.g must be {sequence, col"),
     (
         WIDE | {"sequence_groups": {"g": {"sequence": "own", "columns": [], "order": 1}}},
@@ -218,13 +221,13 @@ PROBLEMS = [
     ),
     (
         WIDE | {"sequence_groups": {"g": {"sequence": "own", "columns": "a", "on_delete": "x"}}},
-        "zipper.sequence_groups.g.on_delete must be 'remove_row' or 'retract', got 'x'",
+        "zipper.sequence_groups.g.on_delete must be one of remove_row, retract, got 'x'",
     ),
     (
         WIDE | {"sequence_groups": {"g": {"sequence": "own", "columns": ["id"]}}},
         "zipper.sequence_groups.g.columns: id is a column of the key, the time or a sequence",
     ),
-    ({"sequence_groups": GROUPS}, "zipper.time must name the column that dates a change of any"),
+    ({"sequence_groups": GROUPS}, "zipper.time must name the column that dates a change, got None"),
     (
         {"sequence_groups": GROUPS, "time": "time"},
         "zipper.sequence_groups.first.on_delete has no effect without zipper.row_kind",

@@ -17,11 +17,11 @@ from typing import Self
 from dbt.adapters.sparksession.edges import Given, Json
 from dbt.adapters.sparksession.keyed.layout import (
     HIDDEN,
-    column_names,
     listed,
     named_struct,
     select_text,
 )
+from dbt.adapters.sparksession.keyed.settings import ZipperSettings
 from dbt.adapters.sparksession.keyed.zipper_groups import (
     REMOVE_ROW,
     ZipperGroup,
@@ -36,6 +36,7 @@ from dbt.adapters.sparksession.keyed.zippers import (
     ZipperConfigError,
 )
 from dbt.adapters.sparksession.sql import literal, quoted
+from dbt.adapters.sparksession.yaml_fields import read_fields
 
 KNOWN = f"{HIDDEN}known__"  # names of the columns that a change gives values to; null: all
 LIFE, GROUP, CHANGE = (f"{HIDDEN}{name}__" for name in ("life", "group", "change"))
@@ -76,23 +77,15 @@ class PartialZipper(Zipper):
             ZipperConfigError: with every problem of the config.
         """
         problems: list[str] = []
-        groups = declared_groups(config.get("sequence_groups"), config.get("row_kind"), problems)
-        common = {name: value for name, value in config.items() if name not in SETTINGS}
-        if config.get("sequence_groups"):
+        setting = read_fields(ZipperSettings, config, "zipper.", [])  # the base class reports them
+        groups = declared_groups(setting.sequence_groups, setting.row_kind, problems)
+        common = dict(config)
+        if groups:
             if "sequence" in config:
                 problems.append("zipper.sequence and sequence_groups exclude each other")
-            if not config.get("time"):
-                problems.append("zipper.time must name the column that dates a change of any group")
-            common["sequence"] = [name for group in groups for name in group.sequence]
-            common.setdefault("time", "time")
-        known, keep_when = config.get("known_columns"), config.get("keep_when")
-        for name, text in {"known_columns": known, "keep_when": keep_when}.items():
-            if text is not None and not (isinstance(text, str) and text):
-                problems.append(f"zipper.{name} must be a text, got {text!r}")
-        ignored = config.get("ignore_nulls", False)
-        ignored_nulls = None if ignored is True else column_names(ignored or ())
-        if ignored is not True and ignored_nulls is None:
-            problems.append(f"zipper.ignore_nulls must be true or list columns, got {ignored!r}")
+            common["sequence"] = [name for group in groups for name in group.sequence] or [
+                "sequence"
+            ]
         try:
             zipper = super().read(model, unique_key, common)
         except ZipperConfigError as exc:
@@ -110,9 +103,9 @@ class PartialZipper(Zipper):
         return replace(
             zipper,
             groups=groups,
-            known_columns=known,
-            ignored_nulls=ignored_nulls,
-            keep_when=keep_when,
+            known_columns=setting.known_columns,
+            ignored_nulls=_ignored(setting.ignore_nulls),
+            keep_when=setting.keep_when,
         )
 
     @property
@@ -439,6 +432,13 @@ class PartialZipper(Zipper):
         if self.groups:
             whole["sequence"] = {group.name: group.sequence for group in self.groups}
         return json.dumps(whole, separators=(",", ":"))
+
+
+def _ignored(setting: bool | tuple[str, ...]) -> tuple[str, ...] | None:
+    """The columns that `ignore_nulls` names, None for all."""
+    if isinstance(setting, bool):
+        return None if setting else ()
+    return setting
 
 
 def _wrapped(column: str) -> str:

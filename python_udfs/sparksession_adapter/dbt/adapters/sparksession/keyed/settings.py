@@ -27,6 +27,7 @@ Function = Literal[
     "bitmap_or",
 ]
 Unpaired = Literal["ends", "ignored"]
+GroupDelete = Literal["remove_row", "retract"]
 BUCKETS = 4  # where a config names no number
 LIST = "be a list of columns"
 SOME = "name at least one column"
@@ -115,6 +116,27 @@ class ZipperSettings(RunSettings):
         Unpaired | None,
         Field(description=" or ".join(map(repr, get_args(Unpaired))).join(("be ", ""))),
     ] = None
+    # of partial rows, see partial_zippers.py
+    sequence_groups: Annotated[
+        dict[str, Given], Field(description="map names to {sequence, columns}")
+    ] = {}
+    known_columns: Text = None
+    ignore_nulls: Annotated[
+        StrictBool | NoColumns, Field(description="be true or list columns")
+    ] = False
+    keep_when: Text = None
+
+
+class ZipperGroupSettings(Fields):
+    """An entry of `zipper.sequence_groups`."""
+
+    NEEDED = ("sequence", "columns")
+
+    sequence: Annotated[Columns, Field(description=SOME)] = ()
+    columns: Annotated[Columns, Field(description=SOME)] = ()
+    on_delete: Annotated[
+        GroupDelete, Field(description=ONE_OF.format(", ".join(get_args(GroupDelete))))
+    ] = "retract"
 
 
 def partition_setting(

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dbt.adapters.sparksession.edges import Given
-from dbt.adapters.sparksession.keyed.layout import column_names
+from dbt.adapters.sparksession.keyed.settings import ZipperGroupSettings
 from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.yaml_fields import read_fields
 
 REMOVE_ROW, RETRACT = "remove_row", "retract"
-GROUP_SETTINGS = ("sequence", "columns", "on_delete")
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,10 @@ class ZipperGroup:
         return f"{name}{self.name}__"
 
 
-def declared_groups(given: Given, row_kind: Given, problems: list[str]) -> tuple[ZipperGroup, ...]:
+def declared_groups(
+    given: Mapping[str, Given], row_kind: str | None, problems: list[str]
+) -> tuple[ZipperGroup, ...]:
     """The sequence groups that a config declares; problems are added to the list."""
-    if not given:
-        return ()
-    if not isinstance(given, Mapping):
-        problems.append(f"zipper.sequence_groups must map names to settings, got {given!r}")
-        return ()
     groups: list[ZipperGroup] = []
     group_of: dict[str, str] = {}
     for name, setting in given.items():
@@ -55,26 +52,12 @@ def declared_groups(given: Given, row_kind: Given, problems: list[str]) -> tuple
         if not isinstance(setting, Mapping):
             problems.append(f"{where} must be {{sequence, columns}}, got {setting!r}")
             continue
-        problems += [
-            f"{where}.{extra} is an unknown setting; expected one of {', '.join(GROUP_SETTINGS)}"
-            for extra in setting.keys() - set(GROUP_SETTINGS)
-        ]
-        sequence, columns = (column_names(setting.get(part) or ()) for part in GROUP_SETTINGS[:2])
-        for part, names in (("sequence", sequence), ("columns", columns)):
-            if not names:
-                problems.append(
-                    f"{where}.{part} must name at least one column, got {setting.get(part)!r}"
-                )
-            for column in names or ():
-                if column in group_of:
-                    problems.append(f"{where}: {column} is in group {group_of[column]} as well")
-                group_of.setdefault(column, str(name))
-        on_delete = setting.get("on_delete", RETRACT)
-        if on_delete not in (REMOVE_ROW, RETRACT):
-            problems.append(
-                f"{where}.on_delete must be '{REMOVE_ROW}' or '{RETRACT}', got {on_delete!r}"
-            )
-        elif "on_delete" in setting and not row_kind:
+        group = read_fields(ZipperGroupSettings, setting, f"{where}.", problems)
+        for column in (*group.sequence, *group.columns):
+            if column in group_of:
+                problems.append(f"{where}: {column} is in group {group_of[column]} as well")
+            group_of.setdefault(column, name)
+        if "on_delete" in setting and not row_kind:
             problems.append(f"{where}.on_delete has no effect without zipper.row_kind")
-        groups.append(ZipperGroup(str(name), sequence or (), columns or (), on_delete))
+        groups.append(ZipperGroup(name, group.sequence, group.columns, group.on_delete))
     return tuple(groups)
