@@ -7,7 +7,7 @@ What it writes and how, see python_udfs/source/full_load.py.
     MYSQL_LOCK      true: lock the table against writes, default false
     MYSQL_RANGES    how many ranges of the key are read, default two for each core
     MYSQL_JARS      the driver: coordinates or jar files, comma separated
-    LANDING         as of dbt, default landing
+    LANDING         as of dbt, default landing; LANDING_OPTIONS where it is a URI
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from python_udfs.ingestion.landing.object_stores import landing_place
 from python_udfs.servers.mysql import is_lock_wanted, settings
 from python_udfs.source.full_load import load
 
@@ -74,9 +75,9 @@ def main(table: str) -> int:
             file=sys.stderr,
         )
         return 2
-    landing = ROOT / os.path.expanduser(os.environ.get("LANDING") or "landing")
+    landing = landing_place(str(ROOT), os.environ.get("LANDING") or "landing")
     with spark() as session:
         count = int(os.environ.get("MYSQL_RANGES") or 2 * session.sparkContext.defaultParallelism)
-        folder, rows = load(session, settings(), landing, table, count, is_lock_wanted())
-    print(f"{rows:,} rows of {table} landed in {folder}")
+        place, rows = load(session, settings(), landing, table, count, is_lock_wanted())
+    print(f"{rows:,} rows of {table} landed in {place}")
     return 0

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from dbt.cli.main import dbtRunner
 
+from python_udfs.ingestion.landing.object_stores import is_uri
+
 SMALL_LOG = 64 * 2**20  # bytes of landed files
 # its own default for the code, 48 MB, is too small for Spark: once it is full Spark stops
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
@@ -42,8 +44,10 @@ def java_options(landing: Path) -> str:
 
 
 def main() -> int:
-    if not os.environ.get("KAFKA_SERVERS"):  # how much it has isn't known beforehand
-        landing = Path(os.environ.get("LANDING", "landing")).expanduser()
+    given = os.environ.get("LANDING", "landing")
+    # how much a broker or a store has isn't known beforehand
+    if not os.environ.get("KAFKA_SERVERS") and not is_uri(given):
+        landing = Path(given).expanduser()
         os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options(landing))
     runner = dbtRunner()
     built = runner.invoke(["build", "--exclude-resource-type", "unit_test"])

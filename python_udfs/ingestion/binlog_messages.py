@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,10 @@ from python_udfs.ingestion.landing.files import (
     LIVE,
     LONG_LINE,
     files_to_read,
+    late_files,
     list_files,
     longest_line,
+    new_since,
     offsets_key,
     open_ended,
 )
@@ -31,6 +32,7 @@ from python_udfs.ingestion.landing.kafka import (
     ranges_to_read,
     read_topics,
 )
+from python_udfs.ingestion.landing.object_stores import is_uri, landing_place, store_of
 from python_udfs.ingestion.landing.offsets import merge, without
 from python_udfs.ingestion.landing.spark import held_offsets, read_messages
 from python_udfs.ingestion.log.reread import lines_to_read_again, messages_read_again
@@ -50,6 +52,7 @@ BEGUN_PROPERTY = "landing.kafka_begun"  # where reading of each of Kafka's parti
 HOLES_PROPERTY = "landing.kafka_holes_named"  # Kafka's first offsets when lost holes were named
 SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end is known by reading only
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
+LATE_PROPERTY = "landing.late"  # which files of a store came shortly before it, as a hash
 
 
 def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
@@ -62,7 +65,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     both. Messages that were refused are read again once they can be read, see log.reread.
 
     Args:
-        dbt: the model's handle, with config meta `landing` (a folder), `kafka` (see
+        dbt: the model's handle, with config meta `landing` (a folder or a URI), `kafka` (see
             landing.kafka), `formats` (shell pattern of topics -> format, the first that fits
             counts) and `max_line_mb` (the longest line that is taken whole). With Kafka `landing`
             may be empty.
@@ -71,9 +74,10 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
         Rows of ods_binlog, or None where nothing new has landed.
     """
     kafka = kafka_source(dbt.meta["kafka"])
-    landing = os.path.join(dbt.project_root, os.path.expanduser(dbt.meta["landing"]))
+    landing = landing_place(dbt.project_root, dbt.meta["landing"])
     files_too = dbt.meta["landing"] or not kafka
-    files = list_files(os.path.abspath(landing)) if files_too else []
+    files = list_files(landing) if files_too else []
+    store = store_of(landing) if is_uri(landing) else None
     longest = longest_line(dbt.meta)
     held = _held(dbt, session)
     topic_ids = json.loads(dbt.snapshot_property(TOPICS_PROPERTY, "{}"))
@@ -102,7 +106,8 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
             key = offsets_key(LIVE, read.topic, read.partition)
             held[key] = merge([*held.get(key, []), (read.first, read.last)])
     seen_sizes = json.loads(dbt.snapshot_property(SIZES_PROPERTY, "{}"))
-    seen_until = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
+    listed = int(dbt.snapshot_property(LISTED_PROPERTY, "0"))
+    seen_until = new_since(files, listed, dbt.snapshot_property(LATE_PROPERTY, ""))
     # these lines stay among the held lines: nothing comes of a file that is gone, or of a line that
     # is still too long
     released = lines_to_read_again(dbt, session, longest)
@@ -120,6 +125,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
     newest = max((file.changed_ns for file in files), default=0)
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
+    dbt.set_snapshot_property(LATE_PROPERTY, late_files(files, newest) if store else "")
     from_files = _by_format(chosen, dbt.meta["formats"])
     from_kafka = _by_format(ranges, dbt.meta["formats"])
     if not from_files and not from_kafka and again is None:
@@ -127,7 +133,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     frames = [
         *(
             _not_too_long_still(
-                with_envelope(read_messages(session, some, unread, longest), kind), released
+                with_envelope(read_messages(session, some, unread, longest, store), kind), released
             )
             for kind, some in from_files.items()
         ),

@@ -20,18 +20,24 @@ import gzip
 import json
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
+from python_udfs.ingestion.landing.files import FULL_LOAD
+from python_udfs.ingestion.landing.object_stores import delete_folder, is_uri, store_of
 from python_udfs.servers.errors import ServerError, server_error
 from python_udfs.servers.mysql import COMMIT_SECONDS, DRIVER, SESSION, MysqlServer, literal, quoted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from pyarrow import RecordBatch
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from python_udfs.ingestion.landing.object_stores import ObjectStore
 
 INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 BINARY = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
@@ -178,19 +184,119 @@ def head_of(table: SourceTable, kind: str, seconds: int) -> dict[str, Any]:
     return {"database": table.database, "table": table.name, "type": kind, "ts": seconds}
 
 
+class Landing(Protocol):
+    """Where the topic of a load is written: it appears when it is whole."""
+
+    def write_rows(self, texts: DataFrame) -> None:
+        """Write the messages of rows, each part of them as a partition from 1 on."""
+
+    def finish(self, lines: str) -> str:
+        """Write partition 0; where the topic lies then."""
+
+    def discard(self) -> None:
+        """Delete what was written of a load that failed."""
+
+
+class LandingFolder:
+    """A topic in a folder: it is written under a hidden name, and renamed."""
+
+    def __init__(self, landing: str, topic: str) -> None:
+        self._place, self._topic = Path(landing) / "topics" / topic, topic
+        self._hidden = self._place.with_name(f"_{topic}")  # names that begin so are passed over
+
+    def write_rows(self, texts: DataFrame) -> None:
+        self._hidden.mkdir(parents=True)
+        texts.write.option("compression", "gzip").text(str(self._hidden / "_rows"))
+
+    def finish(self, lines: str) -> str:
+        for number, file in enumerate(sorted((self._hidden / "_rows").glob("part-*.gz")), 1):
+            file.rename(self._partition(number))
+        shutil.rmtree(self._hidden / "_rows")
+        self._partition(0).write_bytes(gzip.compress(lines.encode()))
+        self._hidden.rename(self._place)
+        return str(self._place)
+
+    def _partition(self, number: int) -> Path:
+        folder = self._hidden / f"partition={number}"
+        folder.mkdir()
+        return folder / f"{self._topic}+{number}+0.jsonl.gz"
+
+    def discard(self) -> None:
+        shutil.rmtree(self._hidden, ignore_errors=True)
+
+
+class LandingStore:
+    """A topic in an object store, which can't rename a folder: readers take a full load once its
+    partition 0 is there, which is written last. What a task wrote that failed or was late stays
+    under a hidden name, and is deleted."""
+
+    def __init__(self, landing: str, topic: str) -> None:
+        self._store, self._topic = store_of(landing), topic
+        self._place, self._hidden = f"{landing}/topics/{topic}", f"{landing}/topics/_{topic}"
+        self._written: list[str] = []
+
+    def write_rows(self, texts: DataFrame) -> None:
+        write = rows_writer(self._store, self._hidden)
+        self._written = [row.place for row in texts.mapInArrow(write, "place string").collect()]
+
+    def finish(self, lines: str) -> str:
+        for number, place in enumerate(sorted(self._written), 1):
+            self._store.copy(place, self._partition(number))
+        self._store.write(self._partition(0), gzip.compress(lines.encode()))
+        delete_folder(self._store, self._hidden)
+        return self._place
+
+    def _partition(self, number: int) -> str:
+        return f"{self._place}/partition={number}/{self._topic}+{number}+0.jsonl.gz"
+
+    def discard(self) -> None:
+        for folder in (self._place, self._hidden):
+            with suppress(OSError):
+                delete_folder(self._store, folder)
+
+
+def rows_writer(
+    store: ObjectStore, folder: str
+) -> Callable[[Iterable[RecordBatch]], Iterator[RecordBatch]]:
+    """What a task does: it writes its messages as one gzip object, and gives the object's URI;
+    nothing where it has no message."""
+
+    def write(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        import secrets
+
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        filled = (batch for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return
+        place = f"{folder}/{secrets.token_hex(8)}.jsonl.gz"
+        with store.created(place) as stream:
+            for batch in chain([first], filled):
+                texts = pa.ListArray.from_arrays(
+                    pa.array([0, batch.num_rows], pa.int32()), batch.column(0).cast(pa.binary())
+                )
+                stream.write(pc.binary_join(texts, b"\n")[0].as_buffer())
+                stream.write(b"\n")
+        yield pa.RecordBatch.from_arrays([pa.array([place])], names=["place"])
+
+    return write
+
+
 def load(
     session: SparkSession,
     options: dict[str, str],
-    landing: Path,
+    landing: str,
     name: str,
     range_count: int,
     lock: bool,
-) -> tuple[Path, int]:
-    """Land a table; the folder of its topic and the number of its rows.
+) -> tuple[str, int]:
+    """Land a table; where its topic lies, and the number of its rows.
 
     Args:
         options: of JDBC: url, user, password.
-        landing: the landing folder; it is made where there is none.
+        landing: the landing folder, which is made where there is none; or a URI of an object store.
         name: database.table.
         range_count: how many ranges of the key are read.
         lock: whether writers of the table wait meanwhile.
@@ -205,9 +311,8 @@ def load(
     if not database or not table_name or "/" in name:  # its name becomes a folder's
         raise ServerError(f"TABLE must be database.table, got {name!r}")
     began = datetime.now(UTC)
-    topic = f"full_load.{name}.{began:%Y%m%dT%H%M%S%fZ}"
-    topics = landing / "topics"
-    hidden = topics / f"_{topic}"  # names that begin so are passed over
+    topic = f"{FULL_LOAD}{name}.{began:%Y%m%dT%H%M%S%fZ}"
+    landed: Landing = (LandingStore if is_uri(landing) else LandingFolder)(landing, topic)
     server = MysqlServer(session, options)
     try:
         table = table_of(server, database, table_name)
@@ -221,31 +326,27 @@ def load(
         counted = Observation()
         texts = messages(rows, table, int(began.timestamp()))
         texts = texts.observe(counted, F.count(F.lit(1)).alias("rows"))
-        hidden.mkdir(parents=True)
         try:
-            texts.write.option("compression", "gzip").text(str(hidden / "_rows"))
+            landed.write_rows(texts)
         except Exception as exc:
             raise server_error(exc, "The rows could not be read or written") from None
         row_count = int(counted.get["rows"])
         after = server.position()
         if lock:
             server.execute("unlock tables")
-        _place_rows(hidden, topic)
         ends = [
             head_of(table, "bootstrap-start", int(began.timestamp()))
             | {"data": {}, "binlog_before": before},
             head_of(table, "bootstrap-complete", int(time.time()))
             | {"data": {}, "binlog_before": before, "binlog_after": after, "rows": row_count},
         ]
-        lines = "".join(json.dumps(message, **COMPACT) + "\n" for message in ends)
-        _partition(hidden, topic, 0).write_bytes(gzip.compress(lines.encode()))
-        hidden.rename(topics / topic)
+        place = landed.finish("".join(json.dumps(message, **COMPACT) + "\n" for message in ends))
     except BaseException:
-        shutil.rmtree(hidden, ignore_errors=True)
+        landed.discard()
         raise
     finally:
         server.close()
-    return topics / topic, row_count
+    return place, row_count
 
 
 def _read(session: SparkSession, options: dict[str, str], queries: Sequence[str]) -> DataFrame:
@@ -259,16 +360,3 @@ def _read(session: SparkSession, options: dict[str, str], queries: Sequence[str]
         together = rows if together is None else together.unionByName(rows)
     assert together is not None
     return together
-
-
-def _place_rows(hidden: Path, topic: str) -> None:
-    """Give the files that Spark wrote the names of landed files, each its own partition."""
-    for number, file in enumerate(sorted((hidden / "_rows").glob("part-*.gz")), 1):
-        file.rename(_partition(hidden, topic, number))
-    shutil.rmtree(hidden / "_rows")
-
-
-def _partition(folder: Path, topic: str, number: int) -> Path:
-    place = folder / f"partition={number}"
-    place.mkdir()
-    return place / f"{topic}+{number}+0.jsonl.gz"

@@ -28,7 +28,8 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 def test_a_run_that_is_killed_is_recovered_by_the_next_run(
     make_project: Callable[..., DbtProject], env: dict[str, str], tmp_path: Path
 ) -> None:
-    project = make_project(FILES, **{key.lower(): value for key, value in env.items()})
+    project = make_project(FILES)
+    project.env |= env
     log = tmp_path / "run.log"
     with child_process() as child:
         error = child.start(project)

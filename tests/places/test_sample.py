@@ -1,21 +1,26 @@
-"""The sample on a standalone cluster and on a Spark Connect server: built, killed and built again.
+"""The sample on a standalone cluster, on a Spark Connect server, and in a REST catalog with an S3
+store: built, killed and built again.
 
 PLACE_KILLS sets how many runs are killed in each place, PLACE_SEED plays their moments again.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.support.child import child_process
 from tests.support.dbt_project import REPO
 from tests.support.killed_runs import kill, start
+from tests.support.object_store import java_of_nessie, nessie_and_s3, server_jars
 from tests.support.spark_servers import can_isolate, connect_server, standalone
 from tests.support.warehouse import SAMPLE, Warehouse, differing, truth
 
@@ -25,7 +30,14 @@ LAST_FILES = 8  # that come in one by one, each with a run that is killed
 
 @contextmanager
 def place(name: str, folder: Path) -> Iterator[dict[str, str]]:
-    """The environment of runs in a place: `cluster` or `connect`."""
+    """The environment of runs in a place: `cluster`, `connect` or `store`."""
+    if name == "store":
+        java, jars = java_of_nessie(), server_jars(folder / "jars")
+        if java is None or jars is None:
+            pytest.skip("needs a Java of 21 or later, and Nessie and s3mock from Maven")
+        with nessie_and_s3(folder, jars, java) as env:
+            yield env
+        return
     if name == "connect":
         with connect_server(folder) as remote:
             yield {"DBT_TARGET": "connect", "SPARK_REMOTE": remote, "SPARK_SHUFFLE_PARTITIONS": "2"}
@@ -36,42 +48,62 @@ def place(name: str, folder: Path) -> Iterator[dict[str, str]]:
         yield cluster.env | {"SPARK_SHUFFLE_PARTITIONS": "2"}
 
 
+@contextmanager
+def reader(name: str, there: Warehouse) -> Iterator[Warehouse]:
+    """The same warehouse, asked from a Spark of the tests: a store needs jars of its own, so its
+    Spark is another process's."""
+    if name != "store":
+        yield Warehouse(there.landing.parent)
+        return
+    with child_process() as child:
+        here = copy.copy(there)
+        here.query = partial(child.query, there)  # type: ignore[method-assign]
+        yield here
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("name", ["cluster", "connect"])
+@pytest.mark.parametrize("name", ["cluster", "connect", "store"])
 def test_the_sample_is_the_server_s_own_counts_after_kills(tmp_path: Path, name: str) -> None:
     seed = int(os.environ.get("PLACE_SEED") or random.SystemRandom().randrange(10**6))
     kills, chance = int(os.environ.get("PLACE_KILLS", "2")), random.Random(seed)
     files, log = sorted(SAMPLE.iterdir()), tmp_path / "run.log"
-    here = Warehouse(tmp_path)  # asks from this process
-    with place(name, tmp_path / "servers") as env:
-        there = Warehouse(tmp_path, **{key.lower(): value for key, value in env.items()})
-        here.land(*files[:-LAST_FILES])
-        begun = time.monotonic()
-        done = there.subprocess("build", *MODELS)
-        took = time.monotonic() - begun
-        assert done.returncode == 0, done.stdout
-        print(f"\n{name}, seed {seed}: first build {took:.0f} s")
-        for number in range(kills):
-            here.land(*files[-LAST_FILES:][: 1 + number * LAST_FILES // kills])
-            run = start(there, log, *MODELS)
-            time.sleep(chance.uniform(0.2, 1.0) * took)
-            kill(run, with_java=False)
-            begun = time.monotonic()
-            done = there.subprocess("build", *MODELS)
-            assert done.returncode == 0, done.stdout
-            ids = "select count(*), count(distinct message_offset) from dw.ods_binlog"
-            (row,) = here.query(ids)
-            assert len(set(row.values())) == 1, (seed, number, row)
-            print(f"  kill {number}: run again {time.monotonic() - begun:.0f} s")
-        here.land(*files)
-        done = there.subprocess("build", *MODELS)
-        assert done.returncode == 0, done.stdout
-        again = there.subprocess("build", *MODELS)
-        assert again.returncode == 0, again.stdout
-        assert "Published as version" not in again.stdout
-    assert differing(truth("final"), here.td()) == []
-    assert differing(truth("final"), here.td("published.dws_trade__user_status_td")) == []
     local = Warehouse(tmp_path / "local")
     local.land(*files)
+    with place(name, tmp_path / "servers") as env:
+        there = Warehouse(tmp_path)
+        there.env |= env
+        with reader(name, there) as here:
+            there.land(*files[:-LAST_FILES])
+            begun = time.monotonic()
+            done = there.subprocess("build", *MODELS)
+            took = time.monotonic() - begun
+            assert done.returncode == 0, done.stdout
+            print(f"\n{name}, seed {seed}: first build {took:.0f} s")
+            for number in range(kills):
+                there.land(*files[-LAST_FILES:][: 1 + number * LAST_FILES // kills])
+                run = start(there, log, *MODELS)
+                time.sleep(chance.uniform(0.2, 1.0) * took)
+                kill(run, with_java=False)
+                begun = time.monotonic()
+                done = there.subprocess("build", *MODELS)
+                assert done.returncode == 0, done.stdout
+                ids = "select count(*), count(distinct message_offset) from dw.ods_binlog"
+                (row,) = here.query(ids)
+                assert len(set(row.values())) == 1, (seed, number, row)
+                print(f"  kill {number}: run again {time.monotonic() - begun:.0f} s")
+            there.land(*files)
+            done = there.subprocess("build", *MODELS)
+            assert done.returncode == 0, done.stdout
+            again = there.subprocess("build", *MODELS)
+            assert again.returncode == 0, again.stdout
+            assert "Published as version" not in again.stdout
+            if name != "connect":  # it needs a Spark in the dbt process
+                done = there.subprocess("run-operation", "remove_orphans")
+                assert done.returncode == 0, done.stdout
+            done = there.subprocess("run-operation", "expire_versions", "--args", "{keep: 1}")
+            assert done.returncode == 0, done.stdout
+            assert differing(truth("final"), here.td()) == []
+            assert differing(truth("final"), here.td("published.dws_trade__user_status_td")) == []
+            found = here.contents()
     local.build()
-    assert differing(local.contents(), here.contents()) == []
+    assert differing(local.contents(), found) == []

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from dbt.adapters.sparksession.catalogs import scheme_of
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.session import application, own_session
 from dbt.cli import requires
@@ -100,7 +101,8 @@ class DbtProject:
 
     Args:
         root: folder of dbt_project.yml.
-        warehouse: folder of the tables; `target` and `logs` of dbt lie beside it.
+        warehouse: folder of the tables, unless the environment's WAREHOUSE is a URI; `target` and
+            `logs` of dbt lie beside it.
         profiles: folder of profiles.yml; the repository's own where there is none given.
         env: further environment variables of each command, named in lower case: landing=... sets
             LANDING.
@@ -180,7 +182,8 @@ class DbtProject:
         Timestamps are datetimes in UTC (those without zone: naive), decimals Decimal, structs and
         maps dict. Any thread may ask; each has a session of its own.
         """
-        self.warehouse.mkdir(parents=True, exist_ok=True)
+        if not scheme_of(self.env["WAREHOUSE"]):
+            self.warehouse.mkdir(parents=True, exist_ok=True)
         frame = own_session(self.credentials()).session.sql(sql)
         if not frame.columns:  # a statement that gives no rows
             return []

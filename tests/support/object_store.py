@@ -9,7 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ ARTIFACTS = {
     "nessie": "org.projectnessie.nessie:nessie-quarkus:0.99.0:jar:runner",
 }
 STARTS_SECONDS = 120
+QUICK = ("-Xmx400m", "-XX:TieredStopAtLevel=1")
 BUCKET, KEY, SECRET = "lake", "key-of-the-lake", "secret-of-the-lake"
 
 
@@ -36,7 +37,7 @@ def java_of_nessie() -> str | None:
     return None
 
 
-def server_jars(folder: Path) -> dict[str, Path] | None:
+def server_jars(folder: Path, names: Iterable[str] = ARTIFACTS) -> dict[str, Path] | None:
     """The servers' jars by name, as Maven has them; None where it can't have them.
 
     SERVER_JARS may name a folder, where Maven keeps them from then on.
@@ -44,7 +45,8 @@ def server_jars(folder: Path) -> dict[str, Path] | None:
     maven = shutil.which("mvn")
     kept = Path(os.environ.get("SERVER_JARS") or folder)
     found = {}
-    for name, artifact in ARTIFACTS.items():
+    for name in names:
+        artifact = ARTIFACTS[name]
         _, wanted, version, _, kind = artifact.split(":")
         known = list(kept.rglob(f"{wanted}-{version}-{kind}.jar"))
         if not known and maven:
@@ -88,19 +90,48 @@ def _server(
 
 
 @contextmanager
-def nessie_and_s3(folder: Path, jars: dict[str, Path], java: str) -> Iterator[dict[str, str]]:
-    """Environment of a project whose tables are in both."""
+def s3_store(folder: Path, jars: dict[str, Path]) -> Iterator[str]:
+    """An S3 store with one bucket; its URL."""
     folder.mkdir(parents=True, exist_ok=True)
-    s3, s3_tls, nessie, management = free_ports(4)
-    store = {
+    port, tls = free_ports(2)
+    settings = {
         "COM_ADOBE_TESTING_S3MOCK_STORE_INITIAL_BUCKETS": BUCKET,
         "COM_ADOBE_TESTING_S3MOCK_STORE_ROOT": str(folder / "s3"),
-        "SERVER_PORT": str(s3_tls),
-        "COM_ADOBE_TESTING_S3MOCK_HTTP_PORT": str(s3),
+        "SERVER_PORT": str(tls),
+        "COM_ADOBE_TESTING_S3MOCK_HTTP_PORT": str(port),
         "SERVER_ADDRESS": "127.0.0.1",
     }
     (folder / "s3").mkdir(exist_ok=True)
-    endpoint = f"http://127.0.0.1:{s3}"
+    command = [str(Path(find_java()) / "bin" / "java"), *QUICK, "-jar", str(jars["s3mock"])]
+    endpoint = f"http://127.0.0.1:{port}"
+    with _server(command, folder, "s3mock", settings, endpoint):
+        yield endpoint
+
+
+def landing_options(endpoint: str) -> str:
+    """LANDING_OPTIONS of that store."""
+    options = {
+        "endpoint_override": endpoint.removeprefix("http://"),
+        "scheme": "http",
+        "region": "us-east-1",
+        "access_key": KEY,
+        "secret_key": SECRET,
+    }
+    return json.dumps(options)
+
+
+@contextmanager
+def nessie_and_s3(folder: Path, jars: dict[str, Path], java: str) -> Iterator[dict[str, str]]:
+    """Environment of a project whose tables are in both."""
+    with s3_store(folder, jars) as endpoint, _nessie(folder, jars, java, endpoint) as env:
+        yield env
+
+
+@contextmanager
+def _nessie(
+    folder: Path, jars: dict[str, Path], java: str, endpoint: str
+) -> Iterator[dict[str, str]]:
+    nessie, management = free_ports(2)
     lake = "nessie.catalog"
     secret = "urn:nessie-secret:quarkus:nessie.catalog.secrets.access-key"
     settings = {
@@ -118,15 +149,10 @@ def nessie_and_s3(folder: Path, jars: dict[str, Path], java: str) -> Iterator[di
     }
     # no properties: Nessie takes names that it doesn't know from the environment alone
     secrets = {f"{lake}.secrets.access-key.name": KEY, f"{lake}.secrets.access-key.secret": SECRET}
-    quick = ["-Xmx400m", "-XX:TieredStopAtLevel=1"]
-    s3mock = [str(Path(find_java()) / "bin" / "java"), *quick, "-jar", str(jars["s3mock"])]
-    server = [java, *quick, *(f"-D{key}={value}" for key, value in settings.items())]
+    server = [java, *QUICK, *(f"-D{key}={value}" for key, value in settings.items())]
     server += ["-jar", str(jars["nessie"])]
     uri = f"http://127.0.0.1:{nessie}/iceberg"
-    with (
-        _server(s3mock, folder, "s3mock", store, endpoint),
-        _server(server, folder, "nessie", secrets, f"{uri}/v1/config"),
-    ):
+    with _server(server, folder, "nessie", secrets, f"{uri}/v1/config"):
         options = {
             "s3.endpoint": endpoint,
             "s3.path-style-access": "true",

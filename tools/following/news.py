@@ -14,6 +14,7 @@ from dbt.adapters.sparksession.session import own_session
 
 from python_udfs.ingestion.landing.files import list_files
 from python_udfs.ingestion.landing.kafka import kafka_source
+from python_udfs.ingestion.landing.object_stores import landing_place
 from python_udfs.servers.kafka import broker_topics
 
 # folders of a project that dbt parses, and its files beside them
@@ -56,7 +57,8 @@ def messages_of(log: Mapping[str, Any], root: Path, credentials: Any) -> Message
     """What has landed for a model of the log.
 
     Args:
-        log: the model's meta, with `landing` (a folder, relative to the project) and `kafka`.
+        log: the model's meta, with `landing` (a folder, relative to the project, or a URI) and
+            `kafka`.
         root: the project's folder.
         credentials: of the profile, for the session that asks a broker.
 
@@ -64,7 +66,7 @@ def messages_of(log: Mapping[str, Any], root: Path, credentials: Any) -> Message
         OSError, ValueError, ConnectionError, RuntimeError: the folder or the broker can't be read.
     """
     landing, kafka = log.get("landing") or "", kafka_source(log.get("kafka") or {})
-    found = list_files(str(root / Path(landing).expanduser())) if landing or not kafka else []
+    found = list_files(landing_place(str(root), landing)) if landing or not kafka else []
     offsets = {}
     if kafka:
         for name, topic in broker_topics(own_session(credentials).session, kafka).items():

@@ -6,20 +6,31 @@
 A file holds one message a line; the offset of a message is the file's first offset plus its line
 number from 0. So a file that is delivered again, whole or split otherwise, gives the same
 (topic, partition, offset) to the same message.
+
+<landing> is a folder, or a URI of an object store, see object_stores.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import stat
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from python_udfs.ingestion.landing.object_stores import (
+    ObjectStore,
+    StoredObject,
+    is_uri,
+    objects_of,
+    store_of,
+)
 from python_udfs.ingestion.landing.offsets import Interval, held_until, merge
 
 TOPICS = "topics"
@@ -39,6 +50,10 @@ KEPT_OF_LONG = 64 << 10  # bytes of a longer line that are kept
 LONG_LINE = "the line is longer than"
 CUT_LINE = "the file ends within a line"
 CUT_STREAM = "the file's gzip stream is cut or broken"
+FULL_LOAD = "full_load."  # topics of full loads begin so
+# an object's time may be that of its upload's beginning, and whole seconds: so much before the
+# newest file's time others may appear yet
+LATE_IN_STORE_NS = 3600 * 10**9
 
 
 @dataclass(frozen=True, order=True)
@@ -47,10 +62,11 @@ class LandedFile:
 
     Attributes:
         topic, partition, first_offset: from the name.
-        path: absolute, without links; only LANDING itself may be a link.
+        path: absolute, without links; only LANDING itself may be a link. Or a URI.
         size: bytes when it was listed.
         changed_ns: when it came into the folder or was last written, ns; a copy that keeps the
-            time of its original still counts as changed now (st_ctime).
+            time of its original still counts as changed now (st_ctime). Of an object the time that
+            its store shows.
         batch: the batch that the file was delivered under; LIVE for the running log.
     """
 
@@ -86,6 +102,9 @@ def offsets_key(batch: str, topic: str, partition: int) -> str:
 def list_files(landing: str) -> list[LandedFile]:
     """All files of a landing folder, ordered by batch, topic, partition and first offset.
 
+    Args:
+        landing: a folder, or a URI of an object store, see object_stores.
+
     Names that begin with `.`, `_` or `+` (a sink's temporary files and markers) are passed over.
 
     Raises:
@@ -94,12 +113,11 @@ def list_files(landing: str) -> list[LandedFile]:
             pipes, which are neither followed nor read, all of them in one; or a folder that can't
             be read.
     """
+    if is_uri(landing):
+        return _judged(*_listed_in_store(landing, store_of(landing)))
     topics = os.path.join(landing, TOPICS)
     if not os.path.isdir(topics):
-        raise FileNotFoundError(
-            f"No landing folder {topics}: LANDING must name a folder that holds "
-            "topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]."
-        )
+        raise _no_landing(topics)
     landing = os.path.realpath(landing)
     topics, batches = os.path.join(landing, TOPICS), os.path.join(landing, BATCHES)
     linked = [name for name in (TOPICS, BATCHES) if os.path.islink(os.path.join(landing, name))]
@@ -119,6 +137,22 @@ def list_files(landing: str) -> list[LandedFile]:
         found += more
         misfits += wrong
         special += others
+    return _judged(found, misfits, special)
+
+
+def _no_landing(topics: str) -> FileNotFoundError:
+    return FileNotFoundError(
+        f"No landing folder {topics}: LANDING must name a folder that holds "
+        "topics/<topic>/partition=<n>/<topic>+<n>+<first offset>.jsonl[.gz]."
+    )
+
+
+def _judged(found: list[LandedFile], misfits: list[str], special: list[str]) -> list[LandedFile]:
+    """The files in their order.
+
+    Raises:
+        ValueError: see list_files.
+    """
     if special:
         raise ValueError(
             f"{len(special)} entries of the landing folder are neither files nor folders but "
@@ -171,29 +205,127 @@ def _listed(landing: str, topics: str, batch: str) -> tuple[list[LandedFile], li
             if not stat.S_ISREG(status.st_mode):
                 special.append(os.path.relpath(path, landing))
                 continue
-            match = FILE_NAME.fullmatch(name)
-            place = os.path.relpath(folder, topics)
-            if (
-                not match
-                or place != f"{match['topic']}/partition={int(match['partition'])}"
-                or not match["topic"].isprintable()  # nor are bytes that are no UTF-8
-                or int(match["partition"]) > LAST_PARTITION
-                or int(match["offset"]) > LAST_OFFSET
-            ):
+            seen = status.st_size, status.st_ctime_ns
+            file = _landed_file(path, os.path.relpath(path, topics), batch, seen)
+            if file is None:
                 misfits.append(os.path.relpath(path, landing))
-                continue
-            found.append(
-                LandedFile(
-                    topic=match["topic"],
-                    partition=int(match["partition"]),
-                    first_offset=int(match["offset"]),
-                    path=path,
-                    size=status.st_size,
-                    changed_ns=status.st_ctime_ns,
-                    batch=batch,
-                )
-            )
+            else:
+                found.append(file)
     return found, misfits, special
+
+
+def _landed_file(path: str, place: str, batch: str, seen: tuple[int, int]) -> LandedFile | None:
+    """A file by its name; None where that doesn't fit the layout.
+
+    Args:
+        place: path below `topics`.
+        seen: its size, and when it changed, ns.
+    """
+    folder, _, name = place.rpartition("/")
+    match = FILE_NAME.fullmatch(name)
+    if (
+        not match
+        or folder != f"{match['topic']}/partition={int(match['partition'])}"
+        or not match["topic"].isprintable()  # nor are bytes that are no UTF-8
+        or int(match["partition"]) > LAST_PARTITION
+        or int(match["offset"]) > LAST_OFFSET
+    ):
+        return None
+    return LandedFile(
+        topic=match["topic"],
+        partition=int(match["partition"]),
+        first_offset=int(match["offset"]),
+        path=path,
+        size=seen[0],
+        changed_ns=seen[1],
+        batch=batch,
+    )
+
+
+def _listed_in_store(
+    landing: str, store: ObjectStore
+) -> tuple[list[LandedFile], list[str], list[str]]:
+    """As `_listed`, of all batches of a store.
+
+    A store can't rename a folder, so a full load is there once its partition 0 is, which is written
+    last.
+    """
+    found: list[LandedFile] = []
+    special: list[str] = []
+    live = _objects_below(landing, store, TOPICS)
+    if not live:
+        raise _no_landing(f"{landing}/{TOPICS}")
+    objects = [(LIVE, TOPICS, item.place, item) for item in live]
+    batched, misfits = _objects_of_batches(landing, store)
+    objects += batched
+    for batch, topics, place, item in objects:
+        *folders, name = place.split("/")
+        hidden = any(part[:1] in ("", ".", "_", "+") for part in (*folders, name))
+        if hidden or name.startswith("README"):
+            continue
+        path = f"{landing}/{topics}/{place}"
+        file = _landed_file(path, place, batch, (item.size, item.changed_ns))
+        if not item.is_file:
+            special.append(f"{topics}/{place}")
+        elif file is None:
+            misfits.append(f"{topics}/{place}")
+        else:
+            found.append(file)
+    complete = {(file.batch, file.topic) for file in found if file.partition == 0}
+    found = [
+        file
+        for file in found
+        if not file.topic.startswith(FULL_LOAD) or (file.batch, file.topic) in complete
+    ]
+    return found, list(dict.fromkeys(misfits)), special
+
+
+def _objects_below(landing: str, store: ObjectStore, folder: str) -> list[StoredObject]:
+    try:
+        return objects_of(store, landing, folder)
+    except FileNotFoundError:
+        return []
+
+
+def _objects_of_batches(
+    landing: str, store: ObjectStore
+) -> tuple[list[tuple[str, str, str, StoredObject]], list[str]]:
+    """Batch, folder of its topics, place below that and object of all objects of batches; and the
+    names that don't fit the layout."""
+    parts = [(item.place.split("/", 2), item) for item in _objects_below(landing, store, BATCHES)]
+    whole = {place[0] for place, _ in parts if len(place) == 3 and place[1] == TOPICS}
+    found, misfits = [], []
+    for place, item in parts:
+        batch = place[0]
+        if batch[0] in "._+" or batch.startswith("README"):
+            continue
+        if not BATCH_NAME.fullmatch(batch) or batch == LIVE or batch not in whole:
+            misfits.append(f"{BATCHES}/{batch}")
+        elif len(place) == 3 and place[1] == TOPICS:
+            found.append((batch, f"{BATCHES}/{batch}/{TOPICS}", place[2], item))
+    return found, misfits
+
+
+def late_files(files: Iterable[LandedFile], until_ns: int) -> str:
+    """Hash of the files whose time is at most LATE_IN_STORE_NS before another one."""
+    since = until_ns - LATE_IN_STORE_NS
+    named = sorted(
+        (file.name, file.size, file.changed_ns)
+        for file in files
+        if since <= file.changed_ns <= until_ns
+    )
+    return hashlib.sha256(repr(named).encode()).hexdigest()[:32]
+
+
+def new_since(files: Iterable[LandedFile], seen_until_ns: int, late_seen: str) -> int:
+    """The time behind which files of a listing count as new, ns.
+
+    Args:
+        seen_until_ns: newest `changed_ns` of the last listing.
+        late_seen: its `late_files`; "" of a folder, where files come with the newest time.
+    """
+    is_same = not late_seen or late_files(files, seen_until_ns) == late_seen
+    return seen_until_ns if is_same else seen_until_ns - LATE_IN_STORE_NS - 1
 
 
 def files_to_read(
@@ -217,7 +349,7 @@ def files_to_read(
             of those files whose end isn't known from the next file's name: a partition's last file
             and broken files. A file that was written since is read again, also with the same size:
             a copy may reserve its size first.
-        seen_until_ns: newest `changed_ns` of the last listing, or None to take no file for new.
+        seen_until_ns: see `new_since`, or None to take no file for new.
     """
     chosen = []
     for index, file in enumerate(files):
@@ -291,10 +423,25 @@ def longest_line(settings: Mapping[str, object]) -> int:
     return int(given * 2**20)
 
 
-def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[tuple[list[bytes], str | None]]:
+@contextmanager
+def _opened(path: str, store: ObjectStore | None) -> Iterator[Callable[[int], bytes]]:
+    """Function that reads the next bytes of a landed file."""
+    if store is not None:
+        with store.opened(path) as read:
+            yield read
+        return
+    with open(path, "rb", opener=_plain) as file:
+        yield file.read
+
+
+def read_lines(
+    path: str, longest: int = LONGEST_LINE, store: ObjectStore | None = None
+) -> Iterator[tuple[list[bytes], str | None]]:
     """The lines of a file in chunks, without their newline.
 
     Args:
+        path: of a LandedFile.
+        store: that it lies in; None of a folder.
         longest: bytes of a line that is taken whole. A small file may hold a line of any length.
 
     Yields:
@@ -308,8 +455,8 @@ def read_lines(path: str, longest: int = LONGEST_LINE) -> Iterator[tuple[list[by
     carried, is_long = 0, False  # bytes of the line that `carry` begins; whether that has a part
     too_long = f"{LONG_LINE} {longest} bytes (max_line_mb); its begin is kept"
     broken = None
-    with open(path, "rb", opener=_plain) as file:
-        for block in _unzipped(file) if gz else iter(lambda: file.read(CHUNK), b""):
+    with _opened(path, store) as read:
+        for block in _unzipped(read) if gz else iter(lambda: read(CHUNK), b""):
             if block is None:
                 broken = CUT_STREAM
                 break
@@ -352,11 +499,10 @@ def _bounded(
         yield [line[:KEPT_OF_LONG] if long else line], too_long if long else None
 
 
-def _unzipped(file: object) -> Iterator[bytes | None]:
+def _unzipped(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
     """Blocks of a gzip file (members may follow each other); None at the end where it is cut."""
     unzip = zlib.decompressobj(wbits=31)
     started = False
-    read: Callable[[int], bytes] = file.read  # type: ignore[attr-defined]
     while data := read(CHUNK >> 2):
         while data:
             started = True
@@ -375,9 +521,10 @@ def _unzipped(file: object) -> Iterator[bytes | None]:
         yield None
 
 
-def count_lines(path: str) -> int:
+def count_lines(path: str, store: ObjectStore | None = None) -> int:
     """Number of whole lines of a file."""
-    return sum(len(lines) for lines, reason in read_lines(path) if not is_cut(reason))
+    found = read_lines(path, store=store)
+    return sum(len(lines) for lines, reason in found if not is_cut(reason))
 
 
 def is_cut(reason: str | None) -> bool:
@@ -390,6 +537,7 @@ def message_batches(
     held: dict[str, list[Interval]],
     together: dict[str, list[tuple[int, str]]] | None = None,
     longest: int = LONGEST_LINE,
+    store: ObjectStore | None = None,
 ) -> Iterator[dict[str, list[Any]]]:
     """The messages of some files as columns, without those held already.
 
@@ -401,7 +549,7 @@ def message_batches(
         files: (path, batch, topic, partition, first offset).
         held: as for `files_to_read`.
         together: offsets_key -> (first offset, path), sorted, of all files of this run.
-        longest: as of `read_lines`.
+        longest, store: as of `read_lines`.
 
     Yields:
         {"batch_id", "topic", "partition_number", "message_offset", "run_offset", "message_key",
@@ -415,10 +563,10 @@ def message_batches(
         siblings = (together or {}).get(key, [])
         following = bisect_right(siblings, (first_offset, path))
         offset, run_offset = first_offset, None
-        for lines, cut_reason in read_lines(path, longest):
+        for lines, cut_reason in read_lines(path, longest, store):
             while following < len(siblings) and siblings[following][0] < offset + len(lines):
                 begin, sibling = siblings[following]
-                count = count_lines(sibling)
+                count = count_lines(sibling, store)
                 if count:
                     intervals = merge([*intervals, (begin, begin + count - 1)])
                 following += 1

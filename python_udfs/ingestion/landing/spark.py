@@ -11,6 +11,7 @@ from python_udfs.ingestion.landing.files import (
     message_batches,
     offsets_key,
 )
+from python_udfs.ingestion.landing.object_stores import ObjectStore
 from python_udfs.ingestion.landing.offsets import Interval, merge
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def read_messages(
     files: list[LandedFile],
     held: dict[str, list[Interval]],
     longest: int = LONGEST_LINE,
+    store: ObjectStore | None = None,
 ) -> DataFrame:
     """One row a message of `files` that is not in `held`, in the columns of RAW_SCHEMA.
 
@@ -38,6 +40,7 @@ def read_messages(
 
     Args:
         longest: bytes of a line that is taken whole.
+        store: that the files lie in; None of a folder.
     """
     rows = [
         (file.path, file.batch, file.topic, file.partition, file.first_offset) for file in files
@@ -58,7 +61,7 @@ def read_messages(
         ]
         for batch in batches:
             named = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            for columns in message_batches(named, held, together, longest):
+            for columns in message_batches(named, held, together, longest, store):
                 arrays = [
                     pa.array(values, type=kind)
                     for values, kind in zip(columns.values(), types, strict=True)
