@@ -17,7 +17,15 @@ DEPTHS = {"python_udfs": 99, "macros": 99, "tools": 99, "models": 2, "benchmarks
 LONGEST_WAY = 20  # files
 # what lies in the project's folder beside the rooms of the tree
 AT_THE_TOP = {
-    *(".ci", ".github", ".gitignore", ".pre-commit-config.yaml", ".sqlfluff", ".sqlfluffignore"),
+    *(
+        ".ci",
+        ".dockerignore",
+        ".github",
+        ".gitignore",
+        ".pre-commit-config.yaml",
+        ".sqlfluff",
+        ".sqlfluffignore",
+    ),
     *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SECURITY.md"),
     *("Makefile", "dbt_project.yml", "jars.lock", "profiles", "pyproject.toml", "selectors.yml"),
     *("requirements.in", "requirements.lock", "requirements-java.lock"),
