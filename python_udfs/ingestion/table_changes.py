@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dbt.adapters.sparksession.session import checkpointed
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.declared.made_by import (
@@ -188,7 +189,7 @@ def _table_rows(
     if not state.needed and gone is None and not inputs.some_again:
         return rows, None
     # a checkpoint: the steps below read them several times, and would parse them as often
-    rows = rows.localCheckpoint(eager=False)
+    rows = checkpointed(rows, eager=False)
     if inputs.some_again and known is not None:
         gone = _with_settled(rows, known, gone)
     replaced = None
@@ -200,7 +201,7 @@ def _table_rows(
         return rows, gone
     loads = rows.where(F.lit(False))
     if state.has_load:
-        loads = load_rows(mine, source, day).localCheckpoint(eager=False)
+        loads = checkpointed(load_rows(mine, source, day), eager=False)
     if not has_whole_images(source.format):
         rows = rows.unionByName(_unheld(before_the_log(loads), known))
         if not state.events:
@@ -295,7 +296,7 @@ def _messages_to_read_again(
     undeclared = F.col("reject_reason").startswith(UNDECLARED)
     refused = known.where(F.col("reject_reason").isNotNull() & ~undeclared)
     place = COORDINATES[1:] if positions_are_places(source.format) else COORDINATES
-    refused = refused.select(*place).distinct().localCheckpoint()
+    refused = checkpointed(refused.select(*place).distinct())
     if refused.isEmpty():
         return None
     return binlog.join(F.broadcast(refused), place, "left_semi")
@@ -325,7 +326,7 @@ def _with_settled(rows: DataFrame, known: DataFrame, gone: DataFrame | None) -> 
     row = [*COORDINATES, "row_number"]
     good = rows.where(F.col("reject_reason").isNull()).select(*row).distinct()
     refused = known.where("reject_reason is not null and binlog_file_number is not null")
-    settled = refused.join(good, row, "left_semi").select(*GONE).localCheckpoint()
+    settled = checkpointed(refused.join(good, row, "left_semi").select(*GONE))
     if settled.isEmpty():
         return gone
     return settled if gone is None else gone.unionByName(settled)
@@ -345,7 +346,7 @@ def _merged(dbt: Any, rows: DataFrame, replaced: list[DataFrame]) -> DataFrame:
     Returns:
         The rows, and for each key without a new row one without op_type, which deletes.
     """
-    rows = rows.localCheckpoint(eager=False)
+    rows = checkpointed(rows, eager=False)
     keys = reduce(
         lambda left, right: left.union(right), (frame.select(*GONE) for frame in replaced)
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from dbt.adapters.sparksession import session
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
@@ -87,3 +88,22 @@ def test_a_run_that_is_killed_commits_nothing_behind_the_next_run(
     assert "out of this run's sight" not in second.stdout
     properties = project.query("show tblproperties dw.meta_lease")
     assert [row["key"] for row in properties if "lease.session" in row["key"]] == []
+
+
+class RemoteSession:
+    """What a session of a Spark Connect server is asked here."""
+
+    def __init__(self, is_closed: bool = False) -> None:
+        self.interrupted, self._is_closed = 0, is_closed
+
+    def interruptAll(self) -> None:
+        self.interrupted += 1
+        if self._is_closed:
+            raise RuntimeError("INVALID_HANDLE.SESSION_CLOSED")
+
+
+def test_the_statements_of_all_threads_are_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = {"a": RemoteSession(), "b": RemoteSession(is_closed=True), "c": RemoteSession()}
+    monkeypatch.setattr(session, "own_remote_sessions", sessions)
+    session.cancel_statements(sessions["a"])
+    assert [each.interrupted for each in sessions.values()] == [1, 1, 1]

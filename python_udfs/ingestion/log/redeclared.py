@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dbt.adapters.sparksession.session import checkpointed
+
 from python_udfs.ingestion.formats.envelope import COORDINATES, ROW_OPS, of_table
 from python_udfs.ingestion.formats.registry import FORMATS
 from python_udfs.ingestion.landing.files import LIVE
@@ -67,10 +69,10 @@ def refused_before(known: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    return (
-        known.where(F.col("reject_reason").startswith(UNDECLARED))
-        .select(*COORDINATES, "unique_key", "binlog_file_number", "binlog_position")
-        .localCheckpoint()
+    return checkpointed(
+        known.where(F.col("reject_reason").startswith(UNDECLARED)).select(
+            *COORDINATES, "unique_key", "binlog_file_number", "binlog_position"
+        )
     )
 
 

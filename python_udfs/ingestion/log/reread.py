@@ -11,6 +11,8 @@ import re
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from dbt.adapters.sparksession.session import checkpointed
+
 from python_udfs.ingestion.declared.made_by import code_of_reading
 from python_udfs.ingestion.declared.topic_formats import topics_by_format
 from python_udfs.ingestion.formats.envelope import COORDINATES
@@ -45,7 +47,7 @@ def lines_to_read_again(dbt: Any, session: SparkSession, longest: int) -> dict[P
     lines = table.where(F.col("reject_reason").startswith(LONG_LINE))
     lines = lines.groupBy(*COORDINATES).agg(F.max(reason.try_cast("bigint")).alias("longest"))
     lines = lines.where(F.col("longest") < longest)
-    places = lines.localCheckpoint()
+    places = checkpointed(lines)
     read = table.where("reject_reason is null").join(F.broadcast(places), COORDINATES, "left_semi")
     found: dict[Place, list[int]] = {}
     for *place, offset in (
@@ -79,13 +81,13 @@ def messages_read_again(dbt: Any, session: SparkSession) -> DataFrame | None:
     if not dbt.is_incremental or before == now:
         return None
     table = session.table(str(dbt.this))
-    refused = table.where("reject_reason is not null and cut_reason is null").localCheckpoint()
+    refused = checkpointed(table.where("reject_reason is not null and cut_reason is null"))
     if refused.isEmpty():
         return None
     places = F.broadcast(refused.select(*COORDINATES).distinct())
     read = table.where("reject_reason is null").join(places, COORDINATES, "left_semi")
     refused = refused.join(read.select(*COORDINATES), COORDINATES, "left_anti")
-    refused = refused.dropDuplicates(COORDINATES).localCheckpoint()
+    refused = checkpointed(refused.dropDuplicates(COORDINATES))
     raw = refused.select(
         *COORDINATES,
         F.col("message_offset").alias("run_offset"),
@@ -102,7 +104,7 @@ def messages_read_again(dbt: Any, session: SparkSession) -> DataFrame | None:
         return None
     rows = reduce(lambda left, right: left.unionByName(right), parts)
     # a checkpoint: without it Spark pushes the condition into the envelope's expressions
-    rows = rows.localCheckpoint().where(F.col("reject_reason").isNull()).localCheckpoint()
+    rows = checkpointed(checkpointed(rows).where(F.col("reject_reason").isNull()))
     count = rows.count()
     if not count:
         return None

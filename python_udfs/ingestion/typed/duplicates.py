@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dbt.adapters.sparksession.session import checkpointed
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
@@ -84,7 +85,7 @@ def deduplicate(
     messages = new.join(suspects.select(*COORDINATES), COORDINATES, "left_semi")
     classified = classify_duplicates(decoded(messages, source, day), held, source, batches)
     # else the rows' plan has all of this in it, and is planned with it several times
-    classified = classified.localCheckpoint()
+    classified = checkpointed(classified)
     leaves = F.col("verdict").eqNullSafe(REPEATED)
     whole = classified.groupBy(*COORDINATES).agg(F.bool_and(leaves).alias("leaves")).where("leaves")
     new = new.join(whole.select(*COORDINATES), COORDINATES, "left_anti")
@@ -106,7 +107,7 @@ def deduplicate(
         if place != IDENTITY:
             corrected = corrected.unionByName(_lacking(held, classified, batches, keys))
         corrected = corrected.select("unique_key", "binlog_file_number", "binlog_position")
-        corrected = corrected.localCheckpoint()
+        corrected = checkpointed(corrected)
     return rows, None if corrected is None or corrected.isEmpty() else corrected
 
 
@@ -144,7 +145,8 @@ def classify_duplicates(
         rank.alias("rank"),
         _content_hash(source).alias("content"),
         _known_part(source).alias("part"),
-    ).localCheckpoint(eager=False)
+    )
+    rows = checkpointed(rows, eager=False)
     if positions_are_places(source.format):
         # a message counts as a whole: rows that a message of a later batch lacks are not taken
         ranks = rows.select(*IDENTITY, "is_bad", "rank")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dbt.adapters.sparksession.session import checkpointed
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
@@ -75,7 +76,7 @@ def derived_rows(
             }
         moves = moves.unionByName(old_moves)
         new_loads = new_loads.unionByName(_held_loads(emitted, state.events))
-    moves = moves.localCheckpoint(eager=False)
+    moves = checkpointed(moves, eager=False)
     states = segments(source, moves, new_loads, state.events, fills, state.loaded)
     difference = _difference(source, _wanted(states, state.events, state.day), emitted)
     rows = _rows_of(state, difference, changes.schema)

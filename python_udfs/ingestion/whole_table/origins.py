@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dbt.adapters.sparksession.session import checkpointed
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.formats.envelope import TABLE_OPS, of_table
@@ -88,7 +89,7 @@ class OriginRows:
         good = F.col("reject_reason").isNull()
         # a checkpoint: else the plan holds the decoding once for each of its uses below
         changes = change_rows(messages.where(is_before("", place)), other, day, self.batches)
-        changes = changes.localCheckpoint(eager=False)
+        changes = checkpointed(changes, eager=False)
         begin = events[-1].place if events else BEFORE_LOG
         refused = changes.where(~good & ~is_before("", begin)).select("reject_reason")
         loads, loaded = load_images(other, changes.where(F.lit(False))), None
@@ -112,7 +113,7 @@ class OriginRows:
                 f"the rows that {mine} got from {other_name} aren't all known: {gap}. "
                 f"Those that are missing come with a full load of {mine}"
             )
-        return Fill(rows.localCheckpoint(eager=False), gap)
+        return Fill(checkpointed(rows, eager=False), gap)
 
     def _gap(
         self,

@@ -17,11 +17,17 @@ from dbt.adapters.sparksession.catalogs import REST, SQLITE, catalog_settings, s
 from dbt.adapters.sparksession.executors import LOCAL, is_local
 from dbt.adapters.sparksession.private_files import dbt_folders, keep_private, umask
 from dbt.adapters.sparksession.reading.view_marks import statement_of
-from dbt.adapters.sparksession.session import cancel_statements, message_of, own_session
+from dbt.adapters.sparksession.session import (
+    CHECKPOINTS,
+    cancel_statements,
+    message_of,
+    own_session,
+)
 from dbt.adapters.sparksession.sql import literal
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 
 HIDDEN_SETTINGS = "(?i)secret|password|token|access[.]?key|credential"
+HADOOP_STORES = ("hdfs",)  # without a jar beside Spark's own
 DOUBLE_DIGITS = 15  # digits that a double always keeps
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
@@ -142,6 +148,19 @@ class SparkSessionCredentials(SparkCredentials):
         is_name = self.catalog_type == REST and "/" not in self.warehouse
         return None if is_name or scheme_of(self.warehouse) else self.path(self.warehouse)
 
+    def _checkpoint_settings(self) -> dict[str, str]:
+        """Where a run keeps rows that a lost executor must not take with it: beside the tables,
+        unless these lie in a store that Hadoop has no file system for."""
+        scheme = scheme_of(self.warehouse)
+        folder = self.folder()
+        if folder is None and scheme not in HADOOP_STORES:
+            return {}
+        place = f"file://{folder}" if folder is not None else self.warehouse.rstrip("/")
+        return {
+            CHECKPOINTS: f"{place}/.checkpoints",
+            "spark.cleaner.referenceTracking.cleanCheckpoints": "true",
+        }
+
     def _catalogs_warehouse(self) -> str:
         return self.folder() or self.warehouse
 
@@ -183,6 +202,8 @@ class SparkSessionCredentials(SparkCredentials):
         }
         if is_local(given.get("spark.master", "local[*]")):  # executors elsewhere have to reach it
             own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        else:
+            own |= self._checkpoint_settings()
         if lake not in given:
             found = catalog_settings(
                 self.catalog_type, self.catalog_uri, self._catalogs_warehouse()

@@ -14,7 +14,7 @@ from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.inputs import MergedRows, ReadPlan
 from dbt.adapters.sparksession.project_code import find_code_of, ship_by_value
 from dbt.adapters.sparksession.services import Services
-from dbt.adapters.sparksession.session import message_of, own_session
+from dbt.adapters.sparksession.session import checkpointed, message_of, own_session
 from dbt_common.exceptions import DbtBaseException, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
@@ -121,7 +121,7 @@ class SessionJobHelper(PythonJobHelper):
         strategy = self.model["config"].get("incremental_strategy")
         if strategy == "merge" or self._plan().python.merged:
             # Spark 4.1 has no plan for a MERGE from a DataFrame's view
-            frame = frame.localCheckpoint(eager=False)
+            frame = checkpointed(frame, eager=False)
         frame.createOrReplaceTempView(result_view(self.model["alias"]))
 
     def _merge_rows(

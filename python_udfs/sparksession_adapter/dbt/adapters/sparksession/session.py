@@ -8,8 +8,9 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -43,10 +44,13 @@ if TYPE_CHECKING:
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 
+CHECKPOINTS = "spark.checkpoint.dir"
+CHECKPOINTS_STAY = 7 * 24 * 3600  # seconds; no run takes longer
+
 _lock = threading.RLock()  # a lease may end while its thread holds it
 _application: SparkSession | None = None
 _own = threading.local()
-own_remote_ids: set[str] = set()  # of this process's sessions on a Spark Connect server
+own_remote_sessions: dict[str, Any] = {}  # of this process on a Spark Connect server, by id
 
 
 @contextmanager
@@ -173,6 +177,7 @@ def _started(credentials: Any) -> SparkSession:
     if not is_local(master):
         try:
             _look_around(session, credentials, settings)
+            _clean_checkpoints(session)
         except BaseException:
             session.stop()
             raise
@@ -240,6 +245,45 @@ def is_remote(session: Any) -> bool:
     return not hasattr(session, "_jsparkSession")
 
 
+def checkpointed(frame: Any, eager: bool = True) -> Any:
+    """The rows of a frame, computed once and without the plan that made them.
+
+    A Spark in this process keeps them in its memory and on its disk. Executors may be lost in
+    mid-run, and what they kept with them: there the rows go into spark.checkpoint.dir, or onto two
+    executors where nothing is set.
+
+    Args:
+        eager: False lets the first use compute them, where they are kept in this process.
+    """
+    session = frame.sparkSession
+    if is_remote(session):
+        if session.conf.get(CHECKPOINTS, None):
+            return frame.checkpoint(eager=True)
+        return frame.localCheckpoint(eager=eager)
+    context = session.sparkContext
+    if is_local(context.master):
+        return frame.localCheckpoint(eager=eager)
+    if context._jsc.sc().getCheckpointDir().isDefined():
+        return frame.checkpoint(eager=True)
+    from pyspark import StorageLevel
+
+    return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK_2)
+
+
+def _clean_checkpoints(session: Any) -> None:
+    """Let this application's checkpoints go when it ends, and those of applications that were
+    killed."""
+    place = session.sparkContext._jsc.sc().getCheckpointDir()
+    if place.isEmpty():
+        return
+    own = session._jvm.org.apache.hadoop.fs.Path(place.get())
+    files = own.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
+    files.deleteOnExit(own)
+    for other in files.listStatus(own.getParent()):
+        if time.time() - other.getModificationTime() / 1000 > CHECKPOINTS_STAY:
+            files.delete(other.getPath(), True)
+
+
 def unpersist(rows: Any) -> None:
     """Free what a local checkpoint of a frame holds; a remote server does so by itself when the
     frame is gone."""
@@ -259,7 +303,7 @@ class OwnSession:
         app = application(credentials)
         if is_remote(app):
             self.session = app.builder.remote(os.environ["SPARK_REMOTE"]).create()
-            own_remote_ids.add(self.session.client._session_id)
+            own_remote_sessions[self.session.client._session_id] = self.session
         else:
             self.session = app.newSession()
         for key, value in credentials.spark_settings().items():
@@ -329,10 +373,15 @@ def own_session(credentials: Any) -> OwnSession:
 
 def cancel_statements(session: Any) -> None:
     """End all that Spark is working on for this process."""
-    if is_remote(session):
-        session.interruptAll()
-    else:
+    if not is_remote(session):
         session.sparkContext.cancelAllJobs()
+        return
+    # a server knows no process: each thread's statements are of its own session
+    for other in own_remote_sessions.values():
+        if other is not session:
+            with suppress(Exception):  # it may have been closed
+                other.interruptAll()
+    session.interruptAll()
 
 
 _NOISE = re.compile(r"^\s+at [\w.$/<>]+\(|^\s*\.\.\. \d+ more$|^Driver stacktrace:$")

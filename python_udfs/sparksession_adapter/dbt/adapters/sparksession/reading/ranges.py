@@ -15,6 +15,7 @@ from decimal import Decimal
 
 from dbt.adapters.sparksession.edges import Foreign, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS
+from dbt.adapters.sparksession.session import checkpointed
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
 
@@ -226,7 +227,7 @@ class ColumnRanges:
         would know their size by it gets it: few rows are sent to where others match them.
         """
         view = f"{model['alias']}__{name}".lower()
-        rows = self._warehouse.session().sql(sql).localCheckpoint(eager=False)
+        rows = checkpointed(self._warehouse.session().sql(sql), eager=False)
         building = self._warehouse.inputs.building(model["unique_id"])
         building.kept[view] = rows
         building.kept_counts[view] = rows.count()

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dbt.adapters.sparksession.executors import CONNECT_PORT, address
-from dbt.adapters.sparksession.session import is_remote, message_of, own_remote_ids
+from dbt.adapters.sparksession.session import is_remote, message_of, own_remote_sessions
 from dbt_common.exceptions import DbtRuntimeError
 
 PROPERTY = "lease.session."  # of the lease's table, with the session's id: a run writes with it
@@ -110,7 +110,9 @@ def end_session(writer: RemoteSession) -> None:
     try:
         _wait_until_left(watcher, writer, client.interrupt_all() or [])
         try:
-            if writer.id not in own_remote_ids:  # before its statements have ended it would raise
+            if (
+                writer.id not in own_remote_sessions
+            ):  # before its statements have ended it would raise
                 client.release_session()
         except Exception as exc:  # a statement began in between; the session is closed all the same
             begun = UNFINISHED.findall(str(exc))
