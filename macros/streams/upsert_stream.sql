@@ -58,6 +58,11 @@
 {# Of each key what it was before its changes and what it is after them, where these differ. #}
 {% macro _net_changes_of_keys(stream, changes, number) -%}
     {%- set image = 'struct(' ~ stream.all_columns | join(', ') ~ ')' -%}
+    {%- set not_unique = (
+        model.name ~ ': the rows of a stream without a sequence are a state, each key once, but '
+        ~ 'the key (' ~ stream.key | join(', ') ~ ') has several rows; name the columns that are '
+        ~ 'unique, or give the columns that order the changes of a key as sequence.'
+    ) -%}
     select
         {%- for name in stream.all_columns %}
         {{ name if name in stream.key else 'new_row.' ~ name ~ ' as ' ~ name }},
@@ -72,12 +77,13 @@
         select
             {{ stream.key | join(', ') }},
             max({{ image }}) filter (where row_kind in ('-U', '-D')) as old_row,
-            max({{ image }}) filter (where row_kind in ('+I', '+U')) as new_row
+            max({{ image }}) filter (where row_kind in ('+I', '+U')) as new_row,
+            count_if(row_kind in ('+I', '+U')) as rows_of_key
         from {{ changes }} as changes
         group by {{ stream.key | join(', ') }}
     ) as changed_keys
     where
-        not (old_row <=> new_row)
+        if(rows_of_key > 1, raise_error({{ _sql_text(not_unique) }}), not (old_row <=> new_row))
         {%- if not stream.keeps_removed %}
         and new_row is not null
         {%- endif %}

@@ -221,6 +221,10 @@ WRONG = {
         "append_stream(rows=ref('state'), key='id', columns='v', sequence='position')",
         "rows are a state, each key once",
     ),
+    "no_state": (
+        "upsert_stream(rows=source('src', 'held'), key='world', columns='v')",
+        "the key (world) has several rows",
+    ),
     "no_rows": ("append_stream(rows='state', key='id', columns='v')", "rows must be ref(..)"),
 }
 
@@ -236,6 +240,7 @@ def test_mistakes_of_a_stream_are_reported(make_project) -> None:
     base = {name: FILES[name] for name in list(FILES)[:3]}
     project = make_project(MACROS | base | files)
     Histories(project, random.Random(1), 1)
+    project.query("insert into src.held values (1, 1, 'x', 1, 1), (1, 2, 'y', 1, 2)")
     outcome = project.run("run", expect_ok=False)
     for name, (_, item) in WRONG.items():
         assert item in outcome.results[name].message, outcome.results[name].message

@@ -5,9 +5,11 @@ Longer than 500 lines: all kinds of windows run in the same dbt runs and meet th
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
@@ -15,7 +17,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from dbt.adapters.sparksession.declared.windows import WindowError, read_window
+from dbt.adapters.sparksession.declared.windows import WindowError, read_window, spans_condition
 from dbt.adapters.sparksession.session import own_session
 
 from tests.support import event_window_oracle as oracle
@@ -470,6 +472,19 @@ def test_each_mistake_has_its_sentence(form: str, arguments: dict, expected: str
     with pytest.raises(WindowError, match=re.escape(expected)) as reported:
         read_window(given)
     assert f"Example: {form}(" in str(reported.value)
+
+
+def test_what_shares_an_end_with_a_span_meets_it() -> None:
+    """Rows that lie exactly the gap apart are of one session, so the ends of spans count."""
+    with sqlite3.connect(":memory:") as database:
+        for low, high, other_low, other_high in itertools.product(range(4), repeat=4):
+            if low <= high and other_low <= other_high:
+                spans = [(str(other_low), str(other_high)), ("8", "9")]
+                condition = spans_condition(str(low), str(high), spans)
+                (meets,) = database.execute(f"select {condition}").fetchone()
+                shared = {*range(low, high + 1)} & {*range(other_low, other_high + 1)}
+                assert meets == bool(shared), (low, high, other_low, other_high)
+    assert spans_condition("0", "9", []) == "false"
 
 
 def test_a_late_row_reads_and_writes_its_own_windows(make_project) -> None:
