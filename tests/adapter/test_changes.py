@@ -362,6 +362,10 @@ def test_changes_that_are_given_again_replace_those_that_were_merged(make_projec
     project.query("insert into src.held values (4, 'd')")
     assert project.run("run").results["merged"].message.startswith("+1 rows")
     assert project.column("select id from dw.merged order by id") == [1, 3, 4]
+    project.query("delete from src.held where id = 3")  # by a change that is known
+    project.query("update src.held set v = 'e' where id = 4")
+    project.run("run")
+    assert project.column("select id || v from dw.merged order by id") == ["1a", "4e"]
 
 
 MAPS = "m map<string, int>, s struct<a: int, m: map<string, array<int>>>, "
@@ -429,6 +433,31 @@ def test_changes_of_maps_are_found(make_project):
             before, text.format(1, after), list(kinds), ["id"], same=same_rows(kinds)
         )
         assert len(project.query(f"select id, row_kind from ({sql})")) == count
+
+
+def test_changes_by_a_key_that_several_rows_have_are_refused(make_project):
+    added = "{{ config(materialized='incremental', incremental_strategy='append') }} "
+    project = make_project(
+        {
+            "models/sources.yml": "sources: [{name: src, tables: [{name: twice}]}]",
+            "models/by_key.sql": added
+            + "select id, v, sign from {{ new_changes(source('src', 'twice'), by='id') }}",
+            "models/by_rows.sql": added
+            + "select id, v, sign from {{ new_changes(source('src', 'twice')) }}",
+        }
+    )
+    project.query("create namespace if not exists src")
+    project.query("create or replace table src.twice (id int, v int) using iceberg")
+    project.query("insert into src.twice values (1, 10), (1, 20), (2, 30)")
+    project.run("run")
+    project.query("update src.twice set v = v + 1 where v = 10")
+
+    results = project.run("run", expect_ok=False).results
+
+    assert "can't be found by the key (id), as several rows" in results["by_key"].message
+    rows = project.query("select id, v, sum(sign) as n from dw.by_rows group by id, v order by v")
+    left = [(row["id"], row["v"]) for row in rows if row["n"]]
+    assert left == [(1, 11), (1, 20), (2, 30)]
 
 
 def test_a_column_that_nothing_can_be_compared_by_is_named():

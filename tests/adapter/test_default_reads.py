@@ -250,7 +250,18 @@ WRONG = {
         """,
         "new_rows: two_ranges reads other changes of src.x as well",
     ),
+    "counted": (
+        ADDS + "select v as id, count(*) as n from {{ new_rows(source('src', 'x')) }} group by v",
+        "aggregates the new rows alone",
+    ),
+    "merged_counts": (
+        "{{ config(materialized='incremental', unique_key='v') }}"
+        " with news as (select * from {{ new_changes(source('src', 'x')) }})"
+        " select v, sum(sign) as n from news group by v",
+        "say partial_runs=true",
+    ),
 }
+PARTIAL = ADDS.replace("') }}", "', partial_runs=true) }}")
 
 
 def test_what_would_add_rows_again_is_refused(project):
@@ -265,6 +276,8 @@ def test_what_would_add_rows_again_is_refused(project):
                 select id from {{ source('src', 'x') }}
                 {% if is_incremental() %} where id > (select max(id) from {{ this }}) {% endif %}
             """,
+            "models/counts_of_runs.sql": PARTIAL
+            + "select count(*) as n from {{ new_rows(source('src', 'x')) }}",
             **{f"models/{name}.sql": sql for name, (sql, _) in WRONG.items()},
         },
         "insert into src.x values (1, 1)",
@@ -272,7 +285,9 @@ def test_what_would_add_rows_again_is_refused(project):
     )
     old, new = small.column("select snapshot_id from src.x.snapshots order by committed_at")
     old_to_new = {"old": old, "new": new}
-    first = small.run("run", vars=old_to_new, expect_ok=False).results
+    outcome = small.run("run", vars=old_to_new, expect_ok=False)
+    assert "later: what lies behind the newest row that it holds is taken for read" in outcome.log
+    first = outcome.results
     small.query("insert into src.x values (3, 1)")
     second = small.run("run", vars=old_to_new, expect_ok=False).results
     for name, (_, message) in WRONG.items():
@@ -280,6 +295,7 @@ def test_what_would_add_rows_again_is_refused(project):
         assert message in first[name].message or name == "two_ranges", name
     assert sorted(small.column("select id from dw.meant")) == [1, 1, 2, 2, 3]
     assert sorted(small.column("select id from dw.later")) == [1, 2, 3]
+    assert sorted(small.column("select n from dw.counts_of_runs")) == [1, 2]
 
 
 def test_a_view_shows_what_is_there_and_records_nothing(project):
@@ -386,6 +402,13 @@ BY_HAND = {
         "names dw.shown by hand",
         "write ref('shown') instead",
     ),
+    "asked_by_hand": (
+        "{{ config(materialized='table') }} select id, "
+        "{{ run_query('select max(id) from src.x').columns[0].values()[0] if execute }} as n "
+        "from {{ source('src', 'x') }}",
+        "names src.x by hand",
+        "write source('src', 'x') instead",
+    ),
     "through_a_view": (
         ADDS + "select id, (select count(*) from {{ source('src', 'plain_view') }}) as n"
         " from {{ new_rows(source('src', 'x')) }}",
@@ -407,15 +430,41 @@ def test_relations_that_a_stored_model_names_by_hand_are_refused(project):
                 select id, (select count(*) from range(3)) as n from x as t
                 {% if is_incremental() %} where id not in (select id from {{ this }}) {% endif %}
             """,
+            "models/asked.sql": """
+                {{ config(materialized='incremental', appends_all_rows=true) }}
+                {% set x = source('src', 'x') %}
+                {% set newest = run_query('select max(id) from ' ~ x).columns[0].values()[0]
+                    if execute else 0 %}
+                select {{ newest }} as newest
+            """,
             **{f"models/{name}.sql": sql for name, (sql, *_) in BY_HAND.items()},
         },
         "create view src.plain_view as select * from src.x",
         "insert into src.x values (1, 1)",
     )
-    small.run("run", "-s", "stored", "shown", "of_itself", "through_a_view")
+    small.run("run", "-s", "stored", "shown", "of_itself", "through_a_view", "asked")
     small.query("insert into src.x values (2, 1)")
     results = small.run("run", expect_ok=False).results
     for name, (_, *messages) in BY_HAND.items():
         for message in messages:
             assert message in results[name].message, name
     assert sorted(small.column("select id from dw.of_itself")) == [1, 2]
+    assert sorted(small.column("select newest from dw.asked")) == [1, 2]
+
+
+def test_a_table_that_the_project_makes_is_no_source(make_project):
+    project = make_project(
+        {
+            "models/sources.yml": "sources: [{name: dw, tables: [{name: made}, {name: other}]}]",
+            "models/made.sql": "{{ config(materialized='table') }} select 1 as id",
+            "models/beside.sql": "select id from {{ source('dw', 'made') }}",
+            "models/right.sql": "select id from {{ ref('made') }}",
+            "models/of_others.sql": "select id from {{ source('dw', 'other') }}",
+        }
+    )
+    outcome = project.run("parse", "--write-json", expect_ok=False)
+    assert str(outcome.exception).count("models/") == 1
+    assert (
+        "models/beside.sql: source('dw', 'made') is the table of made, which dbt wouldn't build "
+        "first; write ref('made') instead."
+    ) in str(outcome.exception)

@@ -177,6 +177,9 @@ def test_other_rules_in_the_yaml_of_a_view_that_a_model_reads_are_refused(projec
 def test_comments_and_spaces_are_no_difference(project):
     project.write({"models/merged.sql": "-- a comment\n" + MERGED.replace(" as n", "  as  n")})
     assert project.run("run", "--select", "merged").results["merged"].message == "nothing new"
+    # what is merged by default is merged as before
+    project.write({"models/merged.sql": MERGED.replace("incremental_strategy='merge', ", "")})
+    assert project.run("run", "--select", "merged").results["merged"].message == "nothing new"
 
 
 def test_the_author_may_say_that_the_rows_stay(project):

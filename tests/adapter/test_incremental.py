@@ -41,6 +41,7 @@ FILES = {
     "models/merged.sql": sql_model(
         "incremental_strategy='merge', unique_key=['id', 'part']", "changes"
     ),
+    "models/merged_unsaid.sql": sql_model("unique_key=['id', 'part']", "changes"),
     "models/merged_one_key.sql": sql_model(
         "incremental_strategy='merge', unique_key='id', merge_update_columns=['part']", "changes"
     ),
@@ -120,7 +121,7 @@ def test_append_adds_all_rows(built, model):
     assert [row["v"] for row in rows] == [10, 11, 19, 20, 30, 31, 40, 41, 50]
 
 
-@pytest.mark.parametrize("model", ["merged", "py_merged"])
+@pytest.mark.parametrize("model", ["merged", "merged_unsaid", "py_merged"])
 def test_merge_matches_null_keys(built, model):
     project, _, _ = built
     rows = project.query(f"select * from dw.{model} order by v")

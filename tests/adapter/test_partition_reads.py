@@ -225,6 +225,10 @@ WRONG = {
         ),
         "of src.b only what is new is read",
     ),
+    "running": (
+        replacing(f"select day, sum(n) over (order by day) as n from {A}"),
+        "a window function that isn't partitioned by day",
+    ),
 }
 
 

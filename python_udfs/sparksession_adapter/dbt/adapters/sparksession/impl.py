@@ -27,6 +27,7 @@ from dbt.adapters.sparksession.reading.commits import Commits
 from dbt.adapters.sparksession.reading.default_reads import DefaultReads
 from dbt.adapters.sparksession.reading.definitions import Definitions
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
+from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
 from dbt.adapters.sparksession.reading.table_reads import TableReads
@@ -85,6 +86,11 @@ class SparkSessionAdapter(SparkAdapter):
     def default_reads(self) -> DefaultReads:
         """What a bare ref or source reads."""
         return self.services.default_reads
+
+    @available_property
+    def named_reads(self) -> NamedReads:
+        """Relations that a model names by hand."""
+        return self.services.named_reads
 
     @available_property
     def changes(self) -> ChangeReads:

@@ -138,6 +138,8 @@ class News:
         is_replayed: whether changes are read again that the model has read before.
         tolerates_replay: whether its query leaves out by itself what it has read before.
         asks_ranges: whether its query shall name the ranges of what it touches.
+        texts: the parts of its query that read what is new.
+        removals: those of them that may hold rows that have gone.
     """
 
     is_asked: bool = False
@@ -145,6 +147,8 @@ class News:
     is_replayed: bool = False
     tolerates_replay: bool = False
     asks_ranges: bool = False
+    texts: frozenset[str] = frozenset()
+    removals: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -333,6 +337,20 @@ class Inputs:
     def note_news(self, model_id: str, **values: Any) -> ReadPlan:
         """The same of the plan's `news`."""
         return self.change(model_id, lambda plan: plan.with_news(**values))
+
+    def note_news_text(self, model_id: str, text: str, may_remove: bool = False) -> ReadPlan:
+        """Note a part of a model's query that reads what is new; the new plan.
+
+        Args:
+            may_remove: whether it may hold rows that have gone.
+        """
+        return self.change(
+            model_id,
+            lambda plan: plan.with_news(
+                texts=plan.news.texts | {text},
+                removals=plan.news.removals | ({text} if may_remove else set()),
+            ),
+        )
 
     def note_properties(self, model_id: str, properties: Mapping[str, str]) -> ReadPlan:
         """Let the model's next commit say this too; the new plan."""

@@ -30,6 +30,7 @@ from dbt.adapters.sparksession.reading.microbatch import (
     microbatch_problem,
 )
 from dbt.adapters.sparksession.reading.news import (
+    models_read_as_sources,
     unrecorded_reads,
 )
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -100,6 +101,7 @@ class Declarations:
                 file = (place or model.original_file_path).rpartition("://")[2]
                 problems.append(f"{file}: {getattr(exc, 'msg', str(exc))}")
         problems += filter(None, (unrecorded_reads(model, manifest.macros) for model in models))
+        problems += models_read_as_sources(manifest)
         problems += of_project.get("", [])
         if problems:
             raise CompilationError("\n".join(problems))

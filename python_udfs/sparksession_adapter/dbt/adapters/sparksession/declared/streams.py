@@ -8,6 +8,7 @@ from typing import Annotated
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked
 from dbt.adapters.sparksession.edges import Graph, Json, Node, Settings
+from dbt.adapters.sparksession.reading.definitions import default_strategy
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -104,7 +105,7 @@ def read_stream(
     for column in {*key, *columns, *sequence} & set(OWN_NAMES):
         problems.append(f"{column}: columns of this name are the stream's own")
     config = model["config"]
-    strategy = config.get("incremental_strategy") or "append"
+    strategy = config.get("incremental_strategy") or default_strategy(config)
     if model["resource_type"] == "model" and (config["materialized"], strategy) != (
         "incremental",
         "append",

@@ -33,6 +33,7 @@ class PartitionReading:
         values: partition texts that the model writes, None for all partitions.
         kind: Spark type of the partition column in the inputs read so far, None while it is not
             needed.
+        texts: the parts of its query that read changed partitions.
     """
 
     calls: frozenset[tuple[str, ...]] = frozenset()
@@ -43,6 +44,7 @@ class PartitionReading:
     decided: bool = False
     values: frozenset[str] | None = None
     kind: str | None = None
+    texts: frozenset[str] = frozenset()
 
     def of_relation(self, relation: str) -> PartitionReading:
         """From now on `relation` is being read by its partitions."""

@@ -20,7 +20,7 @@ from dbt.adapters.sparksession.keyed.tables import (
     columns_in,
     stored_table_of,
 )
-from dbt.adapters.sparksession.reading.definitions import ACCEPT_VAR
+from dbt.adapters.sparksession.reading.definitions import ACCEPT_VAR, MERGING, PARTIAL_RUNS
 from dbt.adapters.sparksession.reading.news import check_news_of, check_news_strategy
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
 from dbt.adapters.sparksession.reading.retract_sql import (
@@ -124,7 +124,9 @@ class ChangeReads:
             reading = self._reads.read_news(model, relation, incremental, context)
             if reading.is_rewrite:
                 inputs.note_news(model_id, is_replayed=True)
-            return self._as_changes(relation.replace(read_by_default=None, reading=reading.text))
+            rows = self._as_changes(relation.replace(read_by_default=None, reading=reading.text))
+            inputs.note_news_text(model_id, rows.render())
+            return rows
         inputs.note_relation(model_id, f"{relation.schema}.{relation.identifier}")
         stored = self._stored_relation(relation, node)
         reading = self._reads.read_table(model, stored, "all")
@@ -155,7 +157,10 @@ class ChangeReads:
             # what it holds may come of this input under another name
             inputs.note_news(model_id, reads_whole=True, is_replayed=True)
         inputs.note_news(model_id, asks_ranges=writes)
-        return self._changes(model_id, relation, node, history, first, read.pinned, by=by)
+        changes = self._changes(model_id, relation, node, history, first, read.pinned, by=by)
+        text = changes.render()
+        inputs.note_news_text(model_id, text, may_remove="'-D'" in text)
+        return changes
 
     def changes_between(
         self,
@@ -210,7 +215,20 @@ class ChangeReads:
             if model["config"].get("full_refresh") is not False:
                 return True
             self._check_first_reads(model, plan)
+        leaves_gone = strategy == MERGING and not model["config"].get(PARTIAL_RUNS)
+        if leaves_gone and self._takes_rows_away(plan):
+            return True
         return plan.news.is_replayed and strategy != "replace_windows"
+
+    def _takes_rows_away(self, plan: ReadPlan) -> bool:
+        """Whether a row has gone of what the model reads the changes of."""
+        session = self._warehouse.session()
+        return any(
+            session.sql(
+                statement_of(f"select 1 from {text} where {ROW_KIND} = '-D' limit 1")
+            ).head()
+            for text in sorted(plan.news.removals)
+        )
 
     def _check_first_reads(self, model: Node, plan: ReadPlan) -> None:
         """A model that keeps its rows reads for the first time what it may know under another

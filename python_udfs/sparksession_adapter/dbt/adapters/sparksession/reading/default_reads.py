@@ -7,21 +7,38 @@ names it with a mark behind it, see view_marks.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Node, Settings
-from dbt.adapters.sparksession.reading.definitions import ENGINE_PACKAGES, used_macros
-from dbt.adapters.sparksession.reading.news import STORED, is_live
+from dbt.adapters.sparksession.inputs import ReadPlan
+from dbt.adapters.sparksession.reading.definitions import (
+    ENGINE_PACKAGES,
+    MERGING,
+    PARTIAL_RUNS,
+    used_macros,
+)
+from dbt.adapters.sparksession.reading.news import REPLACING, STORED, is_live
+from dbt.adapters.sparksession.reading.news_queries import UnreadableQuery, problem_of
+from dbt.adapters.sparksession.reading.partition_queries import problem_of_partitions
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings
 from dbt.adapters.sparksession.sql_texts import without_comments
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
+logger = AdapterLogger("Spark")
+
 # strategies that only add
 ADDING = ("append", "append_new_rows", "append_or_merge")
 ADDS_ALL = "appends_all_rows"  # the config of a model that means to add all rows in each run
 CTE_PREFIX = "__dbt__cte__"
 THIS = re.compile(r"\bthis\b")
+# a condition by the newest row that a model holds, as in (select max(at) from {{ this }})
+NEWEST_OF_THIS = re.compile(
+    r"\bmax\s*\([^{}]{1,200}?\bfrom\s+\{\{-?\s*this\b", re.IGNORECASE | re.DOTALL
+)
 
 
 def reads_itself(node: Foreign, macros: Settings) -> bool:
@@ -58,19 +75,32 @@ class DefaultReads:
                 f"take {macro}(..) of the tables that it reads, or store it."
             )
 
-    def check_added_rows(self, model: Node, strategy: str) -> None:
-        """Look at whether a SQL model that only adds to its rows reads what is new.
+    def check_added_rows(self, model: Node, strategy: str, sql: str) -> None:
+        """Look at whether what the runs of a SQL model add to its rows, or merge into them, is
+        together what its query gives for all rows of its inputs.
+
+        Args:
+            sql: the model's query.
 
         Raises:
-            CompilationError: each run would add all rows of its inputs again.
+            CompilationError: it isn't.
         """
         config, plan = model["config"], self._warehouse.inputs.plan(model["unique_id"])
-        means_it = config.get(ADDS_ALL) or config.get("full_refresh") is False
-        reads_news = plan.news.is_asked or not model["depends_on"]["nodes"]
-        if strategy not in ADDING or means_it or reads_news:
+        if strategy == REPLACING and not config.get(PARTIAL_RUNS):
+            self._check_partitions(model, plan, sql)
+        if strategy not in (*ADDING, MERGING):
             return
         manifest: Foreign = self._warehouse.manifest()
-        if reads_itself(manifest.nodes[model["unique_id"]], manifest.macros):
+        node = manifest.nodes[model["unique_id"]]
+        asks_itself = reads_itself(node, manifest.macros)
+        if plan.news.is_asked:
+            if not (asks_itself or config.get(PARTIAL_RUNS)):
+                self._check_results_of_runs(model, plan, sql, strategy in ADDING)
+            return
+        if asks_itself and not config.get(PARTIAL_RUNS):
+            self._warn_of_late_rows(node)
+        means_it = config.get(ADDS_ALL) or config.get("full_refresh") is False
+        if strategy == MERGING or means_it or not model["depends_on"]["nodes"] or asks_itself:
             return
         raise CompilationError(
             f"{model['name']}: strategy '{strategy}' adds all that its query gives to what it "
@@ -78,6 +108,41 @@ class DefaultReads:
             "run would add all rows again; read what is new by new_rows(..), or, if all rows are "
             f"meant, set {ADDS_ALL}=true in its config."
         )
+
+    def _check_partitions(self, model: Node, plan: ReadPlan, sql: str) -> None:
+        reading = plan.by_partition
+        for macro, *arguments in reading.calls:
+            if macro == "changed_partitions":
+                by = arguments[0].removeprefix("by='").removesuffix("'")
+                problem = partial(problem_of_partitions, sql, reading.texts, by)
+                self._check(model, problem)
+
+    def _check_results_of_runs(self, model: Node, plan: ReadPlan, sql: str, adds: bool) -> None:
+        self._check(model, partial(problem_of, sql, plan.news.texts, adds))
+
+    @staticmethod
+    def _check(model: Node, problem_of_query: Callable[[], str | None]) -> None:
+        try:
+            problem = problem_of_query()
+        except UnreadableQuery as exc:
+            logger.warning(
+                f"{model['name']}: sqlglot can't parse its query, so nobody has looked at whether "
+                f"its runs add up to what all rows give: {str(exc).splitlines()[0]}"
+            )
+            return
+        if problem is not None:
+            raise CompilationError(
+                f"{model['name']} {problem}; or, if each run's result is meant by itself, say "
+                f"{PARTIAL_RUNS}=true in its config."
+            )
+
+    def _warn_of_late_rows(self, node: Foreign) -> None:
+        if NEWEST_OF_THIS.search(without_comments(node.raw_code)):
+            logger.warning(
+                f"{node.name}: what lies behind the newest row that it holds is taken for read, so "
+                "that a row which comes late never gets into it; read what is new by "
+                f"new_rows(..), or, if that is meant, say {PARTIAL_RUNS}=true in its config."
+            )
 
     def read_by_default(self, model: Node, relation: Relation, context: Context) -> Relation:
         """`relation` as the model reads it where its SQL asks for nothing else.

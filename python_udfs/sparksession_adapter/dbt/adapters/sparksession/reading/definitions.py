@@ -30,12 +30,14 @@ ENGINE_PACKAGES = ("dbt", "dbt_spark", "dbt_sparksession")
 # a model's config for a changed definition
 ON_CHANGE, REFUSE, REBUILD, ACCEPT = "on_definition_change", "refuse", "rebuild", "accept"
 ACCEPT_VAR = "accept_definition"
+PARTIAL_RUNS = "partial_runs"  # the config of a model whose runs' results are meant one by one
+MERGING = "merge"
 STORED_KINDS = ("table", "incremental", FOLDED)
 # configs whose values no stored row depends on, or that are compared by themselves (fold, zipper)
 OTHER_CONFIGS = frozenset(
     {
         *("access", "alias", "batch_size", "begin", "concurrent_batches", "contract", "database"),
-        *("appends_all_rows",),
+        *("appends_all_rows", PARTIAL_RUNS),
         *("docs", "enabled", "event_time", "file_format", "fold", "freshness", "full_refresh"),
         *("grants", "group", "lookback", "materialized", "meta", "on_configuration_change"),
         *("on_definition_change", "on_schema_change", "packages", "persist_docs", "post-hook"),
@@ -91,6 +93,11 @@ GOES_BY_CLOCK = re.compile(
     re.IGNORECASE,
 )
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
+
+
+def default_strategy(config: Settings) -> str:
+    """Strategy of an incremental model that names none: with a key its rows are updated."""
+    return MERGING if config.get("unique_key") else "append"
 
 
 def used_macros(called: Iterable[str], macros: Settings) -> list[Given]:
@@ -239,6 +246,10 @@ def definition_of(
     if any(map(NAMED_BY_EXPRESSION.search, own_texts)):
         known = {name: value for name, value in values.items() if name not in COMMAND_VARS}
         code["all_vars"] = mark_of(json.dumps(known, sort_keys=True, default=str))
+    configs = dict(node["config"])
+    names_none = not configs.get("incremental_strategy")
+    if configs.get("materialized") == "incremental" and names_none and configs.get("unique_key"):
+        configs["incremental_strategy"] = default_strategy(configs)
     return {
         **code,
         "macros": mark_of("\0".join(sql_mark(macro.macro_sql) for macro in own)),
@@ -246,7 +257,7 @@ def definition_of(
         "engine": ENGINE,
         "config": {
             key: mark_of(json.dumps(value, sort_keys=True, default=str))
-            for key, value in sorted(node["config"].items())
+            for key, value in sorted(configs.items())
             if key not in OTHER_CONFIGS
             and not key.startswith(OF_A_BATCH)
             and value not in (None, [], {})

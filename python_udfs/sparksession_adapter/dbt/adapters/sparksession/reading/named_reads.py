@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from dbt.adapters.sparksession.edges import Foreign, Node
+from dbt.adapters.sparksession.edges import Context, Foreign, Node
 from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
-from dbt.adapters.sparksession.reading.news import STORED
+from dbt.adapters.sparksession.reading.news import STORED, is_live
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -137,11 +137,30 @@ class NamedReads:
             if name in plan.unpinned:
                 self._check_outer_view(node.name, name, plan.ranges)
             elif self._is_there(name):
-                raise CompilationError(
-                    f"{node.name} ({node.original_file_path}) names {name} by hand, so that it "
-                    "isn't read as of the run's pinned snapshot and no commit records it; write "
-                    f"{self._dbt_name(name)} instead."
-                )
+                raise self._by_hand(node.name, node.original_file_path, name)
+
+    def check_asked(self, model: Node, sql: str, context: Context) -> None:
+        """Look at what a model that is stored asks by run_query(..) while it is compiled.
+
+        Raises:
+            CompilationError: it names a table or view that exists, see check_named_reads.
+        """
+        is_hook = context.get("sql") is not None
+        if model.get("resource_type") not in STORED or is_live(model) or is_hook:
+            return
+        if self._warehouse.credentials.offline:
+            return
+        own = {stored_table_of(model), f"{model['schema']}.{model['alias']}"}
+        unpinned = self._warehouse.inputs.plan(model["unique_id"]).unpinned
+        for name in self._warehouse_names(own, statement_of(sql)):
+            if name not in unpinned and self._is_there(name):
+                raise self._by_hand(model["name"], model["original_file_path"], name)
+
+    def _by_hand(self, model: str, path: str, name: str) -> CompilationError:
+        return CompilationError(
+            f"{model} ({path}) names {name} by hand, so that it isn't read as of the run's pinned "
+            f"snapshot and no commit records it; write {self._dbt_name(name)} instead."
+        )
 
     def check_session_reads(self, model: Node) -> None:
         """Look at what a Python model reads by its session; where only its run can tell, it counts

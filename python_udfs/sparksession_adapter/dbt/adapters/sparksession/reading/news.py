@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dbt.adapters.sparksession.edges import Foreign, Node, Settings
-from dbt.adapters.sparksession.reading.definitions import used_macros
+from dbt.adapters.sparksession.reading.definitions import default_strategy, used_macros
 from dbt_common.exceptions import CompilationError
 
 # resource types whose SQL makes rows that are stored
@@ -45,6 +45,33 @@ def _unrecorded(name: str, kind: str, macro: str) -> str:
     )
 
 
+def models_read_as_sources(manifest: Foreign) -> list[str]:
+    """Error texts for models that read a table which the project makes as a source: dbt wouldn't
+    build it before them, so that they would read what an earlier run left."""
+    made = {
+        f"{node.schema}.{node.alias}".lower(): node.name
+        for node in manifest.nodes.values()
+        if node.resource_type in ("model", "seed", "snapshot")
+        and node.config.get("materialized") != "ephemeral"
+    }
+    sources = {
+        unique_id: (source, made[name])
+        for unique_id, source in manifest.sources.items()
+        if (name := f"{source.schema}.{source.identifier}".lower()) in made
+    }
+    found = []
+    for node in sorted(manifest.nodes.values(), key=lambda item: item.name):
+        if node.resource_type in STORED and sources:
+            for unique_id in sorted(sources.keys() & set(node.depends_on.nodes)):
+                source, model = sources[unique_id]
+                found.append(
+                    f"{node.original_file_path}: source('{source.source_name}', '{source.name}') "
+                    f"is the table of {model}, which dbt wouldn't build first; write "
+                    f"ref('{model}') instead."
+                )
+    return found
+
+
 def is_live(model: Node) -> bool:
     """Whether a context's `model` is a view, whose rows are read again by each reader."""
     kind = (model.get("config") or {}).get("materialized")
@@ -66,7 +93,7 @@ def strategy_of(model: Node) -> str | None:
     config = model.get("config") or {}
     if config.get("materialized") != "incremental":
         return None
-    return config.get("incremental_strategy") or "append"
+    return config.get("incremental_strategy") or default_strategy(config)
 
 
 def check_news_strategy(model: Node, macro: str) -> None:

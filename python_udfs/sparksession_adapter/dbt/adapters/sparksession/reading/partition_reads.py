@@ -112,7 +112,7 @@ class PartitionReads:
         values = self._values_to_write(model, column, incremental, context)
         inputs.note(model_id, replaced=ReplacedPartitions())
         if values is None:
-            return pinned
+            return self._of_partitions(model_id, relation, pinned, "true")
         values = values | partition_values(column, days)
         kind = self._partition_kind(pinned, column) if needs_kind(values) else None
         reading = inputs.plan(model_id).by_partition
@@ -127,7 +127,17 @@ class PartitionReads:
             by_partition=replace(reading, kind=reading.kind or kind),
             replaced=ReplacedPartitions(predicate, predicate),
         )
-        return relation.replace(reading=f"(select * from {pinned.render()} where {predicate})")
+        return self._of_partitions(model_id, relation, pinned, predicate)
+
+    def _of_partitions(
+        self, model_id: str, relation: Relation, pinned: Relation, predicate: str
+    ) -> Relation:
+        """The rows of some partitions, by a text that the model's plan knows."""
+        text = f"(select * from {pinned.render()} where {predicate})"
+        inputs = self._warehouse.inputs
+        reading = inputs.plan(model_id).by_partition
+        inputs.note(model_id, by_partition=replace(reading, texts=reading.texts | {text}))
+        return relation.replace(reading=text)
 
     def closed_periods(
         self,

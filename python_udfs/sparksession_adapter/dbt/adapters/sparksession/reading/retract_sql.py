@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dbt.adapters.sparksession.edges import Foreign, Settings
-from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.sql import literal, quoted
 from dbt_common.exceptions import CompilationError
 
 ROW_KIND, SIGN = "row_kind", "sign"
@@ -89,7 +89,7 @@ def changed_keys(
     after: str,
     columns: Sequence[str],
     key: Sequence[str],
-    pick: str = "any_value(image, true)",
+    pick: str | None = None,
     same: str = "old_row <=> new_row",
 ) -> str:
     """Query of retract rows: what has to be done to `before` to make it `after`.
@@ -98,7 +98,8 @@ def changed_keys(
         before, after: SQL texts for a `from`; each key once.
         columns: those of `after`; `before` has them too.
         key: some of them.
-        pick: which image of a key is taken, were it there more than once.
+        pick: which image of a key is taken where it is there more than once; where none is given,
+            such a key is an error of the query.
         same: SQL condition, see same_rows.
 
     Returns:
@@ -108,6 +109,16 @@ def changed_keys(
     row = f"struct({', '.join(map(quoted, columns))})"
     element = "named_struct('image', {}, 'row_kind', '{}', 'sign', {})"
     taken, given = element.format("old_row", "-U", -1), element.format("new_row", "+U", 1)
+    found, known = f"not ({same})", ""
+    if pick is None:
+        pick = "any_value(image, true)"
+        message = (
+            f"What changed can't be found by the key ({', '.join(key)}), as several rows have the "
+            "same; name columns that are unique (by=.. of new_changes, the unique_key of the table "
+            "that is read), or none, so that equal rows are counted."
+        )
+        known = ",\n            greatest(count_if(side = -1), count_if(side = 1)) as rows_of_key"
+        found = f"if(rows_of_key > 1, raise_error({literal(message)}), {found})"
     images = ",\n    ".join(f"changed.image.{quoted(name)}" for name in columns)
     return f"""select
     {images},
@@ -124,7 +135,7 @@ from (
     from (
         select
             {pick} filter (where side = -1) as old_row,
-            {pick} filter (where side = 1) as new_row
+            {pick} filter (where side = 1) as new_row{known}
         from (
             select -1 as side, {row} as image from {before}
             union all
@@ -132,7 +143,7 @@ from (
         )
         group by {", ".join(f"image.{quoted(name)}" for name in key)}
     )
-    where not ({same})
+    where {found}
 )"""
 
 

@@ -104,8 +104,11 @@ class TableReads:
             check_news_of(model, "new_rows")
             check_news_strategy(model, "new_rows")
             return relation
-        reading = self.read_news(model, relation, incremental, context)
-        return relation.replace(read_by_default=None, reading=reading.text)
+        text = self.read_news(model, relation, incremental, context).text
+        if not text.startswith("("):  # a bare read of all rows has another text
+            text = f"(select * from {text})"
+        self._warehouse.inputs.note_news_text(model["unique_id"], text)
+        return relation.replace(read_by_default=None, reading=text)
 
     def read_news(
         self,

@@ -1,7 +1,10 @@
 {% materialization incremental, adapter='sparksession', supported_languages=['sql', 'python'] %}
 
     {# validate #}
-    {%- set strategy_name = config.get('incremental_strategy') or 'append' -%}
+    {%- set strategy_name = (
+        config.get('incremental_strategy')
+        or ('merge' if config.get('unique_key') else 'append')
+    ) -%}
     {%- set strategy_macro = _incremental_strategy(strategy_name) -%}
     {%- set on_schema_change = incremental_validate_on_schema_change(
         config.get('on_schema_change'), default='ignore'
@@ -43,7 +46,7 @@
     {%- do adapter.reading.record_inputs(model) -%}
 
     {%- if model['language'] == 'sql' -%}
-        {%- do adapter.default_reads.check_added_rows(model, strategy_name) -%}
+        {%- do adapter.default_reads.check_added_rows(model, strategy_name, compiled_code) -%}
     {%- endif -%}
 
     {# what its rows were made by #}

@@ -1,0 +1,245 @@
+"""What a query makes of new rows: whether the results of single runs are those of all rows at once.
+
+A filter, an expression or a look-up treats each row by itself, so that the runs' results together
+are the result of all rows. A count of the new rows alone isn't the count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from enum import IntEnum
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+DIALECT = "spark"
+NEWS = "dbt_news"  # stands for new rows in the text that is parsed
+NEUTRAL = (exp.Lateral, exp.Unnest, exp.Values)  # sources that read no table
+
+COUNTED = (
+    "aggregates the new rows alone, so that rows of earlier runs are missing from the result; sum "
+    "them by materialized='folded', or rewrite whole partitions by changed_partitions(..)"
+)
+RANKED = (
+    "compares the new rows among themselves alone (a window function, or a limit), so that rows of "
+    "earlier runs are left out; keep the last row of each key by materialized='folded' with "
+    "fold.sequence, or rewrite whole partitions by changed_partitions(..)"
+)
+DISTINCT = (
+    "takes the distinct rows of the new rows alone, so that rows of earlier runs come again; take "
+    "unseen_rows(..), or strategy 'merge'"
+)
+JOINED = (
+    "joins new rows with new rows, so that a row finds no partner of another run; take a join "
+    "macro (many_to_one_join, ..), or join the new rows with all rows of the other side"
+)
+OUTER = (
+    "keeps rows of an outer join's other side that no new row matches, all of them in each run; "
+    "take a join macro (many_to_one_join, ..), or make the new rows the side that is kept"
+)
+AGAIN = (
+    "adds rows that aren't new, beside new rows or chosen by them, so that each "
+    "run adds them again; take strategy 'merge', or changed_partitions(..)"
+)
+
+
+class UnreadableQuery(ValueError):
+    """A query that can't be parsed."""
+
+
+class _Rows(IntEnum):
+    """What a query's rows are; the highest counts where several come together."""
+
+    OTHERS = 0  # of nothing that is new
+    CHOSEN = 1  # others, chosen by new rows
+    KEYS = 2  # distinct values of new rows
+    NEW = 3  # each follows from a single new row
+
+
+class _Problem(Exception):
+    """Results of single runs that aren't those of all rows."""
+
+
+def problem_of(sql: str, news: Collection[str], adds: bool) -> str | None:
+    """Why the results of single runs aren't the result of all rows; None where they are, as far as
+    the query shows.
+
+    Args:
+        sql: a statement of Spark SQL.
+        news: its parts, for a `from`, that read what is new.
+        adds: whether its rows are added to what is stored; else they are merged into it by a key.
+
+    Raises:
+        UnreadableQuery: it can't be parsed.
+
+    >>> problem_of("select count(*) from (select * from x)", ["(select * from x)"], True) == COUNTED
+    True
+    """
+    tree = parsed(sql, news, NEWS)
+    if tree is None:
+        return None
+    try:
+        rows = _Reader(adds).rows_of(tree, {})
+    except _Problem as problem:
+        return str(problem)
+    if adds and rows in (_Rows.KEYS, _Rows.CHOSEN):
+        return DISTINCT if rows is _Rows.KEYS else AGAIN
+    return None
+
+
+def parsed(sql: str, texts: Collection[str], name: str) -> exp.Expr | None:
+    """A statement with a table `name` in place of some of its parts; None where it has none of
+    them: a macro has kept what they read under another name.
+
+    Raises:
+        UnreadableQuery: it can't be parsed.
+    """
+    for text in sorted(texts, key=len, reverse=True):
+        sql = sql.replace(text, f" {name} ")
+    if name not in sql:
+        return None
+    try:
+        tree = parse_one(sql, dialect=DIALECT)
+    except (SqlglotError, RecursionError) as exc:
+        raise UnreadableQuery(str(exc)) from exc
+    if not isinstance(tree, exp.Query):
+        raise UnreadableQuery("It is no query.")
+    return tree
+
+
+class _Reader:
+    """Follows new rows through the parts of a statement."""
+
+    def __init__(self, adds: bool) -> None:
+        self._adds = adds
+
+    def rows_of(self, query: exp.Expr, ctes: Mapping[str, _Rows]) -> _Rows:
+        """What the rows of a query are.
+
+        Args:
+            ctes: name -> what the rows of that CTE are.
+
+        Raises:
+            _Problem: they don't follow from single new rows.
+        """
+        ctes = dict(ctes)
+        for cte in query.args["with_"].expressions if query.args.get("with_") else ():
+            name = cte.alias.lower()
+            ctes.pop(name, None)
+            if query.args["with_"].recursive and isinstance(cte.this, exp.SetOperation):
+                ctes[name] = self.rows_of(cte.this.left, ctes)  # what it begins with
+            ctes[name] = self.rows_of(cte.this, ctes)
+        if isinstance(query, exp.Subquery):
+            rows = self._of_source(query, ctes)
+            self._check_limit(query, rows)
+            return rows
+        if isinstance(query, exp.SetOperation):
+            return self._of_set(query, ctes)
+        if isinstance(query, exp.Select):
+            return self._of_select(query, ctes)
+        return _Rows.OTHERS
+
+    def _of_set(self, query: exp.SetOperation, ctes: Mapping[str, _Rows]) -> _Rows:
+        parts = [self.rows_of(query.left, ctes), self.rows_of(query.right, ctes)]
+        rows = max(parts)
+        self._check_limit(query, rows)
+        if rows is not _Rows.NEW:
+            return rows
+        if not isinstance(query, exp.Union):
+            if parts[1] is _Rows.NEW:
+                raise _Problem(RANKED)
+            return _Rows.KEYS
+        if self._adds and min(parts) is not _Rows.NEW:
+            raise _Problem(AGAIN)
+        return _Rows.KEYS if query.args.get("distinct") else rows
+
+    def _of_source(self, source: exp.Expr, ctes: Mapping[str, _Rows]) -> _Rows:
+        if isinstance(source, exp.Table):
+            name = source.name.lower()
+            rows = _Rows.NEW if name == NEWS else ctes.get(name, _Rows.OTHERS)
+        elif isinstance(source, exp.Subquery):
+            rows = self._of_source(source.this, ctes)
+        else:
+            rows = self.rows_of(source, ctes)
+        pivots = source.args.get("pivots") or ()
+        if rows is _Rows.NEW and any(not pivot.args.get("unpivot") for pivot in pivots):
+            raise _Problem(COUNTED)
+        return rows
+
+    def _of_select(self, query: exp.Select, ctes: Mapping[str, _Rows]) -> _Rows:
+        where = query.args.get("where")
+        if where is not None and isinstance(where.this, exp.Boolean) and not where.this.this:
+            return _Rows.NEW  # it has no row
+        first = query.args.get("from_")
+        rows = self._of_source(first.this, ctes) if first else _Rows.OTHERS
+        for join in query.args.get("joins") or ():
+            if not isinstance(join.this, NEUTRAL):
+                rows = self._joined(rows, self._of_source(join.this, ctes), join)
+        looked_up = max(
+            (self.rows_of(inner, ctes) for inner in subqueries(query)), default=_Rows.OTHERS
+        )
+        if rows is _Rows.NEW and looked_up > _Rows.CHOSEN:
+            raise _Problem(JOINED)
+        if rows is _Rows.OTHERS and looked_up is not _Rows.OTHERS:
+            rows = _Rows.CHOSEN
+        self._check_limit(query, rows)
+        if rows is not _Rows.NEW:
+            return rows
+        return self._of_new_rows(query)
+
+    def _of_new_rows(self, query: exp.Select) -> _Rows:
+        """What a select makes of new rows."""
+        found = [*own_parts(query)]
+        if any(isinstance(item, exp.Window) for item in found):
+            raise _Problem(RANKED)
+        windowed = (exp.AggFunc, exp.AnonymousAggFunc)
+        if any(isinstance(item, windowed) for item in found) or query.args.get("having"):
+            raise _Problem(COUNTED)
+        is_grouped = query.args.get("group") is not None
+        if is_grouped and any(isinstance(item, exp.Anonymous) for item in found):
+            raise _Problem(COUNTED)
+        return _Rows.KEYS if is_grouped or query.args.get("distinct") else _Rows.NEW
+
+    def _joined(self, left: _Rows, right: _Rows, join: exp.Join) -> _Rows:
+        new, kind, side = _Rows.NEW, join.kind.upper(), join.side.upper()
+        if kind in ("SEMI", "ANTI"):
+            if right > _Rows.CHOSEN and left is new:
+                raise _Problem(JOINED)
+            return left if right is _Rows.OTHERS else max(left, _Rows.CHOSEN)
+        if new in (left, right) and min(left, right) > _Rows.CHOSEN:
+            raise _Problem(JOINED)
+        keeps_left, keeps_right = side in ("LEFT", "FULL"), side in ("RIGHT", "FULL")
+        if (right is new and keeps_left) or (left is new and keeps_right):
+            raise _Problem(OUTER)
+        if new in (left, right):
+            return new
+        rows = max(left, right)
+        return _Rows.CHOSEN if rows is _Rows.KEYS and min(left, right) < rows else rows
+
+    def _check_limit(self, query: exp.Expr, rows: _Rows) -> None:
+        if rows is _Rows.NEW and (query.args.get("limit") or query.args.get("offset")):
+            raise _Problem(RANKED)
+
+
+def own_parts(query: exp.Select) -> Iterator[exp.Expr]:
+    """What stands in a select's columns and conditions, not within a query of its own."""
+    parts = [
+        *query.expressions,
+        *(query.args.get(name) for name in ("where", "having", "qualify", "order", "group")),
+    ]
+    for part in parts:
+        if part is not None:
+            yield from part.walk(prune=lambda item: isinstance(item, exp.Query))
+
+
+def subqueries(query: exp.Select) -> Iterator[exp.Expr]:
+    """Queries in a select's columns and conditions, those of its joins among them."""
+    for item in own_parts(query):
+        if isinstance(item, exp.Query):
+            yield item
+    for join in query.args.get("joins") or ():
+        condition = join.args.get("on")
+        if condition is not None:
+            for item in condition.walk(prune=lambda part: isinstance(part, exp.Query)):
+                if isinstance(item, exp.Query):
+                    yield item

@@ -1,0 +1,108 @@
+"""Queries over new rows: which of them give, run after run, what all rows give at once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from dbt.adapters.sparksession.reading.news_queries import (
+    AGAIN,
+    COUNTED,
+    DISTINCT,
+    JOINED,
+    OUTER,
+    RANKED,
+    UnreadableQuery,
+    problem_of,
+)
+
+# as the adapter writes them; one that Spark reads and sqlglot can't
+NEW = "(select * from dw.x with (`start-snapshot-id` = '1', `end-snapshot-id` = '2'))"
+PAIR = f"with n as (select * from {NEW}), o as (select * from dw.y version as of 7) "
+
+# query -> what is wrong where its rows are added, and where they are merged by a key
+QUERIES: dict[str, tuple[str | None, str | None]] = {
+    # each row by itself
+    f"select id, v + 1 as v from {NEW} where v > 0": (None, None),
+    f"select id, (select count(*) from dw.y) as n from {NEW}": (None, None),
+    f"select id from {NEW} union all select -id from {NEW}": (None, None),
+    PAIR + "select n.id from n left join o on n.id <=> o.id": (None, None),
+    PAIR + "select n.id from o right join n on n.id <=> o.id": (None, None),
+    PAIR + "select n.id from n left anti join o on n.id <=> o.id": (None, None),
+    PAIR + "select id from n where exists (select 1 from o where o.id = n.id)": (None, None),
+    PAIR + "select n.id from n, lateral (select max(v) as m from o where o.id = n.id)": (
+        None,
+        None,
+    ),
+    f"select n.id, item from {NEW} as n lateral view explode(n.items) as item": (None, None),
+    f"select * from {NEW} unpivot (v for name in (a, b))": (None, None),
+    f"with recursive t as (select id from {NEW} union all select id + 1 from t where id < 3) "
+    "select id from t": (None, None),
+    f"select id from {NEW} union all select 0 as id where false": (None, None),
+    "select day, count(*) as n from dw.x group by day": (None, None),  # nothing new is read
+    # counts
+    f"select day, count(*) as n from {NEW} group by day": (COUNTED, COUNTED),
+    f"select max(v) as v from {NEW}": (COUNTED, COUNTED),
+    f"select day from {NEW} group by day having count(*) > 1": (COUNTED, COUNTED),
+    f"select * from (select a, v from {NEW}) pivot (sum(v) for a in (1, 2))": (COUNTED, COUNTED),
+    PAIR + "select o.name, sum(n.v) from n join o on n.id <=> o.id group by o.name": (
+        COUNTED,
+        COUNTED,
+    ),
+    f"select id from {NEW} where v = (select max(v) from {NEW})": (COUNTED, COUNTED),
+    f"select day, my_udaf(v) from {NEW} group by day": (COUNTED, COUNTED),
+    # among themselves
+    f"select * from (select *, row_number() over (partition by id order by v) as n from {NEW}) "
+    "where n = 1": (RANKED, RANKED),
+    f"select id from {NEW} qualify row_number() over (partition by id order by v) = 1": (
+        RANKED,
+        RANKED,
+    ),
+    f"select id, lag(v) over (order by id) as v from {NEW}": (RANKED, RANKED),
+    f"select id from {NEW} order by v limit 3": (RANKED, RANKED),
+    f"(select id from {NEW}) limit 3": (RANKED, RANKED),
+    f"select id from dw.y except select id from {NEW}": (RANKED, RANKED),
+    # once
+    f"select distinct id from {NEW}": (DISTINCT, None),
+    f"select id from {NEW} group by id": (DISTINCT, None),
+    f"select id from {NEW} union select -id from {NEW}": (DISTINCT, None),
+    # with each other
+    PAIR + "select n.id from n join n as m on n.id <=> m.parent": (JOINED, JOINED),
+    PAIR + "select id from n where exists (select 1 from n as m where m.id = n.parent)": (
+        JOINED,
+        JOINED,
+    ),
+    PAIR + "select n.id from n left semi join n as m on n.id <=> m.parent": (JOINED, JOINED),
+    # the other side of an outer join
+    PAIR + "select o.id from o left join n on n.id <=> o.id": (OUTER, OUTER),
+    PAIR + "select o.id from n right join o on n.id <=> o.id": (OUTER, OUTER),
+    PAIR + "select o.id from n full outer join o on n.id <=> o.id": (OUTER, OUTER),
+    # rows that aren't new
+    f"select id from {NEW} union all select id from dw.y": (AGAIN, None),
+    f"select id from {NEW} union all select 0": (AGAIN, None),
+    f"select id from dw.y where day in (select day from {NEW})": (AGAIN, None),
+    f"select day, sum(v) from dw.y where day in (select day from {NEW}) group by day": (
+        AGAIN,
+        None,
+    ),
+    f"with d as (select distinct day from {NEW}) "
+    "select y.day, sum(y.v) from dw.y as y join d on y.day <=> d.day group by y.day": (AGAIN, None),
+    PAIR + "select o.id from o left anti join n on n.id <=> o.id": (AGAIN, None),
+}
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_a_query_of_new_rows_adds_up_or_is_named(sql: str) -> None:
+    found = tuple(problem_of(sql, [NEW], adds) for adds in (True, False))
+    assert found == QUERIES[sql]
+
+
+def test_new_rows_are_found_by_their_text_alone() -> None:
+    bare = "(select * from dw.x version as of 2)"
+    assert problem_of(f"select count(*) from {bare}", [NEW], True) is None
+    assert problem_of(f"select count(*) from {bare}", [NEW, bare], True) == COUNTED
+
+
+def test_a_query_that_cannot_be_parsed_is_an_error() -> None:
+    with pytest.raises(UnreadableQuery, match=re.escape("Expecting")):
+        problem_of(f"select (from {NEW}", [NEW], True)

@@ -1,0 +1,55 @@
+"""Queries over changed partitions: which of them make a partition of its own rows alone."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.adapters.sparksession.reading.partition_queries import (
+    COUNTED,
+    JOINED,
+    RANKED,
+    problem_of_partitions,
+)
+
+NEW = "(select * from dw.x version as of 3 where day in (date '2026-03-01'))"
+OTHER = "(select * from dw.y version as of 5 where day in (date '2026-03-01'))"
+PAIR = f"with x as (select * from {NEW}), y as (select id, day as cut, v from {OTHER}) "
+
+QUERIES: dict[str, str | None] = {
+    f"select id, day, v from {NEW} where v > 0": None,
+    f"select day, sum(v) as v from {NEW} group by day": None,
+    f"select 2 * sum(v) as v, day as d from {NEW} group by d": None,
+    f"select day as d, sum(v) as v from {NEW} group by 1": None,
+    f"select day, id, sum(v) as v from {NEW} group by all": None,
+    f"select cast(day as date) as d, sum(v) as v from {NEW} group by cast(day as date)": None,
+    f"select id, row_number() over (partition by day, id order by v) as n, day from {NEW}": None,
+    f"select distinct day, id from {NEW}": None,
+    f"select day, sum(v) from (select day, v from {NEW} union all select day, v from {OTHER}) "
+    "group by day": None,
+    f"select month, sum(v) from (select month(day) as month, v from {NEW}) group by month": None,
+    PAIR + "select x.day, y.v from x join y on x.day <=> y.cut and x.id = y.id": None,
+    PAIR + "select x.day, y.v from x, y where x.day = y.cut": None,
+    PAIR + "select x.day, sum(p.price) from x join dw.price as p on p.id = x.id group by x.day": (
+        None
+    ),
+    "select day, count(*) from dw.x group by id, day": None,
+    # over several partitions
+    f"select id, sum(v) as v, max(day) as day from {NEW} group by id": COUNTED,
+    f"select sum(v) as v from {NEW}": COUNTED,
+    f"select month(day) as month, sum(v) as v from {NEW} group by month(day)": COUNTED,
+    f"select day, sum(v) as v from {NEW} group by rollup (day)": COUNTED,
+    f"select day, id, v - (select avg(v) from {NEW}) as v from {NEW}": COUNTED,
+    f"select day, sum(v) over (order by day) as total from {NEW}": RANKED,
+    f"select day, lag(v) over (partition by id order by day) as before from {NEW}": RANKED,
+    f"with d as (select day as cut, id, v from {NEW}) "
+    "select cut as day from d qualify row_number() over (partition by id order by cut) = 1": RANKED,
+    f"select day, v from {NEW} order by v limit 3": RANKED,
+    PAIR + "select x.day, y.v from x join y on x.id = y.id": JOINED,
+    PAIR + "select x.day, y.v from x join y using (id)": JOINED,
+}
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_a_query_of_changed_partitions_keeps_to_each_of_them_or_is_named(sql: str) -> None:
+    found = problem_of_partitions(sql, [NEW, OTHER], "day")
+    wanted = QUERIES[sql]
+    assert found == wanted if wanted is None else str(found).startswith(wanted.format(by="day"))
