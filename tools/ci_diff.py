@@ -24,7 +24,7 @@ from dbt.cli.main import dbtRunner
 
 # models of the warehouse's own commits and runs
 ABOUT_RUNS = ("path:models/meta", "path:models/dqc")
-# dbt runs a unit test before its model is there; a snapshot of another schema knows no past
+# a unit test compares no rows of the warehouse; a snapshot of another schema knows no past
 LEFT_OUT = ("unit_test", "snapshot")
 # variables of dbt that would send its files elsewhere
 OWN_FOLDERS = ("DBT_TARGET_PATH", "DBT_LOG_PATH", "DBT_PROJECT_DIR")

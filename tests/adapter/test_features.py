@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 
 import pytest
@@ -29,6 +30,10 @@ FILES = {
         {{ config(materialized='view') }}
         select * from {{ ref('orders') }} where status = 'paid'
     """,
+    "models/cheap.sql": """
+        {{ config(materialized='ephemeral') }}
+        select id from {{ ref('paid') }} where amount < 5
+    """,
     "models/newest.sql": """
         {{ config(
             materialized='folded',
@@ -50,16 +55,23 @@ FILES = {
           - name: orders
             columns:
               - name: id
+                data_type: int
                 data_tests: [unique, not_null]
               - name: status
+                data_type: string
                 data_tests:
                   - accepted_values: {arguments: {values: [paid, open]}}
                   - accepted_values:
                       name: only_paid
                       arguments: {values: [paid]}
+              - {name: amount, data_type: "decimal(4,2)"}
+          - name: paid
+            columns: [{name: id}, {name: status, data_type: string}, {name: amount}]
           - name: totals
             columns:
+              - {name: total, data_type: "decimal(14,2)"}
               - name: status
+                data_type: string
                 data_tests:
                   - relationships: {arguments: {to: ref('orders'), field: status}}
         unit_tests:
@@ -90,6 +102,18 @@ FILES = {
                 rows: [{status: a, total: 10}]
             expect:
               rows: [{status: a, total: 11}, {status: b, total: 2}]
+          - name: nothing_goes_on
+            model: totals
+            overrides: {macros: {is_incremental: true}}
+            given:
+              - {input: ref('orders'), rows: []}
+              - {input: this, rows: []}
+            expect: {rows: []}
+          - name: cheap_ones
+            model: cheap
+            given:
+              - {input: ref('paid'), rows: [{id: 1, amount: 4}, {id: 2, amount: 6}]}
+            expect: {rows: [{id: 1}]}
           - name: totals_wrong
             model: totals
             overrides: {macros: {is_incremental: false}}
@@ -106,17 +130,44 @@ FILES = {
     """,
 }
 
+RIGHT = ("paid_orders_only", "totals_from_nothing", "totals_go_on", "nothing_goes_on")
+
 
 @pytest.fixture(scope="module")
-def project(make_project):
-    project = make_project(FILES)
-    project.run("run")
-    return project
+def unbuilt(make_project):
+    return make_project(FILES)
+
+
+@pytest.fixture(scope="module")
+def tested_unbuilt(unbuilt):
+    """The unit tests before any table is there."""
+    return unbuilt.run("test", "--select", "test_type:unit", expect_ok=False)
+
+
+@pytest.fixture(scope="module")
+def project(unbuilt, tested_unbuilt):
+    unbuilt.run("run")
+    return unbuilt
 
 
 @pytest.fixture(scope="module")
 def tested(project):
     return project.run("test", expect_ok=False)
+
+
+def test_unit_tests_run_before_their_tables_are_built(tested_unbuilt):
+    statuses = tested_unbuilt.statuses()
+    assert {name: statuses[name] for name in RIGHT} == dict.fromkeys(RIGHT, "pass")
+    assert statuses["totals_wrong"] == "fail"
+
+
+def test_unit_test_names_the_columns_without_a_type(tested_unbuilt):
+    result = tested_unbuilt.results["cheap_ones"]
+    assert result.status == "error"
+    assert (
+        "dw.paid, an input of the unit test, isn't built yet, and its columns amount, id have no "
+        "data_type in YAML: build it first, or declare all its columns with their data_type."
+    ) in result.message
 
 
 def test_debug_connects_to_the_warehouse_of_the_profile(project):
@@ -144,7 +195,7 @@ def test_a_test_that_cannot_run_gives_its_reason_without_a_java_stack(tested):
     assert "scala:" not in tested.log and ".java:" not in tested.log
 
 
-@pytest.mark.parametrize("name", ["paid_orders_only", "totals_from_nothing", "totals_go_on"])
+@pytest.mark.parametrize("name", [*RIGHT, "cheap_ones"])
 def test_unit_tests_pass(tested, name):
     assert tested.statuses()[name] == "pass"
 
@@ -226,6 +277,29 @@ def test_show_is_exact(project):
                 "whole": 18446744073709551615,
                 "money": "12345678901234567.89",
                 "big": 9007199254740993,
+                "missing": None,
+            }
+        ]
+    }
+
+
+def test_times_are_shown_in_utc_whatever_zone_the_machine_is_in(project, monkeypatch):
+    """Also those of an hour that comes twice, or never, in that zone."""
+    sql = (
+        "select timestamp'2026-03-08 07:30:00' as spring, timestamp'2026-11-01 06:30:00' as autumn,"
+        " timestamp_ntz'2026-03-08 02:30:00' as local, cast(null as timestamp) as missing"
+    )
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "America/New_York")
+        time.tzset()
+        outcome = project.run("show", "--inline", sql, "--output", "json", "--quiet")
+    time.tzset()
+    assert json.loads(outcome.log) == {
+        "show": [
+            {
+                "spring": "2026-03-08T07:30:00",
+                "autumn": "2026-11-01T06:30:00",
+                "local": "2026-03-08T02:30:00",
                 "missing": None,
             }
         ]

@@ -7,6 +7,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
@@ -264,10 +265,28 @@ class Handle:
             raise DbtRuntimeError(message_of(exc)) from exc
 
     def fetchall(self) -> list[Any]:
-        return self._frame.collect() if self._frame is not None else []
+        return [] if self._frame is None else self._in_utc(self._frame.collect())
 
     def fetchmany(self, size: int) -> list[Any]:
-        return self._frame.take(size) if self._frame is not None else []
+        return [] if self._frame is None else self._in_utc(self._frame.take(size))
+
+    def _in_utc(self, rows: list[Any]) -> list[Any]:
+        """Rows with their times in UTC, without a zone: PySpark gives them in the machine's."""
+        kinds = [] if self._frame is None else self._frame.schema.fields
+        times = {
+            place for place, field in enumerate(kinds) if field.dataType.typeName() == "timestamp"
+        }
+        if not times:
+            return rows
+        return [
+            tuple(
+                value.astimezone(UTC).replace(tzinfo=None)
+                if place in times and value is not None
+                else value
+                for place, value in enumerate(row)
+            )
+            for row in rows
+        ]
 
     def fetchone(self) -> Any:
         rows = self.fetchmany(1)

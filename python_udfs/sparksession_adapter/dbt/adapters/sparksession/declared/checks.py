@@ -196,3 +196,29 @@ class Declarations:
             if node.name == model_name and node.resource_type == "model":
                 return node.config.meta.get("source", {})
         return {}
+
+    def declared_columns(self, relation: Foreign) -> dict[str, str]:
+        """Columns that a model, seed, snapshot or source declares: name in lower case -> data type.
+
+        Args:
+            relation: of a table that isn't there yet.
+
+        Raises:
+            CompilationError: no node of the project makes it, or not all columns have a data type.
+        """
+        manifest: Foreign = self._warehouse.manifest()
+        nodes = [*manifest.nodes.values(), *manifest.sources.values()]
+        types: dict[str, str | None] = {}
+        for node in nodes:
+            if (node.schema, node.identifier) == (relation.schema, relation.identifier):
+                types = {name.lower(): column.data_type for name, column in node.columns.items()}
+                types |= getattr(node.config, "column_types", {})
+        known = {name: data_type for name, data_type in types.items() if data_type}
+        if types and len(known) == len(types):
+            return known
+        without = ", ".join(sorted(set(types) - set(known)))
+        raise CompilationError(
+            f"{relation.schema}.{relation.identifier}, an input of the unit test, isn't built yet, "
+            + (f"and its columns {without} have no data_type" if types else "and has no columns")
+            + " in YAML: build it first, or declare all its columns with their data_type."
+        )
