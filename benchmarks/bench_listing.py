@@ -26,7 +26,7 @@ WRITERS = 16
 
 
 def places(count: int) -> list[str]:
-    """Files of 16 partitions, each with the offsets behind those of the one before."""
+    """Files of 16 partitions, each with the offsets behind those of the partition before."""
     return [
         f"topics/t/partition={number % 16}/t+{number % 16}+{number // 16 * LINES:010d}.jsonl"
         for number in range(count)

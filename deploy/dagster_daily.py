@@ -42,7 +42,7 @@ def daily() -> None:
     maintain(reconcile(build()))
 
 
-# one process writes at a time: a run that meets another one's lease fails and is tried again
+# one process writes at a time: a run that meets another run's lease fails and is tried again
 defs = Definitions(
     jobs=[daily],
     schedules=[

@@ -24,6 +24,7 @@ SHARED = {
     "main": "what the command line calls",
     **dict.fromkeys(("clean", "compensate", "drop_warehouse"), "the command calls its function"),
     "Fields": "base of pydantic's models, of the adapter and of python_udfs",
+    "parsed": "texts as values, and SQL as a tree",
     "as_json": "health as JSON, and a column of Spark's as JSON",
 }
 

@@ -8,6 +8,8 @@ number from 0. So a file that is delivered again, whole or split otherwise, give
 (topic, partition, offset) to the same message.
 
 <landing> is a folder, or a URI of an object store, see object_stores.
+
+Longer than 500 lines: which files are read again follows from all that is listed here.
 """
 
 from __future__ import annotations
@@ -114,7 +116,7 @@ def list_files(landing: str) -> list[LandedFile]:
             be read.
     """
     if is_uri(landing):
-        return _judged(*_listed_in_store(landing, store_of(landing)))
+        return _fitting(*_listed_in_store(landing, store_of(landing)))
     topics = os.path.join(landing, TOPICS)
     if not os.path.isdir(topics):
         raise _no_landing(topics)
@@ -137,7 +139,7 @@ def list_files(landing: str) -> list[LandedFile]:
         found += more
         misfits += wrong
         special += others
-    return _judged(found, misfits, special)
+    return _fitting(found, misfits, special)
 
 
 def _no_landing(topics: str) -> FileNotFoundError:
@@ -147,7 +149,7 @@ def _no_landing(topics: str) -> FileNotFoundError:
     )
 
 
-def _judged(found: list[LandedFile], misfits: list[str], special: list[str]) -> list[LandedFile]:
+def _fitting(found: list[LandedFile], misfits: list[str], special: list[str]) -> list[LandedFile]:
     """The files in their order.
 
     Raises:
@@ -307,7 +309,7 @@ def _objects_of_batches(
 
 
 def late_files(files: Iterable[LandedFile], until_ns: int) -> str:
-    """Hash of the files whose time is at most LATE_IN_STORE_NS before another one."""
+    """Hash of the files whose time is at most LATE_IN_STORE_NS before another file's."""
     since = until_ns - LATE_IN_STORE_NS
     named = sorted(
         (file.name, file.size, file.changed_ns)
