@@ -22,8 +22,12 @@ from tools.sql import reading_credentials
 
 TOOLS = ("spark-sql", "pyiceberg", "duckdb")
 # what decides how rows are read; the rest of the profile's settings is about this process
-READING = ("spark.sql.extensions", "spark.sql.defaultCatalog", "spark.sql.session.timeZone")
-READING += ("spark.sql.ansi.enabled",)
+READING = (
+    "spark.sql.ansi.enabled",
+    "spark.sql.defaultCatalog",
+    "spark.sql.extensions",
+    "spark.sql.session.timeZone",
+)
 LOAD = """\
 from pyiceberg.catalog.sql import SqlCatalog
 

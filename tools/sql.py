@@ -61,7 +61,7 @@ def main(statements: str, output_format: str) -> int:
     credentials = reading_credentials()
     session = own_session(credentials).session
     schema = use_schema(
-        session, credentials.catalog, credentials.published_schema, credentials.schema
+        session, credentials.catalog, credentials.published_schema, credentials.schema or ""
     )
     shell = Shell(session, output_format)
     if statements:

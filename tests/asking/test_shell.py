@@ -127,7 +127,7 @@ def test_a_statement_has_several_lines_and_an_error_ends_no_shell(
     assert shell.take("count(*) as n from texts; select 2 as two;")
     assert [line for line in screen if line.startswith("| ;")] == ["| ;    | 5 |"]
     assert shell.pending == ""
-    assert "| 2" in screen[-2]
+    assert screen[-2] == "|   2 |"
 
 
 def test_a_script_ends_at_its_first_error(session: Any) -> None:

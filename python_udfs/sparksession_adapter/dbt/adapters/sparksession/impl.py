@@ -328,7 +328,7 @@ class SparkSessionAdapter(SparkAdapter):
         ]
 
     def _make_match(
-        self, relations_list: list[BaseRelation], database: str | None, schema: str, identifier: str
+        self, relations_list: list[BaseRelation], database: str, schema: str, identifier: str
     ) -> list[BaseRelation]:
         """Relations of a name: those that have it exactly, if any.
 

@@ -39,13 +39,6 @@
     {%- do return(guarded) -%}
 {%- endmacro %}
 
-{# A later run's rows have the columns and types of the contract too; dbt looks at the first alone. #}
-{% macro _check_staged_contract(staging_relation, sql) -%}
-    {%- if config.get('contract').enforced and model['language'] == 'sql' -%}
-        {%- do _check_columns(adapter.get_columns_in_relation(staging_relation), sql) -%}
-    {%- endif -%}
-{%- endmacro %}
-
 {% macro _check_columns(columns, sql) -%}
     {%- set given, declared = {}, {} -%}
     {%- for column in columns -%}

@@ -122,7 +122,6 @@
                 True, staging_relation, _with_constraints(_rows_of_batch(select_sql))
             ) }}
         {%- endcall -%}
-        {%- do _check_staged_contract(staging_relation, select_sql) -%}
         {# the staged columns; none under on_schema_change='ignore', where both are the same #}
         {%- set staged_columns = process_schema_changes(
             on_schema_change, staging_relation, existing_relation
