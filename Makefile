@@ -13,12 +13,24 @@ endif
 ifdef BASE
 export BASE
 endif
+ifdef Q
+export SQL = $(Q)
+endif
+ifdef FORMAT
+export FORMAT
+endif
+ifdef TOOL
+export TOOL
+endif
 
-.PHONY: help setup run follow test test-fast lint docs full-load reconcile compensate ci-diff soak live bench lock clean drop-warehouse
+.PHONY: help setup run follow sql connect new-table test test-fast lint docs full-load reconcile compensate ci-diff soak live bench lock clean drop-warehouse
 
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
 	@echo "make follow  keep the warehouse fresh: build what lands, publish it, and go on"
+	@echo "make sql [Q=\"select ..\"]   ask the warehouse: a shell that stays open, or one answer"
+	@echo "make connect TOOL=spark-sql   what another tool needs to read it: spark-sql, pyiceberg, duckdb"
+	@echo "make new-table TABLE=<database>.<table>   write the declaration of a table of the log"
 	@echo "make test    run every test"
 	@echo "make test-fast   the tests that start neither Spark nor another process"
 	@echo "make lint    ruff, sqlfluff, which module imports which, and the types"
@@ -44,6 +56,16 @@ run: setup
 # options of tools/follow.py: make follow OPTIONS="--pause 10"
 follow: setup
 	@exec $(BIN)/python -m tools follow $(OPTIONS)
+
+# Q and FORMAT: see tools/sql.py
+sql: setup
+	@exec $(BIN)/python -m tools sql
+
+connect: setup
+	@$(BIN)/python -m tools connect
+
+new-table: setup
+	@$(BIN)/python -m tools new-table "$(TABLE)"
 
 test: setup
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder

@@ -61,6 +61,48 @@ def docs() -> None:
     sys.exit(main())
 
 
+@cli.command()
+@click.argument("statements", envvar="SQL", default="")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "csv", "json"]),
+    envvar="FORMAT",
+    default="table",
+    help="csv and json give all rows, without a head or a count of them",
+)
+def sql(statements: str, output_format: str) -> None:
+    """Ask the warehouse: a shell that stays open, or STATEMENTS. It only reads."""
+    from dbt_common.exceptions import DbtRuntimeError
+
+    from tools.sql import main
+
+    try:
+        sys.exit(main(statements, output_format))
+    except DbtRuntimeError as exc:
+        raise click.ClickException(exc.msg) from None
+
+
+@cli.command()
+@click.option(
+    "--tool",
+    type=click.Choice(["spark-sql", "pyiceberg", "duckdb"]),
+    envvar="TOOL",
+    default="spark-sql",
+    help="what is to read the warehouse",
+)
+def connect(tool: str) -> None:
+    """Print what another tool needs to read the warehouse."""
+    from dbt_common.exceptions import DbtRuntimeError
+
+    from tools.connect import main
+
+    try:
+        sys.exit(main(tool))
+    except DbtRuntimeError as exc:
+        raise click.ClickException(exc.msg) from None
+
+
 @cli.command("full-load")
 @click.argument("table")
 def full_load(table: str) -> None:
@@ -72,6 +114,24 @@ def full_load(table: str) -> None:
         sys.exit(main(table))
     except ServerError as exc:
         raise click.ClickException(str(exc)) from None
+
+
+@cli.command("new-table")
+@click.argument("table", default="")
+def new_table(table: str) -> None:
+    """Write the declaration and the model of a table of the log, as database.table."""
+    from dbt_common.exceptions import DbtRuntimeError
+
+    from tools.declaring.block import UnusableNameError
+    from tools.declaring.log import UnknownTableError
+    from tools.new_table import NewTableError, main
+
+    try:
+        sys.exit(main(table))
+    except (NewTableError, UnknownTableError, UnusableNameError) as exc:
+        raise click.ClickException(str(exc)) from None
+    except DbtRuntimeError as exc:
+        raise click.ClickException(exc.msg) from None
 
 
 @cli.command()

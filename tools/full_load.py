@@ -34,22 +34,13 @@ JARS = "com.mysql:mysql-connector-j:9.3.0"
 @contextmanager
 def spark() -> Iterator[SparkSession]:
     """Spark as the project's profile sets it, with the driver's jars in the place of Kafka's."""
-    import yaml
-    from dbt.adapters.sparksession.connections import SparkSessionCredentials
     from dbt.adapters.sparksession.session import application
-    from dbt.config.profile import Profile
-    from dbt.config.renderer import ProfileRenderer
-    from dbt_common.context import set_invocation_context
 
-    profiles = Path(os.environ.get("DBT_PROFILES_DIR", ROOT / "profiles"))
-    raw = yaml.safe_load((profiles / "profiles.yml").read_text(encoding="utf-8"))
-    set_invocation_context(dict(os.environ))
-    name = "binlog_warehouse"
-    _, settings = Profile.render_profile(raw[name], name, None, ProfileRenderer({}))
-    settings = {key: value for key, value in settings.items() if key not in ("type", "threads")}
-    credentials = SparkSessionCredentials.from_dict(settings)
-    credentials = replace(credentials, extra_jars=os.environ.get("MYSQL_JARS") or JARS)
-    credentials.project_root = str(ROOT)
+    from tools.profile import credentials_of_profile
+
+    jars = os.environ.get("MYSQL_JARS") or JARS
+    credentials = replace(credentials_of_profile(), extra_jars=jars)
+    credentials.project_root = str(ROOT)  # replace() made another
     session = application(credentials)
     try:
         yield session

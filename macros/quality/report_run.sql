@@ -60,9 +60,12 @@
     name, so that a green run shows what it didn't look at.
 #}
 {% macro _report_tests(results) %}
-    {% set tests, warned = [], [] %}
+    {% set tests, warned, failed = [], [], [] %}
     {% for result in results if result.node.resource_type == 'test' %}
         {% do tests.append(result.status | string) %}
+        {% if result.status == 'fail' %}
+            {% do failed.append(result.node) %}
+        {% endif %}
         {% if result.status == 'warn' %}
             {% do warned.append(result.node.name) %}
             {% if (result.node.test_metadata or {}).name == 'takes_all_columns' %}
@@ -84,6 +87,26 @@
             tests | reject('in', ['pass', 'warn']) | list | length,
         )) %}
     {% endif %}
+    {% for test in failed[:5] %}
+        {% do _print_failures(test) %}
+    {% endfor %}
+{% endmacro %}
+
+{# The first rows that a failed test found: column = value, without controls, cut. #}
+{% macro _print_failures(test) %}
+    {% set found = run_query(
+        'select * from (\n' ~ test.compiled_code ~ '\n) as failing limit 3'
+    ) %}
+    {% for row in found.rows %}
+        {% set cells = [] %}
+        {% for name in found.column_names %}
+            {% set text = 'NULL' if row[name] is none else row[name] | string %}
+            {% do cells.append(
+                name ~ ' = ' ~ modules.re.sub('[\x00-\x1f\x7f-\x9f]', ' ', text)[:80]
+            ) %}
+        {% endfor %}
+        {% do print(test.name ~ ' found: ' ~ cells | join(', ')) %}
+    {% endfor %}
 {% endmacro %}
 
 {% macro _report_undeclared_columns(test) %}

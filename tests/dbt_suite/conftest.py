@@ -21,6 +21,11 @@ from dbt.tests.fixtures.project import *  # noqa: F403  the suite's fixtures, fo
 from tests.dbt_suite.dialect import spark_sql, statements
 from tests.support.dbt_project import REPO, DbtProject
 
+INSERT = re.compile(
+    r"\s*insert into (?P<table>[\w.`]+)\s*(?:\((?P<columns>[^()]*)\))?"
+    r"\s*(?P<rows>(?:values|select)\b.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 USERS = ("DBT_TEST_USER_1", "DBT_TEST_USER_2", "DBT_TEST_USER_3")
 
 
@@ -63,18 +68,20 @@ def written_for_spark() -> Iterator[None]:
 
 
 def _run(run: Any, project: Any, statement: str, fetch: str | None) -> Any:
-    """Run one statement of a test. PostgreSQL stores a text in a column of dates."""
-    settings = {"spark.sql.storeAssignmentPolicy": "legacy"}
+    """Run one statement of a test. PostgreSQL stores a text in a column of dates, so what is
+    inserted is given the columns' types."""
+    found = INSERT.match(re.sub(r"(?m)^\s*--.*$", "", statement))
+    if found is None:
+        return run(project, statement, fetch)
     with project.adapter.connection_named("__suite"):
-        conf = project.adapter.services.warehouse.session().conf
-        before = {key: conf.get(key) for key in settings}
-        for key, value in settings.items():
-            conf.set(key, value)
-        try:
-            return run(project, statement, fetch)
-        finally:
-            for key, value in before.items():
-                conf.set(key, value)
+        session = project.adapter.services.warehouse.session()
+        types = session.sql(f"select * from {found['table']}").schema
+    names = [name.strip(" `") for name in (found["columns"] or ",".join(types.names)).split(",")]
+    kinds = {field.name.lower(): field.dataType.simpleString() for field in types.fields}
+    values = ", ".join(f"cast(`{name}` as {kinds[name.lower()]})" for name in names)
+    listed = ", ".join(f"`{name}`" for name in names)
+    rows = f"select {values} from ({found['rows']}) as given({listed})"
+    return run(project, f"insert into {found['table']} ({listed}) {rows}", fetch)
 
 
 def tables_in_schema(project: Any) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from dbt.tests.adapter.basic import test_incremental as basic_incremental
 from dbt.tests.adapter.basic import test_table_materialization as table_materialization
+from dbt.tests.adapter.column_types import test_column_types as column_types
 from dbt.tests.adapter.concurrency import test_concurrency as concurrency
 from dbt.tests.adapter.constraints import test_constraints as constraints
 from dbt.tests.adapter.dbt_show import test_dbt_show as show
@@ -29,8 +30,14 @@ from dbt.tests.adapter.utils import test_get_intervals_between as intervals
 from dbt.tests.adapter.utils import test_timestamps as timestamps
 from dbt.tests.adapter.utils.data_types import test_type_float as type_float
 from dbt.tests.adapter.utils.data_types import test_type_int as type_int
-from dbt.tests.util import check_relations_equal, run_dbt, run_dbt_and_capture, write_file
+from dbt.tests.util import (
+    check_relations_equal,
+    run_dbt,
+    run_dbt_and_capture,
+    write_file,
+)
 
+from tests.dbt_suite import contracts
 from tests.dbt_suite.suite import PACKAGE, name_of
 
 BY_HAND = "{{ this.schema }}.seed"
@@ -261,11 +268,48 @@ class Intervals(intervals.TestGetIntervalsBetween):
         }
 
 
+class ColumnTypes(column_types.TestPostgresColumnTypes):
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        text = column_types.fixtures.model_sql.replace("double precision", "double")
+        text = text.replace("varchar(20)", "text")
+        return {"model.sql": text, "schema.yml": column_types.fixtures.schema_yml}
+
+
 # ---- flags, grants -----------------------------------------------------------------------------
 
 
 class DoubleLimit(show.TestShowDoesNotHandleDoubleLimit):
     DATABASE_ERROR_MESSAGE = "Syntax error at or near \\'limit\\'"
+
+
+class EmptySeeds(empty.BaseTestEmptySeedFlag):
+    """`dbt seed` of dbt-core 1.11 has no --empty, `dbt build` has."""
+
+    def test_seed_empty_creates_table_with_zero_rows(self, project: Any) -> None:
+        run_dbt(["build", "--empty", "--select", "raw_seed"])
+        self.assert_row_count(project, "raw_seed", 0)
+
+    def test_seed_empty_preserves_column_types(self, project: Any) -> None:
+        run_dbt(["build", "--empty", "--select", "raw_seed"])
+        run_dbt(["seed", "--full-refresh"])
+        self.assert_row_count(project, "raw_seed", 2)
+
+    def test_seed_without_empty_loads_all_rows(self, project: Any) -> None:
+        run_dbt(["seed"])
+        self.assert_row_count(project, "raw_seed", 2)
+
+    def test_build_empty_with_seed(self, project: Any) -> None:
+        # what a table holds stays
+        assert len(run_dbt(["build", "--empty"])) == 2
+        self.assert_row_count(project, "raw_seed", 2)
+
+
+class EmptyMetadata(empty.MetadataWithEmptyFlag):
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        models = empty.MetadataWithEmptyFlag.models.__wrapped__(self)
+        return {name: text.replace('"varchar"', '"string"') for name, text in models.items()}
 
 
 class _MadeEmpty:
@@ -303,6 +347,6 @@ def changed() -> dict[str, type]:
     """Name of a class of the suite -> the class that takes its place here."""
     return {
         name_of(case.__bases__[0]): case
-        for case in globals().values()
+        for case in (*globals().values(), *vars(contracts).values())
         if inspect.isclass(case) and case.__bases__[0].__module__.startswith(PACKAGE)
     }

@@ -35,6 +35,8 @@ NAMES = {
     "dqc": rf"dqc_(?P<folder>[a-z0-9]+)__{WORD}_(?:reconciliation|at_source)",
     "meta": rf"meta_{WORD}",
 }
+# layers with a folder for each business domain
+DETAILED = ("dwd", "dws")
 # layer -> kinds of nodes that it may read; ODS models read the log beside their sources
 MAY_READ = {
     "ods": {"source", "ods_binlog"},
@@ -164,6 +166,31 @@ def test_every_model_has_a_group_with_an_owner(models: list[Any], manifest: Any)
     owners = {group.name: group.owner.name for group in manifest.groups.values()}
     assert [node.name for node in models if not owners.get(node.group)] == []
     assert {node.group for node in models} == owners.keys()
+    settings = yaml.safe_load((REPO / "dbt_project.yml").read_text(encoding="utf-8"))
+    assert owners == settings["vars"]["group_owners"]
+    # the models of a business domain have one owner, whichever layer they are of
+    folders = {(node.path.split("/")[1], node.group) for node in models if layer(node) in DETAILED}
+    assert folders == {(name, name) for name, _ in folders - {("dim", "dimensions")}} | {
+        ("dim", "dimensions")
+    }
+
+
+def test_only_helpers_are_private_and_nobody_outside_their_group_reads_them(
+    models: list[Any],
+) -> None:
+    """dbt refuses a reader of another group; what people read isn't private."""
+    private = {node.unique_id: node for node in models if str(node.access) == "private"}
+    assert {node.name for node in private.values()} == {
+        "meta_order_chain_link",
+        "dqc_trade__user_status_at_source",
+    }
+    readers = {
+        parent: node.group
+        for node in models
+        for parent in node.depends_on.nodes
+        if parent in private
+    }
+    assert readers == {unique_id: private[unique_id].group for unique_id in private}
 
 
 def test_at_most_two_summary_layers_lie_over_the_details(models: list[Any]) -> None:
@@ -337,9 +364,12 @@ def test_a_filter_that_would_leave_out_what_is_counted_is_refused(project: DbtPr
 
 
 def test_sql_models_have_unit_tests(models: list[Any], manifest: Any) -> None:
+    """A model that reads nothing, the calendar, has data tests alone."""
     tested = {unit_test.model for unit_test in manifest.unit_tests.values()}
     counted = [
-        model for model in models if layer(model) in ("dwd", "dws") and model.language == "sql"
+        model
+        for model in models
+        if layer(model) in DETAILED and model.language == "sql" and model.depends_on.nodes
     ]
     assert [named.name for named in counted if named.name not in tested] == []
 
@@ -510,8 +540,8 @@ VARS_OF_TYPED_TABLES = {
     *("shop_log_resets", "batches"),
 }
 VARS_OF_COMMANDS = {  # they set what a run reports, refuses or keeps, and change no row
-    *("absent_columns_allowed", "allow_behind", "join_rows_per_key", "max_line_mb"),
-    "open_window_days",
+    *("absent_columns_allowed", "allow_behind", "group_owners", "join_rows_per_key"),
+    *("max_line_mb", "open_window_days"),
     *("publish_versions", "reconciliation_threshold", "reject_least", "reject_threshold"),
     *("versions_days", "versions_kept", "worker_decoding_checked_in", "worker_decoding_from"),
 }

@@ -6,6 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.contracts.metadata import (
+    CatalogTable,
+    ColumnMetadata,
+    StatsItem,
+    TableMetadata,
+)
 
 
 class Catalog:
@@ -31,24 +37,54 @@ class Catalog:
                 "column_comment": comments.columns.get(column.column),
             } | stats
 
-    def _stats(self, relation: Any) -> dict[str, Any]:
-        """dbt docs' figures: of a table from its snapshot's counters, of a view its columns."""
+    def table(self, relation: Any) -> CatalogTable | None:
+        """A relation as dbt's catalog has it; None where it has no columns, as it isn't there."""
+        rows = list(self.columns(relation))
+        if not rows:
+            return None
+        head = rows[0]
+        return CatalogTable(
+            metadata=TableMetadata(
+                type=head["table_type"],
+                schema=head["table_schema"],
+                name=head["table_name"],
+                comment=head["table_comment"],
+            ),
+            columns={
+                row["column_name"]: ColumnMetadata(
+                    type=row["column_type"],
+                    index=row["column_index"],
+                    name=row["column_name"],
+                    comment=row["column_comment"],
+                )
+                for row in rows
+            },
+            stats={
+                key: StatsItem(id=key, label=label, value=value, include=True)
+                for key, (label, value) in self._figures(relation).items()
+            },
+        )
+
+    def _figures(self, relation: Any) -> dict[str, tuple[str, Any]]:
+        """Name -> label and value: of a table from its snapshot's counters, of a view its
+        columns."""
         if relation.type == "view":
-            figures: dict[str, tuple[str, Any]] = {
-                "columns": ("Columns", len(self._warehouse.get_columns_in_relation(relation)))
+            return {"columns": ("Columns", len(self._warehouse.get_columns_in_relation(relation)))}
+        history = self._warehouse.history(relation.name_only.render())
+        head = history.newest
+        figures: dict[str, tuple[str, Any]] = {"snapshots": ("Snapshots", len(history.snapshots))}
+        if head is not None:
+            figures |= {
+                "rows": ("Rows", head.count("total-records")),
+                "bytes": ("Bytes", head.count("total-files-size")),
+                "files": ("Data files", head.count("total-data-files")),
             }
-        else:
-            history = self._warehouse.history(relation.name_only.render())
-            head = history.newest
-            figures = {"snapshots": ("Snapshots", len(history.snapshots))}
-            if head is not None:
-                figures |= {
-                    "rows": ("Rows", head.count("total-records")),
-                    "bytes": ("Bytes", head.count("total-files-size")),
-                    "files": ("Data files", head.count("total-data-files")),
-                }
+        return figures
+
+    def _stats(self, relation: Any) -> dict[str, Any]:
+        """dbt docs' figures, as columns of its catalog."""
         entries: dict[str, Any] = {}
-        for key, (label, value) in figures.items():
+        for key, (label, value) in self._figures(relation).items():
             entries |= {
                 f"stats:{key}:label": label,
                 f"stats:{key}:value": value,

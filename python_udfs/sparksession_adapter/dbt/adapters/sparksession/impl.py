@@ -12,6 +12,7 @@ from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark import SparkAdapter, SparkColumn
 from dbt.adapters.sparksession.catalog import Catalog
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
+from dbt.adapters.sparksession.constraints import SUPPORT, guards_of
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
 from dbt.adapters.sparksession.declared.join_models import JoinModels
@@ -35,6 +36,7 @@ from dbt.adapters.sparksession.relation import SparkSessionRelation
 from dbt.adapters.sparksession.seeds import Seeds
 from dbt.adapters.sparksession.services import Services
 from dbt.adapters.sparksession.sql import NO_SCHEMA, is_absent
+from dbt.adapters.sparksession.sql_texts import split_statements
 from dbt.adapters.sparksession.versions.candidate import Candidates
 from dbt.adapters.sparksession.versions.compaction import Compaction
 from dbt.adapters.sparksession.versions.copies import Copies
@@ -47,6 +49,7 @@ from dbt.adapters.sparksession.versions.recovery import Recovery
 from dbt.adapters.sparksession.versions.retention import Retention
 from dbt.adapters.sparksession.versions.rollback import Rollback
 from dbt.flags import get_flags
+from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 
@@ -58,6 +61,7 @@ class SparkSessionAdapter(SparkAdapter):
             those that stand here as properties.
     """
 
+    CONSTRAINT_SUPPORT = SUPPORT
     Relation = SparkSessionRelation
     ConnectionManager = SparkSessionConnectionManager
 
@@ -236,6 +240,39 @@ class SparkSessionAdapter(SparkAdapter):
         return self.services.warehouse.comments(relation).columns
 
     @available
+    def split_statements(self, text: str) -> tuple[list[str], str]:
+        """Complete statements of a text, and what is left behind the last of them."""
+        return split_statements(text)
+
+    @available
+    def header_statements(self, header: str, model: Mapping[str, Any]) -> list[str]:
+        """The statements of a model's `sql_header`.
+
+        Raises:
+            CompilationError: it is no list of statements, or nobody who reads the model's view
+                would run them.
+        """
+        statements, rest = split_statements(header)
+        kind = model["config"]["materialized"]
+        if kind in ("view", "folded"):
+            raise CompilationError(
+                f"{model['name']} has a sql_header and is materialized as {kind}: whoever reads "
+                "its view has another session. Materialize it as table or incremental, or write "
+                "into its query what the header sets."
+            )
+        if rest:
+            raise CompilationError(
+                f"sql_header of {model['name']} must be statements that each end with a "
+                f"semicolon, such as `set time zone 'Asia/Shanghai';`, got {rest.strip()!r}."
+            )
+        return statements
+
+    @available
+    def constraint_guards(self, model: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
+        """Column -> what its rows are looked at for, by the constraints of the contract."""
+        return guards_of(model)
+
+    @available
     def result_view(self, model: Mapping[str, Any]) -> str:
         return result_view(model["alias"])
 
@@ -290,6 +327,20 @@ class SparkSessionAdapter(SparkAdapter):
             if relation.type == "view" or relation.identifier not in views
         ]
 
+    def _make_match(
+        self, relations_list: list[BaseRelation], database: str, schema: str, identifier: str
+    ) -> list[BaseRelation]:
+        """Relations of a name: those that have it exactly, if any.
+
+        Iceberg's catalogs keep upper case; dbt looks for the lower and refuses what differs.
+        """
+        exact = [
+            relation
+            for relation in relations_list
+            if (relation.schema, relation.identifier) == (schema, identifier)
+        ]
+        return exact or super()._make_match(relations_list, database, schema, identifier)
+
     def drop_schema(self, relation: BaseRelation) -> None:
         """Drop a schema with its tables, their files and its views.
 
@@ -338,10 +389,13 @@ class SparkSessionAdapter(SparkAdapter):
             )
         return columns
 
+    def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
+        return Catalog(self.services.warehouse).table(relation)
+
     def _get_one_catalog(
         self, information_schema: Any, schemas: set[str], used_schemas: Any
     ) -> Any:
-        import agate
+        from dbt_common.clients.agate_helper import table_from_data_flat
 
         catalog = Catalog(self.services.warehouse)
         rows: list[dict[str, Any]] = []
@@ -350,4 +404,7 @@ class SparkSessionAdapter(SparkAdapter):
                 rows.extend(catalog.columns(relation))
         # tables and views have other figures: every row needs every key
         keys: dict[str, None] = dict.fromkeys(key for row in rows for key in row)
-        return agate.Table.from_object([{key: row.get(key) for key in keys} for row in rows])
+        # by agate's own guess a column of ones would be one of booleans
+        return table_from_data_flat(
+            [{key: row.get(key) for key in keys} for row in rows], list(keys)
+        )

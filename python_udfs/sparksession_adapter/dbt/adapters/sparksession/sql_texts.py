@@ -1,4 +1,4 @@
-"""Comments and quoted texts in SQL."""
+"""Comments, quoted texts and statements in SQL."""
 
 from __future__ import annotations
 
@@ -22,3 +22,28 @@ def without_comments(sql: str) -> str:
     "select '--a'  "
     """
     return COMMENT.sub(lambda found: found["quoted"] or " ", sql)
+
+
+STATEMENT_END = re.compile(
+    QUOTED + r"|(?P<comment>/\*(?:[^*]++|\*(?!/))*+(?P<end>\*/|\Z)|--[^\n]*+)|(?P<stop>;)",
+    re.DOTALL,
+)
+
+
+def split_statements(text: str) -> tuple[list[str], str]:
+    """Complete statements, each without its semicolon and comments, and what is left behind the
+    last of them: "" where that is blank.
+
+    >>> split_statements("select ';' as a; -- all; of it\\nselect 2;  select 3")
+    (["select ';' as a", 'select 2'], 'select 3')
+    """
+    found, start = [], 0
+    for token in STATEMENT_END.finditer(text):
+        if token["stop"]:
+            found.append(without_comments(text[start : token.start()]).strip())
+            start = token.end()
+    rest = text[start:]
+    # a comment or a text that isn't closed goes on
+    is_open = any(token["end"] == "" for token in STATEMENT_END.finditer(rest))
+    is_blank = not is_open and not without_comments(rest).strip()
+    return [statement for statement in found if statement], "" if is_blank else rest.lstrip()

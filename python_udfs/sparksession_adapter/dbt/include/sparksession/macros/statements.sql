@@ -60,17 +60,7 @@
     the names and types of the contract.
 #}
 {% macro sparksession__get_assert_columns_equivalent(sql) -%}
-    {%- set given, declared = {}, {} -%}
-    {%- for column in get_column_schema_from_query(sql) -%}
-        {%- do given.update({column.name | lower: column.dtype}) -%}
-    {%- endfor -%}
-    {%- for column in model.columns.values() -%}
-        {%- set type = column.data_type or '' -%}
-        {%- do declared.update({column.name | lower: type | lower | replace(' ', '')}) -%}
-    {%- endfor -%}
-    {%- if given != declared -%}
-        {%- do assert_columns_equivalent(sql) -%}
-    {%- endif -%}
+    {%- do _check_columns(get_column_schema_from_query(sql), sql) -%}
 {%- endmacro %}
 
 {# Iceberg table properties: the defaults overlaid by the model's own. #}
@@ -234,3 +224,37 @@
         rows_affected=report.rows_added,
     ) %}
 {% endmacro %}
+
+{#
+    The texts of a group as a single text, in the order asked for; `limit_num` takes that many
+    of them. JSON keeps the texts apart till then, whatever characters they have.
+#}
+{% macro sparksession__listagg(measure, delimiter_text, order_by_clause, limit_num) -%}
+    {%- set ordered = ' within group (' ~ order_by_clause ~ ')' if order_by_clause else '' -%}
+    {%- if limit_num -%}
+        array_join(
+            slice(
+                flatten(
+                    from_json(
+                        concat(
+                            '[',
+                            listagg(
+                                case when {{ measure }} is not null
+                                    then to_json(array(cast({{ measure }} as string)))
+                                end,
+                                ','
+                            ){{ ordered }},
+                            ']'
+                        ),
+                        'array<array<string>>'
+                    )
+                ),
+                1,
+                {{ limit_num }}
+            ),
+            {{ delimiter_text }}
+        )
+    {%- else -%}
+        listagg({{ measure }}, {{ delimiter_text }}){{ ordered }}
+    {%- endif -%}
+{%- endmacro %}

@@ -33,6 +33,7 @@
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
+    {%- do _run_sql_header() -%}
     {%- do adapter.reading.record_inputs(model) -%}
 
     {# what its rows were made by #}

@@ -43,6 +43,7 @@
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
+    {%- do _run_sql_header() -%}
     {%- do adapter.reading.record_inputs(model) -%}
 
     {%- if model['language'] == 'sql' -%}
@@ -88,7 +89,9 @@
         {% do _drop_if_other_kind(existing_relation, 'table') %}
         {%- call statement('main') -%}
             {{ create_table_as(
-                False, target_relation, _first_rows(_rows_of_batch(select_sql))
+                False,
+                target_relation,
+                _first_rows(_with_constraints(_rows_of_batch(select_sql))),
             ) }}
         {%- endcall -%}
         {% do _store_commit_report(target_relation) %}
@@ -115,7 +118,9 @@
             {%- endif -%}
         {%- endif -%}
         {%- call statement('create_staging_relation') -%}
-            {{ create_table_as(True, staging_relation, _rows_of_batch(select_sql)) }}
+            {{ create_table_as(
+                True, staging_relation, _with_constraints(_rows_of_batch(select_sql))
+            ) }}
         {%- endcall -%}
         {# the staged columns; none under on_schema_change='ignore', where both are the same #}
         {%- set staged_columns = process_schema_changes(

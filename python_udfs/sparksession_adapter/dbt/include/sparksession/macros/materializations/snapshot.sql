@@ -25,6 +25,7 @@
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
+    {%- do _run_sql_header() -%}
 
     {# build #}
     {%- set is_taken = (

@@ -13,6 +13,7 @@
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
+    {%- do _run_sql_header() -%}
     {%- do adapter.reading.record_inputs(model) -%}
 
     {# build; it may be incremental later, and its rows are of this definition then #}
@@ -31,7 +32,7 @@
     {%- endif -%}
     {% do _drop_if_other_kind(existing_relation, 'table') %}
     {%- call statement('main') -%}
-        {{ create_table_as(False, target_relation, _first_rows(select_sql)) }}
+        {{ create_table_as(False, target_relation, _first_rows(_with_constraints(select_sql))) }}
     {%- endcall -%}
     {% do _store_commit_report(target_relation) %}
 

@@ -13,6 +13,7 @@
 
     {# hooks #}
     {{ run_hooks(pre_hooks) }}
+    {%- do _run_sql_header() -%}
 
     {# build #}
     {% do _drop_if_other_kind(existing_relation, 'view') %}

@@ -1,0 +1,33 @@
+"""The profile as tools read it that start Spark without dbt."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import yaml
+from dbt.adapters.sparksession.connections import SparkSessionCredentials
+from dbt.config.profile import Profile
+from dbt.config.renderer import ProfileRenderer
+from dbt_common.context import set_invocation_context
+
+ROOT = Path(__file__).parents[1]
+NAME = "binlog_warehouse"
+OF_DBT = ("type", "threads")  # keys of an output that dbt itself takes
+
+
+def credentials_of_profile() -> SparkSessionCredentials:
+    """The output of the profile that the environment chooses (DBT_PROFILES_DIR, DBT_TARGET).
+
+    Raises:
+        DbtProfileError: there is no such output.
+    """
+    profiles = Path(os.environ.get("DBT_PROFILES_DIR", ROOT / "profiles"))
+    raw = yaml.safe_load((profiles / "profiles.yml").read_text(encoding="utf-8"))
+    set_invocation_context(dict(os.environ))
+    _, settings = Profile.render_profile(raw[NAME], NAME, None, ProfileRenderer({}))
+    credentials = SparkSessionCredentials.from_dict(
+        {key: value for key, value in settings.items() if key not in OF_DBT}
+    )
+    credentials.project_root = str(ROOT)
+    return credentials
