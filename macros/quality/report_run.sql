@@ -27,8 +27,12 @@
 
 {% macro _print_models(built) %}
     {% set line = '%-38s %14s %14s %9s' %}
-    {% do print('') %}
-    {% do print(line | format('model', 'rows read', 'rows written', 'seconds')) %}
+    {# without dbt's own lines `make run` shows each model as it is built #}
+    {% set is_shown = flags.LOG_LEVEL == 'none' %}
+    {% if not is_shown %}
+        {% do print('') %}
+        {% do print(line | format('model', 'rows read', 'rows written', 'seconds')) %}
+    {% endif %}
     {% set written = namespace(rows=0, failed=0) %}
     {% for result in built %}
         {% set response = result.adapter_response %}
@@ -39,13 +43,15 @@
         {% if result.status != 'success' %}
             {% set written.failed = written.failed + 1 %}
         {% endif %}
-        {% do print(line | format(
-            result.node.name,
-            '{:,}'.format(rows_read | int) if rows_read else '-',
-            '{:,}'.format(added) if is_table else result.status
-                if result.status != 'success' else 'view',
-            '%.1f' | format(result.execution_time),
-        )) %}
+        {% if not is_shown %}
+            {% do print(line | format(
+                result.node.name,
+                '{:,}'.format(rows_read | int) if rows_read else '-',
+                '{:,}'.format(added) if is_table else result.status
+                    if result.status != 'success' else 'view',
+                '%.1f' | format(result.execution_time),
+            )) %}
+        {% endif %}
         {% set written.rows = written.rows + added %}
     {% endfor %}
     {% set is_empty_run = adapter.cut_runs.is_empty_run() %}
@@ -60,10 +66,12 @@
     name, so that a green run shows what it didn't look at.
 #}
 {% macro _report_tests(results) %}
-    {% set tests, warned = [], [] %}
+    {% set tests, warned, failed = [], [], [] %}
     {% for result in results if result.node.resource_type == 'test' %}
         {% do tests.append(result.status | string) %}
-        {% if result.status == 'warn' %}
+        {% if result.status == 'fail' and result.failures %}
+            {% do failed.append(result) %}
+        {% elif result.status == 'warn' %}
             {% do warned.append(result.node.name) %}
             {% if (result.node.test_metadata or {}).name == 'takes_all_columns' %}
                 {% do _report_undeclared_columns(result.node) %}
@@ -83,8 +91,39 @@
             ' (' ~ warned | join(', ') ~ ')' if warned else '',
             tests | reject('in', ['pass', 'warn']) | list | length,
         )) %}
+        {% do _report_failing_rows(failed) %}
     {% endif %}
 {% endmacro %}
+
+{# The first rows that failed tests found, as JSON that a screen can show. #}
+{% macro _report_failing_rows(failed) %}
+    {% for result in failed[:5] %}
+        {% do print(
+            '%s failed with %s, the first:'
+            | format(result.node.name, _counted_rows(result.failures))
+        ) %}
+        {% set asked %}
+            select
+                left(
+                    regexp_replace(to_json(struct(*)), '[\\p{Cntrl}]', ' '), 300
+                ) as found_row
+            from (
+                {{ result.node.compiled_code }}
+            ) as found
+            limit 3
+        {% endset %}
+        {% for row in run_query(asked).rows %}
+            {% do print('  ' ~ row[0]) %}
+        {% endfor %}
+    {% endfor %}
+    {% if failed | length > 5 %}
+        {% do print('%d more tests failed.' | format(failed | length - 5)) %}
+    {% endif %}
+{% endmacro %}
+
+{% macro _counted_rows(number) -%}
+    {%- do return('1 row' if number == 1 else '{:,} rows'.format(number)) -%}
+{%- endmacro %}
 
 {% macro _report_undeclared_columns(test) %}
     {% for row in run_query(
