@@ -23,7 +23,7 @@ ifdef TOOL
 export TOOL
 endif
 
-.PHONY: help setup run follow sql connect new-table test test-fast lint docs full-load reconcile compensate ci-diff soak live bench lock clean drop-warehouse
+.PHONY: help setup run follow sql connect new-table test test-fast lint docs report full-load reconcile compensate ci-diff soak live bench lock clean drop-warehouse
 
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
@@ -34,7 +34,8 @@ help:
 	@echo "make test    run every test"
 	@echo "make test-fast   the tests that start neither Spark nor another process"
 	@echo "make lint    ruff, sqlfluff, which module imports which, and the types"
-	@echo "make docs    build the dbt docs"
+	@echo "make report  make one page about the state of the warehouse"
+	@echo "make docs    build the site: the pages, dbt's docs and the newest report"
 	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
 	@echo "make reconcile   count from scratch and compare, with the source database where MYSQL_URL is set"
 	@echo "make compensate [FROM=<day> TO=<day>]   write days of the counts again; without a range those that are wrong, and months and years"
@@ -50,8 +51,9 @@ setup: .venv/.ready
 .venv/.ready: requirements.lock requirements-java.lock tools/setup.py python_udfs/sparksession_adapter/pyproject.toml
 	@$(PYTHON) tools/setup.py
 
+# VERBOSE=1 shows all that dbt prints on a terminal too
 run: setup
-	@$(BIN)/python -m tools run
+	@$(BIN)/python -m tools run $(if $(VERBOSE),--verbose)
 
 # options of tools/follow.py: make follow OPTIONS="--pause 10"
 follow: setup
@@ -82,6 +84,9 @@ lint: setup
 
 docs: setup
 	@$(BIN)/python -m tools docs
+
+report: setup
+	@$(BIN)/python -m tools report
 
 full-load: setup
 	@$(BIN)/python -m tools full-load "$(TABLE)"

@@ -17,11 +17,12 @@ def cli() -> None:
 
 
 @cli.command()
-def run() -> None:
+@click.option("--verbose", is_flag=True, help="all that dbt prints, on a terminal too")
+def run(verbose: bool) -> None:
     """Build the whole warehouse and print what was built."""
     from tools.run import main
 
-    sys.exit(main())
+    sys.exit(main(verbose))
 
 
 @cli.command()
@@ -55,7 +56,7 @@ def follow(
 
 @cli.command()
 def docs() -> None:
-    """Build the dbt docs and print where they are."""
+    """Build the site of the pages, with dbt's docs and the newest report."""
     from tools.docs import main
 
     sys.exit(main())
@@ -101,6 +102,14 @@ def connect(tool: str) -> None:
         sys.exit(main(tool))
     except DbtRuntimeError as exc:
         raise click.ClickException(exc.msg) from None
+
+
+@cli.command()
+def report() -> None:
+    """Make one page about the state of the warehouse and print where it is."""
+    from tools.report.make import main
+
+    sys.exit(main())
 
 
 @cli.command("full-load")

@@ -27,8 +27,12 @@
 
 {% macro _print_models(built) %}
     {% set line = '%-38s %14s %14s %9s' %}
-    {% do print('') %}
-    {% do print(line | format('model', 'rows read', 'rows written', 'seconds')) %}
+    {# without dbt's own lines `make run` shows each model as it is built #}
+    {% set is_shown = flags.LOG_LEVEL == 'none' %}
+    {% if not is_shown %}
+        {% do print('') %}
+        {% do print(line | format('model', 'rows read', 'rows written', 'seconds')) %}
+    {% endif %}
     {% set written = namespace(rows=0, failed=0) %}
     {% for result in built %}
         {% set response = result.adapter_response %}
@@ -39,13 +43,15 @@
         {% if result.status != 'success' %}
             {% set written.failed = written.failed + 1 %}
         {% endif %}
-        {% do print(line | format(
-            result.node.name,
-            '{:,}'.format(rows_read | int) if rows_read else '-',
-            '{:,}'.format(added) if is_table else result.status
-                if result.status != 'success' else 'view',
-            '%.1f' | format(result.execution_time),
-        )) %}
+        {% if not is_shown %}
+            {% do print(line | format(
+                result.node.name,
+                '{:,}'.format(rows_read | int) if rows_read else '-',
+                '{:,}'.format(added) if is_table else result.status
+                    if result.status != 'success' else 'view',
+                '%.1f' | format(result.execution_time),
+            )) %}
+        {% endif %}
         {% set written.rows = written.rows + added %}
     {% endfor %}
     {% set is_empty_run = adapter.cut_runs.is_empty_run() %}
@@ -63,10 +69,9 @@
     {% set tests, warned, failed = [], [], [] %}
     {% for result in results if result.node.resource_type == 'test' %}
         {% do tests.append(result.status | string) %}
-        {% if result.status == 'fail' %}
-            {% do failed.append(result.node) %}
-        {% endif %}
-        {% if result.status == 'warn' %}
+        {% if result.status == 'fail' and result.failures %}
+            {% do failed.append(result) %}
+        {% elif result.status == 'warn' %}
             {% do warned.append(result.node.name) %}
             {% if (result.node.test_metadata or {}).name == 'takes_all_columns' %}
                 {% do _report_undeclared_columns(result.node) %}
@@ -86,28 +91,44 @@
             ' (' ~ warned | join(', ') ~ ')' if warned else '',
             tests | reject('in', ['pass', 'warn']) | list | length,
         )) %}
+        {% do _report_failing_rows(failed) %}
     {% endif %}
-    {% for test in failed[:5] %}
-        {% do _print_failures(test) %}
-    {% endfor %}
 {% endmacro %}
 
-{# The first rows that a failed test found: column = value, without controls, cut. #}
-{% macro _print_failures(test) %}
-    {% set found = run_query(
-        'select * from (\n' ~ test.compiled_code ~ '\n) as failing limit 3'
-    ) %}
-    {% for row in found.rows %}
-        {% set cells = [] %}
-        {% for name in found.column_names %}
-            {% set text = 'NULL' if row[name] is none else row[name] | string %}
-            {% do cells.append(
-                name ~ ' = ' ~ modules.re.sub('[\x00-\x1f\x7f-\x9f]', ' ', text)[:80]
-            ) %}
+{# The first rows that failed tests found, as JSON that a screen can show. #}
+{% macro _report_failing_rows(failed) %}
+    {% for result in failed[:5] %}
+        {% do print(
+            '%s failed with %s, the first:'
+            | format(result.node.name, _counted_rows(result.failures))
+        ) %}
+        {% set asked %}
+            select
+                left(
+                    regexp_replace(
+                        to_json(struct(*), map('ignoreNullFields', 'false')),
+                        '[\\p{Cntrl}]',
+                        ' '
+                    ),
+                    300
+                ) as found_row
+            from (
+                {{ result.node.compiled_code }}
+            ) as found
+            limit 3
+        {% endset %}
+        {% for row in run_query(asked).rows %}
+            {% do print('  ' ~ row[0]) %}
         {% endfor %}
-        {% do print(test.name ~ ' found: ' ~ cells | join(', ')) %}
     {% endfor %}
+    {% if failed | length > 5 %}
+        {% do print('%d more tests failed.' | format(failed | length - 5)) %}
+    {% endif %}
 {% endmacro %}
+
+{% macro _counted_rows(number) -%}
+    {%- do return('1 row' if number == 1 else '{:,} rows'.format(number)) -%}
+{%- endmacro %}
 
 {% macro _report_undeclared_columns(test) %}
     {% for row in run_query(

@@ -44,8 +44,9 @@ def test_the_first_rows_that_a_failed_test_found_stand_in_the_summary(
     )
     log = project.run("build", expect_ok=False).log
     assert "3 data tests: 0 passed, 0 warned, 3 failed or skipped." in log
-    assert "unique_names_id found: unique_field = 3, n_records = 2" in log
-    assert log.count("not_null_names_name found: ") == 2
-    assert "not_null_names_name found: name = NULL" in log
-    # what could move the cursor or set a colour is gone
-    assert "name_is_known found: value_field = b [31m c, n_records = 1" in log
+    assert "unique_names_id failed with 1 row, the first:" in log
+    assert '{"unique_field":3,"n_records":2}' in log
+    assert "not_null_names_name failed with 2 rows, the first:" in log
+    assert log.count('{"name":null}') == 2
+    # what could move the cursor or set a color stays an escape
+    assert r'{"value_field":"b\u001b[31m\nc","n_records":1}' in log

@@ -32,6 +32,11 @@ from tests.support.warehouse import (
     summed,
     truth,
 )
+from tools.lineage.warehouse import Lineage
+from tools.report.charts import to_date
+from tools.report.facts import asker
+from tools.report.make import context_of
+from tools.report.page import html_of, libraries
 
 ORDER_SETS = {
     "all": (),
@@ -54,6 +59,7 @@ def expected(in_one_go: Warehouse) -> dict[str, list[str]]:
     return in_one_go.contents()
 
 
+DAYS_OF_STATUS = "dws_trade__user_status_1d"
 DETAILS = ("dwd_trade__order_detail", "dwd_trade__order_coupon")
 
 
@@ -344,6 +350,12 @@ def test_the_summary_names_columns_that_nobody_takes_and_the_tests_that_ran(
         ) in tested.log
     assert re.search(r"\d+ data tests: \d+ passed, 1 warned \(.*\), 0 failed", tested.log)
 
+    strict = ("--warn-error-options", '{"error": ["LogTestResult"]}')
+    failed = warehouse.run("build", "--select", "ods_binlog", *strict, expect_ok=False)
+    assert re.search(r"\d+ data tests: \d+ passed, 0 warned, 1 failed", failed.log)
+    assert "every_column_of_a_declared_table_is_taken failed with 1 row, the first:" in failed.log
+    assert re.search(r'^  \{"topic":"maxwell",.*"column_name":"legacy_flag"', failed.log, re.M)
+
 
 def test_a_second_run_adds_nothing_and_reports_it(in_one_go: Warehouse) -> None:
     tables = ("ods_binlog", "ods_shop__order_info", "dws_trade__user_status_1d")
@@ -557,6 +569,60 @@ def test_the_lineage_lists_every_incremental_table_of_the_daily_build(in_one_go:
     expected |= set(in_one_go.column("select distinct input_table from dw.meta_lineage")) - {None}
     listed = in_one_go.column("select distinct table_name from dw.meta_lineage")
     assert set(listed) == expected
+
+
+# number of the report -> the query that must give it
+NUMBERS = {
+    "overview.version": "select count(*) from dw.meta_version",
+    "overview.tables": "select size(max_by(snapshots, version)) from dw.meta_version",
+    "input.messages": "select count(*) from dw.ods_binlog",
+    "input.refused": "select count(*) from dw.meta_quarantine",
+    "input.missing": "select sum(missing_count) from dw.meta_topic_volume",
+    "correctness.breaks": "select count(*) from dw.meta_order_chain_break",
+    "counts.dws_trade__user_status_td.order_count": """
+        select sum(order_count) from dw.dws_trade__user_status_td
+    """,
+    "counts.dws_trade__user_status_td.amount_sum": """
+        select sum(amount_sum) from dw.dws_trade__user_status_td
+    """,
+    "versions.version": "select max(version) from dw.meta_version",
+}
+
+
+def test_each_main_number_of_the_report_is_that_of_a_query(
+    in_one_go: Warehouse, tmp_path: Path
+) -> None:
+    in_one_go.run("compile", "--target", "ci", "--select", "fqn:*", "--write-json")
+    manifest = json.loads((in_one_go.target / "manifest.json").read_text(encoding="utf-8"))
+    ask = asker(in_one_go.credentials())
+    context = context_of(REPO, manifest, ask, "dw", in_one_go.target, tmp_path)
+    html = html_of(context, libraries(REPO / "target"))
+    numbers = dict(re.findall(r'data-number="([^"]+)">([^<]*)<', html))
+
+    for name, sql in NUMBERS.items():
+        assert numbers[name] == f"{in_one_go.column(sql)[0]:,}", name
+    parts = ("applied", "duplicates", "filtered", "refused", "unaccounted")
+    shown = [int(numbers[f"input.{part}"].replace(",", "")) for part in parts]
+    assert f"{sum(shown):,}" == numbers["input.messages"]
+    figures = Lineage(manifest).figures
+    assert numbers["lineage.columns"] == f"{figures['columns']:,}"
+    assert numbers["lineage.unknown"] == "0"
+
+    # the curve of a count ends at the total, whatever days it shows
+    [of_days] = [counted for counted in context.counted if counted.name == DAYS_OF_STATUS]
+    totals = to_date(context.facts.counts[of_days.name], "amount_sum")
+    last = {row["value"]: row["amount_sum"] for row in totals}
+    expected = in_one_go.query("""
+        select coalesce(biz_status, '-') as value, sum(amount_sum) as amount
+        from dw.dws_trade__user_status_td group by 1
+    """)
+    assert {value: amount for value, amount in last.items() if amount} == {
+        row["value"]: row["amount"] for row in expected
+    }
+    # what is declared and what its models hold is shown, without code of its own
+    assert {counted.count for counted in context.counted} == {
+        *("city_product", "page_views", "placed_orders", "user_coupon", "user_status")
+    }
 
 
 def test_columns_have_the_types_of_the_yaml(in_one_go: Warehouse) -> None:

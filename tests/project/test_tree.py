@@ -27,8 +27,8 @@ AT_THE_TOP = {
         ".sqlfluffignore",
     ),
     *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SECURITY.md"),
-    *("Makefile", "dbt_project.yml", "jars.lock", "profiles", "pyproject.toml", "selectors.yml"),
-    *("requirements.in", "requirements.lock", "requirements-java.lock"),
+    *("Makefile", "dbt_project.yml", "jars.lock", "mkdocs.yml", "profiles", "pyproject.toml"),
+    *("requirements.in", "requirements.lock", "requirements-java.lock", "selectors.yml"),
 }
 
 

@@ -1,0 +1,74 @@
+"""What the tutorials have their readers write and run works, and prints what they show."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.dbt_project import REPO
+from tests.support.project_copy import copy_of_project, environment_of
+from tests.support.tutorials import Command, Edit, Listing, Step, steps_of
+
+TUTORIALS = ("first-run", "your-first-table", "your-first-count")
+SETTINGS = {"DBT_PROFILES_DIR": "profiles"}
+
+
+def steps(name: str) -> list[Step]:
+    return steps_of((REPO / "docs" / "tutorial" / f"{name}.md").read_text(encoding="utf-8"))
+
+
+def run(root: Path, *words: str) -> str:
+    """What a command prints in a copy of the project.
+
+    Raises:
+        AssertionError: it failed.
+    """
+    done = subprocess.run(
+        words,
+        cwd=root,
+        env=environment_of(root) | SETTINGS,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}"
+    return done.stdout
+
+
+def test_every_tutorial_has_steps_that_are_run() -> None:
+    found = {name: [type(step) for step in steps(name)] for name in TUTORIALS}
+    assert found["first-run"] == [Command, Command, Command]
+    assert found["your-first-table"] == [Edit, Edit, Listing, Command, Command]
+    assert found["your-first-count"][:3] == [Edit, Edit, Edit]
+    shown = [step.output for name in TUTORIALS for step in steps(name) if isinstance(step, Command)]
+    assert len([output for output in shown if output]) == 3
+
+
+def test_the_project_takes_what_the_tutorials_have_their_readers_write(tmp_path: Path) -> None:
+    root = copy_of_project(tmp_path)
+    for name in TUTORIALS:
+        for step in steps(name):
+            if not isinstance(step, Command):
+                step.apply(root)
+    run(root, ".venv/bin/dbt", "parse", "--target", "ci")
+
+
+@pytest.mark.soak
+def test_the_tutorials_print_what_they_show(tmp_path: Path) -> None:
+    """From the first run to a table and a count of one's own."""
+    root = copy_of_project(tmp_path)
+    commands = 0
+    for name in TUTORIALS:
+        for step in steps(name):
+            if not isinstance(step, Command):
+                step.apply(root)
+                continue
+            printed = run(root, *step.words)
+            commands += 1
+            for line in step.output.splitlines():
+                assert line in printed, f"{name}: {' '.join(step.words)}\n{printed}"
+    print(f"{commands} commands")
+    assert commands > 6

@@ -1,0 +1,169 @@
+"""What the report is made of: declared counts, kept commands, kept pages, the charts' rows."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.adapters.sparksession.connections import SparkSessionCredentials
+
+from tests.report.made_up import context
+from tools.report.charts import to_date
+from tools.report.declared import counted_tables
+from tools.report.history import KEPT, read, record
+from tools.report.make import keep
+from tools.report.places import kept_folder
+from tools.report.sections import overview_section, runs
+
+
+def model(name: str, macro: str, columns: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "resource_type": "model",
+        "name": name,
+        "schema": "dw",
+        "fqn": ["shop", "dws", name],
+        "columns": {column: {} for column in columns},
+        "depends_on": {"macros": [f"macro.shop.{macro}", "macro.dbt.ref"]},
+    }
+
+
+def test_a_declared_count_and_a_metric_are_found_by_the_macro_that_a_model_calls() -> None:
+    body = """{% macro orders() %}{% do return({'dimensions': ['user_id', 'status'], 'measures': {
+        'n': {'aggregate': 'count'}, 'least': {'aggregate': 'min'}}}) %}{% endmacro %}"""
+    metric = """{% macro views() %}{% do return({'grains': [var('grain')],
+        'dimension_sets': {'all': [], 'page': ['page'], 'two': ['page', 'user']},
+        'measures': {'pv': {'aggregate': 'count'}, 'sketch': {'aggregate': 'hll'}}})
+        %}{% endmacro %}"""
+    no_count = "{% macro other() %}{{ ref('x') }}{% endmacro %}"
+    macros = {
+        f"macro.shop.{name}": {"name": name, "package_name": "shop", "macro_sql": text}
+        for name, text in {"orders": body, "views": metric, "other": no_count}.items()
+    }
+    windows = ("grain", "dimension_set", "window_start", "pv", "sketch")
+    nodes = [
+        model("days", "orders", ("cut_date", "user_id", "status", "n", "least")),
+        model("months", "orders", ("cut_month", "user_id", "status", "n")),
+        model("totals", "orders", ("user_id", "status", "n")),
+        model("windows", "views", windows),
+        model("none", "other", ("n",)),
+    ]
+    manifest = {
+        "metadata": {"project_name": "shop"},
+        "macros": macros,
+        "nodes": {node["name"]: node for node in nodes},
+    }
+    found = {counted.name: counted for counted in counted_tables(manifest, {"grain": "5m"})}
+    assert sorted(found) == ["days", "totals", "windows"]
+    assert found["days"].has_days and not found["totals"].has_days
+    assert found["days"].measures == {"n": "count"}  # the least of groups can't be added up
+    assert found["totals"].dimensions == ("status",) and found["totals"].ids == ("user_id",)
+    assert found["windows"].grains == ("5m",) and found["windows"].sets == {"page": "page"}
+    assert found["windows"].measures == {"pv": "count"}  # no reader reads a sketch
+
+
+def test_net_changes_add_up_to_totals_of_days_and_what_lies_before_them() -> None:
+    first, last = date(2026, 3, 1), date(2026, 3, 4)
+    rows = [
+        {"cut_date": None, "value": "paid", "n": 5},
+        {"cut_date": first, "value": "paid", "n": -2},
+        {"cut_date": last, "value": "paid", "n": 1},
+        {"cut_date": last, "value": "made", "n": Decimal("0.10")},
+    ]
+    assert to_date(rows, "n") == [
+        {"cut_date": first, "value": "paid", "n": 3},
+        {"cut_date": first, "value": "made", "n": 0},
+        {"cut_date": last, "value": "paid", "n": 4},
+        {"cut_date": last, "value": "made", "n": Decimal("0.10")},
+    ]
+
+
+def results(number: int, status: str = "pass") -> dict[str, Any]:
+    """What dbt writes of a command that ran a model and a data test."""
+    return {
+        "metadata": {
+            "invocation_id": f"run-{number}",
+            "generated_at": f"2026-03-01T00:{number // 60:02}:{number % 60:02}.000000Z",
+        },
+        "args": {"which": "build"},
+        "elapsed_time": 12.34,
+        "results": [
+            {"unique_id": "model.shop.orders", "status": "success"},
+            {
+                "unique_id": "test.shop.unique_orders.1a",
+                "status": status,
+                "failures": 3 if status == "fail" else 0,
+                "compiled_code": "select 1",
+            },
+        ],
+    }
+
+
+def test_each_command_is_kept_once_the_newest_first(tmp_path: Path) -> None:
+    target, folder = tmp_path / "target", tmp_path / "kept"
+    target.mkdir()
+    assert record(target, folder) == []
+    for number, status in ((1, "pass"), (2, "fail"), (2, "fail")):
+        text = json.dumps(results(number, status))
+        (target / "run_results.json").write_text(text, encoding="utf-8")
+        found = record(target, folder)
+    assert (
+        [entry["id"] for entry in found]
+        == ["run-2", "run-1"]
+        == [entry["id"] for entry in read(folder)]
+    )
+    assert found[0]["status"] == "failed" and found[0]["tests"] == {"fail": 1}
+    assert found[0]["problems"][0]["query"] == "select 1" and found[0]["problems"][0]["rows"] == 3
+    assert found[1]["status"] == "passed" and found[1]["problems"] == []
+    for number in range(3, KEPT + 5):
+        (target / "run_results.json").write_text(json.dumps(results(number)), encoding="utf-8")
+        record(target, folder)
+    assert len(read(folder)) == KEPT and read(folder)[-1]["id"] == "run-5"
+    # a line that was cut off takes none of the others with it
+    (folder / "commands.jsonl").write_text('{"id": "run-1", "ended_at": "2026"}\n{"id"', "utf-8")
+    assert [entry["id"] for entry in read(folder)] == ["run-1"]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"args": {"which": "compile"}, "results": []}'])
+def test_a_command_that_wrote_and_tested_nothing_is_not_kept(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run_results.json").write_text(text, encoding="utf-8")
+    assert record(tmp_path, tmp_path) == []
+
+
+def test_the_page_of_a_version_is_kept_while_it_is_the_newest(tmp_path: Path) -> None:
+    page, folder = tmp_path / "report.html", tmp_path / "reports"
+    page.write_text("first", encoding="utf-8")
+    assert keep(page, folder, []) == []
+    assert keep(page, folder, [{"version": 1}]) == [folder / "version-1.html"]
+    page.write_text("second", encoding="utf-8")
+    keep(page, folder, [{"version": 2}, {"version": 1}])
+    assert (folder / "version-1.html").read_text(encoding="utf-8") == "first"
+    assert (folder / "version-2.html").read_text(encoding="utf-8") == "second"
+    assert sorted(file.name for file in folder.iterdir()) == ["version-1.html", "version-2.html"]
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "folder"),
+    [("s3://bucket/warehouse", "target/reports"), ("/data/warehouse", "/data/warehouse/reports")],
+)
+def test_pages_are_kept_beside_the_tables_where_those_lie_in_a_folder(
+    warehouse: str, folder: str
+) -> None:
+    settings = SparkSessionCredentials(schema="dw", database=None, warehouse=warehouse)
+    assert kept_folder(settings, Path("target")) == Path(folder)
+
+
+def test_what_needs_a_person_comes_first_and_runs_have_their_status() -> None:
+    made = context(texts=("broken",))
+    section = overview_section(made, [])
+    assert section.cards[0].id == "to_do" and section.cards[0].value == "1"
+    assert [note.text for note in section.notes] == [
+        "\u2068broken\u2069 ended as fail in the last command, with 3 rows."
+    ]
+    found = runs(made)
+    assert [row["status"] for row in found] == ["published as version 2", "published as version 1"]
+    assert [row["seconds"] for row in found] == [40.5, 30.0]
+    assert [row["rows_added"] for row in found] == [200, 100]

@@ -1,0 +1,135 @@
+"""The page in a real browser: it asks for nothing, draws all, and texts of the data stay texts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.report.made_up import AMOUNT, HOSTILE, context
+from tests.support.chromium import Browser
+from tests.support.dbt_project import REPO
+from tools.report.page import html_of, libraries
+
+SECTIONS = ("overview", "input", "correctness", "counts", "versions", "lineage")
+MOST_BYTES = 5_000_000
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def bundle() -> str:
+    return libraries(REPO / "target")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory, bundle: str) -> Path:
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    file.write_text(html_of(context(), bundle), encoding="utf-8")
+    return file
+
+
+def shown(chromium: Browser, page: Path, section: str) -> None:
+    """Open a section and wait for its charts."""
+    chromium.open(f"{page.as_uri()}#{section}")
+    charts = f"[...document.querySelectorAll('#{section}-panel .chart')]"
+    chromium.wait_for(f"{charts}.every(chart => chart.dataset.drawn)")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_each_section_draws_its_charts_asks_for_nothing_and_prints_no_error(
+    chromium: Browser, page: Path, width: int, dark: bool
+) -> None:
+    chromium.show_as(width, 900, dark=dark)
+    for section in SECTIONS:
+        shown(chromium, page, section)
+        assert chromium.console == [] and chromium.requests == [], section
+        visible = "[...document.querySelectorAll('[role=tabpanel]')].filter(p => !p.hidden)"
+        assert chromium.evaluate(f"{visible}.map(p => p.id)") == [f"{section}-panel"]
+        # what is wider than the window scrolls within itself
+        assert chromium.evaluate("document.documentElement.scrollWidth") <= width, section
+        drawn = chromium.evaluate("document.querySelectorAll('.chart svg').length")
+        assert (drawn > 1) is (section in ("input", "correctness", "counts")), section
+    back = chromium.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert back == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
+
+
+def test_texts_of_the_data_are_shown_as_texts(chromium: Browser, page: Path) -> None:
+    chromium.show_as(1280, 900)
+    shown(chromium, page, "input")
+    for element in ("script[src]", "img", "b:not([data-number])", "iframe", "[onmouseover]"):
+        assert chromium.evaluate(f"document.querySelectorAll({element!r}).length") == 0, element
+    assert chromium.evaluate("typeof hostile") == "undefined"
+    reasons = chromium.evaluate(
+        "[...document.querySelectorAll('#refused tbody tr')].map(r => r.cells[2].textContent)"
+    )
+    assert reasons == [*HOSTILE[:-1], f"{'x' * 300} .."]
+    # what a number looks like is set by its cell, not by what stands in it
+    assert chromium.evaluate("document.querySelectorAll('#refused td:not([dir=auto])').length") == 0
+    shown(chromium, page, "correctness")
+    texts = "[...document.querySelectorAll('#problems pre')].map(query => query.textContent)"
+    assert chromium.evaluate(texts)[0] == f"select '{HOSTILE[0]}'"
+    shown(chromium, page, "counts")
+    legends = "[...document.querySelectorAll('#counts-panel .role-legend-label text')]"
+    assert HOSTILE[4] in chromium.evaluate(f"{legends}.map(label => label.textContent)")
+
+
+def test_beside_each_chart_stands_a_table_with_exact_numbers(chromium: Browser, page: Path) -> None:
+    shown(chromium, page, "counts")
+    boxes = "[...document.querySelectorAll('#counts-panel .values')]"
+    charts = chromium.evaluate("document.querySelectorAll('#counts-panel .chart').length")
+    assert chromium.evaluate(f"{boxes}.length") == charts > 5
+    chromium.evaluate(f"{boxes}.forEach(box => box.open = true)")
+    chromium.wait_for(f"{boxes}.every(box => box.querySelector('tbody tr'))")
+    cells = chromium.evaluate(
+        f"{boxes}.flatMap(box => [...box.querySelectorAll('td')].map(cell => cell.textContent))"
+    )
+    assert str(AMOUNT * 8) in cells  # eight days of the count, to date
+    name = f"{boxes}[0].querySelector('[role=region]').getAttribute('aria-labelledby')"
+    assert (
+        chromium.evaluate(f"document.getElementById({name}).textContent") == "n to date, by status"
+    )
+
+
+def test_the_keyboard_reaches_every_tab_and_table(chromium: Browser, page: Path) -> None:
+    shown(chromium, page, "overview")
+    chosen = "document.querySelector('[role=tab][aria-selected=true]').dataset.name"
+    chromium.evaluate("document.querySelector('[role=tab][aria-selected=true]').focus()")
+    for section in (*SECTIONS[1:], SECTIONS[0]):
+        chromium.press("ArrowRight")
+        assert chromium.evaluate(chosen) == section
+        assert chromium.evaluate("document.activeElement.dataset.name") == section
+    chromium.press("End")
+    assert chromium.evaluate(chosen) == "lineage"
+    chromium.evaluate("document.querySelector('[data-table=totals]').focus()")
+    chromium.press("Enter")
+    rows = "[...document.querySelectorAll('#columns tbody td')].map(cell => cell.textContent)"
+    assert chromium.evaluate(rows) == ["total", "orders.n", "", "count"]
+    assert chromium.evaluate("document.activeElement.textContent") == "Columns of totals"
+    unnamed = "[...document.querySelectorAll('[role=region], [role=tabpanel], table')]"
+    unnamed += ".filter(e => !document.getElementById(e.getAttribute('aria-labelledby')))"
+    assert chromium.evaluate(f"{unnamed}.length") == 0
+
+
+def test_each_chart_has_a_text_for_a_screen_reader(chromium: Browser, page: Path) -> None:
+    shown(chromium, page, "counts")
+    labels = chromium.evaluate(
+        "[...document.querySelectorAll('#counts-panel .chart svg')]"
+        ".map(svg => (svg.closest('[aria-label]') || svg).getAttribute('aria-label'))"
+    )
+    assert labels and all(labels)
+
+
+def test_a_page_of_a_thousand_days_is_below_the_limit(bundle: str) -> None:
+    html = html_of(context(days=1000), bundle)
+    assert len(html.encode()) < MOST_BYTES
+    small = html_of(context(days=1), bundle)
+    assert len(small.encode()) < MOST_BYTES
+
+
+def test_the_libraries_are_pinned_and_ask_for_nothing(bundle: str) -> None:
+    assert 500_000 < len(bundle) < 1_500_000
+    assert not re.search(r"</script|import\s*\(|importScripts|sourceMappingURL", bundle)
+    lock = (REPO / "requirements.lock").read_text(encoding="utf-8")
+    assert re.search(r"(?m)^vl-convert-python==.* \\\n +--hash=sha256:", lock)

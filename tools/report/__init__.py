@@ -1,0 +1,1 @@
+"""The report: one page about the state of the warehouse."""

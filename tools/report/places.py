@@ -1,0 +1,45 @@
+"""Where the warehouse is, and where the report and what it needs are kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import yaml
+from dbt.adapters.sparksession.catalogs import scheme_of
+from dbt.adapters.sparksession.connections import SparkSessionCredentials
+from dbt.config.profile import Profile
+from dbt.config.renderer import ProfileRenderer
+from dbt_common.context import set_invocation_context
+
+FILE = "report.html"
+KEPT = "reports"  # folder of the warehouse
+
+
+def credentials(root: Path) -> SparkSessionCredentials:
+    """Settings of the project's profile."""
+    profiles = Path(os.environ.get("DBT_PROFILES_DIR", root / "profiles"))
+    raw = yaml.safe_load((profiles / "profiles.yml").read_text(encoding="utf-8"))
+    name = yaml.safe_load((root / "dbt_project.yml").read_text(encoding="utf-8"))["profile"]
+    set_invocation_context(dict(os.environ))
+    _, settings = Profile.render_profile(raw[name], name, None, ProfileRenderer({}))
+    settings = {key: value for key, value in settings.items() if key not in ("type", "threads")}
+    found = SparkSessionCredentials.from_dict(settings)
+    found.project_root = str(root)  # relative paths of the profile count from the project
+    return found
+
+
+def target_folder(root: Path) -> Path:
+    """dbt's target folder."""
+    return root / os.environ.get("DBT_TARGET_PATH", "target")
+
+
+def kept_folder(settings: SparkSessionCredentials, target: Path) -> Path:
+    """Where reports are kept: beside the tables, or in the target folder, if tables lie in a store.
+
+    Args:
+        settings: of the profile.
+        target: dbt's target folder.
+    """
+    warehouse = settings.path(settings.warehouse)
+    return (target if scheme_of(warehouse) else Path(warehouse)) / KEPT
