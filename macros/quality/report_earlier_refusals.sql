@@ -3,7 +3,8 @@
     with their number and the most frequent reason.
 
     What was found is kept beside ods_binlog with the snapshots that it was found in. So a run asks
-    only the tables that have changed since, and without news none of them.
+    only the tables that have changed since, and without news none of them. Of a table to which it
+    added no refused row, and none at the place of one, it reads its own rows alone.
 #}
 {% macro report_earlier_refusals() %}
     {% set tables = _tables_that_refuse() %}
@@ -29,6 +30,17 @@
     {% endfor %}
     {% set of_run = {} %}
     {% if changed %}
+        {% set refused = _refused_rows(changed) %}
+        {% for name, relation in changed.items() | list %}
+            {% set before = known.get(name, {}) %}
+            {% if _stands_as_before(name, relation, before, refused[name]) %}
+                {% do before.update({'at': now[name].at}) %}
+                {% do now.update({name: before}) %}
+                {% do changed.pop(name) %}
+            {% else %}
+                {% do now[name].update({'refused': refused[name]}) %}
+            {% endif %}
+        {% endfor %}
         {% do _find_open_refusals(log, log_head, changed, now, of_run) %}
         {% do adapter.commits.keep_note(
             log, key, tojson({'batches': var('batches'), 'tables': now})
@@ -53,25 +65,63 @@
     {% do return(tables) %}
 {% endmacro %}
 
-{#
-    Finds the open refusals of changed tables.
-
-    changed: name -> relation.
-    now: name -> {at, open}; `open` gets [topic, messages, reason, messages of this reason], and
-        `log` the snapshot of the log where its full loads settle some of them.
-    of_run: `name topic` -> the same of what earlier runs refused, where this run refused some too.
-#}
-{% macro _find_open_refusals(log, log_head, changed, now, of_run) %}
-    {# Iceberg answers it from the metrics of its files, without reading them #}
-    {% set counts = [] %}
+{# Name -> refused rows of changed tables. Iceberg answers it from the metrics of its files. #}
+{% macro _refused_rows(changed) %}
+    {% set counts, found = [], {} %}
     {% for name, relation in changed.items() %}
         {% do counts.append(
             "select '" ~ name ~ "' as name, count(reject_reason) as refused from " ~ relation
         ) %}
     {% endfor %}
+    {% for row in run_query(counts | join(' union all ')).rows %}
+        {% do found.update({row[0]: row[1] | int}) %}
+    {% endfor %}
+    {% do return(found) %}
+{% endmacro %}
+
+{#
+    Whether all that changed since `before` are rows that this run added, none of them refused, and
+    of the log none at or before the last refused message of its partition: what was refused there
+    may have been read again.
+#}
+{% macro _stands_as_before(name, relation, before, refused) %}
+    {% if (
+        before.get('refused') != refused
+        or 'log' in before
+        or before.at != adapter.commits.head_before_run(relation)
+        or not adapter.commits.run_only_added(relation)
+    ) %}
+        {% do return(false) %}
+    {% endif %}
+    {% if name == 'ods_binlog' and refused %}
+        {% set last = before.get('last', {}) %}
+        {% for row in run_query(
+            'select ' ~ _partition_key() ~ ' as place, min(message_offset) from '
+            ~ adapter.commits.rows_of_run(relation) ~ ' group by place'
+        ).rows if row[0] in last and row[1] <= last[row[0]] %}
+            {% do return(false) %}
+        {% endfor %}
+    {% endif %}
+    {% do return(true) %}
+{% endmacro %}
+
+{% macro _partition_key() -%}
+    concat_ws('/', batch_id, topic, partition_number)
+{%- endmacro %}
+
+{#
+    Finds the open refusals of changed tables.
+
+    changed: name -> relation.
+    now: name -> {at, refused, open}; `open` gets [topic, messages, reason, messages of this
+        reason], `log` the snapshot of the log where its full loads settle some of them, and `last`
+        the last refused offset of each partition of the log.
+    of_run: `name topic` -> the same of what earlier runs refused, where this run refused some too.
+#}
+{% macro _find_open_refusals(log, log_head, changed, now, of_run) %}
     {% set found, typed = {}, [] %}
-    {% for row in run_query(counts | join(' union all ')).rows if row[1] %}
-        {% do found.update({row[0]: changed[row[0]]}) %}
+    {% for name, relation in changed.items() if now[name].refused %}
+        {% do found.update({name: relation}) %}
     {% endfor %}
     {% if not found %}
         {% do return(none) %}
@@ -97,6 +147,16 @@
             {% do now[row[0]].update({'log': log_head}) %}
         {% endif %}
     {% endfor %}
+    {% if 'ods_binlog' in found %}
+        {% set last = {} %}
+        {% for row in run_query(
+            'select ' ~ _partition_key() ~ ' as place, max(message_offset) from ' ~ log
+            ~ ' where reject_reason is not null group by place'
+        ).rows %}
+            {% do last.update({row[0]: row[1] | int}) %}
+        {% endfor %}
+        {% do now['ods_binlog'].update({'last': last}) %}
+    {% endif %}
     {% set query %}
         with refused as (
             {{ open_refusals(

@@ -194,7 +194,8 @@
     ).rows %}
         {% do print(
             'Topic %s is read as %s, and none of its %s messages in this run could be read: if it '
-            'is written in another format, name that in the var topic_formats and run again.'
+            'is written in another format, state that as `format` of the tables that name it as '
+            '`topic`, or in the var topic_formats, and run again.'
             | format(row[0], row[1], '{:,}'.format(row[2]))
         ) %}
     {% endfor %}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from python_udfs.ingestion.declared.topic_formats import topics_by_format
+from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.declared.topic_formats import formats_of_topics, topics_by_format
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import (
     LIVE,
@@ -35,6 +36,7 @@ from python_udfs.ingestion.landing.kafka import (
 from python_udfs.ingestion.landing.object_stores import is_uri, landing_place, store_of
 from python_udfs.ingestion.landing.offsets import merge, without
 from python_udfs.ingestion.landing.spark import held_offsets, read_messages
+from python_udfs.ingestion.log.another_log import check_folder, check_held_places
 from python_udfs.ingestion.log.reread import lines_to_read_again, messages_read_again
 from python_udfs.servers.kafka import broker_topics
 
@@ -66,9 +68,9 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
 
     Args:
         dbt: the model's handle, with config meta `landing` (a folder or a URI), `kafka` (see
-            landing.kafka), `formats` (shell pattern of topics -> format, the first that fits
-            counts) and `max_line_mb` (the longest line that is taken whole). With Kafka `landing`
-            may be empty.
+            landing.kafka), `formats` (shell pattern of topics -> format, beside what the tables
+            declare of their topics) and `max_line_mb` (the longest line that is taken whole).
+            With Kafka `landing` may be empty.
 
     Returns:
         Rows of ods_binlog, or None where nothing new has landed.
@@ -78,6 +80,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     files_too = dbt.meta["landing"] or not kafka
     files = list_files(landing) if files_too else []
     store = store_of(landing) if is_uri(landing) else None
+    check_folder(dbt, landing if files_too else None)
     longest = longest_line(dbt.meta)
     held = _held(dbt, session)
     topic_ids = json.loads(dbt.snapshot_property(TOPICS_PROPERTY, "{}"))
@@ -113,10 +116,23 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     released = lines_to_read_again(dbt, session, longest)
     of_key = {offsets_key(*place): offsets for place, offsets in released.items()}
     unread = held | {key: without(held.get(key, []), some) for key, some in of_key.items()}
+    if dbt.is_incremental:
+        # files that a sink wrote of Kafka's topics may write their messages in another way
+        of_files = [file for file in files if file.topic not in topic_ids]
+        new = files_to_read(of_files, held, seen_sizes, seen_until)
+        check_held_places(session.table(str(dbt.this)), new, held, (longest, store))
     of_released = {file.name for file in files if file.key in of_key}
     as_seen = {name: seen_size for name, seen_size in seen_sizes.items() if name not in of_released}
     chosen = files_to_read(files, unread, as_seen, seen_until)
-    again = messages_read_again(dbt, session)
+    formats = formats_of_topics(
+        dbt.meta["formats"],
+        [
+            table_source(model, meta["source"])
+            for model, meta in dbt.meta_of_readers().items()
+            if "source" in meta
+        ],
+    )
+    again = messages_read_again(dbt, session, formats)
     if not chosen and not ranges and again is None and dbt.is_incremental:
         return None
     dbt.set_snapshot_property(TOPICS_PROPERTY, json.dumps(topic_ids, separators=(",", ":")))
@@ -126,8 +142,8 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     newest = max((file.changed_ns for file in files), default=0)
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
     dbt.set_snapshot_property(LATE_PROPERTY, late_files(files, newest) if store else "")
-    from_files = _by_format(chosen, dbt.meta["formats"])
-    from_kafka = _by_format(ranges, dbt.meta["formats"])
+    from_files = _by_format(chosen, formats)
+    from_kafka = _by_format(ranges, formats)
     if not from_files and not from_kafka and again is None:
         from_files = {"maxwell": []}
     frames = [

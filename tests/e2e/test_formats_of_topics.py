@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from python_udfs.ingestion.declared.topic_formats import problems_of
+from python_udfs.ingestion.declared.topic_formats import formats_of_topics, problems_of
 from tests.support.lines import source
 from tests.support.warehouse import Warehouse
 
@@ -86,6 +86,18 @@ def test_a_topic_that_was_read_in_a_wrong_format_is_read_again(tmp_path: Path) -
     assert f"1 messages of {topic} that earlier runs refused still stand" in third.log
     assert third.log.count("earlier runs refused") == 1
 
+    # what has news without a refusal is not looked at again, what has one is
+    later = ("run", "--select", "ods_binlog")
+    changed = {"reject_least": 5, "topic_formats": formats}
+    for offset, line, earlier in (
+        (5, debezium(5), 1),
+        (6, b"nor this", 1),
+        (7, debezium(7), 2),
+    ):
+        warehouse.land_lines([line], offset, topic=topic)
+        log = warehouse.run(*later, vars=changed).log
+        assert f"{earlier} messages of {topic} that earlier runs refused still stand" in log
+
 
 def test_a_block_without_topics_is_refused_where_topics_have_several_formats() -> None:
     columns = {"id": "int"}
@@ -98,6 +110,56 @@ def test_a_block_without_topics_is_refused_where_topics_have_several_formats() -
     assert 'for example topic: "debezium*"' in problem
     assert problems_of({"m": block}, {"*": "debezium"}) == []
     assert problems_of({"m": source(columns, format="debezium", topic="debezium.x")}, both) == []
+
+
+def test_the_format_of_a_topic_is_that_of_the_table_that_names_it() -> None:
+    columns = {"id": "int"}
+    tables = [
+        source(columns, format="debezium", topic=["inv.*", "full_load.inv.*"]),
+        source(columns, format="canal", topic="inv.old.*"),
+        source(columns, format="canal", topic="a"),
+    ]
+    var = {"inv.older": "mongodb", "a": "canal", "*": "maxwell"}
+
+    assert list(formats_of_topics(var, tables).items()) == [
+        # the var, the narrower pattern before the wider, and what nothing names
+        ("inv.older", "mongodb"),
+        ("a", "canal"),
+        ("full_load.inv.*", "maxwell"),
+        ("inv.old.*", "canal"),
+        ("inv.*", "debezium"),
+        ("*", "maxwell"),
+    ]
+    assert problems_of(dict(zip("abc", tables, strict=True)), var) == []
+    assert "*" not in formats_of_topics({}, tables)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "var", "is_refused"),
+    [
+        ("inv.a", "inv.a", {"*": "maxwell"}, True),
+        ("inv.*", "*.a", {}, True),
+        ("inv.*", "*.a", {"inv.a": "canal"}, True),
+        ("inv.*", "*.a", {"*.a": "canal"}, False),
+        ("inv.*", "inv.a", {}, False),
+        ("inv.*", "old.*", {}, False),
+        ("full_load.a", "full_load.*", {}, False),
+    ],
+)
+def test_two_formats_of_one_topic_are_refused_unless_the_var_decides(
+    left: str, right: str, var: dict[str, str], is_refused: bool
+) -> None:
+    tables = {
+        "ods_a": source({"id": "int"}, format="debezium", topic=left),
+        "ods_b": source({"id": "int"}, format="canal", topic=right),
+    }
+
+    problems = problems_of(tables, var)
+
+    assert len(problems) == is_refused
+    for problem in problems:
+        assert f"ods_a declares debezium as the format of its topic {left}, and ods_b" in problem
+        assert "name one of them in the var topic_formats" in problem
 
 
 @pytest.mark.parametrize(
@@ -131,11 +193,12 @@ def test_a_block_whose_format_is_not_that_of_its_topics_is_refused_before_anythi
     warehouse = Warehouse(tmp_path)
     command = ("run", "--select", "ods_binlog")
 
-    outcome = warehouse.run(*command, vars={"shop_format": "debezium"}, expect_ok=False)
+    given = {"shop_format": "debezium", "topic_formats": {"max*": "maxwell", "*": "maxwell"}}
+    outcome = warehouse.run(*command, vars=given, expect_ok=False)
 
     output = f"{outcome.log} {outcome.exception}"
     assert "its format is debezium, and the var topic_formats reads its topic maxwell*" in output
-    assert 'Add "maxwell*": debezium to topic_formats' in output
+    assert 'or add "maxwell*": debezium before the pattern that fits now' in output
 
     outcome = warehouse.run(*command, vars={"topic_formats": {"*": "maxwel"}}, expect_ok=False)
 

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import IO, Any
 
 from dbt.adapters.sparksession.sql import literal
@@ -221,6 +222,21 @@ def kill(run: subprocess.Popen) -> None:
     if run.poll() is None:
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
+
+
+def stop_publication(run: subprocess.Popen, log: Path, sign: signal.Signals) -> str:
+    """Stop a publication by a signal: it ends by one sentence; what it printed."""
+    run.send_signal(sign)
+    try:
+        run.wait(60)
+    finally:
+        kill(run)
+    text = log.read_text()
+    assert run.returncode != 0, text
+    name = "SIGTERM" if sign == signal.SIGTERM else "Ctrl-C"
+    assert text.count(f"Stopped by {name}: ") == 1, text
+    assert "Traceback" not in text, text
+    return text
 
 
 def build_without_publishing(project: ChildProject) -> None:

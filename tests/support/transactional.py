@@ -23,6 +23,7 @@ from tests.support.published import (
     expected,
     kill,
     publishing,
+    stop_publication,
     tables,
 )
 from tests.support.sql_client import SqlClient, SqlError
@@ -313,16 +314,7 @@ def check_stop(project: ChildProject, serving: Serving, folder: Path, stop: Stop
             break
     time.sleep(3 if stop.is_held_up else 0)
     assert run.poll() is None, log.read_text()
-    run.send_signal(stop.signal)
-    try:
-        run.wait(60)
-    finally:
-        kill(run)
-    text = log.read_text()
-    assert run.returncode != 0, text
-    name = "SIGTERM" if stop.signal == signal.SIGTERM else "Ctrl-C"
-    assert text.count(f"Stopped by {name}: ") == 1, text
-    assert "Traceback" not in text, text
+    text = stop_publication(run, log, stop.signal)
     assert project.query("select run_id from dw.meta_lease") == [{"run_id": None}], text
     if stop.is_held_up:
         holder.execute("rollback")

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from tests.support.published import (
     files,
     kill,
     publishing,
+    stop_publication,
     tables,
 )
 
@@ -163,6 +165,36 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
         project.run("run-operation", "publish_to")
         assert analytics.rows() == expected(project)
         assert len(set(analytics.versions().values())) == 1
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_publication_that_is_stopped_leaves_tables_of_the_old_version_or_the_new_version(
+    project: ChildProject, analytics: Analytics, tmp_path: Path, sign: signal.Signals
+) -> None:
+    print(f"PUBLISH_SEED={SEED}")
+    source = Source(project, SEED)
+    source.change(30)
+    project.run("build")
+    before = analytics.rows()
+    source.change(400)
+    build_without_publishing(project)
+    log = tmp_path / "stopped.log"
+    with log.open("wb") as printed:
+        run = publishing(project.inner, printed=printed)
+    while run.poll() is None and not any((tmp_path / "files").rglob("*.parquet")):
+        time.sleep(0.01)
+    time.sleep(random.Random(SEED).uniform(0, 0.5))
+    assert run.poll() is None, log.read_text()
+
+    text = stop_publication(run, log, sign)
+
+    assert project.query("select run_id from dw.meta_lease") == [{"run_id": None}], text
+    now, half = expected(project), analytics.rows()
+    assert all(half[table] in (before[table], now[table]) for table in half), text
+    assert "took over" not in project.run("run-operation", "publish_to").log
+    assert analytics.rows() == now
+    assert not any((tmp_path / "files").rglob("*.parquet"))
 
 
 def test_only_what_bears_the_warehouses_mark_is_dropped(

@@ -7,8 +7,10 @@ import itertools
 import json
 import os
 import random
+import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,7 @@ from tests.support.published import (
     files,
     kill,
     publishing,
+    stop_publication,
     tables,
 )
 
@@ -171,6 +174,36 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
         for topic in tables():
             everything = {str(n): end for n, end in enumerate(broker.ends(topic, 2))}
             assert everything == reported[topic]["ends"]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_publication_that_is_stopped_leaves_topics_of_the_old_version_or_the_new_version(
+    make: Callable[..., ChildProject], broker: KafkaBroker, tmp_path: Path, sign: signal.Signals
+) -> None:
+    print(f"PUBLISH_SEED={SEED}")
+    project = make()
+    stream, source = Stream(broker, project), Source(project, SEED)
+    source.change(30)
+    project.run("build")
+    before = stream.rows()
+    source.change(400)
+    build_without_publishing(project)
+    here = sum(sum(broker.ends(topic, 2)) for topic in tables())
+    log = tmp_path / "stopped.log"
+    with log.open("wb") as printed:
+        run = publishing(project.inner, printed=printed)
+    while run.poll() is None and sum(sum(broker.ends(name, 2)) for name in tables()) == here:
+        time.sleep(0.02)
+    assert run.poll() is None, log.read_text()
+
+    text = stop_publication(run, log, sign)
+
+    assert project.query("select run_id from dw.meta_lease") == [{"run_id": None}], text
+    now, half = expected(project), stream.rows()
+    assert all(half[topic] in (before[topic], now[topic]) for topic in half), text
+    assert "took over" not in project.run("run-operation", "publish_to").log
+    assert stream.rows() == now
 
 
 @pytest.mark.live

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from pathlib import Path
+
 import pytest
 
 from tests.support.child import ChildProject
@@ -9,9 +12,11 @@ from tests.support.mysql_server import PASSWORD, USER, MysqlClient, MysqlServer,
 from tests.support.published import SEED, Source, expected
 from tests.support.transactional import (
     Serving,
+    Stop,
     check_each_version_row_by_row,
     check_kills,
     check_nothing_of_others_is_dropped,
+    check_stop,
     problem_of,
 )
 
@@ -150,3 +155,19 @@ def test_a_publication_that_is_killed_and_run_again_leaves_each_row_once(
     project: ChildProject, serving: MysqlServing
 ) -> None:
     check_kills(project, serving)
+
+
+@pytest.mark.live  # half a minute each
+@pytest.mark.parametrize(
+    "stop",
+    [
+        pytest.param(Stop(signal.SIGINT, ("build",), True), id="held_up_in_a_build"),
+        pytest.param(
+            Stop(signal.SIGTERM, ("run-operation", "publish_to"), False), id="while_rows_are_staged"
+        ),
+    ],
+)
+def test_a_publication_that_is_stopped_leaves_the_old_version_or_the_new_version(
+    project: ChildProject, serving: MysqlServing, tmp_path: Path, stop: Stop
+) -> None:
+    check_stop(project, serving, tmp_path, stop)

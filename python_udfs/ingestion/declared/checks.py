@@ -40,9 +40,11 @@ def check_sources(models: Sequence[Any], manifest: Any) -> Iterator[tuple[str | 
         else:
             sources[model.name] = source
     formats: dict[str, Any] = {}
+    has_log = False
     for node in sorted(manifest.nodes.values(), key=lambda node: node.name):
         if node.resource_type == "model" and isinstance(node.config.meta.get("formats"), dict):
             formats |= node.config.meta["formats"]
-    if formats and sources:
+            has_log = True
+    if has_log:
         yield from ((None, problem) for problem in problems_of(sources, formats))
     yield from ((None, problem) for problem in typed_models_problems(models, manifest))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str, str, int]
 LONGEST_PROPERTY = "landing.longest_line"  # bytes of a line that is taken whole
-READ_BY_PROPERTY = "landing.read_by"  # topic_formats, and a hash of the code that reads messages
+READ_BY_PROPERTY = "landing.read_by"  # formats of topics, a hash of the code that reads messages
 
 
 def lines_to_read_again(dbt: Any, session: SparkSession, longest: int) -> dict[Place, list[int]]:
@@ -59,14 +60,17 @@ def lines_to_read_again(dbt: Any, session: SparkSession, longest: int) -> dict[P
     return found
 
 
-def messages_read_again(dbt: Any, session: SparkSession) -> DataFrame | None:
+def messages_read_again(
+    dbt: Any, session: SparkSession, formats: Mapping[str, str]
+) -> DataFrame | None:
     """The messages that the table refused and that can be read now, as further rows of it.
 
     A refused row stays as it is: whoever counts messages leaves out a refused one that has a good
     row at its coordinates (macro messages_once). What is left of a cut file isn't read again.
 
     Args:
-        dbt: the model's handle, with config meta `formats`.
+        dbt: the model's handle.
+        formats: topic, as a shell pattern -> format; the first that fits counts.
 
     Returns:
         Rows of ods_binlog without load_id; None where there is none, or topics are read as by the
@@ -74,7 +78,6 @@ def messages_read_again(dbt: Any, session: SparkSession) -> DataFrame | None:
     """
     from pyspark.sql import functions as F
 
-    formats = dbt.meta["formats"]
     now = json.dumps([code_of_reading(), list(formats.items())], separators=(",", ":"))
     before = dbt.snapshot_property(READ_BY_PROPERTY)
     dbt.set_snapshot_property(READ_BY_PROPERTY, now)
@@ -111,7 +114,7 @@ def messages_read_again(dbt: Any, session: SparkSession) -> DataFrame | None:
     from dbt.adapters.events.logging import AdapterLogger
 
     AdapterLogger("Log").info(
-        f"{count} messages that were refused before are read now, as topic_formats or the reading "
-        "of their format has changed."
+        f"{count} messages that were refused before are read now, as the format of their topics "
+        "or the reading of it has changed."
     )
     return rows

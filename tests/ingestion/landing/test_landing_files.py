@@ -351,6 +351,9 @@ class Log:
         self.properties: dict[str, str] = {}
         self.rows: list[Any] = []
 
+    def meta_of_readers(self) -> dict[str, dict[str, Any]]:
+        return {}
+
     def snapshot_property(self, name: str, default: str | None = None) -> str | None:
         return self.committed.get(name, default) if self.is_incremental else default
 
@@ -387,3 +390,63 @@ def test_too_long_a_line_is_read_when_max_line_mb_grew(spark: SparkSession, tmp_
     assert log.read(1) == [(1, False), (3, False)]
     assert log.read(1) is None
     assert not log.read(2)
+
+
+def messages(*places: int) -> bytes:
+    return b"".join(
+        maxwell.line(position=f'"bin.000007:{place}"').encode() + b"\n" for place in places
+    )
+
+
+def test_another_log_at_offsets_that_are_held_is_refused(spark: SparkSession, tmp_path):
+    """As where a topic was deleted and created again, or the folder is that of another log."""
+    write(tmp_path, "t+0+0.jsonl", messages(10, 20))
+    log = Log(spark, tmp_path)
+    assert log.read(1) == [(0, False), (1, False)]
+
+    write(tmp_path, "t+0+0.jsonl", messages(40, 50, 60))
+    with pytest.raises(ValueError, match="another message than the warehouse holds") as error:
+        log.read(1)
+    assert "t+0+0.jsonl begins with" in str(error.value)
+    assert (
+        "at offset 0 of partition 0 of t, so it is of another log: its messages up to offset 1"
+        in (str(error.value))
+    )
+    # a first line that isn't whole proves nothing; nor is what a file holds again another log
+    write(tmp_path, "t+0+0.jsonl", messages(40)[:-20])
+    assert not log.read(1)
+    write(tmp_path, "t+0+0.jsonl", messages(10, 20, 30))
+    write(tmp_path, "t+0+1.jsonl", messages(20, 30, 70))
+    assert log.read(1) == [(2, False), (3, False)]
+
+
+def test_the_sample_gets_in_among_no_other_log_where_landing_is_no_longer_set(
+    spark: SparkSession, tmp_path
+):
+    own, sample = tmp_path / "own", tmp_path / "landing"
+    write(own, "t+0+0.jsonl", messages(10))
+    write(sample, "s+0+0.jsonl", messages(20), folder="s/partition=0")
+    log = Log(spark, own)
+    log.project_root = str(tmp_path)
+    assert log.read(1) == [(0, False)]
+
+    log.meta |= {"landing": "landing", "landing_is_set": False}
+    with pytest.raises(ValueError, match="LANDING isn't set, and this warehouse was made of the"):
+        log.read(1)
+    log.meta |= {"landing": "./landing", "landing_is_set": True}
+    assert log.read(1) == [(0, False)]
+    log.meta |= {"landing": "landing", "landing_is_set": False}
+    assert log.read(1) is None
+    log.meta |= {"landing": str(own), "landing_is_set": True}
+    assert not log.read(1)
+
+    # nor does another log get in among the sample
+    first = Log(spark, sample)
+    first.project_root = str(tmp_path)
+    first.meta |= {"landing_is_set": False}
+    assert first.read(1) == [(0, False)]
+    first.meta |= {"landing": str(own), "landing_is_set": True}
+    with pytest.raises(ValueError, match="was made of the project's sample in"):
+        first.read(1)
+    (sample / "topics").rename(sample / "gone")
+    assert first.read(1) == [(0, False)]

@@ -47,6 +47,7 @@ class SessionJobHelper(PythonJobHelper):
             models of strategy append_or_merge.
         dbt.meta: the model's `meta` from YAML.
         dbt.meta_of(dbt.ref(name)): the same of the model `name`.
+        dbt.meta_of_readers(): name -> the same, of each model that refers to this model.
         dbt.project_var(name, default): a var of the project, as --vars or dbt_project.yml has it.
         dbt.run_id, dbt.project_root: the invocation's id; the project's folder.
     A model may return None: nothing to add, no commit.
@@ -83,6 +84,7 @@ class SessionJobHelper(PythonJobHelper):
             dbt.merge_rows = self._merge_rows
             dbt.meta = self.model["config"].get("meta") or {}
             dbt.meta_of = self._meta_of
+            dbt.meta_of_readers = lambda: self.services.declarations.meta_of_readers(self.model)
             dbt.project_var = self._project_var
             dbt.run_id, dbt.project_root = get_invocation_id(), root
             if self._plan().rebuilds:

@@ -188,6 +188,16 @@ class Declarations:
                 return node.config.meta
         return {}
 
+    def meta_of_readers(self, model: Node) -> dict[str, Json]:
+        """Name -> config `meta` of the models that read a model by ref, in the order of names."""
+        manifest: Foreign = self._warehouse.manifest()
+        readers = [
+            node
+            for node in manifest.nodes.values()
+            if node.resource_type == "model" and model["unique_id"] in node.depends_on.nodes
+        ]
+        return {node.name: node.config.meta for node in sorted(readers, key=lambda n: n.name)}
+
     def source_of(self, model_name: str) -> Json:
         """`meta.source` of the project's model of that name, nothing of a model without it. The
         graph of a unit test's context knows no model."""

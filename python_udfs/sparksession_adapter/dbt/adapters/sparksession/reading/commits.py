@@ -159,6 +159,13 @@ class Commits:
         newest = self._warehouse.history(relation.name_only.render()).head
         return None if newest is None else str(newest)
 
+    def head_before_run(self, relation: Relation) -> str | None:
+        """The id of a table's newest snapshot before this run's commits; None where it had none."""
+        history = self._warehouse.history(relation.name_only.render())
+        added = _commits_of_run(history)
+        before = added[-1].parent if added else history.head
+        return None if before is None else str(before)
+
     def note_of(self, relation: Relation, key: str) -> str:
         """The text that `keep_note` left at a table, "" without any."""
         table = relation.name_only.render()
