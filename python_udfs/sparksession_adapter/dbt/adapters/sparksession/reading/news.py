@@ -47,11 +47,15 @@ def _unrecorded(name: str, kind: str, macro: str) -> str:
 
 def models_read_as_sources(manifest: Foreign) -> list[str]:
     """Error texts for models that read a table which the project makes as a source: dbt wouldn't
-    build it before them, so that they would read what an earlier run left."""
+    build it before them, so that they would read what an earlier run left.
+
+    Seeds may be read so, as in dbt's own examples: their rows are those of a file, and change with
+    it alone.
+    """
     made = {
         f"{node.schema}.{node.alias}".lower(): node.name
         for node in manifest.nodes.values()
-        if node.resource_type in ("model", "seed", "snapshot")
+        if node.resource_type in ("model", "snapshot")
         and node.config.get("materialized") != "ephemeral"
     }
     sources = {
