@@ -55,7 +55,13 @@ FILES = {
     "models/over_folded_view.sql": INCREMENTAL
     + ("select * from {{ new_rows(ref('folded_view')) }}"),
     "models/fragile.sql": FRAGILE,
-    "models/wrong_partition.sql": DAILY.replace(", by='day'", ", by='month'"),
+    "models/wrong_partition.sql": """
+        {{ config(
+            materialized='incremental', incremental_strategy='replace_partitions',
+            partition_by='day',
+        ) }}
+        select day, id from {{ changed_partitions(source('src', 'log'), by='month') }}
+    """,
     "models/mixed.sql": """
         {{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}
         select 1 as k, count(*) as n, (select max(rate) from {{ source('src', 'rates') }}) as rate
