@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from dbt.adapters.sparksession.local_rows import MOST_ROWS
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.declared.topic_formats import topics_by_format
@@ -35,13 +36,14 @@ from python_udfs.ingestion.landing.kafka import (
 from python_udfs.ingestion.landing.object_stores import is_uri, landing_place, store_of
 from python_udfs.ingestion.landing.offsets import merge, without
 from python_udfs.ingestion.landing.spark import held_offsets, read_messages
+from python_udfs.ingestion.log.arrived import FEW_BYTES, note_arrived, with_tables_noted
 from python_udfs.ingestion.log.reread import lines_to_read_again, messages_read_again
 from python_udfs.servers.kafka import broker_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from python_udfs.ingestion.landing.files import LandedFile
+    from python_udfs.ingestion.landing.files import LandedFile, Seen
     from python_udfs.ingestion.landing.offsets import Interval
     from python_udfs.servers.kafka import OffsetRange
 
@@ -123,6 +125,8 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     dbt.set_snapshot_property(HELD_PROPERTY, json.dumps(held, separators=(",", ":")))
     sizes = open_ended(files, held)
     dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
+    if again is None:
+        note_arrived(dbt, [*(file.topic for file in chosen), *(read.topic for read in ranges)])
     newest = max((file.changed_ns for file in files), default=0)
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
     dbt.set_snapshot_property(LATE_PROPERTY, late_files(files, newest) if store else "")
@@ -144,9 +148,23 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
         ),
         *([] if again is None else [again]),
     ]
-    return reduce(lambda left, right: left.unionByName(right), frames).withColumn(
+    rows = reduce(lambda left, right: left.unionByName(right), frames).withColumn(
         "load_id", F.lit(dbt.run_id)
     )
+    if not dbt.is_incremental or again is not None or not _are_few(chosen, ranges, seen_sizes):
+        return rows
+    return with_tables_noted(dbt, rows)
+
+
+def _are_few(
+    files: Iterable[LandedFile], ranges: Iterable[OffsetRange], seen_sizes: Mapping[str, Seen]
+) -> bool:
+    """Whether files and offsets have no more messages than can be looked at on the way."""
+    size = 0
+    for file in files:
+        seen = seen_sizes.get(file.name, 0)
+        size += max(0, file.size - (seen if isinstance(seen, int) else seen[0]))
+    return size <= FEW_BYTES and sum(read.last - read.first for read in ranges) < MOST_ROWS
 
 
 def _not_too_long_still(rows: DataFrame, released: Mapping[Any, list[int]]) -> DataFrame:

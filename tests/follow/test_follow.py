@@ -3,7 +3,9 @@ taken."""
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, time
 from pathlib import Path
 
+import psutil
 import pytest
 from dbt.adapters.sparksession import interrupts
 
@@ -60,6 +63,9 @@ FILES = {
     """,
     "models/total.sql": "select count(*) as n, sum(id) as total from {{ ref('ids') }}",
 }
+
+
+CYCLES = 200
 
 
 class Followed:
@@ -216,3 +222,38 @@ def test_maintenance_runs_once_a_day_in_its_window(followed: Followed) -> None:
         follower.step()  # another day is news
         follower.step()
         assert asked == 2 * ["compact", "expire_versions"]
+
+
+def held(follower: Follower, folders: list[Path]) -> dict[str, int]:
+    """What the process and its Java hold: open files, threads, bytes of Java's heap, objects of
+    Python; and the temporary files."""
+    jvm = follower._builds.adapter.services.warehouse.session()._jvm
+    for _ in range(3):
+        gc.collect()
+        jvm.java.lang.System.gc()
+    runtime = jvm.java.lang.Runtime.getRuntime()
+    own = psutil.Process()
+    java = psutil.Process(jvm.java.lang.ProcessHandle.current().pid())
+    return {
+        "handles": own.num_fds() + java.num_fds(),
+        "threads": own.num_threads() + java.num_threads(),
+        "heap": runtime.totalMemory() - runtime.freeMemory(),
+        "objects": len(gc.get_objects()),
+        "files": sum(len(names) for top in folders for _, _, names in os.walk(top)),
+    }
+
+
+@pytest.mark.soak
+def test_two_hundred_cycles_leave_nothing_behind(followed: Followed) -> None:
+    scratch = [followed.project.root / "target" / "spark", Path("target/spark").absolute()]
+    with followed.following() as follower:
+        for number in range(CYCLES):
+            followed.land(number, number)
+            assert follower.step()
+            if number == CYCLES // 2:
+                before = held(follower, scratch)
+        after = held(follower, scratch)
+        print(before, after)
+        for name, count in after.items():
+            assert count <= before[name] * 1.05 + 2, (name, before, after)
+        assert followed.total() == [{"n": CYCLES, "total": sum(range(CYCLES))}]

@@ -40,6 +40,7 @@ from dbt.adapters.sparksession.versions.recovery import Recovery
 from dbt.adapters.sparksession.versions.retention import Retention
 from dbt.adapters.sparksession.versions.rollback import Rollback
 from dbt.adapters.sparksession.versions.store import VersionStore
+from dbt.adapters.sparksession.views import Views
 from dbt.adapters.sparksession.warehouse import Relations, Warehouse
 
 
@@ -68,6 +69,7 @@ class Services:
         self.counts = CountModels(warehouse)
         self.declarations = Declarations(warehouse, keyed)
         self.seeds = Seeds(warehouse, reads)
+        self.views = Views(warehouse)
         self.cut_runs = CutRuns(warehouse)
 
         lease = HeldLease(warehouse)

@@ -311,6 +311,11 @@ class OwnSession:
             if of_catalog or (key.startswith("spark.sql.") and self.session.conf.isModifiable(key)):
                 self.session.conf.set(key, value)
         self.settings = _settings_of(self.session)
+        self._settings_in_java = self._all_in_java()
+
+    def _all_in_java(self) -> Any:
+        """All settings as a map of Java's, which stays as it is; None of a remote session."""
+        return None if is_remote(self.session) else self.session.conf._jconf.getAllAsJava()
 
     def set_with(self, prefix: str) -> list[str]:
         """Names of the settings that begin so, each without the prefix."""
@@ -323,12 +328,14 @@ class OwnSession:
         Args:
             but: names of views that stay.
         """
-        now = _settings_of(self.session)
-        for key in now.keys() - self.settings.keys():
-            self.session.conf.unset(key)
-        for key, value in self.settings.items():
-            if now.get(key) != value:
-                self.session.conf.set(key, value)
+        before = self._settings_in_java
+        if before is None or not before.equals(self._all_in_java()):
+            now = _settings_of(self.session)
+            for key in now.keys() - self.settings.keys():
+                self.session.conf.unset(key)
+            for key, value in self.settings.items():
+                if now.get(key) != value:
+                    self.session.conf.set(key, value)
         if not is_remote(self.session):
             catalog = self.session._jsparkSession.sessionState().catalog()
             views = catalog.listLocalTempViews("*")

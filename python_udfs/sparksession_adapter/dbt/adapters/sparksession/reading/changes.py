@@ -120,7 +120,7 @@ class ChangeReads:
         check_news_strategy(model, "new_changes")
         node = self._warehouse.node_of(relation, context["graph"])
         kind = node["config"]["materialized"] if node is not None else "table"
-        if kind == "view" or ROW_KIND in self.columns_at(relation.name_only.render()):
+        if kind == "view" or ROW_KIND in self._columns_of(relation, node):
             reading = self._reads.read_news(model, relation, incremental, context)
             if reading.is_rewrite:
                 inputs.note_news(model_id, is_replayed=True)
@@ -157,7 +157,9 @@ class ChangeReads:
             # what it holds may come of this input under another name
             inputs.note_news(model_id, reads_whole=True, is_replayed=True)
         inputs.note_news(model_id, asks_ranges=writes)
-        changes = self._changes(model_id, relation, node, history, first, read.pinned, by=by)
+        changes = self._changes(
+            model_id, relation, node, history, first, read.pinned, by=by, keeps=writes
+        )
         text = changes.render()
         inputs.note_news_text(model_id, text, may_remove="'-D'" in text)
         return changes
@@ -307,10 +309,11 @@ class ChangeReads:
         last: int | None,
         *,
         by: Given,
+        keeps: bool = False,
     ) -> Relation:
         by = [by] if isinstance(by, str) else by
         if node is not None and node["config"]["materialized"] == FOLDED:
-            sql = self.folded_changes(model_id, node, history, first, last)
+            sql = self.folded_changes(model_id, node, history, first, last, keeps=keeps)
         else:
             own = declared_key(node) if node is not None else None
             table = relation.name_only.render()
@@ -324,18 +327,24 @@ class ChangeReads:
         history: History,
         first: int | None,
         last: int | None,
+        keeps: bool = False,
     ) -> str:
-        """Query of what changed in a folded model: of the keys that its new runs hold."""
+        """Query of what changed in a folded model: of the keys that its new runs hold.
+
+        Args:
+            keeps: whether these keys are looked up once and kept until the reader is built.
+        """
         table = stored_table_of(node)
         after = f"{table} version as of {last}"
         if first is None:
             whole = self._keyed.folded_sql(node, history.at(last), after)
             return f"select *, '+I' as row_kind, 1 as sign from {whole}"
+        if first == last:
+            whole = self._keyed.folded_sql(node, history.at(last), after)
+            return f"select *, '+I' as row_kind, 1 as sign from {whole} limit 0"
         before = f"{table} version as of {first}"
         commits = history.between(first, last)
         fold = self._keyed.declared_fold(node)
-        if first == last:
-            commits, after = [], before
         adds_only = commits is not None and all(
             commit.adds_only or COMPACTED_PROPERTY in commit.summary for commit in commits
         )
@@ -345,23 +354,25 @@ class ChangeReads:
             appended = (
                 f"select distinct {names} from {table} with "
                 f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}')"
-                if commits
-                else f"select {names} from {before} limit 0"
             )
             same = " and ".join(
                 f"held.{quoted(name)} <=> touched.{quoted(name)}" for name in fold.touched_key
             )
-            near = "true"
-            if commits and self._warehouse.inputs.plan(model_id).news.asks_ranges:
+            near, touched = "true", f"({appended})"
+            if self._warehouse.inputs.plan(model_id).news.asks_ranges:
                 kinds = dict(columns_in(history.at(last)))
                 wanted = [
                     values_of(name, kinds[name], column=f"held.{quoted(name)}")
                     for name in fold.touched_key
                 ]
-                near = self._ranges.pruning_condition(f"({appended})", wanted)["condition"]
+                if keeps:
+                    reader = {"alias": model_id.rpartition(".")[2], "unique_id": model_id}
+                    name = f"changed__{node['schema']}__{node['alias']}"
+                    touched = self._ranges.materialize_once(reader, name, appended)
+                near = self._ranges.pruning_condition(touched, wanted)["condition"]
             chosen = (
                 "(select held.* from {} as held left semi join "
-                f"({appended}) as touched on {same} where {near})"
+                f"{touched} as touched on {same} where {near})"
             )
             before, after = chosen.format(before), chosen.format(after)
         # the columns are those of the newer state: an older state has no others of that name
@@ -409,6 +420,17 @@ class ChangeReads:
         if not key:
             return changed_rows(old, after, columns)
         return changed_keys(old, after, columns, key, same=same_rows(kinds))
+
+    def _columns_of(self, relation: Foreign, node: Node | None) -> list[str]:
+        """Names of the columns of a table or folded model as it is now."""
+        name = relation.name_only.render()
+        if node is not None and node["config"]["materialized"] == FOLDED:
+            runs = self._warehouse.history(stored_table_of(node))
+            known = [column for column, _ in columns_in(runs)]
+        else:
+            files = self._warehouse.history(name).files
+            known = [] if files is None else list(files.columns)
+        return known or self.columns_at(name)
 
     def columns_at(self, reading: str) -> list[str]:
         return list(self.kinds_at(reading))

@@ -26,17 +26,26 @@ UNKNOWN = "what the session reads by itself"
 def relations_named(session: Foreign, sql: str) -> set[tuple[str, ...]]:
     """Names, part by part, of what a statement reads as it is now, CTEs and temporary views among
     them. Nothing on a remote session, which has no parser here, and of what can't be parsed."""
+    return named_in(session, sql, pinned=False) or set()
+
+
+def named_in(session: Foreign, sql: str, pinned: bool = True) -> set[tuple[str, ...]] | None:
+    """The same; None on a remote session and of what can't be parsed.
+
+    Args:
+        pinned: whether also what is read as of a snapshot.
+    """
     if is_remote(session):
-        return set()
+        return None
     parser = session._jsparkSession.sessionState().sqlParser()
     try:
         plan = parser.parsePlan(sql).treeString()
     except Exception:  # Spark reports the error where the SQL is run
-        return set()
+        return None
     return {
         tuple(found["name"].split(", "))
         for found in RELATION.finditer(plan)
-        if "snapshot-id=" not in found["options"]
+        if pinned or "snapshot-id=" not in found["options"]
     }
 
 

@@ -80,6 +80,7 @@ class PartitionReads:
         self._changes = changes
         self._reads = reads
         self._commits = commits
+        self._days: dict[str, date] = {}  # zone -> the day in which this command asked for it
 
     def changed_partitions(
         self,
@@ -270,8 +271,11 @@ class PartitionReads:
         return days
 
     def _today(self, zone: str) -> date:
-        now = f"from_utc_timestamp(current_timestamp(), {literal(zone)})"
-        return self._warehouse.session().sql(f"select cast({now} as date) as day").collect()[0].day
+        if zone not in self._days:
+            now = f"from_utc_timestamp(current_timestamp(), {literal(zone)})"
+            row = self._warehouse.session().sql(f"select cast({now} as date) as day").collect()[0]
+            self._days[zone] = row.day
+        return self._days[zone]
 
     def _read_by_partition(
         self,

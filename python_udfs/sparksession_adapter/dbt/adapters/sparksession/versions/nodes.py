@@ -20,3 +20,10 @@ def is_published(node: Mapping[str, Any]) -> bool:
 def has_table(node: Mapping[str, Any]) -> bool:
     """Whether a node's rows are stored."""
     return node["config"].get("materialized") != "view"
+
+
+def is_test_parent(node: Mapping[str, Any]) -> bool:
+    """Whether a node is a table, or a view whose query over tables is known, so that what a data
+    test reads of it is known too."""
+    is_built = node["resource_type"] in PUBLISHED_KINDS
+    return is_built and node["config"].get("materialized") != "ephemeral"

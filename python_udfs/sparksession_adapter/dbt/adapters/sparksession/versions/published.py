@@ -24,7 +24,12 @@ from dbt.adapters.sparksession.stop_signals import without_stop_signals
 from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import LeaseRefusedError, utc_now
-from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, has_table, is_published
+from dbt.adapters.sparksession.versions.nodes import (
+    PUBLISHED_KINDS,
+    has_table,
+    is_published,
+    is_test_parent,
+)
 from dbt.adapters.sparksession.versions.published_views import PublishedViews
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
 from dbt.adapters.sparksession.versions.store import (
@@ -101,7 +106,7 @@ class Versions:
             return None
         nodes = context["graph"]["nodes"]
         parents = [nodes.get(node) for node in model["depends_on"]["nodes"]]
-        if not parents or any(parent is None or not is_published(parent) for parent in parents):
+        if not parents or any(parent is None or not is_test_parent(parent) for parent in parents):
             return None
         # a view that the run doesn't write may stand there with other SQL than it has by now
         selected = set(context.get("selected_resources") or ())

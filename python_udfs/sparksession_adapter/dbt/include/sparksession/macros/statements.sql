@@ -51,6 +51,10 @@
     {%- if config.get('contract').enforced %}
         {{- get_assert_columns_equivalent(sql) }}
     {%- endif %}
+    {%- set mark = adapter.views.mark(relation, sql) %}
+    {%- if mark is not none %}
+    tblproperties ('dbt.written_as' = {{ _sql_text(mark) }})
+    {%- endif %}
     as
     {{ sql }}
 {%- endmacro %}
