@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from dbt.adapters.sparksession.local_rows import MOST_ROWS
+from dbt.adapters.sparksession import local_rows
+from dbt.adapters.sparksession.evaluation import leave_uncompiled
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.declared.topic_formats import topics_by_format
@@ -153,6 +154,8 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     )
     if not dbt.is_incremental or again is not None or not _are_few(chosen, ranges, seen_sizes):
         return rows
+    if sum(file.size for file in chosen) <= FEW_BYTES:
+        leave_uncompiled(session)
     return with_tables_noted(dbt, rows)
 
 
@@ -164,7 +167,8 @@ def _are_few(
     for file in files:
         seen = seen_sizes.get(file.name, 0)
         size += max(0, file.size - (seen if isinstance(seen, int) else seen[0]))
-    return size <= FEW_BYTES and sum(read.last - read.first for read in ranges) < MOST_ROWS
+    offsets = sum(read.last - read.first for read in ranges)
+    return size <= FEW_BYTES and offsets < local_rows.MOST_ROWS
 
 
 def _not_too_long_still(rows: DataFrame, released: Mapping[Any, list[int]]) -> DataFrame:

@@ -48,7 +48,7 @@ def test_rows_of_every_type_are_what_they_were_and_take_no_job(spark: SparkSessi
     columns = [f"hash({name})" for name in held.columns if name != "nested"]
     asked = [*columns, "xxhash64(to_json(nested))", "hex(text_not_utf8)", "unix_micros(first_time)"]
     found = sorted(held.selectExpr(*asked).collect())
-    assert jobs(spark) <= before + 1  # that of the count
+    assert jobs(spark) <= before + 2  # those of the count
     assert found == sorted(rows.selectExpr(*asked).collect())
 
 
@@ -102,7 +102,8 @@ def test_ranges_of_local_rows_hold_each_row(spark: SparkSession, with_end: bool)
         held = spark.sql(f"select count(*) as n from {rows} where {found['condition']}")
         assert held.collect()[0].n == len(numbers), found
         beyond = max((number for number in numbers if number is not None), default=0) + 6
-        if name == "number":
+        # a row without a bound may have any partner
+        if name == "number" and not (with_end and None in numbers):
             asked = f"select * from (select {beyond}L as number) where {found['condition']}"
             assert not spark.sql(asked).collect()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dbt.adapters.sparksession.evaluation import choose_evaluation
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.interrupts import Interrupts, check_may_begin
@@ -78,6 +79,8 @@ class NodeBuilds:
             "dbt.code": f"{version}+{checksum[:12]}",
         }
         plan = self._warehouse.inputs.plan(unique_id)
+        if plan.reads:
+            choose_evaluation(own.session, plan)
         if node_config.get("materialized") not in RECORDING:
             properties |= plan.commit_properties
         for key, value in properties.items():
