@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.sparksession.local_rows import as_local
-from dbt.adapters.sparksession.session import is_remote, unpersist
+from dbt.adapters.sparksession.session import checkpointed, is_remote, unpersist
 
 from python_udfs.ingestion.formats.envelope import ROW_OPS
 
@@ -48,7 +48,7 @@ def with_tables_noted(dbt: Any, rows: DataFrame) -> DataFrame:
     """
     if is_remote(rows.sparkSession):
         return rows
-    kept = rows.localCheckpoint(eager=False)
+    kept = checkpointed(rows, eager=False)
     local = as_local(kept)
     if local is None:
         return kept
