@@ -50,8 +50,8 @@ def test_a_package_gives_models_tests_and_macros(make_project: Callable[..., Dbt
             "packages.yml": "packages: [{local: house_rules}]",
             "models/orders.sql": ORDERS,
             "models/keys.sql": """
-                select {{ house_rules.key_of(["cast(id as string)", "kind"]) }} as k
-                from {{ ref('orders') }} cross join {{ ref('packaged') }}
+                select {{ house_rules.key_of(["cast(orders.id as string)", "orders.kind"]) }} as k
+                from {{ ref('orders') }} as orders cross join {{ ref('packaged') }} as packaged
             """,
             "models/_models.yml": """
                 version: 2
@@ -71,7 +71,8 @@ def test_a_package_gives_models_tests_and_macros(make_project: Callable[..., Dbt
     )
     project.run("deps")
     done = project.run("build", expect_ok=False)
-    assert done.statuses() == {
+    nodes = {name: got for name, got in done.statuses().items() if "on-run-" not in name}
+    assert nodes == {
         "packaged": "success",
         "orders": "success",
         "keys": "skipped",

@@ -49,4 +49,4 @@ def test_the_first_rows_that_a_failed_test_found_stand_in_the_summary(
     assert "not_null_names_name failed with 2 rows, the first:" in log
     assert log.count('{"name":null}') == 2
     # what could move the cursor or set a color stays an escape
-    assert r'{"value_field":"b\u001b[31m\nc","n_records":1}' in log
+    assert r'{"value_field":"b\u001B[31m\nc","n_records":1}' in log
