@@ -70,7 +70,7 @@ class TableRollback(constraints.TestTableConstraintsRollback):
 
 
 class IncrementalRollback(constraints.TestIncrementalConstraintsRollback):
-    """Its second query is another one, which an incremental model has to accept."""
+    """Its second query differs, which an incremental model has to accept."""
 
     expected_error_messages = _Named.expected_error_messages
 

@@ -71,6 +71,7 @@ VAGUE_NAMES = {"told", "said", "one", "ones", "anew", "thing", "things"}
 
 # Data, hashes and the history of versions aren't prose; the files with these rules quote them.
 NO_PROSE = re.compile(
+    r".*\.png$|"
     r"landing/|seeds/.*\.csv$|tests/dbt/fixtures/|tests/fixtures/|.*\.(?:lock|gz|csv|json)$"
     r"|LICENSE$|NOTICE$|CHANGELOG\.md$"
     r"|tests/project/(?:offenders\.(?:py|txt)|test_house_rules\.py|test_pages\.py|engine_marks\.txt)$"

@@ -404,7 +404,7 @@ class SparkSessionAdapter(SparkAdapter):
                 rows.extend(catalog.columns(relation))
         # tables and views have other figures: every row needs every key
         keys: dict[str, None] = dict.fromkeys(key for row in rows for key in row)
-        # by agate's own guess a column of ones would be one of booleans
+        # agate itself would read a column of the number 1 as booleans
         return table_from_data_flat(
             [{key: row.get(key) for key in keys} for row in rows], list(keys)
         )
