@@ -69,10 +69,10 @@ SHORT_SENTENCE = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+){2,}\b")
 # names of values in Python that don't name what they hold
 VAGUE_NAMES = {"told", "said", "one", "ones", "anew", "thing", "things"}
 
-# Data, hashes and the history of versions aren't prose; the files with these rules quote them.
+# Data, hashes, pictures and the history of versions aren't prose. The files with these rules
+# quote them.
 NO_PROSE = re.compile(
-    r".*\.png$|"
-    r"landing/|seeds/.*\.csv$|tests/dbt/fixtures/|tests/fixtures/|.*\.(?:lock|gz|csv|json)$"
+    r"landing/|seeds/.*\.csv$|tests/dbt/fixtures/|tests/fixtures/|.*\.(?:lock|gz|csv|json|png)$"
     r"|LICENSE$|NOTICE$|CHANGELOG\.md$"
     r"|tests/project/(?:offenders\.(?:py|txt)|test_house_rules\.py|test_pages\.py|engine_marks\.txt)$"
 )
