@@ -49,10 +49,12 @@ def test_a_changed_count_is_built_aside_and_its_rows_are_printed(tmp_path: Path)
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    levels = {f"dws_trade__user_status_{level}" for level in ("1d", "1m", "1y", "td")}
-    assert set(re.findall(r"OK created .* ci\.(\w+)", done.stdout)) == levels
+    # the levels of the count, and the standing counts that are made of the days
+    affected = {f"dws_trade__user_status_{level}" for level in ("1d", "1m", "1y", "td")}
+    affected.add("dws_trade__order_standing_1d")
+    assert set(re.findall(r"OK created .* ci\.(\w+)", done.stdout)) == affected
     differing = dict(re.findall(r"^  dw\.(\w+): (.*)$", done.stdout, re.MULTILINE))
-    assert differing.keys() == levels
+    assert differing.keys() == affected
     texts = [status for row in before if (status := json.loads(row)["biz_status"]) is not None]
     moved = sum(status != status.upper() for status in texts)
     assert moved > 0

@@ -123,7 +123,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("*/canal.py", "test_canal.py test_against_oracle.py"),
     ("*/debezium/*", "test_debezium.py"),
     ("*/mongodb/*", "test_mongodb.py"),
-    ("*/events.py", "test_events.py"),
+    ("*/events.py", "formats/test_events.py"),
     (
         "*/maxwell.py",
         "test_maxwell_images.py test_maxwell_envelope.py",
