@@ -342,7 +342,8 @@ def files_to_read(
     where it ends. An older file is covered if all offsets from its first one up to the next file
     are held.
 
-    Files that overlap are all read: `message_batches` takes each message from one of them.
+    Files that overlap are all read: `message_batches` takes each message from one of them, and
+    compares it with the others'.
 
     Args:
         files: ordered as by `list_files`.
@@ -544,8 +545,9 @@ def message_batches(
     """The messages of some files as columns, without those held already.
 
     Where files that are read in one run overlap, a message is taken from the last of them that
-    holds it. Only a file that reaches into the next file has to look how far that one goes; files
-    that end where the next begins, as a sink writes them, cost nothing.
+    holds it. Only a file that reaches into the next file has to read that file as well, to see
+    how far it goes and whether its messages are the same; files that end where the next begins, as
+    a sink writes them, cost nothing.
 
     Args:
         files: (path, batch, topic, partition, first offset).
@@ -558,6 +560,9 @@ def message_batches(
         "payload", "cut_reason"}: lists of one length. run_offset is the first offset of the
         unbroken run that the message was read in; cut_reason is set on what is left of a broken
         file, and on what is kept of too long a line.
+
+    Raises:
+        ValueError: two files of this run have different messages at one offset.
     """
     for path, batch, topic, partition, first_offset in files:
         key = offsets_key(batch, topic, partition)
@@ -565,13 +570,17 @@ def message_batches(
         siblings = (together or {}).get(key, [])
         following = bisect_right(siblings, (first_offset, path))
         offset, run_offset = first_offset, None
+        overlapping: list[_OverlappingFile] = []
         for lines, cut_reason in read_lines(path, longest, store):
             while following < len(siblings) and siblings[following][0] < offset + len(lines):
                 begin, sibling = siblings[following]
-                count = count_lines(sibling, store)
-                if count:
-                    intervals = merge([*intervals, (begin, begin + count - 1)])
+                overlapping.append(_OverlappingFile(sibling, begin, longest, store))
                 following += 1
+            for other in overlapping:
+                # a line that is cut may be whole in the other file
+                other.read_beside([] if is_cut(cut_reason) else lines, offset, (path, key))
+                if other.end > other.begin:
+                    intervals = merge([*intervals, (other.begin, other.end - 1)])
             start = 0
             while start < len(lines):
                 until = held_until(intervals, offset + start)
@@ -595,6 +604,59 @@ def message_batches(
                 }
                 start = stop
             offset += len(lines)
+
+
+class _OverlappingFile:
+    """A file that overlaps another file of the same run, read beside it.
+
+    Attributes:
+        begin, end: first offset, and that behind the last line that has been read.
+    """
+
+    def __init__(self, path: str, begin: int, longest: int, store: ObjectStore | None) -> None:
+        self.path, self.begin, self.end = path, begin, begin
+        self._chunks = read_lines(path, longest, store)
+        self._lines: list[bytes] = []  # those before `end` that have not been compared yet
+
+    def read_beside(self, lines: list[bytes], offset: int, of: tuple[str, str]) -> None:
+        """Read on as far as `lines` go, and compare them.
+
+        Args:
+            lines: of the other file, without gaps behind those of the last call.
+            offset: of the first of them.
+            of: the other file's path and offsets_key.
+
+        Raises:
+            ValueError: another line stands at the same offset.
+        """
+        # a line that is cut is looked for as well: this file may hold it whole
+        until = offset + max(1, len(lines))
+        while self.end < until:
+            more, reason = next(self._chunks, ([], CUT_LINE))
+            if is_cut(reason):
+                break
+            self._lines += more
+            self.end += len(more)
+        begun = self.end - len(self._lines)
+        first, last = max(begun, offset), min(self.end, offset + len(lines))
+        if first >= last:
+            return
+        own = self._lines[first - begun : last - begun]
+        others = lines[first - offset : last - offset]
+        if own != others:
+            same = [left == right for left, right in zip(own, others, strict=True)]
+            raise ValueError(_other_message(of[0], self.path, of[1], first + same.index(False)))
+        del self._lines[: last - begun]
+
+
+def _other_message(path: str, other: str, key: str, offset: int) -> str:
+    partition, topic = (part[::-1] for part in key[::-1].split("/", 1))
+    return (
+        f"{path} and {other} hold different messages at offset {offset} of partition {partition} "
+        f"of {topic}, so one of them is of another log, and nothing was added. Was the topic "
+        "deleted and created again? Land the new log under another topic. Is one of the files "
+        "wrong? Take it away."
+    )
 
 
 def _next_held(intervals: list[Interval], offset: int, end: int) -> int:

@@ -75,31 +75,34 @@ def check_held_places(
     held: Mapping[str, list[Interval]],
     reading: tuple[int, ObjectStore | None],
 ) -> None:
-    """Compare the first messages of files that begin at a held offset with those that are held.
+    """Compare the first message of a file that is held with the message that is held there.
 
     Args:
         table: ods_binlog.
-        files: what may hold messages that aren't held yet; of MOST_COMPARED the first lines are
-            read.
+        files: what may hold messages that aren't held yet; MOST_COMPARED are read up to their first
+            held offset. It is that of the first line, but for files that reach into what is held.
         held: offsets_key -> merged intervals of the offsets that the table holds.
         reading: bytes of a line that is taken whole, and the store that the files lie in.
 
     Raises:
-        ValueError: the table holds another message at the place of a first line.
+        ValueError: the table holds another message at the place of that line.
     """
     from pyspark.sql import functions as F
 
     begun = [
-        file for file in files if held_until(held.get(file.key, []), file.first_offset) is not None
+        (file, offset)
+        for file in files
+        if (offset := _first_held(held.get(file.key, []), file.first_offset)) is not None
     ]
     firsts = {
-        file: line
-        for file in begun[-MOST_COMPARED:]
-        if (line := _first_line(file, *reading)) is not None
+        (file, offset): line
+        for file, offset in begun[-MOST_COMPARED:]
+        if (line := _line_at(file, offset, *reading)) is not None
     }
     if not firsts:
         return
-    stored = table.where(reduce(or_, map(_is_at, {*map(_place, firsts)}))).where(
+    places = {_place(*first) for first in firsts}
+    stored = table.where(reduce(or_, map(_is_at, places))).where(
         F.col("cut_reason").isNull()
         & ~F.coalesce(F.col("reject_reason").startswith(LONG_LINE), F.lit(False))
     )
@@ -109,16 +112,15 @@ def check_held_places(
         if row.message is not None:
             held_at = row.batch_id, row.topic, row.partition_number, row.message_offset
             messages.setdefault(held_at, set()).add(bytes(row.message))
-    for file, line in sorted(firsts.items()):
-        if line not in messages.get(_place(file), {line}):
-            until = held_until(held.get(file.key, []), file.first_offset)
+    for (file, offset), line in sorted(firsts.items()):
+        if line not in messages.get(_place(file, offset), {line}):
+            until = held_until(held.get(file.key, []), offset)
             raise ValueError(
-                f"{file.path} begins with another message than the warehouse holds at "
-                f"offset {file.first_offset} of partition {file.partition} of {file.topic}, so it "
-                f"is of another log: its messages up to offset {until} would be passed over as "
-                "known. Was the topic deleted and created again? Land the new log under another "
-                "topic. Does LANDING or WAREHOUSE name the wrong folder? Set it. Is the file "
-                "wrong? Take it away."
+                f"{file.path} holds another message than the warehouse at offset {offset} of "
+                f"partition {file.partition} of {file.topic}, so it is of another log: its "
+                f"messages up to offset {until} would be passed over as known. Was the topic "
+                "deleted and created again? Land the new log under another topic. Does LANDING or "
+                "WAREHOUSE name the wrong folder? Set it. Is the file wrong? Take it away."
             )
 
 
@@ -126,8 +128,13 @@ def _real(folder: str) -> str:
     return folder if is_uri(folder) else os.path.realpath(folder)
 
 
-def _place(file: LandedFile) -> Place:
-    return file.batch, file.topic, file.partition, file.first_offset
+def _place(file: LandedFile, offset: int) -> Place:
+    return file.batch, file.topic, file.partition, offset
+
+
+def _first_held(intervals: list[Interval], offset: int) -> int | None:
+    """The first held offset from `offset` on."""
+    return next((max(first, offset) for first, last in intervals if last >= offset), None)
 
 
 def _is_at(place: Place) -> Column:
@@ -142,7 +149,13 @@ def _is_at(place: Place) -> Column:
     )
 
 
-def _first_line(file: LandedFile, longest: int, store: ObjectStore | None) -> bytes | None:
-    """A file's first line, None where it has no whole line."""
-    lines, reason = next(read_lines(file.path, longest, store), ([], None))
-    return lines[0] if lines and reason is None else None
+def _line_at(
+    file: LandedFile, offset: int, longest: int, store: ObjectStore | None
+) -> bytes | None:
+    """A file's line at an offset, None where it has no whole line there."""
+    begin = file.first_offset
+    for lines, reason in read_lines(file.path, longest, store):
+        if offset < begin + len(lines):
+            return lines[offset - begin] if reason is None else None
+        begin += len(lines)
+    return None

@@ -12,6 +12,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.session import message_of
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 from python_udfs.ingestion.binlog_messages import binlog_messages
@@ -405,9 +407,9 @@ def test_another_log_at_offsets_that_are_held_is_refused(spark: SparkSession, tm
     assert log.read(1) == [(0, False), (1, False)]
 
     write(tmp_path, "t+0+0.jsonl", messages(40, 50, 60))
-    with pytest.raises(ValueError, match="another message than the warehouse holds") as error:
+    with pytest.raises(ValueError, match="another message than the warehouse at") as error:
         log.read(1)
-    assert "t+0+0.jsonl begins with" in str(error.value)
+    assert "t+0+0.jsonl holds another message" in str(error.value)
     assert (
         "at offset 0 of partition 0 of t, so it is of another log: its messages up to offset 1"
         in (str(error.value))
@@ -418,6 +420,37 @@ def test_another_log_at_offsets_that_are_held_is_refused(spark: SparkSession, tm
     write(tmp_path, "t+0+0.jsonl", messages(10, 20, 30))
     write(tmp_path, "t+0+1.jsonl", messages(20, 30, 70))
     assert log.read(1) == [(2, False), (3, False)]
+
+
+def test_another_log_that_reaches_into_what_is_held_is_refused(spark: SparkSession, tmp_path):
+    write(tmp_path, "t+0+2.jsonl", messages(30, 40))
+    log = Log(spark, tmp_path)
+    assert log.read(1) == [(2, False), (3, False)]
+
+    write(tmp_path, "t+0+0.jsonl", messages(10, 20, 35, 40))
+    with pytest.raises(ValueError, match="another message than the warehouse at offset 2 of"):
+        log.read(1)
+    write(tmp_path, "t+0+0.jsonl", messages(10, 20, 30, 40))
+    assert log.read(1) == [(0, False), (1, False)]
+
+
+def test_files_of_one_run_that_are_of_two_logs_are_refused(spark: SparkSession, tmp_path):
+    write(tmp_path, "t+0+0.jsonl", messages(10, 20, 30))
+    other = write(tmp_path, "t+0+1.jsonl", messages(20, 50))
+    log = Log(spark, tmp_path)
+    with pytest.raises(PythonException) as error:
+        log.read(1)
+    assert message_of(error.value) == (
+        f"{tmp_path}/topics/t/partition=0/t+0+0.jsonl and {other} hold different messages at "
+        "offset 2 of partition 0 of t, so one of them is of another log, and nothing was added. "
+        "Was the topic deleted and created again? Land the new log under another topic. Is one of "
+        "the files wrong? Take it away."
+    )
+
+    # another file at the same offset, and the same messages once more
+    other.unlink()
+    write(tmp_path, "t+0+0.jsonl.gz", messages(10, 20, 30, 40))
+    assert log.read(1) == [(0, False), (1, False), (2, False), (3, False)]
 
 
 def test_the_sample_gets_in_among_no_other_log_where_landing_is_no_longer_set(

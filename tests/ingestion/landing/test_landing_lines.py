@@ -196,6 +196,52 @@ def test_each_message_of_files_that_overlap_comes_once(seed, tmp_path):
     assert all(payload == log[offset] for offset, payload in rows)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_files_of_one_run_with_different_messages_at_one_offset_are_refused(
+    seed, tmp_path, monkeypatch
+):
+    """One differing line anywhere in two files that overlap is found by the first of them, at its
+    offset; the same line beyond what they share is not."""
+    random = Random(seed)
+    monkeypatch.setattr(landing, "CHUNK", random.choice((8, 64, 4 << 20)))
+    log = [b"%d" % offset * random.randint(1, 3) for offset in range(90)]
+    starts = sorted(random.sample(range(60), 2))
+    ends = [first + random.randint(15, 30) for first in starts]
+    differing = random.randrange(starts[1], ends[1])
+    files = []
+    for number, (first, end) in enumerate(zip(starts, ends, strict=True)):
+        lines = log[first:end]
+        if number:
+            lines[differing - first] += b" of another log"
+        content = b"".join(line + b"\n" for line in lines) + random.choice((b"", b"cut"))
+        path = write(tmp_path, f"t+0+{first}.jsonl{random.choice(('', '.gz'))}", content)
+        files.append((str(path), LIVE, "t", 0, first))
+    together = {"t/0": [(first, path) for path, _, _, _, first in files]}
+    held = {"t/0": merge([(0, random.randint(0, 80))])} if random.random() < 0.5 else {}
+
+    def offsets() -> list[int]:
+        return [
+            offset
+            for file in files
+            for columns in landing.message_batches([file], held, together)
+            for offset, reason in zip(columns["message_offset"], columns["cut_reason"], strict=True)
+            if reason is None
+        ]
+
+    if differing < ends[0]:
+        with pytest.raises(ValueError, match="different messages") as error:
+            offsets()
+        (first, _, _, _, _), (second, _, _, _, _) = files
+        assert (
+            f"{first} and {second} hold different messages at offset {differing} of partition 0 of"
+            in str(error.value)
+        )
+    else:
+        reached = {offset for place in zip(starts, ends, strict=True) for offset in range(*place)}
+        expected = [o for o in reached if held_until(held.get("t/0", []), o) is None]
+        assert sorted(offsets()) == sorted(expected)
+
+
 def test_what_is_left_of_a_cut_file_has_the_next_offset(tmp_path):
     path = write(tmp_path, "t+0+40.jsonl", b"a\nb\nc")
     batches = list(landing.message_batches([(str(path), LIVE, "t", 0, 40)], {"t/0": [(40, 40)]}))

@@ -14,12 +14,15 @@ from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.inputs import MergedRows, ReadPlan
 from dbt.adapters.sparksession.project_code import find_code_of, ship_by_value
 from dbt.adapters.sparksession.services import Services
-from dbt.adapters.sparksession.session import checkpointed, message_of, own_session
+from dbt.adapters.sparksession.session import (
+    REFUSALS,
+    checkpointed,
+    message_of,
+    own_session,
+)
 from dbt_common.exceptions import DbtBaseException, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
-# what the project's code raises for a mistake of its user; a failure of its own has a traceback
-REFUSALS = (ValueError, TypeError, FileNotFoundError, ConnectionError)
 MERGING_STRATEGY = "append_or_merge"
 
 

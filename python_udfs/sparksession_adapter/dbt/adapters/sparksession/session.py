@@ -384,11 +384,20 @@ def cancel_statements(session: Any) -> None:
     session.interruptAll()
 
 
+# errors that code raises for its user's input; in Python workers each may be an OSError as well
+REFUSALS = (ValueError, TypeError, FileNotFoundError, ConnectionError)
+_IN_WORKERS = {kind.__name__ for kind in (*REFUSALS, OSError, PermissionError)}
+_TRACEBACK = "Traceback (most recent call last):\n"
+_FRAME = re.compile(r'  File "([^"]+)", line \d+')
+_RAISED = re.compile(r"(\w+(?:\.\w+)*): ")
 _NOISE = re.compile(r"^\s+at [\w.$/<>]+\(|^\s*\.\.\. \d+ more$|^Driver stacktrace:$")
 
 
 def message_of(exc: BaseException) -> str:
-    """Spark's own words of an error, with causes, without Java stacks and query plans."""
+    """Spark's own words of an error, with causes, without Java stacks and query plans.
+
+    Of what code refused in a Python worker, its message alone.
+    """
     java = getattr(exc, "java_exception", None)
     if java is not None:
         parts: list[str] = []
@@ -400,5 +409,31 @@ def message_of(exc: BaseException) -> str:
         text = str(exc)
     text = text.split("\n\nJVM stacktrace:")[0].split("\nJVM stacktrace:")[0]
     text = re.split(r";\n['+:!\[\w]", text)[0]  # an analysis error goes on with the plan
+    refusal = _refusal_of_worker(text)
+    if refusal is not None:
+        return redacted(refusal)
     lines = [line for line in text.splitlines() if not _NOISE.match(line)]
     return redacted("\n".join(lines).strip())
+
+
+def _refusal_of_worker(text: str) -> str | None:
+    """The message of a `raise` in a Python worker; None of another error, and of a `raise` in the
+    file that handed its function to the workers: its author needs the line."""
+    lines = text.rpartition(_TRACEBACK)[2].splitlines() if _TRACEBACK in text else []
+    end = next((place for place, line in enumerate(lines) if not line.startswith(" ")), 0)
+    frames = [
+        (place, found[1])
+        for place, line in enumerate(lines[:end])
+        if (found := _FRAME.match(line)) and "/pyspark/" not in found[1]
+    ]
+    found = _RAISED.match(lines[end]) if frames else None
+    if (
+        found is None
+        or found[1].rpartition(".")[2] not in _IN_WORKERS
+        or frames[0][1] == frames[-1][1]
+        or not lines[frames[-1][0] + 1].strip().startswith("raise ")
+    ):
+        return None
+    rest = lines[end + 1 :]
+    until = next((i for i, line in enumerate(rest) if not line or _NOISE.match(line)), len(rest))
+    return "\n".join([lines[end][found.end() :], *rest[:until]])
