@@ -10,25 +10,65 @@
     {%- set place = ['binlog_file_number', 'binlog_position', 'row_number'] -%}
     {%- set change = ['op_type'] + place + ['cut_date'] -%}
     {%- set checks_all_keys = _checks_all_keys() -%}
-    select
-        {%- for column in keys %}
-        judged.{{ column }},
-        {%- endfor %}
-        judged.kind,
-        map_keys(judged.differences) as differing_columns,
-        to_json(judged.differences, map('ignoreNullFields', 'false')) as differences,
-        {%- for column in change %}
-        judged.previous.{{ column }} as previous_{{ column }},
-        {%- endfor %}
-        {%- for column in change %}
-        judged.{{ column }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    from (
+    with
+
+    {#- few keys, mostly none: with none the table isn't read at all #}
+    steps_of_suspects as (
+        select{{ ' /*+ broadcast(' ~ suspects ~ ') */' if not checks_all_keys }}
+            {{ names }},
+            found,
+            made,
+            sign,
+            {{ change | join(',\n            ') }}
+        from (
+            {{ _chain_steps(chain, from_cte) }}
+        ) as steps
+        {%- if not checks_all_keys %}
+        left semi join {{ suspects }}
+            on {{ _is_same_key(keys, 'steps', suspects) }}
+        {%- endif %}
+    ),
+
+    netted_steps as (
         select
             {{ names }},
-            previous,
-            differences,
+            found,
+            made,
+            {{ change | join(',\n            ') }}
+        from steps_of_suspects
+        group by
+            {{ names }},
+            found,
+            made,
+            {{ change | join(',\n            ') }}
+        having sum(sign) > 0
+    ),
+
+    steps_with_previous as (
+        select
+            {{ names }},
+            found,
             {{ change | join(',\n            ') }},
+            lag(struct(made, {{ change | join(', ') }})) over (
+                partition by {{ names }}
+                order by {{ place | join(', ') }}, made is not null
+            ) as previous
+        from netted_steps
+    ),
+
+    steps_with_differences as (
+        select
+            *,
+            case
+                when found is not null and previous.made is not null
+                    then {{ _chain_differences(chain, 'previous.made', 'found') }}
+            end as differences
+        from steps_with_previous
+    ),
+
+    judged_steps as (
+        select
+            *,
             case
                 when found is null and previous.made is not null
                     then 'insert_on_existing'
@@ -38,47 +78,20 @@
                     then concat(op_type, '_of_deleted')
                 when cardinality(differences) > 0 then 'image_differs'
             end as kind
-        from (
-            select
-                *,
-                case
-                    when found is not null and previous.made is not null
-                        then {{ _chain_differences(chain, 'previous.made', 'found') }}
-                end as differences
-            from (
-                select
-                    {{ names }},
-                    found,
-                    {{ change | join(',\n                    ') }},
-                    lag(struct(made, {{ change | join(', ') }})) over (
-                        partition by {{ names }}
-                        order by {{ place | join(', ') }}, made is not null
-                    ) as previous
-                from (
-                    {#- few keys, mostly none: with none the table isn't read at all #}
-                    select{{ ' /*+ broadcast(' ~ suspects ~ ') */' if not checks_all_keys }}
-                        {{ names }},
-                        found,
-                        made,
-                        {{ change | join(',\n                        ') }}
-                    from (
-                        {{ _chain_steps(chain, from_cte) }}
-                    ) as steps
-                    {%- if not checks_all_keys %}
-                    left semi join {{ suspects }}
-                        on {{ _is_same_key(keys, 'steps', suspects) }}
-                    {%- endif %}
-                    group by
-                        {{ names }},
-                        found,
-                        made,
-                        {{ change | join(',\n                        ') }}
-                    having sum(sign) > 0
-                ) as netted_steps
-            ) as steps_with_previous
-        ) as steps_with_differences
-    ) as judged
-    where judged.kind is not null
+        from steps_with_differences
+    )
+
+    select
+        {{ names }},
+        kind,
+        map_keys(differences) as differing_columns,
+        to_json(differences, map('ignoreNullFields', 'false')) as differences,
+        {%- for column in change %}
+        previous.{{ column }} as previous_{{ column }},
+        {%- endfor %}
+        {{ change | join(',\n        ') }}
+    from judged_steps
+    where kind is not null
     {%- if not checks_all_keys %}
     union all
     select /*+ broadcast({{ suspects }}) */

@@ -9,37 +9,16 @@
 #}
 {% macro is_of_interest(table_model, count=none) -%}
     {%- set names = [] -%}
-    {%- for name in _columns_of_interest(table_model, count) -%}
-        {%- do names.append(_sql_text(name)) -%}
-    {%- endfor -%}
+    {%- if execute -%}
+        {%- set counted = _counted_columns(count) if count else [] -%}
+        {%- for name in adapter.declarations.columns_of_interest(table_model, counted) -%}
+            {%- do names.append(_sql_text(name)) -%}
+        {%- endfor -%}
+    {%- endif -%}
     (
         metadata_changes is null
         or arrays_overlap(metadata_changes, array({{ names | join(', ') }}))
     )
-{%- endmacro %}
-
-{# columns_of_interest of a typed model, as its YAML has them. #}
-{% macro _columns_of_interest(table_model, count) -%}
-    {%- if not execute -%}
-        {%- do return([]) -%}
-    {%- endif -%}
-    {%- set declared = (
-        adapter.declarations.source_of(table_model).get('columns_of_interest')
-    ) -%}
-    {%- if not declared -%}
-        {%- do exceptions.raise_compiler_error(
-            'is_of_interest: ' ~ table_model ~ ' must be a typed model whose meta.source has '
-            ~ 'columns_of_interest. Example: columns_of_interest: [user_id, amount]'
-        ) -%}
-    {%- endif -%}
-    {%- set lacking = _counted_columns(count) | reject('in', declared) | list if count else [] -%}
-    {%- if lacking -%}
-        {%- do exceptions.raise_compiler_error(
-            'is_of_interest: the count goes by ' ~ lacking | join(', ') ~ ', which the '
-            ~ 'columns_of_interest of ' ~ table_model ~ ' lack: changes of it would not be counted.'
-        ) -%}
-    {%- endif -%}
-    {%- do return(declared) -%}
 {%- endmacro %}
 
 {# Columns that decide a count's rows and values; see _checked_count. #}

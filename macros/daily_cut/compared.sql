@@ -37,12 +37,7 @@
 
 {# What is compared: {keys, types (measure -> type, none where it doesn't add up)}. #}
 {% macro _compared_shape(count, level) -%}
-    {%- if level not in ('totals', 'days', 'sums') -%}
-        {%- do exceptions.raise_compiler_error(
-            "compared: level must be totals, days or sums, got '" ~ level ~ "'. Example: "
-            ~ "compared(user_status(), got='totals', expected='recounted')"
-        ) -%}
-    {%- endif -%}
+    {%- do adapter.declarations.check_arguments('compared', {'level': level}) -%}
     {%- set cut = _checked_count(count) -%}
     {%- set types = {} -%}
     {%- for name in cut.measures if name in cut.sums or level == 'totals' -%}

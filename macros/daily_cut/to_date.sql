@@ -11,11 +11,8 @@
     {%- if not execute -%}
         {%- do return('') -%}
     {%- endif -%}
-    {%- if as_of and not modules.re.fullmatch('\\d{4}-\\d\\d-\\d\\d', as_of | string) -%}
-        {%- do exceptions.raise_compiler_error(
-            "to_date: as_of must be a day, got '" ~ as_of ~ "'. Example: as_of='2026-03-01'"
-        ) -%}
-    {%- endif -%}
+    {%- do adapter.declarations.check_arguments('to_date', {'as_of': as_of}) -%}
+    {%- set as_of = as_of | string if as_of else none -%}
     {%- set cut = _checked_count(count) -%}
     {%- set grain = cut.dimensions + cut['values'] -%}
     {%- set totals = _sum_of_levels(cut, grain, _levels(cut, days, months, years, as_of)) -%}

@@ -52,13 +52,9 @@
 {%- endmacro %}
 
 {% macro _event_bounds(ahead, behind) -%}
-    {%- for name, value in [('max_ahead_hours', ahead), ('max_behind_days', behind)] -%}
-        {%- if value is not integer or value < 0 -%}
-            {%- do exceptions.raise_compiler_error(
-                'event_rows: ' ~ name ~ ' must be a whole number from 0, got ' ~ value
-                ~ '. By default it is the var event_' ~ name ~ '.'
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
+    {%- do adapter.declarations.check_whole_numbers(
+        'event_rows', 0, {'max_ahead_hours': ahead, 'max_behind_days': behind},
+        'vars: {event_max_ahead_hours: 1, event_max_behind_days: 30}, the defaults of both',
+    ) -%}
     {%- do return({'ahead': ahead, 'behind': behind}) -%}
 {%- endmacro %}

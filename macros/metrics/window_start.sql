@@ -5,12 +5,7 @@
 #}
 {% macro window_start(time, grain) -%}
     {%- set sizes = _window_sizes() -%}
-    {%- if grain not in sizes -%}
-        {%- do exceptions.raise_compiler_error(
-            'window_start: grain must be one of ' ~ sizes | join(', ') ~ ", got '" ~ grain
-            ~ "'. Example: window_start('viewed_at', '1h')"
-        ) -%}
-    {%- endif -%}
+    {%- do adapter.declarations.check_grain('window_start', grain, sizes | list) -%}
     {%- set zone = "'" ~ var('business_zone') ~ "'" -%}
     {%- set local = 'from_utc_timestamp(' ~ time ~ ', ' ~ zone ~ ')' -%}
     {%- if grain == '1d' -%}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.declared.chain_plans import (
-    chain_plan,
-    check_retract_rows,
-    check_side_by_side,
+from dbt.adapters.sparksession.declared.arguments import (
+    check_arguments,
+    check_grain,
+    check_whole_numbers,
+    columns_of_interest,
 )
+from dbt.adapters.sparksession.declared.chain_plans import chain_plan
 from dbt.adapters.sparksession.declared.count_plans import count_plan, metric_plan
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 
@@ -21,6 +24,22 @@ AMOUNT = {"aggregate": "sum", "column": "amount", "type": "decimal(38, 2)"}
 
 def metric(declared: Any) -> dict[str, Any]:
     return metric_plan(declared, SIZES)
+
+
+def arguments_of(macro: str) -> Callable[[Any], None]:
+    return lambda given: check_arguments(macro, given)
+
+
+def bounds(given: Any) -> None:
+    check_whole_numbers("event_rows", 0, given, "event_max_ahead_hours: 1")
+
+
+def grain(given: Any) -> None:
+    check_grain("window_start", given, SIZES)
+
+
+def interest(given: Any) -> None:
+    columns_of_interest("ods_shop__order_info", *given)
 
 
 # check, what it is given -> its problems, all and in any order
@@ -135,7 +154,7 @@ WRONG: list[tuple[Callable[[Any], Any], Any, set[str]]] = [
         },
     ),
     (
-        check_retract_rows,
+        arguments_of("retract_rows"),
         {"from_cte": 7, "image_columns": "id", "change_columns": []},
         {
             "from_cte must be the name of a CTE, got 7",
@@ -144,7 +163,7 @@ WRONG: list[tuple[Callable[[Any], Any], Any, set[str]]] = [
         },
     ),
     (
-        check_side_by_side,
+        arguments_of("side_by_side"),
         {"keys": "cut_date", "domains": {"traffic": ["pv"]}},
         {
             "keys must be a list of column names, got cut_date",
@@ -152,11 +171,58 @@ WRONG: list[tuple[Callable[[Any], Any], Any, set[str]]] = [
         },
     ),
     (
-        check_side_by_side,
+        arguments_of("side_by_side"),
         {"keys": ["cut_date"], "domains": {"traffic": ["pv"], "orders": ["pv"]}},
         {"a measure may stand in one domain only, got {'traffic': ['pv'], 'orders': ['pv']}"},
     ),
+    *(
+        (arguments_of("to_date"), {"as_of": wrong}, {f"as_of must be a day, got '{wrong}'"})
+        for wrong in ("2026-02-30", "2026-1-1' or true", "20260301", "", 20260301)
+    ),
+    (
+        arguments_of("compared"),
+        {"level": "years"},
+        {"level must be totals, days or sums, got 'years'"},
+    ),
+    (
+        bounds,
+        {"max_ahead_hours": -1, "max_behind_days": "30"},
+        {
+            "max_ahead_hours must be a whole number from 0, got -1",
+            "max_behind_days must be a whole number from 0, got 30",
+        },
+    ),
+    (
+        bounds,
+        {"max_ahead_hours": True},
+        {"max_ahead_hours must be a whole number from 0, got True"},
+    ),
+    (grain, "2h", {"grain must be one of 5m, 10m, 1h, 1d, got '2h'"}),
+    (
+        interest,
+        (None, ["user_id"]),
+        {
+            "ods_shop__order_info must be a typed model whose meta.source has columns_of_interest",
+        },
+    ),
+    (
+        interest,
+        (["user_id"], ["amount", "user_id", "city", "amount"]),
+        {
+            "the count goes by amount, city, which the columns_of_interest of ods_shop__order_info "
+            "lack: changes of it would not be counted",
+        },
+    ),
 ]
+
+
+def test_right_arguments_pass() -> None:
+    for day in (None, "2026-03-01", date(2026, 3, 1)):
+        check_arguments("to_date", {"as_of": day})
+    check_arguments("compared", {"level": "sums"})
+    bounds({"max_ahead_hours": 0, "max_behind_days": 30})
+    grain("1h")
+    assert columns_of_interest("orders", ["user_id", "amount"], ["amount"]) == ["user_id", "amount"]
 
 
 @pytest.mark.parametrize("case", range(len(WRONG)))

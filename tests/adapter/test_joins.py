@@ -96,9 +96,10 @@ SMALL_TIERS = {"tier_runs": 3, "tier_rows": 50}
 FOLD = {"sequence": "commit_number", "row_kind": "row_kind"} | SMALL_TIERS
 # one version of a world's k ends where the next one begins, in the order of their rows' times
 DERIVED = """
-    select * except (until), lead(at) over (partition by world, k order by at, {name}) as until
-    from folded_rows
-    where at is not null
+    with dated as (select * except (until) from folded_rows where at is not null)
+
+    select *, lead(at) over (partition by world, k order by at, {name}) as until
+    from dated
 """
 
 

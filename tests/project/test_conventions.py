@@ -272,7 +272,7 @@ def seen_columns(node: Any, sql: str) -> list[str]:
     """Columns that readers of a model see: of a folded one not all that its rows have."""
     fold, zipper = (node.config.get(item) or {} for item in ("fold", "zipper"))
     if "derived" in fold:
-        sql = f"with folded_rows as (select * from nowhere)\n{fold['derived']['sql']}"
+        sql = fold["derived"]["sql"]
     unseen = {fold.get("row_kind")}
     unseen |= {zipper.get(name) for name in ("row_kind", "time", "known_columns")}
     selected = [name for name in output_columns(sql) if name not in unseen]
@@ -490,26 +490,36 @@ def test_every_locked_package_has_a_version_and_hashes() -> None:
 
 
 def output_columns(sql: str) -> list[str]:
-    """Names of the columns that a query of CTEs ending in `select * from <cte>` gives."""
-    tree = sqlfluff.parse(sql, config_path=str(REPO / ".sqlfluff"))
-    ctes = {
-        first_text(segment, "naked_identifier"): segment
-        for segment in segments(tree, "common_table_expression")
-    }
+    """Names of the columns that a query of CTEs ending in `select * from <cte>` gives. A CTE may
+    have CTEs of its own."""
 
-    def columns(query: Any) -> list[str]:
+    def columns(query: Any, known: dict[str, Any]) -> list[str]:
+        ctes = known | {
+            first_text(segment, "naked_identifier"): segment
+            for segment in segments(query, "common_table_expression")
+        }
+        query = without(query, "common_table_expression")
         names = []
         clause = next(segments(query, "select_clause"))
         for element in segments(clause, "select_clause_element"):
             if next(segments(element, "wildcard_expression"), None) is not None:
                 source = next(segments(query, "from_clause"))
-                names += columns(ctes[first_text(source, "naked_identifier")])
+                names += columns(ctes[first_text(source, "naked_identifier")], ctes)
             else:
                 alias = next(segments(element, "alias_expression"), element)
                 names.append(list(texts(alias, "naked_identifier"))[-1])
         return names
 
-    return columns(list(segments(tree, "select_statement"))[-1])
+    return columns(sqlfluff.parse(sql, config_path=str(REPO / ".sqlfluff")), {})
+
+
+def without(tree: Any, kind: str) -> Any:
+    """A parse tree without its parts of this kind."""
+    if isinstance(tree, list):
+        return [without(item, kind) for item in tree]
+    if isinstance(tree, dict):
+        return {name: without(item, kind) for name, item in tree.items() if name != kind}
+    return tree
 
 
 def segments(tree: Any, kind: str) -> Iterator[Any]:

@@ -7,13 +7,70 @@
     an order that is corrected, comes late or is taken back changes exactly the user's own versions.
 #}
 {% macro customer_versions(from_cte, orders, days) -%}
-    {%- do _validate_customer_versions(orders, days) -%}
+    {%- do adapter.declarations.check_whole_numbers(
+        'customer_versions', 1, {'orders': orders, 'days': days},
+        'vars: {high_value_orders: 2, high_value_days: 3}',
+    ) -%}
     {#- no window clause: in a view Spark doesn't find the windows that it names -#}
     {%- set since_first -%}
         partition by user_id
-                        order by happened_at
-                        rows between unbounded preceding and current row
+                order by happened_at
+                rows between unbounded preceding and current row
     {%- endset -%}
+    with
+
+    -- events of the same time count as one change
+    steps_of_users as (
+        select
+            user_id,
+            step.happened_at as happened_at,
+            sum(step.paid_orders) as paid_orders,
+            sum(step.orders_within) as orders_within
+        from {{ from_cte }}
+        lateral view
+            explode(
+                array(
+                    {{ _customer_step('create_time', 0, 0) }},
+                    {{ _customer_step('paid_time', 1, 1) }},
+                    {{ _customer_step('paid_time + interval ' ~ days ~ ' days', 0, -1) }}
+                )
+            ) steps as step
+        where step.happened_at is not null
+        group by user_id, step.happened_at
+    ),
+
+    states as (
+        select
+            user_id,
+            happened_at as valid_from,
+            if(
+                sum(paid_orders) over ({{ since_first }}) > 0, 'old', 'new'
+            ) as customer_kind,
+            sum(orders_within) over (
+                {{ since_first }}
+            ) >= {{ orders }} as is_high_value
+        from steps_of_users
+    ),
+
+    compared_states as (
+        select
+            *,
+            lag(struct(customer_kind, is_high_value)) over (
+                partition by user_id order by valid_from
+            ) as version_before
+        from states
+    ),
+
+    ended_states as (
+        select
+            *,
+            lead(valid_from) over (partition by user_id order by valid_from) as valid_to
+        from compared_states
+        where
+            version_before is null
+            or not version_before <=> struct(customer_kind, is_high_value)
+    )
+
     select
         user_id,
         customer_kind,
@@ -21,53 +78,7 @@
         valid_from,
         valid_to,
         valid_to is null as is_current
-    from (
-        select
-            *,
-            lead(valid_from) over (partition by user_id order by valid_from) as valid_to
-        from (
-            select
-                *,
-                lag(struct(customer_kind, is_high_value)) over (
-                    partition by user_id order by valid_from
-                ) as version_before
-            from (
-                select
-                    user_id,
-                    happened_at as valid_from,
-                    if(
-                        sum(paid_orders) over ({{ since_first }}) > 0, 'old', 'new'
-                    ) as customer_kind,
-                    sum(orders_within) over (
-                        {{ since_first }}
-                    ) >= {{ orders }} as is_high_value
-                from (
-                    -- events of the same time count as one change
-                    select
-                        user_id,
-                        step.happened_at as happened_at,
-                        sum(step.paid_orders) as paid_orders,
-                        sum(step.orders_within) as orders_within
-                    from {{ from_cte }}
-                    lateral view
-                        explode(
-                            array(
-                                {{ _customer_step('create_time', 0, 0) }},
-                                {{ _customer_step('paid_time', 1, 1) }},
-                                {{ _customer_step(
-                                    'paid_time + interval ' ~ days ~ ' days', 0, -1
-                                ) }}
-                            )
-                        ) steps as step
-                    where step.happened_at is not null
-                    group by user_id, step.happened_at
-                ) as steps_of_users
-            ) as states
-        ) as compared
-        where
-            version_before is null
-            or not version_before <=> struct(customer_kind, is_high_value)
-    ) as ended
+    from ended_states
 {%- endmacro %}
 
 {% macro _customer_step(happened_at, paid_orders, orders_within) -%}
@@ -76,15 +87,4 @@
         'paid_orders', {{ paid_orders }},
         'orders_within', {{ orders_within }}
     )
-{%- endmacro %}
-
-{% macro _validate_customer_versions(orders, days) -%}
-    {%- for name, value in [('orders', orders), ('days', days)] -%}
-        {%- if value is not integer or value < 1 -%}
-            {%- do exceptions.raise_compiler_error(
-                'customer_versions: ' ~ name ~ ' must be a whole number from 1, got ' ~ value
-                ~ ". It comes from the vars high_value_orders and high_value_days."
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
 {%- endmacro %}

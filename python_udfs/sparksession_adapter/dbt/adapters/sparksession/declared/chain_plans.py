@@ -1,18 +1,14 @@
-"""Declarations of a log's chain (`chain_links`); arguments of `retract_rows`, `side_by_side`."""
+"""Declarations of a log's chain, see `chain_links`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
+from dbt.adapters.sparksession.declared.arguments import field_problems
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from dbt.adapters.sparksession.edges import Given, Json, Settings
-from dbt.adapters.sparksession.yaml_fields import (
-    Fields,
-    Names,
-    field_errors,
-    known_fields,
-)
+from dbt.adapters.sparksession.edges import Given, Json
+from dbt.adapters.sparksession.yaml_fields import Fields, Names
 from pydantic import Field, StrictStr
 
 A_LIST = "be a list of column names, got {value}"
@@ -20,12 +16,6 @@ Columns = Annotated[Names, Field(description=A_LIST)]
 CHAIN_EXAMPLE = (
     "{'key_columns': ['order_id'], 'image_columns': ['order_id', 'amount', 'update_time'], "
     "'date_column': 'update_time'}"
-)
-RETRACT_EXAMPLE = (
-    "retract_rows(from_cte='orders', image_columns=['order_id'], change_columns=['cut_date'])"
-)
-SIDES_EXAMPLE = (
-    "side_by_side(keys=['cut_date'], domains={'traffic': ['pv', 'uv'], 'orders': ['gmv']})"
 )
 
 
@@ -41,24 +31,6 @@ class Chain(Fields):
     key_block: Annotated[StrictStr, Field(description="be SQL of a number, got {value}")] = ""
 
 
-class RetractRows(Fields):
-    """Arguments of `retract_rows`."""
-
-    from_cte: Annotated[StrictStr, Field(description="be the name of a CTE, got {value}")]
-    image_columns: Columns
-    change_columns: Columns
-
-
-class Sides(Fields):
-    """Arguments of `side_by_side`."""
-
-    keys: Columns
-    domains: Annotated[
-        dict[Given, list[StrictStr]],
-        Field(min_length=2, description="map two CTEs or more to their measures, got {value}"),
-    ]
-
-
 def chain_plan(declared: Given) -> Json:
     """A chain's declaration, checked and with its defaults.
 
@@ -67,7 +39,7 @@ def chain_plan(declared: Given) -> Json:
     """
     given = declared if isinstance(declared, Mapping) else {}
     problems = [] if given is declared else [f"it must be a mapping, got {declared}"]
-    problems += _problems(Chain, given)
+    problems += field_problems(Chain, given)
     if not problems:
         chain = Chain.model_validate(given)
         problems += _column_problems(chain)
@@ -93,39 +65,3 @@ def _column_problems(chain: Chain) -> Iterator[str]:
     for column in chain.altered_columns:
         if column not in chain.image_columns:
             yield f"altered_columns must be image_columns, got {column}"
-
-
-def check_retract_rows(arguments: Settings) -> None:
-    """Check the arguments of `retract_rows`.
-
-    Raises:
-        DeclarationError: with all problems.
-    """
-    problems = list(_problems(RetractRows, arguments))
-    if problems:
-        raise DeclarationError("retract_rows", problems, RETRACT_EXAMPLE)
-
-
-def check_side_by_side(arguments: Settings) -> None:
-    """Check the arguments of `side_by_side`.
-
-    Raises:
-        DeclarationError: with all problems.
-    """
-    problems = list(_problems(Sides, arguments))
-    domains = arguments["domains"]
-    if not any(problem.startswith("domains") for problem in problems):
-        names = [name for measures in domains.values() for name in measures]
-        if len(set(names)) < len(names):
-            problems.append(f"a measure may stand in one domain only, got {domains}")
-    if problems:
-        raise DeclarationError("side_by_side", problems, SIDES_EXAMPLE)
-
-
-def _problems(fields: type[Fields], given: Settings) -> Iterator[str]:
-    """Error texts for the fields of a mapping."""
-    for name, wanted in field_errors(fields, given).items():
-        if wanted is None:
-            yield f"it has {name}, but only {', '.join(known_fields(fields))} are known"
-        else:
-            yield f"{name} must {wanted.format(value=given.get(name))}"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 
+from dbt.adapters.sparksession.declared.arguments import (
+    check_arguments,
+    check_grain,
+    check_whole_numbers,
+    columns_of_interest,
+)
 from dbt.adapters.sparksession.declared.business_time import (
     DAY_COLUMN,
     selects_all_columns,
     utc_hours,
     utc_hours_of_macro,
 )
-from dbt.adapters.sparksession.declared.chain_plans import (
-    chain_plan,
-    check_retract_rows,
-    check_side_by_side,
-)
+from dbt.adapters.sparksession.declared.chain_plans import chain_plan
 from dbt.adapters.sparksession.declared.cleaning import check_cleaning
 from dbt.adapters.sparksession.declared.declarations import checked
 from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
@@ -115,13 +117,40 @@ class Declarations:
         return checked(chain_plan, declared)
 
     def check_arguments(self, macro: str, arguments: Settings) -> None:
-        """Check the arguments of `retract_rows` or `side_by_side`.
+        """Check the arguments of a macro, see arguments.py.
 
         Raises:
             CompilationError: with all problems.
         """
-        checks = {"retract_rows": check_retract_rows, "side_by_side": check_side_by_side}
-        checked(checks[macro], arguments)
+        checked(check_arguments, macro, arguments)
+
+    def check_whole_numbers(self, macro: str, least: int, given: Settings, example: str) -> None:
+        """Check the arguments of a macro that are whole numbers, see arguments.py.
+
+        Raises:
+            CompilationError: with all problems.
+        """
+        checked(check_whole_numbers, macro, least, given, example)
+
+    def check_grain(self, macro: str, grain: Given, sizes: Collection[str]) -> None:
+        """Check the grain of a window, see arguments.py.
+
+        Raises:
+            CompilationError: there is none of that name.
+        """
+        checked(check_grain, macro, grain, sizes)
+
+    def columns_of_interest(self, table_model: str, counted: Sequence[str]) -> list[str]:
+        """The columns_of_interest of a typed model, see arguments.py.
+
+        Args:
+            counted: columns that decide the rows and values of the count that reads it.
+
+        Raises:
+            CompilationError: there are none, or they lack columns that are counted by.
+        """
+        declared = self.source_of(table_model).get("columns_of_interest")
+        return checked(columns_of_interest, table_model, declared, counted)
 
     def mixed_times(self) -> list[str]:
         """A sentence for each model that mixes hours of UTC with days of the business zone, in

@@ -289,7 +289,9 @@ class FoldSql(RunLayout):
         if self.keep_when:
             query = f"select *\nfrom ({query}) as fold__finished\nwhere {self.keep_when}"
         if self.derived:
-            query = f"with {FOLDED_ROWS} as (\n{query}\n)\n\n{self.derived.sql}"
+            # in a subquery, as it may begin with CTEs of its own
+            derived = f"select *\nfrom (\n{self.derived.sql}\n) as fold__derived"
+            query = f"with {FOLDED_ROWS} as (\n{query}\n)\n\n{derived}"
         return query
 
     @staticmethod
