@@ -23,6 +23,7 @@ from dbt.config.profile import Profile
 from dbt.config.renderer import ProfileRenderer
 from dbt.contracts.graph.manifest import Manifest
 from dbt_common.context import set_invocation_context
+from dbt_common.tests import enable_test_caching
 
 from tools.run import QUICK_COMPILER
 
@@ -43,6 +44,8 @@ NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
 PARSED = ("models", "macros", "tests", "seeds", "snapshots", "analyses", "functions")
 # options with which dbt changes what it has parsed
 CHANGING = ("--inline", "--defer", "--state", "--target")
+# dbt reads the Jinja of a text once in a process: macros alone are four fifths of what it parses
+enable_test_caching()
 _parsed_before: dict[tuple[str, str], bytes] = {}  # settings and vars -> dbt's own file
 _parse = requires.parse_manifest
 _last_parsed: list[Manifest] = []  # the newest alone
