@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,12 @@ from python_udfs.ingestion.table_changes import table_changes
 from tests.support.lines import ZONE
 from tests.support.table_histories import Server
 
+# few rows: what Spark would generate and compile for them takes longer than to evaluate them. The
+# tests of single values (formats, types) and of the whole project run compiled code
+UNCOMPILED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 COLUMNS = {"id": "int", "state": "varchar(9)", "amount": "decimal(9,2)"}
 
 
@@ -28,11 +35,22 @@ def seeds(quick: int) -> list[Any]:
     return [*range(1, quick + 1), *rest]
 
 
+@cache
+def _uncompiled(spark: SparkSession) -> SparkSession:
+    """A session of the same Spark, as the fixture's but that it compiles nothing."""
+    session = spark.newSession()
+    for name in ("session.timeZone", "ansi.enabled", "shuffle.partitions"):
+        session.conf.set(f"spark.sql.{name}", spark.conf.get(f"spark.sql.{name}"))
+    for name, value in UNCOMPILED.items():
+        session.conf.set(name, value)
+    return session
+
+
 class Model:
     """A typed model in memory: what dbt and its table are to table_changes."""
 
     def __init__(self, spark: SparkSession, format_name: str, key: list[str]) -> None:
-        self.spark, self.format = spark, format_name
+        self.spark, self.format = _uncompiled(spark), format_name
         self.meta = {
             "source": {
                 **{"database": "shop", "table": "o", "primary_key": key},
@@ -46,6 +64,9 @@ class Model:
         self.is_incremental = False
         self.run_id = "run"
         self.messages: dict[str, dict[int, str]] = {}  # batch -> offset -> text
+        # the rows of ods_binlog of these messages, and what they were made of
+        self._log: DataFrame | None = None
+        self._log_of: tuple[str, dict[str, dict[int, str]]] | None = None
         self.vars: dict[str, Any] = {}
         self.batches: list[str] | None = None  # to be read, or None for all
         self.schema: Any = None
@@ -88,17 +109,36 @@ class Model:
         self.take_all({batch: messages})
 
     def take_all(self, batches: dict[str, dict[int, str]]) -> None:
-        self.take_frame(self.binlog(batches), batches)
+        new = self.binlog(batches)
+        self._take(new, batches, self._added(new, batches))
 
     def take_frame(self, new: DataFrame, batches: dict[str, dict[int, str]]) -> None:
         """Run the model on these rows of ods_binlog, which the messages became."""
+        self._take(new, batches, None)
+
+    def _added(self, new: DataFrame, batches: dict[str, dict[int, str]]) -> DataFrame | None:
+        """The log with new rows, without reading the old messages again; None where it has rows
+        of other texts, or in another format."""
+        if not self.messages:  # columns of their own: the model may join both
+            return new.select(*(F.col(name).alias(name) for name in new.columns))
+        if self._log is None or self._log_of != (self.format, self.messages):
+            return None
+        if any(self.messages.get(batch, {}).keys() & batches[batch].keys() for batch in batches):
+            return None
+        return self._log.unionByName(new).coalesce(1)
+
+    def _take(
+        self, new: DataFrame, batches: dict[str, dict[int, str]], log: DataFrame | None
+    ) -> None:
         self._new = new
         for batch, messages in batches.items():
             self.messages[batch] = self.messages.get(batch, {}) | messages
+        self._log = self.binlog(self.messages) if log is None else log
+        self._log_of = self.format, {name: dict(held) for name, held in self.messages.items()}
         self.meta["batches"] = self.batches or list(self.messages)
         self.replaces = False
         session = SimpleNamespace(table=lambda _: self.frame(), conf=self.spark.conf)
-        frame = table_changes(self, session, self.binlog(self.messages))
+        frame = table_changes(self, session, self._log)
         self.schema, rows = frame.schema, frame.collect()
         if self.replaces:
             keys = {row.unique_key for row in rows}
