@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dbt.adapters.sparksession.session import is_remote, message_of
 from dbt_common.exceptions import DbtRuntimeError
+from py4j.protocol import Py4JError
 
 LOST_FILE = re.compile(r"NotFoundException: Failed to open input stream for file: (\S+)")
 # milliseconds that Iceberg lets a commit be dated before the commit before it
@@ -31,20 +34,56 @@ def loaded(session: Any, catalog: str, table: str) -> Any:
     """
     if is_remote(session):
         return None
-    jvm, spark = session._jvm, session._jsparkSession
-    # a catalog is opened by the settings of the thread's session, which may be another one
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    util = session._jvm.org.apache.iceberg.spark.Spark3Util
+    with _active(session):
+        try:
+            return util.loadIcebergTable(session._jsparkSession, f"{catalog}.{table}")
+        except Exception as exc:
+            raise _unread(table, exc) from exc
+
+
+@contextmanager
+def _active(session: Any) -> Iterator[None]:
+    """Within it catalogs are opened by the settings of this session, which may not be the thread's
+    own."""
+    sessions = session._jvm.org.apache.spark.sql.classic.SparkSession
     before = sessions.getActiveSession()
-    sessions.setActiveSession(spark)
+    sessions.setActiveSession(session._jsparkSession)
     try:
-        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark, f"{catalog}.{table}")
-    except Exception as exc:
-        raise _unread(table, exc) from exc
+        yield
     finally:
         if before.isDefined():
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+def requeried(session: Any, catalog: str, view: str, sql: str, rows: Any = None) -> bool:
+    """Let a view that is there have another query of the same columns, which Spark needn't look
+    at for that; whether it was done. Not where Iceberg keeps no views, or has no such view.
+
+    Args:
+        view: schema.name.
+        rows: DataFrame with the columns of the new query, which must be the view's; None where
+            they are known to be.
+    """
+    if is_remote(session):
+        return False
+    jvm, iceberg = session._jvm, session._jvm.org.apache.iceberg
+    with _active(session):
+        try:
+            opened = iceberg.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, catalog)
+            found = opened.loadView(iceberg.catalog.TableIdentifier.parse(view))
+            if rows is not None:
+                columns = jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(rows._jdf.schema())
+                if not columns.asStruct().equals(found.schema().asStruct()):
+                    return False
+            change = found.replaceVersion().withQuery("spark", sql).withSchema(found.schema())
+            namespace = found.currentVersion().defaultNamespace()
+            change.withDefaultNamespace(namespace).commit()
+        except Py4JError:  # Spark's own statement gives the reason
+            return False
+    return True
 
 
 def _unread(table: str, exc: Exception) -> DbtRuntimeError:

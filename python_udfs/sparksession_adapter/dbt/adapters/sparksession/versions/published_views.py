@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.iceberg.metadata import requeried
 from dbt.adapters.sparksession.sql import is_absent, literal, quoted
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.store import Version, VersionStore
@@ -66,11 +67,14 @@ class PublishedViews:
         self._warehouse = warehouse
         self._store = store
         self._lease = lease
+        # relations whose view knows two versions for now, of the same columns
+        self._both_known: set[str] = set()
 
-    def _published(self, name: str) -> str:
-        """The view of a relation in the newest version."""
-        identifier = quoted(name.rpartition(".")[2].strip("`"))
-        return f"{self._warehouse.credentials.published_schema}.{identifier}"
+    def _published(self, name: str, plain: bool = False) -> str:
+        """The view of a relation in the newest version, as SQL or as a plain name."""
+        identifier = name.rpartition(".")[2].strip("`")
+        schema = self._warehouse.credentials.published_schema
+        return f"{schema}.{identifier if plain else quoted(identifier)}"
 
     def write_views(
         self, version: Version, names: Iterable[str], before: Version | None = None
@@ -88,19 +92,28 @@ class PublishedViews:
         session.sql(f"create namespace if not exists {schema}")
 
         def write(name: str) -> None:
-            queries = {version.query_hashes[name]: version.queries[name]}
+            queries, rows = {version.query_hashes[name]: version.queries[name]}, None
             if before is not None:
                 old = before.queries.get(name)
-                schema_then = None if old is None else self._schema_of(old)
-                if schema_then is None or schema_then != session.sql(queries_of[name]).schema:
+                if old is None:
                     return
-                queries = {before.query_hashes[name]: before.queries[name]} | queries
-            session.sql(
-                f"create or replace view {self._published(name)} as "
-                f"{guarded(name, self._store.version_table, queries, since)}"
-            )
+                rows = session.sql(version.queries[name])
+                queries = {before.query_hashes[name]: old} | queries
+            sql = guarded(name, self._store.version_table, queries, since)
+            plain = self._published(name, plain=True)
+            is_same = rows is not None or name in both_known
+            if is_same and requeried(session, catalog, plain, sql, rows):
+                if rows is not None:
+                    self._both_known.add(name)
+                return
+            if before is not None and rows is not None:
+                schema_then = self._schema_of(before.queries[name])
+                if schema_then is None or schema_then != rows.schema:
+                    return
+            session.sql(f"create or replace view {self._published(name)} as {sql}")
 
-        queries_of = version.queries
+        catalog = self._warehouse.credentials.catalog
+        both_known, self._both_known = self._both_known, set()
         since = (before or version).version
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(write, names))
