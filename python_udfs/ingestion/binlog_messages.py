@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from dbt.adapters.sparksession.evaluation import are_few, leave_uncompiled
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.declared.table_source import table_source
@@ -54,6 +55,7 @@ BEGUN_PROPERTY = "landing.kafka_begun"  # where reading of each of Kafka's parti
 HOLES_PROPERTY = "landing.kafka_holes_named"  # Kafka's first offsets when lost holes were named
 SIZES_PROPERTY = "landing.sizes"  # sizes of files whose end is known by reading only
 LISTED_PROPERTY = "landing.listed"  # when the newest listed file came, ns
+FEW_BYTES = 1 << 18  # of landed files: to compile a query takes longer than to read these
 LATE_PROPERTY = "landing.late"  # which files of a store came shortly before it, as a hash
 
 
@@ -142,6 +144,10 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     newest = max((file.changed_ns for file in files), default=0)
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
     dbt.set_snapshot_property(LATE_PROPERTY, late_files(files, newest) if store else "")
+    offsets = sum(read.last - read.first + 1 for read in ranges)
+    is_small = sum(file.size for file in chosen) <= FEW_BYTES and again is None
+    if is_small and are_few(offsets):
+        leave_uncompiled(session)
     from_files = _by_format(chosen, formats)
     from_kafka = _by_format(ranges, formats)
     if not from_files and not from_kafka and again is None:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from dbt.adapters.sparksession.evaluation import (
+    are_few,
+    choose_evaluation,
+    compile_again,
+    leave_uncompiled,
+)
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.interrupts import Interrupts, check_may_begin
@@ -11,7 +17,7 @@ from dbt.adapters.sparksession.keyed.tables import RUNS_SUFFIX, KeyedTables, sto
 from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
-from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.reading.table_reads import WITHOUT_TABLE, TableReads
 from dbt.adapters.sparksession.session import own_session, unpersist
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.place import Place
@@ -60,6 +66,8 @@ class NodeBuilds:
         self._lease.check()
         own = own_session(self._warehouse.credentials)
         if node.resource_type == "test":  # it writes nothing and leaves nothing behind
+            if self.tests_few_rows(node):
+                leave_uncompiled(own.session)
             return None, Progress(own.session, node.name), unique_id
         self._take_reads_of_ephemeral(node)
         self._named_reads.check_named_reads(node)
@@ -78,6 +86,8 @@ class NodeBuilds:
             "dbt.code": f"{version}+{checksum[:12]}",
         }
         plan = self._warehouse.inputs.plan(unique_id)
+        if plan.reads:
+            choose_evaluation(own.session, plan)
         if node_config.get("materialized") not in RECORDING:
             properties |= plan.commit_properties
         for key, value in properties.items():
@@ -99,6 +109,7 @@ class NodeBuilds:
         table, progress, unique_id = context
         progress.stop()
         if table is None:
+            compile_again(own_session(self._warehouse.credentials).session)
             return
         self._interrupts.end_building(unique_id)
         self._warehouse.inputs.built(table)
@@ -108,6 +119,28 @@ class NodeBuilds:
         building.kept.clear()
         building.context = None
         own_session(self._warehouse.credentials).reset()
+
+    def tests_few_rows(self, test: Any) -> bool:
+        """Whether the tables that a data test reads, through views too, have few rows together."""
+        manifest, rows = self._warehouse.manifest(), 0
+        waiting, seen = [test], set()
+        while waiting:
+            for unique_id in waiting.pop().depends_on_nodes:
+                if unique_id in seen:
+                    continue
+                seen.add(unique_id)
+                parent = manifest.nodes.get(unique_id)
+                if parent is None:  # a source: how many rows it has isn't looked up for this
+                    return False
+                if parent.config.get("materialized") in WITHOUT_TABLE:
+                    waiting.append(parent)
+                    continue
+                table = stored_table(parent.schema, parent.alias, parent.config.get("materialized"))
+                count = self._warehouse.input_history(table).rows
+                if count is None:
+                    return False
+                rows += count
+        return are_few(rows)
 
     def _take_reads_of_ephemeral(self, node: Any) -> None:
         """Let the node's commit record what the ephemeral models in its SQL read."""

@@ -100,6 +100,13 @@ class History:
             snapshots[number] = Snapshot(number, parent, operation, summary)
         return cls(head, snapshots, metadata.get("table-uuid"))
 
+    @property
+    def rows(self) -> int | None:
+        """How many rows its data files have, by the newest commit; None where that doesn't say."""
+        newest = self.snapshots.get(self.head) if self.head is not None else None
+        count = newest.summary.get("total-records") if newest is not None else None
+        return None if count is None else int(count)
+
     def ancestry(self, last: int | None) -> list[Snapshot]:
         """`last` and its ancestors, newest first, as far as they are still known."""
         line = []

@@ -15,6 +15,7 @@ from decimal import Decimal
 
 from dbt.adapters.sparksession.edges import Foreign, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS
+from dbt.adapters.sparksession.local_rows import as_local
 from dbt.adapters.sparksession.session import checkpointed
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -218,20 +219,26 @@ class ColumnRanges:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
+        # names that materialize_once gave -> how many rows, where Spark's driver holds them
+        self._local: dict[str, int | None] = {}
 
     def materialize_once(self, model: Node, name: str, sql: str) -> str:
         """Name of a temporary view of a query's rows, which are computed once and kept until the
         model is built; they spill to disk.
 
         The plan that made them is cut off: each further query would plan it again. What Spark
-        would know their size by it gets it: few rows are sent to where others match them.
+        would know their size by it gets it: few rows are sent to where others match them, and a
+        query leaves out what none can match.
         """
         view = f"{model['alias']}__{name}".lower()
         rows = checkpointed(self._warehouse.session().sql(sql), eager=False)
         building = self._warehouse.inputs.building(model["unique_id"])
         building.kept[view] = rows
-        building.kept_counts[view] = rows.count()
-        is_small = building.kept_counts[view] * row_bytes(rows.schema) <= BROADCAST_BYTES
+        local = as_local(rows)
+        rows, count = (rows, rows.count()) if local is None else local
+        building.kept_counts[view] = count
+        self._local[f"`{view}`"] = None if local is None else count
+        is_small = count * row_bytes(rows.schema) <= BROADCAST_BYTES
         (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
         return f"`{view}`"
 
@@ -292,6 +299,9 @@ class ColumnRanges:
         self, rows: str, columns: Sequence[PruningColumn]
     ) -> tuple[int, list[list[Range]]]:
         """How many rows there are, and of each column the bounds that they ask for."""
+        known_count = self._local.get(rows)
+        if known_count is not None:
+            return known_count, self._bounds_of_each(rows, columns)
         row_count = 0
         parts: list[list[Range]] = [[] for _ in columns]
         for place, low, high, count in (
@@ -302,3 +312,22 @@ class ColumnRanges:
             else:
                 parts[place].append((low, high))
         return row_count, parts
+
+    def _bounds_of_each(self, rows: str, columns: Sequence[PruningColumn]) -> list[list[Range]]:
+        """Of each column the bounds of each row, where Spark's driver holds the rows."""
+        texts = []
+        for place, column in enumerate(columns):
+            texts += [
+                f"{column.is_there} as bounds__there_{place}",
+                f"{column.number(column.low)} as bounds__low_{place}",
+                f"{column.number(column.high)} as bounds__high_{place}",
+            ]
+        if not texts:
+            return []
+        asked = f"select {', '.join(texts)} from {rows} as asking"
+        answers = self._warehouse.session().sql(asked).collect()
+        found = []
+        for place in range(len(columns)):
+            bounds = (tuple(answer[3 * place : 3 * place + 3]) for answer in answers)
+            found.append(list({(low, high) for is_there, low, high in bounds if is_there}))
+        return found

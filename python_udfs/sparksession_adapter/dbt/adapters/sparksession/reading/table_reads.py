@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Graph, Json, Node
+from dbt.adapters.sparksession.evaluation import choose_evaluation
 from dbt.adapters.sparksession.inputs import (
     INPUT_PROPERTY,
     OwnCommits,
@@ -297,7 +298,7 @@ class TableReads:
                 if commit.operation == "append"
             )
             read = Read(table, recorded, pinned, rows, commits, history.uuid)
-            inputs.note_read(model_id, read, mode)
+            self._note_read(model_id, read, mode)
             if recorded == pinned:
                 return Reading(f"(select * from {table} version as of {pinned} limit 0)", (read,))
             if not inputs.may_read_range(model_id, table, recorded, pinned):
@@ -311,13 +312,18 @@ class TableReads:
         if pinned in history.snapshots:
             total = history.snapshots[pinned].count("total-records")
         read = Read(table, recorded, pinned, total, commits, history.uuid)
-        inputs.note_read(model_id, read, mode)
+        self._note_read(model_id, read, mode)
         is_rewrite = mode == "new" and own.history.head is not None
         if mode == "new":
             inputs.note_news(model_id, reads_whole=True)
         if is_rewrite:
             logger.info(f"{table} was rewritten or renamed since {recorded}: reading all of it")
         return Reading(f"{table} version as of {pinned}", (read,), is_rewrite)
+
+    def _note_read(self, model_id: str, read: Read, mode: str) -> None:
+        plan = self._warehouse.inputs.note_read(model_id, read, mode)
+        if not self._warehouse.inputs.is_noting:
+            choose_evaluation(self._warehouse.session(), plan)
 
     def _read_folded(
         self,
