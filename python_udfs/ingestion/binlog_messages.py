@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from dbt.adapters.sparksession import local_rows
 from dbt.adapters.sparksession.evaluation import are_few, leave_uncompiled
 from pyspark.sql import functions as F
 
@@ -38,6 +39,7 @@ from python_udfs.ingestion.landing.object_stores import is_uri, landing_place, s
 from python_udfs.ingestion.landing.offsets import merge, without
 from python_udfs.ingestion.landing.spark import held_offsets, read_messages
 from python_udfs.ingestion.log.another_log import check_folder, check_held_places
+from python_udfs.ingestion.log.arrived import note_arrived, with_tables_noted
 from python_udfs.ingestion.log.reread import lines_to_read_again, messages_read_again
 from python_udfs.servers.kafka import broker_topics
 
@@ -141,6 +143,8 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     dbt.set_snapshot_property(HELD_PROPERTY, json.dumps(held, separators=(",", ":")))
     sizes = open_ended(files, held)
     dbt.set_snapshot_property(SIZES_PROPERTY, json.dumps(sizes, separators=(",", ":")))
+    if again is None:
+        note_arrived(dbt, [*(file.topic for file in chosen), *(read.topic for read in ranges)])
     newest = max((file.changed_ns for file in files), default=0)
     dbt.set_snapshot_property(LISTED_PROPERTY, str(newest))
     dbt.set_snapshot_property(LATE_PROPERTY, late_files(files, newest) if store else "")
@@ -166,9 +170,12 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
         ),
         *([] if again is None else [again]),
     ]
-    return reduce(lambda left, right: left.unionByName(right), frames).withColumn(
+    rows = reduce(lambda left, right: left.unionByName(right), frames).withColumn(
         "load_id", F.lit(dbt.run_id)
     )
+    if dbt.is_incremental and is_small and offsets <= local_rows.MOST_ROWS:
+        return with_tables_noted(dbt, rows)
+    return rows
 
 
 def _not_too_long_still(rows: DataFrame, released: Mapping[Any, list[int]]) -> DataFrame:

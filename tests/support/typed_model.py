@@ -87,6 +87,9 @@ class Model:
     def inputs_unchanged(self) -> bool:
         return False
 
+    def input_properties(self, _: DataFrame, *__: str) -> None:
+        """Its log's commits aren't known."""
+
     def new_rows(self, _: DataFrame) -> DataFrame:
         return self._new
 

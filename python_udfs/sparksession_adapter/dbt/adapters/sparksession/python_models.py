@@ -41,6 +41,10 @@ class SessionJobHelper(PythonJobHelper):
             gives it: its columns, row_kind and sign, each change once.
         dbt.inputs_unchanged(): whether all inputs stand where the last commit read them.
         dbt.snapshot_property(key, default): a property of this model's last commit.
+        dbt.input_properties(dbt.ref(name), *keys): of each commit that changed the input since
+            this model's last commit, newest first, what it records of each of the keys, None of
+            a key that it doesn't have; None where the commits aren't known. Ask after
+            dbt.new_rows(dbt.ref(name)).
         dbt.set_snapshot_property(key, value): lets this commit say it, with the data.
         dbt.own_rows_since(key): rows that the model's commits added, from the commit that has
             `key` on.
@@ -83,6 +87,7 @@ class SessionJobHelper(PythonJobHelper):
             dbt.snapshot_property = self._snapshot_property
             dbt.set_snapshot_property = self.warehouse.set_snapshot_property
             dbt.own_rows_since = lambda key: self.services.commits.own_rows_since(self.model, key)
+            dbt.input_properties = self._input_properties
             dbt.inputs_unchanged = lambda: self._plan().unchanged
             dbt.merge_rows = self._merge_rows
             dbt.meta = self.model["config"].get("meta") or {}
@@ -151,6 +156,14 @@ class SessionJobHelper(PythonJobHelper):
     def _new_changes(self, frame: Any, by: str | Sequence[str] | None = None) -> Any:
         table = self._table_of(frame, "new_changes")
         return self.services.changes.read_new_changes(self.model, table, by, self._incremental)
+
+    def _input_properties(self, frame: Any, *keys: str) -> list[tuple[str | None, ...]] | None:
+        table = self._table_of(frame, "input_properties")
+        read = self._plan().reads.get(table)
+        if read is None or read.commits is None:
+            return None
+        changing = (commit for commit in read.commits if commit.changes_rows)
+        return [tuple(commit.summary.get(key) for key in keys) for commit in changing]
 
     @staticmethod
     def _table_of(frame: Any, asked: str) -> str:
