@@ -26,7 +26,7 @@ FILES = {
     "models/sources.yml": """
         sources:
           - name: src
-            tables: [{name: changes}, {name: days}, {name: shape}]
+            tables: [{name: changes}, {name: days}, {name: shape}, {name: copies}]
     """,
     "macros/keep_largest.sql": """
         {% macro get_incremental_keep_largest_sql(arg_dict) %}
@@ -44,6 +44,16 @@ FILES = {
     "models/merged_unsaid.sql": sql_model("unique_key=['id', 'part']", "changes"),
     "models/merged_one_key.sql": sql_model(
         "incremental_strategy='merge', unique_key='id', merge_update_columns=['part']", "changes"
+    ),
+    # several rows of a key, from the first build on and in the second
+    "models/copies_first.sql": sql_model("unique_key=['part']", "changes"),
+    "models/py_copies_first.py": python_model(
+        "incremental_strategy='merge', unique_key='part'", "changes"
+    ),
+    "models/copies_later.sql": sql_model("unique_key=['k', 'day']", "copies"),
+    "models/copies_met_apart.sql": sql_model(
+        "unique_key='day', incremental_predicates=['dbt_internal_source.k = dbt_internal_dest.k']",
+        "copies",
     ),
     "models/overwritten.sql": sql_model(
         "incremental_strategy='insert_overwrite', partition_by='day'", "days"
@@ -92,6 +102,8 @@ def built(make_project):
     days = "(date '2026-03-01', 1), (date '2026-03-02', 2)"
     project.query(write.format("days", f"{days} as t(day, n)"))
     project.query(write.format("shape", "(1, 'b1') as t(id, b)"))
+    copies = "(1, cast(null as date)), (2, null)"
+    project.query(write.format("copies", f"{copies} as t(k, day)"))
     first = project.run("run", expect_ok=False)
 
     changes = "(1, 'a', 11), (null, 'a', 31), (4, null, 41), (5, 'e', 50), (2, 'a', 19)"
@@ -99,18 +111,28 @@ def built(make_project):
     days = "(date '2026-03-02', 20), (date '2026-03-02', 21), (date '2026-03-03', 3)"
     project.query(write.format("days", f"{days} as t(day, n)"))
     project.query(write.format("shape", "(2, 'c2') as t(id, c)"))
+    copies = "(2, cast(null as date)), (3, null), (3, null), (4, null)"
+    project.query(write.format("copies", f"{copies} as t(k, day)"))
     second = project.run("run", expect_ok=False)
     return project, first, second
 
 
 def test_all_fitting_models_succeed(built):
     _, first, second = built
-    assert {name for name, status in first.statuses().items() if status != "success"} == {"unknown"}
+    assert {name for name, status in first.statuses().items() if status != "success"} == {
+        "unknown",
+        "keyless",
+        "copies_first",
+        "py_copies_first",
+    }
     assert {name for name, status in second.statuses().items() if status != "success"} == {
         "unknown",
         "keyless",
         "py_asked_in_vain",
         "shape_fail",
+        "copies_first",
+        "py_copies_first",
+        "copies_later",
     }
 
 
@@ -189,9 +211,34 @@ def test_unknown_strategy_is_one_clear_error(built):
     assert "got 'upsert'" in message
 
 
+@pytest.mark.parametrize("model", ["copies_first", "py_copies_first"])
+def test_several_rows_of_a_unique_key_are_refused_on_the_first_build(built, model):
+    project, first, _ = built
+    assert (
+        f"{model}: its query gives several rows of one unique_key, such as part = a, and which of "
+        "them stays would be chance. Keep one of them by an order without ties, or name the "
+        "columns in which they differ in unique_key"
+    ) in " ".join(first.results[model].message.split())
+    tables = {row["tableName"] for row in project.query("show tables in dw")}
+    assert model not in tables
+
+
+def test_several_new_rows_of_a_unique_key_are_refused_in_a_later_run(built):
+    project, _, second = built
+    assert "several rows of one unique_key, such as k = 3, day = null," in " ".join(
+        second.results["copies_later"].message.split()
+    )
+    assert project.column("select k from dw.copies_later order by k") == [1, 2]
+
+
+def test_rows_of_a_unique_key_may_differ_by_what_a_predicate_compares(built):
+    project, _, _ = built
+    assert project.column("select k from dw.copies_met_apart order by k") == [1, 2, 3, 3, 4]
+
+
 def test_merge_without_a_key_is_one_clear_error(built):
-    _, _, second = built
-    message = second.results["keyless"].message
+    _, first, _ = built
+    message = first.results["keyless"].message
     assert "incremental_strategy merge of keyless needs a unique_key" in message
 
 

@@ -49,8 +49,12 @@ def test_the_stack_that_py4j_logs_of_ctrl_c_is_left_out(caplog: pytest.LogCaptur
     stop_at_sigterm()
     end_at_sigterm()
     logging.exception("KeyboardInterrupt while sending command.")
+    py4j = logging.getLogger("py4j.clientserver")
+    py4j.exception("Exception occurred while shutting down connection", exc_info=True)
     logging.error("another error")
-    assert [record.message for record in caplog.records] == ["another error"]
+    py4j.error("Unknown command x")
+    messages = [record.message for record in caplog.records]
+    assert messages == ["another error", "Unknown command x"]
 
 
 def test_a_library_sets_no_handler_of_ctrl_c_for_longer() -> None:

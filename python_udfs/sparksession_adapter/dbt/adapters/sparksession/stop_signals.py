@@ -12,8 +12,11 @@ from types import FrameType
 
 Handler = Callable[[int, FrameType | None], object]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# py4j logs a stack of it by the root logger, and goes on
-PY4J_INTERRUPTED = "KeyboardInterrupt while sending command"
+# loggers by which py4j logs a stack of an interrupted call, and goes on; what it logs
+PY4J_INTERRUPTED = {
+    "root": "KeyboardInterrupt while sending command",
+    "py4j.clientserver": "Exception occurred while shutting down connection",
+}
 _name_of_last = ["Ctrl-C"]
 
 
@@ -36,7 +39,7 @@ def stopped_by() -> str:
 
 
 def _is_no_stack_of_py4j(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(PY4J_INTERRUPTED)
+    return not str(record.msg).startswith(PY4J_INTERRUPTED[record.name])
 
 
 def stop_at_sigterm() -> None:
@@ -46,7 +49,8 @@ def stop_at_sigterm() -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     _name_of_last[0] = "Ctrl-C"
-    logging.getLogger().addFilter(_is_no_stack_of_py4j)
+    for name in PY4J_INTERRUPTED:
+        logging.getLogger(name).addFilter(_is_no_stack_of_py4j)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _interrupt)
 

@@ -6,6 +6,12 @@
         or ('merge' if config.get('unique_key') else 'append')
     ) -%}
     {%- set strategy_macro = _incremental_strategy(strategy_name) -%}
+    {%- if strategy_name == 'merge' and not config.get('unique_key') -%}
+        {%- do exceptions.raise_compiler_error(
+            'incremental_strategy merge of ' ~ model['name'] ~ " needs a unique_key. Example: "
+            ~ "unique_key=['order_id']"
+        ) -%}
+    {%- endif -%}
     {%- set on_schema_change = incremental_validate_on_schema_change(
         config.get('on_schema_change'), default='ignore'
     ) -%}
@@ -91,7 +97,9 @@
             {{ create_table_as(
                 False,
                 target_relation,
-                _first_rows(_with_constraints(_rows_of_batch(select_sql))),
+                _first_rows(
+                    _unique_rows(strategy_name, _with_constraints(_rows_of_batch(select_sql)))
+                ),
             ) }}
         {%- endcall -%}
         {% do _store_commit_report(target_relation) %}
@@ -119,7 +127,9 @@
         {%- endif -%}
         {%- call statement('create_staging_relation') -%}
             {{ create_table_as(
-                True, staging_relation, _with_constraints(_rows_of_batch(select_sql))
+                True,
+                staging_relation,
+                _unique_rows(strategy_name, _with_constraints(_rows_of_batch(select_sql))),
             ) }}
         {%- endcall -%}
         {# the staged columns; none under on_schema_change='ignore', where both are the same #}
@@ -266,12 +276,6 @@
    the source that `gone_when` is true for delete what they match, and are not inserted. #}
 {% macro _merge_rows(arg_dict) %}
     {%- set unique_key = arg_dict['unique_key'] -%}
-    {%- if not unique_key -%}
-        {%- do exceptions.raise_compiler_error(
-            'incremental_strategy merge of ' ~ model['name'] ~ " needs a unique_key. Example: "
-            ~ "unique_key=['order_id']"
-        ) -%}
-    {%- endif -%}
     {%- set keys = [unique_key] if unique_key is string else unique_key -%}
     {%- set names = arg_dict['dest_columns'] | map(attribute='quoted') | list -%}
     {# dbt-spark shows `all` as none #}
