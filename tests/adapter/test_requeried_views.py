@@ -1,4 +1,4 @@
-"""A published view whose columns stay gets its new query without Spark looking at the old one."""
+"""A published view whose columns stay gets its new query without Spark looking at the old query."""
 
 from __future__ import annotations
 

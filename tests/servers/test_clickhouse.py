@@ -199,7 +199,7 @@ def test_a_store_takes_versions_by_http(
     def taken(version: int, whole: bool, sent: int, rows: Rows) -> dict[str, StoreState]:
         monkeypatch.setattr(clickhouse, "counted", lambda frame: (frame, lambda: sent))
         url = f"http://127.0.0.1:{server.server_port}"
-        opened = clickhouse.ClickhouseServer(url, "shop", "writer", "canary")
+        opened = clickhouse.Remote(url, "shop", "writer", "canary")
         store = clickhouse.ClickhouseStore(opened, tmp_path / "a folder", "w")
         before = dict(store.held(["counts"]))
         store.take([TableUpdate(publication, version, f"mark{version}", rows, whole, kinds)])
