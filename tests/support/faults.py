@@ -481,6 +481,13 @@ WORKER_FAULTS = (
         GUARDS,
     ),
     Fault(
+        "a message of Canal may have other lists",
+        IN_WORKERS + "canal.py",
+        "odd[_rows_with_other_lists(lines, members)] = True",
+        "pass",
+        GUARDS,
+    ),
+    Fault(
         "old rows of Canal may be fewer",
         IN_WORKERS + "canal.py",
         "right &= sizes_of_old == np.where(is_update, sizes, 0)",

@@ -23,7 +23,8 @@ from python_udfs.ingestion.fast.images import (
     make_layout,
     rows_of,
 )
-from python_udfs.ingestion.fast.lines import IS_NUMBER, OPEN, OPEN_LIST, one_of, proven_lines
+from python_udfs.ingestion.fast.lines import IS_NUMBER, MINUS, OPEN, OPEN_LIST, one_of, proven_lines
+from python_udfs.ingestion.fast.names import Names
 from python_udfs.ingestion.fast.parsing import parsed
 from python_udfs.ingestion.fast.texts import from_texts
 from python_udfs.ingestion.fast.values import TIMES, Column, Values, column_of
@@ -41,7 +42,9 @@ LABELLED = ("enum", "set")  # types whose values are numbers of labels, or of bi
 _LABELS = re.compile("'((?:[^']++|'')*+)'")  # that of formats.canal
 _INDEX = re.compile("[0-9]{1,9}")
 _BITS = re.compile("[0-9]{1,18}")
-_OF_FRACTION = one_of(b".eE")
+_OF_FRACTION, ZERO = one_of(b".eE"), ord("0")
+LISTS = (DATA, OLD, TYPES, "sqlType", "pkNames")  # the lists and objects in a message of Canal
+_LISTS = Names([name.encode() for name in LISTS])
 
 
 def layout(
@@ -188,27 +191,44 @@ def _elements(layout: Layout, lines: Lines, count: int) -> tuple[Parts, Parts, n
     of_rows = [(name == layout.members[part]) & is_list for part in (DATA, OLD)]
     member = np.searchsorted(members.begin, elements.begin) - 1
     of_data, of_old = (mask[member] for mask in of_rows)
+    odd[_rows_with_other_lists(lines, members)] = True
     is_row = (of_data | of_old) & elements.is_flat & (lines.bytes[elements.begin] == OPEN)
     odd[elements.row[~is_row]] = True
     odd[_rows_with_fractions(lines)] = True
     return elements.where(of_data), elements.where(of_old), odd
 
 
+def _rows_with_other_lists(lines: Lines, members: Parts) -> np.ndarray:
+    """Numbers of the lines, int64, with a list or object that Canal's messages don't have, or one
+    twice: the decoder in Spark refuses those that may be a column's.
+
+    Args:
+        members: the lists and objects that the messages have.
+    """
+    name = _LISTS.numbers(lines.bytes, lines.begin[members.key], lines.length[members.key])
+    known = name >= 0
+    of_line = members.row[known] * len(LISTS) + name[known]
+    found, times = np.unique(of_line, return_counts=True)
+    return np.concatenate([members.row[~known], found[times > 1] // len(LISTS)])
+
+
 def _rows_with_fractions(lines: Lines) -> np.ndarray:
-    """Numbers of the lines, int64, that have a number with a point or an exponent anywhere.
+    """Numbers of the lines, int64, that have a number with a point or an exponent, or -0, anywhere.
 
     The decoder in Spark refuses a message where a member of a column's name has such a number,
     be it in a row or in what describes the rows, such as `sqlType`.
     """
     key = np.flatnonzero(IS_NUMBER[lines.value])
-    at, row = lines.begin[key] + lines.length[key] + len('":') + 1, lines.row[key]
-    found = []
+    begin, row = lines.begin[key] + lines.length[key] + len('":'), lines.row[key]
+    is_zero = lines.bytes[begin + 1] == ZERO
+    is_zero &= (lines.bytes[begin] == MINUS) & ~IS_NUMBER[lines.bytes[begin + 2]]
+    found, at = [row[is_zero]], begin + 1
     while len(at):  # once for each digit of the longest number
         byte = lines.bytes[at]
         found.append(row[_OF_FRACTION[byte]])
         more = IS_NUMBER[byte]
         at, row = at[more] + 1, row[more]
-    return np.concatenate([*found, np.arange(0)])
+    return np.concatenate(found)
 
 
 def _sizes(lists: pa.ListArray) -> np.ndarray:
