@@ -28,7 +28,7 @@ TABLES = {
 ZONES = [ZONE, "Asia/Shanghai", "Europe/Berlin"]
 SOAKED = 1_000_000  # mutated messages
 BLOCK = 20_000
-NORMAL, MUTATED = 600, 2000
+NORMAL, MUTATED = 600, 1000
 
 
 def messages(kind: str, seed: int, table: TableSource, count: int) -> list:
