@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -367,27 +368,32 @@ class SparkSessionAdapter(SparkAdapter):
     def get_columns_in_relation(self, relation: Any) -> list[SparkColumn]:
         """Columns of a table, a view or a temporary view; none where there is no such thing."""
         name = getattr(relation, "name_only", relation)
+        found = self.services.warehouse.stored_columns(str(name))
+        if found is None:
+            found = self._described(str(name))
+        return [
+            SparkColumn(
+                table_schema=relation.schema,
+                table_name=relation.identifier,
+                table_type=relation.type,
+                column=column,
+                column_index=index,
+                dtype=kind,
+            )
+            for index, (column, kind) in enumerate(found)
+        ]
+
+    def _described(self, name: str) -> list[tuple[str, str]]:
+        """Name and type of each column, as Spark describes them."""
         try:
             _, rows = self.execute(f"describe table {name}", fetch=True)
         except DbtRuntimeError as exc:
             if is_absent(exc):
                 return []
             raise
-        columns = []
-        for index, row in enumerate(rows):
-            if not row[0] or row[0].startswith("#"):
-                break
-            columns.append(
-                SparkColumn(
-                    table_schema=relation.schema,
-                    table_name=relation.identifier,
-                    table_type=relation.type,
-                    column=row[0],
-                    column_index=index,
-                    dtype=row[1],
-                )
-            )
-        return columns
+        # behind an empty line or a comment Spark goes on with partitions
+        columns = itertools.takewhile(lambda row: row[0] and not row[0].startswith("#"), rows)
+        return [(row[0], row[1]) for row in columns]
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
         return Catalog(self.services.warehouse).table(relation)

@@ -3,12 +3,15 @@ what the run's models read."""
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dbt import selected_resources
 from dbt.adapters.sparksession.edges import Foreign, Graph, Node
+from dbt.adapters.sparksession.iceberg.catalog_file import CatalogFile, local_path, metadata_at
+from dbt.adapters.sparksession.iceberg.column_types import columns_of
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot, kept_histories
 from dbt.adapters.sparksession.iceberg.metadata import loaded, metadata
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING, Inputs
@@ -79,6 +82,7 @@ class Warehouse:
         credentials: the profile's, see SparkSessionCredentials.
         Relation: the adapter's class of relations.
         inputs: what the models of this command read.
+        catalog_file: the catalog's own file; None where it is no file of SQLite.
     """
 
     def __init__(self, relations: Relations, inputs: Inputs) -> None:
@@ -87,6 +91,9 @@ class Warehouse:
         self.credentials = relations.config.credentials
         self.Relation = relations.Relation
         self.inputs = inputs
+        self.catalog_file = CatalogFile.of_settings(
+            self.credentials.spark_settings(), self.credentials.catalog
+        )
         self._of_originals: dict[str, str] = {}  # what a clone was made of -> the clone's node
 
     # ---- Spark and Iceberg ---------------------------------------------------------------
@@ -105,6 +112,37 @@ class Warehouse:
 
     def history(self, table: str) -> History:
         """All snapshots of `table` (schema.name); an empty history where there is no table."""
+        found = self._history_on_disk(table)
+        return found if found is not None else self._history_by_spark(table)
+
+    def _history_on_disk(self, table: str) -> History | None:
+        """The same from local files; None where they don't say it."""
+        if self.catalog_file is None or is_remote(self.session()):
+            return None
+        try:
+            location = self.catalog_file.location_of(table)
+            if location is None:
+                return History(None, {})
+            if not os.path.exists(local_path(location) or ""):
+                return None
+            return kept_histories.of(location, lambda: metadata_at(location))
+        except (LookupError, OSError, ValueError):
+            return None  # Spark will say what is wrong with it
+
+    def stored_columns(self, table: str) -> list[tuple[str, str]] | None:
+        """Name and Spark type of each column of a stored table or view (schema.name), from local
+        files; None where they don't say it."""
+        if self.catalog_file is None or is_remote(self.session()):
+            return None
+        try:
+            location = self.catalog_file.location_of(table)
+            if location is None:
+                location = self.catalog_file.location_of(table, "VIEW")
+            return None if location is None else columns_of(metadata_at(location))
+        except (LookupError, OSError, ValueError):
+            return None
+
+    def _history_by_spark(self, table: str) -> History:
         session = self.session()
         try:
             if not is_remote(session):

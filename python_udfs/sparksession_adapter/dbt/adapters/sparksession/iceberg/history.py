@@ -74,6 +74,25 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class TableFiles:
+    """Where a table lies.
+
+    Attributes:
+        location: its folder.
+        metadata: its newest metadata file.
+        manifest_list: file of its current snapshot; None without any.
+        updated_ms: date of its newest commit, epoch milliseconds.
+        columns: names of its columns.
+    """
+
+    location: str
+    metadata: str
+    manifest_list: str | None
+    updated_ms: int
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class History:
     """All known snapshots of a table.
 
@@ -82,23 +101,34 @@ class History:
         snapshots: id -> commit.
         uuid: the table's own, which it keeps whatever it is called; None where a session is
             remote, which doesn't give it.
+        files: where it lies; None where there is no table or a session is remote.
     """
 
     head: int | None
     snapshots: dict[int, Snapshot]
     uuid: str | None = None
+    files: TableFiles | None = None
 
     @classmethod
-    def of_metadata(cls, metadata: Mapping[str, Any]) -> History:
-        """A history as Iceberg's metadata file has it, see iceberg.metadata."""
+    def of_metadata(cls, metadata: Mapping[str, Any], place: str) -> History:
+        """A history as Iceberg's metadata file at `place` has it, see Iceberg's table spec."""
         head = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
-        snapshots = {}
+        snapshots, current, manifests = {}, metadata.get("current-snapshot-id"), None
         for snapshot in metadata.get("snapshots", []):
             summary = dict(snapshot["summary"])
             operation, number = summary.pop("operation"), snapshot["snapshot-id"]
             parent = snapshot.get("parent-snapshot-id")
             snapshots[number] = Snapshot(number, parent, operation, summary)
-        return cls(head, snapshots, metadata.get("table-uuid"))
+            if number == current:
+                manifests = snapshot.get("manifest-list")
+        files = None
+        if "location" in metadata:
+            schemas = {schema["schema-id"]: schema for schema in metadata.get("schemas", [])}
+            schema = schemas.get(metadata.get("current-schema-id"), {})
+            names = tuple(field["name"] for field in schema.get("fields", []))
+            updated = metadata["last-updated-ms"]
+            files = TableFiles(metadata["location"], place, manifests, updated, names)
+        return cls(head, snapshots, metadata.get("table-uuid"), files)
 
     def ancestry(self, last: int | None) -> list[Snapshot]:
         """`last` and its ancestors, newest first, as far as they are still known."""
@@ -162,7 +192,7 @@ class KeptHistories:
         kept."""
         with self._lock:
             known = self._kept.get(location)
-        known = known or History.of_metadata(read())
+        known = known or History.of_metadata(read(), location)
         with self._lock:
             self._kept[location] = known
             self._kept.move_to_end(location)

@@ -13,17 +13,15 @@ import os
 import re
 import secrets
 import shutil
-import sqlite3
 import time
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from itertools import pairwise
 from typing import Any
-from urllib.parse import quote, urlparse
 
 from dbt.adapters.base import BaseRelation
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.iceberg.metadata import put_to_now
+from dbt.adapters.sparksession.iceberg.catalog_file import local_path
+from dbt.adapters.sparksession.iceberg.metadata import CLOCK_MAY_LAG, put_to_now
 from dbt.adapters.sparksession.sql import is_absent, literal
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import Holder
@@ -41,20 +39,6 @@ logger = AdapterLogger("Spark")
 
 class ForeignTableError(DbtRuntimeError):
     """A table isn't this warehouse's own."""
-
-
-def local_path(location: str) -> str | None:
-    """Real path of a place in the local file system, else None.
-
-    >>> local_path("file:/tmp/../a%20b")
-    '/a%20b'
-    """
-    scheme = urlparse(location).scheme
-    if scheme == "file":
-        location = "/" + location[len("file:") :].lstrip("/")
-    elif scheme:
-        return None
-    return os.path.realpath(location)
 
 
 def lies_within(location: str, root: str) -> bool:
@@ -211,6 +195,14 @@ class Place:
         Raises:
             ForeignTableError: it lies elsewhere.
         """
+        files = self._warehouse.history(table).files
+        if files is not None:
+            self.check_location(f"Table {table}", files.location)
+            self.check_location(f"The metadata of table {table}", files.metadata)
+            if files.manifest_list is not None:
+                self.check_location(f"The newest snapshot of table {table}", files.manifest_list)
+            if files.updated_ms - time.time() * 1000 <= CLOCK_MAY_LAG:
+                return
         try:
             found = self._warehouse.loaded(table)
         except Exception as exc:
@@ -286,23 +278,9 @@ class Place:
         Read from the catalog's own file, without a job of Spark; [] where it is none of SQLite or
         is busy. Then tables are looked at one by one as they are written.
         """
-        catalog = self._warehouse.credentials.catalog
-        uri = self._warehouse.credentials.spark_settings().get(
-            f"spark.sql.catalog.{catalog}.uri", ""
-        )
-        path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
-        if path == uri or not os.path.isfile(path):
-            return []
-        asked = (
-            "select table_namespace || '.' || table_name, metadata_location from iceberg_tables "
-            "where catalog_name = ? and metadata_location is not null order by 1"
-        )
-        try:
-            with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as opened:
-                rows = opened.execute(asked, [catalog]).fetchall()
-        except sqlite3.Error:
-            return []
-        return [(f"Table or view {name}", place) for name, place in rows]
+        file = self._warehouse.catalog_file
+        places = [] if file is None else file.places()
+        return [(f"Table or view {name}", place) for name, place in places]
 
     def _check_clean_targets(self, root: str | None) -> None:
         """
