@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.evaluation import leave_uncompiled
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,12 +21,6 @@ from python_udfs.ingestion.table_changes import table_changes
 from tests.support.lines import ZONE
 from tests.support.table_histories import Server
 
-# few rows: what Spark would generate and compile for them takes longer than to evaluate them. The
-# tests of single values (formats, types) and of the whole project run compiled code
-UNCOMPILED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 COLUMNS = {"id": "int", "state": "varchar(9)", "amount": "decimal(9,2)"}
 
 
@@ -37,12 +32,12 @@ def seeds(quick: int) -> list[Any]:
 
 @cache
 def _uncompiled(spark: SparkSession) -> SparkSession:
-    """A session of the same Spark, as the fixture's but that it compiles nothing."""
+    """A session of the same Spark, as the fixture's but that it compiles nothing: it has few rows.
+    The tests of single values (formats, types) and of the whole project run compiled code."""
     session = spark.newSession()
     for name in ("session.timeZone", "ansi.enabled", "shuffle.partitions"):
         session.conf.set(f"spark.sql.{name}", spark.conf.get(f"spark.sql.{name}"))
-    for name, value in UNCOMPILED.items():
-        session.conf.set(name, value)
+    leave_uncompiled(session)
     return session
 
 

@@ -1,4 +1,4 @@
-"""Arguments of macros that declare nothing of their own, checked by pydantic."""
+"""Arguments of macros that declare nothing of their own: all problems at once, with an example."""
 
 from __future__ import annotations
 
