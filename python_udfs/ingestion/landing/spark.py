@@ -1,8 +1,9 @@
-"""Landed files as a DataFrame of raw messages."""
+"""Landed files as a DataFrame of raw messages, and checksums of those that are held."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from python_udfs.ingestion.landing.files import (
@@ -11,6 +12,7 @@ from python_udfs.ingestion.landing.files import (
     message_batches,
     offsets_key,
 )
+from python_udfs.ingestion.landing.held_again import Stretch, held_stretches
 from python_udfs.ingestion.landing.object_stores import ObjectStore
 from python_udfs.ingestion.landing.offsets import Interval, merge
 
@@ -18,10 +20,19 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
+FileRow = tuple[str, str, str, int, int]  # path, batch, topic, partition, first offset
 BYTES_A_TASK = 64 << 20
+FEW_BYTES = 1 << 20  # are read where they are asked for: a job of workers takes longer
+STRETCHES_A_BATCH = 10_000
 RAW_SCHEMA = (
     "batch_id string, topic string, partition_number int, message_offset bigint, "
     "run_offset bigint, message_key binary, payload binary, cut_reason string"
+)
+
+# as Stretch, with the names that ods_binlog has for the same
+STRETCH_SCHEMA = (
+    "path string, batch_id string, topic string, partition_number int, first bigint, last bigint, "
+    "checksum bigint"
 )
 
 
@@ -42,15 +53,9 @@ def read_messages(
         longest: bytes of a line that is taken whole.
         store: that the files lie in; None of a folder.
     """
-    rows = [
-        (file.path, file.batch, file.topic, file.partition, file.first_offset) for file in files
-    ]
-    schema = "path string, batch_id string, topic string, partition_number int, first_offset bigint"
     together: dict[str, list[tuple[int, str]]] = {}
     for file in sorted(files, key=lambda file: (file.first_offset, file.path)):
         together.setdefault(file.key, []).append((file.first_offset, file.path))
-    total = sum(file.size for file in files)
-    tasks = max(1, min(len(files), max(-(-total // BYTES_A_TASK), _parallelism(session))))
 
     def read(batches: Iterable[pyarrow.RecordBatch]) -> Iterable[pyarrow.RecordBatch]:
         import pyarrow as pa
@@ -59,16 +64,57 @@ def read_messages(
             *(pa.string(), pa.string(), pa.int32(), pa.int64(), pa.int64()),
             *(pa.binary(), pa.binary(), pa.string()),
         ]
-        for batch in batches:
-            named = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            for columns in message_batches(named, held, together, longest, store):
-                arrays = [
-                    pa.array(values, type=kind)
-                    for values, kind in zip(columns.values(), types, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+        for columns in message_batches(_named(batches), held, together, longest, store):
+            arrays = [
+                pa.array(values, type=kind)
+                for values, kind in zip(columns.values(), types, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    return session.createDataFrame(rows, schema).repartition(tasks).mapInArrow(read, RAW_SCHEMA)
+    return _in_tasks(session, files).mapInArrow(read, RAW_SCHEMA)
+
+
+def stretches_of(
+    session: SparkSession,
+    files: list[LandedFile],
+    held: Mapping[str, list[Interval]],
+    longest: int = LONGEST_LINE,
+    store: ObjectStore | None = None,
+) -> list[Stretch]:
+    """The lines of `files` that are held, see held_stretches; of many bytes read by workers."""
+    if sum(file.size for file in files) <= FEW_BYTES:
+        return list(held_stretches(map(_as_row, files), held, longest, store))
+
+    def read(batches: Iterable[pyarrow.RecordBatch]) -> Iterable[pyarrow.RecordBatch]:
+        import pyarrow as pa
+
+        kinds = (pa.string(), pa.string(), pa.string(), pa.int32(), *(pa.int64(),) * 3)
+        schema = pa.schema(list(zip(Stretch._fields, kinds, strict=True)))
+        found = held_stretches(_named(batches), held, longest, store)
+        while some := list(itertools.islice(found, STRETCHES_A_BATCH)):
+            columns = map(pa.array, zip(*some, strict=True), kinds)
+            yield pa.RecordBatch.from_arrays(list(columns), schema=schema)
+
+    rows = _in_tasks(session, files).mapInArrow(read, STRETCH_SCHEMA).collect()
+    return [Stretch(*row) for row in rows]
+
+
+def _as_row(file: LandedFile) -> FileRow:
+    return file.path, file.batch, file.topic, file.partition, file.first_offset
+
+
+def _in_tasks(session: SparkSession, files: list[LandedFile]) -> DataFrame:
+    """A row for each file, in as many tasks as their bytes are worth."""
+    schema = "path string, batch_id string, topic string, partition_number int, first_offset bigint"
+    total = sum(file.size for file in files)
+    tasks = max(1, min(len(files), max(-(-total // BYTES_A_TASK), _parallelism(session))))
+    return session.createDataFrame(list(map(_as_row, files)), schema).repartition(tasks)
+
+
+def _named(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[FileRow]:
+    """The rows of _in_tasks."""
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _parallelism(session: SparkSession) -> int:

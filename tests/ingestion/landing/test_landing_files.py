@@ -9,21 +9,17 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.session import message_of
-from pyspark.errors import PythonException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from python_udfs.ingestion.binlog_messages import binlog_messages
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing import files as landing
 from python_udfs.ingestion.landing.files import LandedFile
 from python_udfs.ingestion.landing.offsets import held_until, merge
 from python_udfs.ingestion.landing.spark import held_offsets, read_messages
 from tests.support import lines as maxwell
-from tests.support.landed_files import LINES, read, write
+from tests.support.landed_files import LINES, Log, messages, read, write
 
 
 def landed(first_offset: int, size: int = 10, partition: int = 0, gz: bool = False) -> LandedFile:
@@ -342,42 +338,6 @@ def test_too_long_a_line_is_held_and_refused(spark: SparkSession, tmp_path):
     assert held_offsets(rows) == {"t/0": [(0, 0)]}
 
 
-class Log:
-    """The model ods_binlog in memory: what dbt and its table are to binlog_messages."""
-
-    project_root, run_id, this = "/", "run", "landed_log"
-
-    def __init__(self, spark: SparkSession, landing: Path) -> None:
-        self.spark, self.is_incremental = spark, False
-        self.meta = {"landing": str(landing), "kafka": {"servers": ""}, "formats": {"*": "maxwell"}}
-        self.properties: dict[str, str] = {}
-        self.rows: list[Any] = []
-
-    def meta_of_readers(self) -> dict[str, dict[str, Any]]:
-        return {}
-
-    def snapshot_property(self, name: str, default: str | None = None) -> str | None:
-        return self.committed.get(name, default) if self.is_incremental else default
-
-    def set_snapshot_property(self, name: str, value: str) -> None:
-        self.properties[name] = value
-
-    def own_rows_since(self, _: str) -> DataFrame:
-        return self.spark.createDataFrame(self.last, self.schema)
-
-    def read(self, max_line_mb: float) -> list[tuple[int, bool]] | None:
-        """Offset of each message that a run adds, and whether it was refused."""
-        self.meta["max_line_mb"] = max_line_mb
-        frame = binlog_messages(self, self.spark)
-        if frame is None:
-            return None
-        self.schema, self.last = frame.schema, frame.collect()
-        self.rows += self.last
-        self.committed, self.is_incremental = dict(self.properties), True
-        self.spark.createDataFrame(self.rows, self.schema).createOrReplaceTempView(self.this)
-        return sorted((row.message_offset, row.reject_reason is not None) for row in self.last)
-
-
 def test_too_long_a_line_is_read_when_max_line_mb_grew(spark: SparkSession, tmp_path):
     long = maxwell.line(position='"bin.000007:20"', comment=f'"{"x" * 3000}"')
     short = [maxwell.line(position=f'"bin.000007:{place}"') for place in (10, 30)]
@@ -392,65 +352,6 @@ def test_too_long_a_line_is_read_when_max_line_mb_grew(spark: SparkSession, tmp_
     assert log.read(1) == [(1, False), (3, False)]
     assert log.read(1) is None
     assert not log.read(2)
-
-
-def messages(*places: int) -> bytes:
-    return b"".join(
-        maxwell.line(position=f'"bin.000007:{place}"').encode() + b"\n" for place in places
-    )
-
-
-def test_another_log_at_offsets_that_are_held_is_refused(spark: SparkSession, tmp_path):
-    """As where a topic was deleted and created again, or the folder is that of another log."""
-    write(tmp_path, "t+0+0.jsonl", messages(10, 20))
-    log = Log(spark, tmp_path)
-    assert log.read(1) == [(0, False), (1, False)]
-
-    write(tmp_path, "t+0+0.jsonl", messages(40, 50, 60))
-    with pytest.raises(ValueError, match="another message than the warehouse at") as error:
-        log.read(1)
-    assert "t+0+0.jsonl holds another message" in str(error.value)
-    assert (
-        "at offset 0 of partition 0 of t, so it is of another log: its messages up to offset 1"
-        in (str(error.value))
-    )
-    # a first line that isn't whole proves nothing; nor is what a file holds again another log
-    write(tmp_path, "t+0+0.jsonl", messages(40)[:-20])
-    assert not log.read(1)
-    write(tmp_path, "t+0+0.jsonl", messages(10, 20, 30))
-    write(tmp_path, "t+0+1.jsonl", messages(20, 30, 70))
-    assert log.read(1) == [(2, False), (3, False)]
-
-
-def test_another_log_that_reaches_into_what_is_held_is_refused(spark: SparkSession, tmp_path):
-    write(tmp_path, "t+0+2.jsonl", messages(30, 40))
-    log = Log(spark, tmp_path)
-    assert log.read(1) == [(2, False), (3, False)]
-
-    write(tmp_path, "t+0+0.jsonl", messages(10, 20, 35, 40))
-    with pytest.raises(ValueError, match="another message than the warehouse at offset 2 of"):
-        log.read(1)
-    write(tmp_path, "t+0+0.jsonl", messages(10, 20, 30, 40))
-    assert log.read(1) == [(0, False), (1, False)]
-
-
-def test_files_of_one_run_that_are_of_two_logs_are_refused(spark: SparkSession, tmp_path):
-    write(tmp_path, "t+0+0.jsonl", messages(10, 20, 30))
-    other = write(tmp_path, "t+0+1.jsonl", messages(20, 50))
-    log = Log(spark, tmp_path)
-    with pytest.raises(PythonException) as error:
-        log.read(1)
-    assert message_of(error.value) == (
-        f"{tmp_path}/topics/t/partition=0/t+0+0.jsonl and {other} hold different messages at "
-        "offset 2 of partition 0 of t, so one of them is of another log, and nothing was added. "
-        "Was the topic deleted and created again? Land the new log under another topic. Is one of "
-        "the files wrong? Take it away."
-    )
-
-    # another file at the same offset, and the same messages once more
-    other.unlink()
-    write(tmp_path, "t+0+0.jsonl.gz", messages(10, 20, 30, 40))
-    assert log.read(1) == [(0, False), (1, False), (2, False), (3, False)]
 
 
 def test_the_sample_gets_in_among_no_other_log_where_landing_is_no_longer_set(
