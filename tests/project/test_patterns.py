@@ -13,9 +13,10 @@ import importlib
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from fnmatch import translate
-from functools import cache
-from itertools import islice
+from functools import cache, lru_cache
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,11 @@ GROWTH = 9
 SUSPECT = 5  # times as long, of many texts together
 QUICK = 0.004  # seconds, below which a time means nothing
 SURE = 0.2  # seconds, above which what else the machine does hardly counts
+WAYS = (re.UNICODE, re.ASCII)
+# what stands for one sign, or for a place between two
+TOKENS = re.compile(
+    r"\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|.)|.", re.DOTALL
+)
 OF_PYTHON = {"compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
 OF_JAVA = {"rlike": 0, "regexp_replace": 1, "regexp_extract": 1, "regexp_extract_all": 1}
 OF_JAVA |= {"regexp_count": 1}
@@ -245,33 +251,96 @@ def found_patterns() -> tuple[list[tuple[str, set[str], str, int]], list[str]]:
     return found, unknown
 
 
-def attacks(pattern: str) -> Iterator[Callable[[int], str]]:
-    """Makers of texts of about some length that may be hard on the pattern."""
+def repeats_without_bound(pattern: str) -> bool:
+    """Whether anything in it repeats, or may a thousand times: without, the time of each place of a
+    text has a bound that the pattern alone sets, and so has the stack."""
+    outside = TOKENS.sub(lambda token: token[0] if len(token[0]) == 1 else "_", pattern)
+    return re.search(r"[*+]|\{\d*,\}|\{[^}]*\d{4}", outside) is not None
+
+
+def alike(pattern: str) -> Callable[[str], Any]:
+    """A function that gives two signs the same value if the pattern can't tell them apart."""
+    tokens = set(TOKENS.findall(pattern))
+    of_one_sign = {token for token in tokens if len(token) == 1}
+    tests = {re.escape(token) for token in of_one_sign} | {r"[\n\r]"}  # what `.` and `$` ask
+    for token in tokens - of_one_sign:
+        if re.fullmatch(r"\\[bB]", token):
+            tests.add(r"\w")
+        elif not re.fullmatch(r"\\[AGZz]", token):
+            tests.add(token)
+    cases = (0, re.I) if "(?i" in pattern else (0,)
+    try:
+        # what is a word's sign is another thing in Java and in Python
+        compiled = [
+            re.compile(test, case | way) for test in tests for case in cases for way in WAYS
+        ]
+    except re.error:  # Java's own
+        return lambda sign: sign
+    # what a group found is compared sign by sign; a class of classes isn't Python's
+    if re.search(r"\\[1-9]|\(\?P=|&&|\[[^\]\\]*\[", pattern):
+        return lambda sign: sign
+    return lambda sign: tuple(test.fullmatch(sign) is not None for test in compiled)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A text of about any length: `pump` stands again and again between the others."""
+
+    begin: str
+    pump: str
+    end: str
+
+    def text(self, size: int) -> str:
+        return self.begin + self.pump * (size // len(self.pump)) + self.end
+
+    def as_seen(self, number: Callable[[str], Any]) -> tuple[Any, ...]:
+        """What it is to a pattern that tells no more signs apart than `number` does."""
+        begin, pump, end = (tuple(map(number, part)) for part in (self.begin, self.pump, self.end))
+        rounds = range(1, len(pump) + 1)
+        size = next(size for size in rounds if pump[:size] * (len(pump) // size) == pump)
+        return begin, pump[:size], end
+
+
+def attacks(pattern: str) -> Iterator[Attack]:
+    """Texts that may be hard on the pattern."""
     words = list(dict.fromkeys(WORDS.findall(pattern)))[:12]
     begins = [*BEGINS, *(f"{word} " for word in words[:4])]
     pumps = [*SIGNS, *(f"{word} " for word in words), *(f"({word}" for word in words[:4])]
-    for begin in begins:
-        for pump in pumps:
-            for end in ENDS:
-                yield lambda size, b=begin, p=pump, e=end: b + p * (size // len(p)) + e
+    yield from (Attack(*parts) for parts in product(begins, pumps, ENDS))
 
 
-def slow(makers: Iterable[Callable[[int], str]], seconds: Callable[[str], float]) -> list[str]:
-    """The first text whose time grows more than it does."""
-    for make in makers:
-        once = seconds(make(LARGE))
-        if once < QUICK or once < GROWTH * seconds(make(SMALL)):
-            continue
-        size = LARGE
+def attacks_of_java(begin: str) -> list[Attack]:
+    return [Attack(begin, *parts) for parts in product([*SIGNS, *JAVA_WORDS], ENDS)]
+
+
+def different(pattern: str, given: Iterable[Attack]) -> list[Attack]:
+    """One of all that are the same to the pattern."""
+    number = cache(alike(pattern))
+    return list({attack.as_seen(number): attack for attack in given}.values())
+
+
+def slow(given: Iterable[Attack], seconds: Callable[[Attack, int], float]) -> list[str]:
+    """The first text whose time grows more than it does.
+
+    Args:
+        seconds: how long the text takes at a size.
+    """
+    for attack in given:
+        before = seconds(attack, SMALL)
+        size = SMALL
+        if before < SURE:  # else it is sure to be found at once, and may take minutes when larger
+            once = seconds(attack, LARGE)
+            if once < QUICK or once < GROWTH * before:
+                continue
+            size = LARGE
         while True:  # what is busy for a moment isn't slow at every size
-            # the shortest of some: others work on this machine too. What takes long is sure at once
-            tries = 1 if once > SURE else 3
-            large = min(seconds(make(size)) for _ in range(tries))
-            small = min(seconds(make(size // 4)) for _ in range(tries + 2))
+            # the shortest of some: others work on this machine too
+            large = min(seconds(attack, size) for _ in range(3))
+            small = min(seconds(attack, size // 4) for _ in range(5))
             if large < QUICK or large < GROWTH * small:
                 break
-            if large > 1 or size >= 4 * LARGE:
-                return [f"{make(40)!r}: {small:.4f} s and {large:.4f} s"]
+            if large > SURE or size >= 4 * LARGE:
+                return [f"{attack.text(40)!r}: {small:.4f} s and {large:.4f} s"]
             size *= 2
     return []
 
@@ -280,7 +349,8 @@ def in_python(pattern: str, used: Collection[str], flags: int = 0) -> list[str]:
     gc.collect()  # of what other tests left
     compiled = re.compile(pattern, flags)
 
-    def seconds(text: str) -> float:
+    def seconds(attack: Attack, size: int) -> float:
+        text = attack.text(size)
         begin = time.thread_time()
         for name in used:
             if name == "finditer":
@@ -292,7 +362,8 @@ def in_python(pattern: str, used: Collection[str], flags: int = 0) -> list[str]:
                 getattr(compiled, name)(text)
         return time.thread_time() - begin
 
-    return slow(islice(attacks(pattern), 0, None, 2), seconds)
+    shown = f"(?i){pattern}" if flags & re.I else pattern
+    return slow(different(shown, islice(attacks(pattern), 0, None, 2)), seconds)
 
 
 def in_java(spark: SparkSession, pattern: str, replaces: bool = False) -> list[str]:
@@ -312,39 +383,57 @@ def in_java(spark: SparkSession, pattern: str, replaces: bool = False) -> list[s
         call()
         return (threads.getCurrentThreadCpuTime() - begin) / 1e9
 
-    def replaced(text: str) -> float:
-        return cpu(lambda: compiled.matcher(text).replaceAll(" "))
+    def everywhere(attack: Attack, size: int) -> float:
+        text = built_in_the_jvm(spark, attack, size)
+        return cpu(lambda: compiled.matcher(text).results().count())
 
     if replaces:
-        return slow(islice(attacks(pattern), 0, None, 7), replaced)
+        given = different(pattern, islice(attacks(pattern), 0, None, 7))
+        return slow(given, everywhere)
     found = compiled.asPredicate()
     for begin in BEGINS:
-        texts = {size: in_the_jvm(spark, begin, size) for size in (SMALL, LARGE)}
-        large, small = (
-            cpu(lambda some=texts[size]: some.stream().filter(found).count())
-            for size in (LARGE, SMALL)
-        )
+        small, large = 0.0, 0.0
+        for size in (SMALL, LARGE):
+            texts = in_the_jvm(spark, begin, size)
+            small, large = large, cpu(lambda some=texts: some.stream().filter(found).count())
+            if large > SURE:  # nor is the larger size tried
+                break
         # one of many texts may hide among the others: then each is tried for itself
         if large >= QUICK and large >= SUSPECT * small:
-            hard = slow(attacks_of_java(begin), replaced)
+            hard = slow(different(pattern, attacks_of_java(begin)), everywhere)
             if hard:
                 return hard
     return []
-
-
-def attacks_of_java(begin: str) -> Iterator[Callable[[int], str]]:
-    for pump in [*SIGNS, *JAVA_WORDS]:
-        for end in ENDS:
-            yield lambda size, p=pump, e=end: begin + p * (size // len(p)) + e
 
 
 @cache
 def in_the_jvm(spark: SparkSession, begin: str, size: int) -> Any:
     """A list of Java of the attacks that begin so: they are sent once for all patterns."""
     texts = spark._jvm.java.util.ArrayList()
-    for make in attacks_of_java(begin):
-        texts.add(make(size))
+    for attack in attacks_of_java(begin):
+        texts.add(attack.text(size))
     return texts
+
+
+@lru_cache(maxsize=2_000)
+def built_in_the_jvm(spark: SparkSession, attack: Attack, size: int) -> Any:
+    """A text that stays there: a string would be sent with each call."""
+    return spark._jvm.java.lang.StringBuilder(attack.text(size))
+
+
+def hard_ones(
+    given: list[tuple[str, set[str], str, int]],
+    tried: Callable[[str, set[str], str, int], list[str]],
+) -> dict[str, list[str]]:
+    """Place -> text of the patterns that take too long; each pattern is tried once."""
+    each = {(text, tuple(sorted(used)), flags): place for place, used, text, flags in given}
+    some = {key: place for key, place in each.items() if repeats_without_bound(key[0])}
+    assert len(some) > len(given) / 3
+    return {
+        f"{place}: {text}": hard
+        for (text, used, flags), place in some.items()
+        if (hard := tried(place, set(used), text, flags))
+    }
 
 
 @pytest.mark.slow
@@ -354,19 +443,33 @@ def test_no_pattern_of_python_takes_time_out_of_proportion() -> None:
     mine = [item for item in found if "java" not in item[1]]
     assert len(mine) > 40
     assert any(flags & re.DOTALL for *_, flags in mine)
-    bad = {place: hard for place, used, *row in mine if (hard := in_python(row[0], used, row[1]))}
-    assert bad == {}
+    assert hard_ones(mine, lambda _, used, item, flags: in_python(item, used, flags)) == {}
 
 
 def test_no_pattern_of_java_takes_time_out_of_proportion_or_its_stack(spark: SparkSession) -> None:
     mine = [item for item in found_patterns()[0] if "java" in item[1]]
     assert len(mine) > 25
-    bad = {
-        place: hard
-        for place, used, item, _ in mine
-        if (hard := in_java(spark, item, "replace" in used))
-    }
-    assert bad == {}
+    assert hard_ones(mine, lambda _, used, item, __: in_java(spark, item, "replace" in used)) == {}
+
+
+def test_a_pattern_that_repeats_without_bound_is_told_from_others() -> None:
+    for pattern in ("a*", r"\.+", "[*]+?", "(ab)++", "a{3,}", "a{,}", "a{1,5000}", "a{1000}b"):
+        assert repeats_without_bound(pattern), pattern
+    for pattern in ("abc", r"\*\+", "[*+]", "a?(b|c)", r"\d{4}-\d\d", "[{1,}]", r"a\{3,\}", "{{"):
+        assert not repeats_without_bound(pattern), pattern
+
+
+def test_texts_that_are_the_same_to_a_pattern_are_tried_once() -> None:
+    def count(pattern: str, *parts: tuple[str, str, str]) -> int:
+        return len(different(pattern, (Attack(*part) for part in parts)))
+
+    assert count("'[^']*+'", ("", "a", ""), ("", "bc", ""), ("", ".", "")) == 1
+    assert count("'[^']*+'", ("", "a'", ""), ("", "'b", ""), ("", "''", ""), ("'", "''", "")) == 4
+    assert count(r"\w*\b", ("", "a", ""), ("", ".", ""), ("", "é", "")) == 3
+    assert count("x*", ("", "x", ""), ("", "X", ""), ("", ".", "")) == 2
+    assert count("(?i)x*", ("", "x", ""), ("", "X", ""), ("", ".", "")) == 3
+    assert count(r"[\p{Cntrl}]*", ("", "a", ""), ("", "b", "")) == 2  # Java's own: each sign counts
+    assert count(r"(.)\1*", ("", "ab", ""), ("", "cc", ""), ("", "cd", "")) == 3
 
 
 def test_patterns_of_sql_are_found_or_named() -> None:
