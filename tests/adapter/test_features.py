@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from dbt.adapters.sparksession import building
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT
@@ -203,6 +204,13 @@ def test_unit_tests_pass(tested, name):
 def test_unit_test_fails_with_the_difference(tested):
     assert tested.statuses()["totals_wrong"] == "fail"
     assert "77" in tested.results["totals_wrong"].message
+
+
+def test_the_query_of_a_unit_test_is_not_compiled(project, tested, monkeypatch):
+    left = []
+    monkeypatch.setattr(building, "leave_uncompiled", left.append)
+    assert project.run("test", "--select", "paid_orders_only").statuses()["paid_orders_only"]
+    assert len(left) == 1
 
 
 def test_tests_leave_nothing_behind(project, tested):
