@@ -330,6 +330,36 @@ def test_error_of_a_model_is_sparks_own_message(project):
     assert ".scala:" not in outcome.log and "'Project" not in outcome.log
 
 
+REFUSED = {
+    "no_column": "select nowhere from {{ ref('orders') }}",
+    "of_a_view": (
+        "{{ config(materialized='incremental') }} select * from {{ new_rows(ref('paid')) }}"
+    ),
+    "keyless": "{{ config(materialized='incremental', incremental_strategy='merge') }} select 1",
+    "raises": (
+        "select {% if execute %}{{ exceptions.raise_compiler_error('not so') }}{% endif %} 1 as id"
+    ),
+    "null_key": (
+        "{{ config(materialized='folded', unique_key='id', fold={'sequence': 'n', 'not_null': "
+        "'n'}) }} select 1 as id, cast(null as int) as n"
+    ),
+}
+
+
+def test_an_error_names_its_model_and_the_file_whoever_raises_it(project):
+    """Spark, a macro that reads, a materialization, the model itself, the adapter."""
+    files = {f"models/{name}.sql": sql for name, sql in REFUSED.items()}
+    project.write(files)
+    outcome = project.run("run", "--select", *REFUSED, expect_ok=False)
+    for path in files:
+        (project.root / path).unlink()
+    assert set(outcome.results) == set(REFUSED), outcome.exception
+    for name, result in outcome.results.items():
+        assert result.status == "error", name
+        assert f"model {name} (models/{name}.sql)" in result.message, result.message
+    assert "Traceback" not in outcome.log
+
+
 def test_a_run_warns_of_days_of_utc_beside_business_days_unless_they_are_meant(
     make_project: Callable[..., DbtProject],
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.dbt_project import DbtProject
-from tests.support.flagged_project import FILES, answers, holding, make_log
+from tests.support.flagged_project import FILES, QUERIES, answers, holding, make_log
 
 FIRST = "insert into src.log values (1, 1, date '2026-03-01'), (2, 2, date '2026-03-01')"
 SECOND = "insert into src.log values (3, 3, date '2026-03-02')"
@@ -42,6 +42,8 @@ def test_empty_leaves_what_tables_hold_and_nothing_counts_as_read(project: DbtPr
     for flags in ((), ("--full-refresh",)):
         project.run("build", "--empty", *flags)
         assert answers(project) == holding(1, 2) | {"seen": [1, 2, 3]}
+    project.run("snapshot", "--empty")
+    assert project.column(QUERIES["kept"]) == [1, 2]
     assert heads == {name: project.summary(f"dw.{name}") for name in heads}
     assert project.column("select max(version) from dw.meta_version") == [1]
     project.run("build")

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from dbt.adapters.events.logging import AdapterLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.support.declared_rows import canal, change, insert, states
@@ -205,8 +206,10 @@ def test_a_misspelled_field_of_events_and_documents_is_reported(
 
 
 def test_a_declared_column_that_no_message_has_is_reported_with_the_nearest_names(
-    model: Model,
+    model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(AdapterLogger, "warning", lambda _, text: warned.append(text))
     fresh = Model(model.spark, "maxwell", ["id"])
     columns = fresh.meta["source"]["columns"]
     fresh.meta["source"]["columns"] = {**columns, "citty": "varchar(9)"}
@@ -218,16 +221,21 @@ def test_a_declared_column_that_no_message_has_is_reported_with_the_nearest_name
     assert "the declared column citty (near it: city, country)" in str(error.value)
     assert "absent_columns_allowed (0)" in str(error.value)
 
+    assert warned == []
     fresh.vars["absent_columns_allowed"] = "1"
     fresh.properties.clear()
     fresh.take({0: message})
     assert [row.citty for row in fresh.rows] == [None]
+    [text] = warned
+    assert text.startswith("ods_shop__o: no message of shop.o in this run has the declared column")
+    assert "column citty (near it: city, country), which is null in all its rows" in text
 
     # had values and went: no error
     model.vars["absent_columns_allowed"] = 0
     gone = insert(2, 110).replace(',"amount":1.00', "")
     model.take({1: gone})
     assert [row.amount for row in model.rows if row.id == 2] == [None]
+    assert "has the declared column amount, which is null" in warned[-1]
 
 
 @pytest.mark.parametrize("at_once", [True, False])
