@@ -17,6 +17,10 @@ SHARED = {
         "each log format has it, see registry.py",
     ),
     **dict.fromkeys(
+        ("decode", "layout"),
+        "each log format that workers decode has it, see fast/workers.py",
+    ),
+    **dict.fromkeys(
         ("column_types", "differences", "open_store", "plain_type", "written"),
         "each kind of store has it, as `transactional.py` asks for it",
     ),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from python_udfs.ingestion.tables.source import TableSource
 from tests.support.lines import TS, source
 
+Message = dict[str, str]  # member -> JSON
 WORDS = ["", " ", "paid", "中文，全角！", "null", "a,b;c|d", '{"a":1}', "}{", "[1,2]", "1.50", "-0"]
 WORDS += ['say "no"', "\\", "\\\\", "C:\\dir\\", "line\nnext\r\t", "\0", "\x7f", "😀", "é"]
 WORDS += ['","old":{"id":null},"x":"', '"data":{"id":null}', "?", "�", "\u2028", "1e5", "NaN"]
@@ -118,7 +119,7 @@ def value(random: random.Random, declared: str, name: str) -> str:
     if name != "id" and random.random() < 0.15:
         return "null"
     kind = declared.partition("(")[0].split()[0]
-    if kind in ("varchar", "char", "text", "enum", "time", "json"):
+    if kind in ("varchar", "char", "text", "enum", "set", "time", "json"):
         return json.dumps(random.choice(WORDS), ensure_ascii=random.random() < 0.2)
     if kind in ("datetime", "timestamp"):
         text = random.choice(TIMES) if random.random() < 0.2 else moment(random)
@@ -139,6 +140,7 @@ def value(random: random.Random, declared: str, name: str) -> str:
     if kind == "year":
         return str(random.randrange(1901, 2155))
     bits = {"tinyint": 7, "smallint": 16, "mediumint": 23, "int": 31, "bit": 8}.get(kind, 63)
+    bits = 1 if declared == "bit(1)" else bits
     return str(random.randrange(2**bits))
 
 
@@ -199,23 +201,28 @@ def mutated(seed: int, table: TableSource, count: int) -> list[bytes]:
     return found
 
 
-def _image(chance: random.Random, message: dict[str, str]) -> tuple[str, dict[str, str]]:
-    part = chance.choice([name for name in ("data", "old") if name in message])
+def _image(chance: random.Random, message: Message) -> tuple[str, dict[str, str]]:
+    part = chance.choice([name for name in ("data", "old") if name in message] or ["data"])
+    return part, image_in(message, part)
+
+
+def image_in(message: Message, part: str) -> dict[str, str]:
+    """Column -> JSON of an image; empty where it is none."""
     try:
-        read = json.loads(message[part], parse_int=_Text, parse_float=_Text)
+        read = json.loads(message.get(part, ""), parse_int=NumberText, parse_float=NumberText)
     except (ValueError, RecursionError):
-        return part, {}
-    return part, {name: _json(found) for name, found in read.items()} if isinstance(
-        read, dict
-    ) else {}
+        return {}
+    if not isinstance(read, dict):
+        return {}
+    return {name: _json(found) for name, found in read.items()}
 
 
-class _Text(str):
+class NumberText(str):
     """A number as it is written."""
 
 
 def _json(read: object) -> str:
-    return str(read) if isinstance(read, _Text) else json.dumps(read, ensure_ascii=False)
+    return str(read) if isinstance(read, NumberText) else json.dumps(read, ensure_ascii=False)
 
 
 def _other_value(chance: random.Random, table: TableSource, message: dict) -> dict:
@@ -300,7 +307,7 @@ def _sign_at_token(chance: random.Random, text: str) -> str:
 
 def _space(chance: random.Random, text: str) -> str:
     try:
-        read = json.loads(text, parse_int=_Text, parse_float=_Text)
+        read = json.loads(text, parse_int=NumberText, parse_float=NumberText)
     except (ValueError, RecursionError):
         return text
     if not isinstance(read, dict):

@@ -31,7 +31,7 @@ def seeds(quick: int) -> list[Any]:
 
 
 @cache
-def _uncompiled(spark: SparkSession) -> SparkSession:
+def uncompiled(spark: SparkSession) -> SparkSession:
     """A session of the same Spark, as the fixture's but that it compiles nothing: it has few rows.
     The tests of single values (formats, types) and of the whole project run compiled code."""
     session = spark.newSession()
@@ -45,7 +45,7 @@ class Model:
     """A typed model in memory: what dbt and its table are to table_changes."""
 
     def __init__(self, spark: SparkSession, format_name: str, key: list[str]) -> None:
-        self.spark, self.format = _uncompiled(spark), format_name
+        self.spark, self.format = uncompiled(spark), format_name
         self.meta = {
             "source": {
                 **{"database": "shop", "table": "o", "primary_key": key},

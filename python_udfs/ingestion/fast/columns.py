@@ -2,3 +2,6 @@
 
 PROVEN = "proven_row"  # the row as a struct, null where it isn't proven
 TWICE = "is_decoded_twice"  # whether the payload of a proven row is there, for Spark to decode too
+# where a message may have several rows: the number of the proven row, and of a message that is
+# decoded twice all proven rows
+ROW, AGAIN = "proven_row_number", "proven_rows"

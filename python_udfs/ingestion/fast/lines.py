@@ -3,8 +3,8 @@
 A parser of many lines at once is lax where one of a single line isn't: objects glued on a line are
 two rows, an object may span lines, a bare `null` ends the process, NaN and deep nesting pass where
 nobody declared the column. So the structure is read from quotes and braces first. What is left is a
-line that holds one object, in which at most two members are objects, with no lists, and no blanks
-between its tokens: as producers write rows. Whatever else there is isn't proven.
+line that holds one object, with no blanks beside its texts and names, and with lists of texts,
+objects and lists alone: as producers write rows. Whatever else there is isn't proven.
 """
 
 from __future__ import annotations
@@ -21,17 +21,25 @@ LONGEST = 1 << 20  # bytes of a line. A parser has bounds on texts and names, fa
 LONGEST_NUMBER = 400  # bytes; a parser refuses those of over 1000
 LONGEST_NAME = PADDING - 8  # bytes
 NEWLINE, QUOTE, COMMA, MINUS, COLON = b'\n",-:'
-BACKSLASH, OPEN, CLOSE = b"\\{}"
+BACKSLASH, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = b"\\{}[]"
 LETTER_N = ord("n")  # a value that begins so is null
-# what a value may begin with: a text, a number, an object, true, false, null
-_BEGINS = np.zeros(256, bool)
-_BEGINS[list(b'"-0123456789{tfn')] = True
-_DIGITS = np.zeros(256, bool)
-_DIGITS[list(b"0123456789")] = True
-IS_NUMBER = np.zeros(256, bool)
-IS_NUMBER[list(b"-0123456789")] = True
-_ONE_OBJECT = np.array([OPEN, OPEN, CLOSE, CLOSE])
-_TWO_OBJECTS = np.array([OPEN, OPEN, CLOSE, OPEN, CLOSE, CLOSE])
+_CASE = 32  # the bit by which [ and { differ, ] and } too
+DEEPEST = 100  # levels of objects and lists. A parser has a bound, far beyond this
+
+
+def one_of(signs: bytes) -> np.ndarray:
+    """Mask of the 256 bytes."""
+    mask = np.zeros(256, bool)
+    mask[list(signs)] = True
+    return mask
+
+
+# what a value may begin with: a text, a number, an object, a list, true, false, null
+_BEGINS = one_of(b'"-0123456789{[tfn')
+_DIGITS = one_of(b"0123456789")
+IS_NUMBER = one_of(b"-0123456789")
+# what may stand around a text that is no name, and begin an element of a list
+_BEFORE_TEXT, _AFTER_TEXT, _ELEMENT = one_of(b":,["), one_of(b",}]"), one_of(b'"{[')
 
 
 class Lines(NamedTuple):
@@ -42,8 +50,9 @@ class Lines(NamedTuple):
         bytes: uint8, of all lines, PADDING behind them.
         row, begin, length, value: of each key, in order: int64 number of its line, place of its
             first byte, its bytes; uint8 first byte of its value.
-        objects: int64 (lines, 4): begin and end of the first and second object within the line's,
-            the places of their braces; the second's are -1 where there is none.
+        brackets, bracket_row, level: of each brace and bracket outside of texts, in order: int64
+            its place, number of its line, and the level of what it begins or ends: 1 for the line's
+            own object.
     """
 
     texts: pa.StringArray
@@ -52,11 +61,50 @@ class Lines(NamedTuple):
     begin: np.ndarray
     length: np.ndarray
     value: np.ndarray
-    objects: np.ndarray
+    brackets: np.ndarray
+    bracket_row: np.ndarray
+    level: np.ndarray
 
-    def key_range(self, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the first key behind each of some places, and behind others."""
-        return np.searchsorted(self.begin, begin), np.searchsorted(self.begin, end)
+    def parts(self, level: int) -> Parts:
+        """The objects and lists of a level."""
+        # of one level beginnings and ends take turns
+        places = np.flatnonzero(self.level == level)
+        first, last = places[0::2], places[1::2]
+        begin, end = self.brackets[first], self.brackets[last]
+        key = np.searchsorted(self.begin, begin) - 1  # the last key before it
+        is_value = (key >= 0) & (self.begin[key] + self.length[key] + len('":') == begin)
+        keys = (np.searchsorted(self.begin, begin), np.searchsorted(self.begin, end))
+        return Parts(
+            begin,
+            end,
+            *keys,
+            last - first == 1,
+            self.bracket_row[first],
+            np.where(is_value, key, -1),
+        )
+
+
+class Parts(NamedTuple):
+    """Objects and lists of one level, in order.
+
+    Attributes:
+        begin, end: int64 places of their brackets.
+        first, last: int64 numbers of the first key within, and of the first key behind.
+        is_flat: mask of those without objects and lists in them.
+        row: int64 number of the line.
+        key: int64 number of the key whose value it is, -1 for an element of a list.
+    """
+
+    begin: np.ndarray
+    end: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    is_flat: np.ndarray
+    row: np.ndarray
+    key: np.ndarray
+
+    def where(self, mask: np.ndarray) -> Parts:
+        return Parts(*(values[mask] for values in self))
 
 
 def proven_lines(texts: pa.StringArray) -> tuple[np.ndarray, Lines | None]:
@@ -154,26 +202,24 @@ def _read(texts: pa.StringArray) -> Lines | np.ndarray:
     text, begin, end = _places(texts)
     count, odd = len(begin), np.zeros(len(begin), bool)
     text = np.concatenate((text, np.zeros(PADDING, np.uint8)))
-    quotes = np.flatnonzero(text == QUOTE)
+    is_quote = text == QUOTE
     backslashes = np.flatnonzero(text == BACKSLASH)
     if len(backslashes):
         escapes = _escapes(backslashes)
         odd[_rows(begin, _marks(text, backslashes))] = True
         odd[_rows(begin, _odd_escapes(text, escapes))] = True
-        escaped = escapes + 1
-        quotes = np.delete(quotes, np.searchsorted(quotes, escaped[text[escaped] == QUOTE]))
+        is_quote[escapes + 1] = False
+    quotes = np.flatnonzero(is_quote)
     first = np.searchsorted(quotes, np.append(begin, end[-1] + 1))
     odd |= np.diff(first) % 2 == 1
     if odd.any():
         return odd
-    # strings: a key stands behind { or , and before a colon; a text between : and , or }
+    # strings: a key stands behind { or , and before a colon; a text behind : or [ or ,
     opening, closing = quotes[0::2], quotes[1::2]
     before, after = text[opening - 1], text[closing + 1]
     is_key = after == COLON
     right = np.where(
-        is_key,
-        (before == OPEN) | (before == COMMA),
-        (before == COLON) & ((after == COMMA) | (after == CLOSE)),
+        is_key, (before == OPEN) | (before == COMMA), _BEFORE_TEXT[before] & _AFTER_TEXT[after]
     )
     odd[_rows(begin, opening[~right])] = True
     key_begin, key_end = opening[is_key] + 1, closing[is_key]
@@ -181,27 +227,50 @@ def _read(texts: pa.StringArray) -> Lines | np.ndarray:
     wrong = ~_BEGINS[value] | (length > LONGEST_NAME)
     wrong |= (value == MINUS) & ~_DIGITS[text[key_end + 3]]
     # the next key begins behind the number
-    spread = np.diff(np.append(key_end, len(text)))
-    wrong |= IS_NUMBER[value] & (spread > LONGEST_NUMBER + LONGEST_NAME + PADDING)
+    spread = np.append(key_begin[1:], len(text)) - key_end
+    wrong |= IS_NUMBER[value] & (spread > LONGEST_NUMBER + PADDING)
     odd[_rows(begin, key_begin[wrong])] = True
+    if len(backslashes):  # a name with an escape may be another name
+        of_text = (np.searchsorted(quotes, backslashes) - 1) // 2
+        odd[_rows(begin, backslashes[is_key[of_text]])] = True
     if odd.any():
         return odd
-    braces = np.flatnonzero((text == OPEN) | (text == CLOSE))
-    braces = braces[np.searchsorted(quotes, braces) % 2 == 0]  # those outside of strings
-    first_brace = np.searchsorted(braces, np.append(begin, end[-1] + 1))
-    braces_of = np.diff(first_brace)
-    objects = np.full((count, 4), -1, np.int64)
-    odd = (braces_of != len(_ONE_OBJECT)) & (braces_of != len(_TWO_OBJECTS))
-    for pattern in (_ONE_OBJECT, _TWO_OBJECTS):
-        rows = np.flatnonzero(braces_of == len(pattern))
-        places = braces[first_brace[rows][:, None] + np.arange(len(pattern))]
-        right = (text[places] == pattern).all(axis=1)
-        # the line's own object is the outer one, from its first to its last byte
-        right &= (places[:, 0] == begin[rows]) & (places[:, -1] == end[rows] - 1)
-        odd[rows[~right]] = True
-        objects[rows, : len(pattern) - 2] = places[:, 1:-1]
+    brackets = _brackets(text, quotes)
+    first_bracket = np.searchsorted(brackets, np.append(begin, end[-1] + 1))
+    row = np.repeat(np.arange(count), np.diff(first_bracket))
+    opens = (text[brackets] | _CASE) == OPEN
+    depth = np.cumsum(np.where(opens, 1, -1))
+    depth_before = np.append(0, depth)[first_bracket[:-1]]  # not 0 behind a line that is unbalanced
+    level = depth - depth_before[row] + ~opens
+    if (text[brackets] == OPEN_LIST).any():
+        odd[row[_odd_lists(text, brackets, row)]] = True
+        after_texts = closing[after == COMMA]
+        odd[_rows(begin, after_texts[~_ELEMENT[text[after_texts + 2]]])] = True
+    # a line has one object of its own, from its first to its last byte
+    odd |= np.bincount(row[level == 1], minlength=count) != 2
+    odd |= brackets[first_bracket[1:] - 1] != end - 1
+    odd[row[(level < 1) | (level > DEEPEST)]] = True
     if odd.any():
         return odd
     keys_of = np.diff(np.searchsorted(key_begin, np.append(begin, end[-1] + 1)))
-    row = np.repeat(np.arange(count), keys_of)
-    return Lines(texts, text, row, key_begin, length, value, objects)
+    row_of_key = np.repeat(np.arange(count), keys_of)
+    return Lines(texts, text, row_of_key, key_begin, length, value, brackets, row, level)
+
+
+def _brackets(text: np.ndarray, quotes: np.ndarray) -> np.ndarray:
+    """Places of braces and brackets outside of strings."""
+    # { [ } ] are 123 91 125 93: 0 or 2 when 32 is set and 123 taken away. In place, as these are
+    # all bytes
+    sign = text | np.uint8(_CASE)
+    sign -= np.uint8(OPEN)
+    sign &= np.uint8(255 - (CLOSE - OPEN))
+    places = np.flatnonzero(sign == 0)
+    return places[np.searchsorted(quotes, places) % 2 == 0]
+
+
+def _odd_lists(text: np.ndarray, brackets: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Mask of brackets behind which a list's element may be neither text, object nor list."""
+    sign, after = text[brackets], text[brackets + 1]
+    begins = (sign == OPEN_LIST) & ~(_ELEMENT[after] | (after == CLOSE_LIST))
+    ends = ((sign | _CASE) == CLOSE) & (after == COMMA) & ~_ELEMENT[text[brackets + 2]]
+    return begins | ends

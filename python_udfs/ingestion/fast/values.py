@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,6 +48,9 @@ _TIME_LENGTHS[[10, 19, *range(21, 27)]] = True
 _SPACE, _POINT, _DASH, _COLON, _ZERO, _NINE = b" .-:09"
 
 
+Decode = Callable[["Column", pa.Array, "ConstantOffsets"], "Values"]
+
+
 class Column(NamedTuple):
     """A column to be read.
 
@@ -57,6 +61,7 @@ class Column(NamedTuple):
         read: type that it is read as from JSON.
         typed: type that it becomes.
         low, high: bounds of an integer or a decimal, both inclusive; 0 and 0 for other kinds.
+        decode: makes Values of what was read.
     """
 
     name: str
@@ -66,38 +71,12 @@ class Column(NamedTuple):
     typed: pa.DataType
     low: int | Decimal
     high: int | Decimal
+    decode: Decode
 
     @property
     def is_text(self) -> bool:
         """Whether its values stand in quotes."""
-        return self.kind == "text" or self.kind in TIMES
-
-
-def column_of(name: str, names: tuple[str, ...], kind: SourceType) -> Column | None:
-    """How a column is read; None where its values can't be proven."""
-    # a SET is a list of its labels
-    if kind.kind not in KINDS or kind.declared.lower().startswith("set"):
-        return None
-    if kind.kind in TIMES:
-        typed = pa.date32() if kind.kind == "date" else UTC_TIME
-        return Column(name, names, kind.kind, pa.string(), typed, 0, 0)
-    if kind.kind == "decimal":
-        return _decimal(name, names, kind.spark)
-    read, typed = _READ_AND_TYPED[kind.spark]
-    return Column(name, names, kind.kind, read, typed, kind.low, kind.high)
-
-
-def _decimal(name: str, names: tuple[str, ...], spark: str) -> Column:
-    """A decimal column, read as a type that holds what the parser makes of any number.
-
-    The parser refuses a number of more digits or places than the type has. It then appends zeros up
-    to the type's places, and doesn't look whether the digits still fit: a bound does.
-    """
-    digits, places = map(int, spark[len("decimal(") : -1].split(","))
-    typed = pa.decimal128(digits, places)
-    read = pa.decimal256(digits, places) if digits + places > MAX_PRECISION else typed
-    highest = Decimal((0, (9,) * digits, -places))
-    return Column(name, names, "decimal", read, typed, highest.copy_negate(), highest)
+        return pa.types.is_string(self.read)
 
 
 class Values(NamedTuple):
@@ -113,6 +92,40 @@ class Values(NamedTuple):
     typed: pa.Array
     odd: np.ndarray | None = None
     lost: np.ndarray | None = None
+
+
+def column_of(name: str, names: tuple[str, ...], kind: SourceType) -> Column | None:
+    """How a column is read; None where its values can't be proven."""
+    # a SET is a list of its labels
+    if kind.kind not in KINDS or kind.declared.lower().startswith("set"):
+        return None
+    if kind.kind in TIMES:
+        typed = pa.date32() if kind.kind == "date" else UTC_TIME
+        return Column(name, names, kind.kind, pa.string(), typed, 0, 0, typed_values)
+    if kind.kind == "decimal":
+        return _decimal(name, names, kind.spark)
+    read, typed = _READ_AND_TYPED[kind.spark]
+    return Column(name, names, kind.kind, read, typed, kind.low, kind.high, typed_values)
+
+
+def _decimal(name: str, names: tuple[str, ...], spark: str) -> Column:
+    """A decimal column, read as a type that holds what the parser makes of any number.
+
+    The parser refuses a number of more digits or places than the type has. It then appends zeros up
+    to the type's places, and doesn't look whether the digits still fit: a bound does.
+    """
+    digits, places = map(int, spark[len("decimal(") : -1].split(","))
+    typed = pa.decimal128(digits, places)
+    read = pa.decimal256(digits, places) if digits + places > MAX_PRECISION else typed
+    highest = Decimal((0, (9,) * digits, -places))
+    return Column(name, names, "decimal", read, typed, highest.copy_negate(), highest, typed_values)
+
+
+def either(left: np.ndarray | None, right: np.ndarray | None) -> np.ndarray | None:
+    """Mask of what is in one of two masks, of which None has nothing."""
+    if left is None or right is None:
+        return right if left is None else left
+    return left | right
 
 
 def typed_values(column: Column, values: pa.Array, zone: ConstantOffsets) -> Values:
@@ -191,11 +204,11 @@ def _times(column: Column, texts: pa.StringArray, zone: ConstantOffsets) -> Valu
         outside |= unknown
         read = pa.array(utc, mask=~there)
     odd |= outside & there
-    typed = read.cast(pa.date32()) if column.kind == "date" else _in_utc(read)
+    typed = read.cast(pa.date32()) if column.kind == "date" else in_utc(read)
     return Values(typed, odd if odd.any() else None, lost if lost.any() else None)
 
 
-def _in_utc(times: pa.Array) -> pa.Array:
+def in_utc(times: pa.Array) -> pa.Array:
     return times.cast(pa.int64()).cast(UTC_TIME)
 
 

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from types import ModuleType
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from python_udfs.ingestion.fast.columns import PROVEN, TWICE
-from python_udfs.ingestion.fast.maxwell import decode, layout
+from python_udfs.ingestion.fast import canal, debezium, maxwell
+from python_udfs.ingestion.fast.columns import AGAIN, PROVEN, ROW, TWICE
 from python_udfs.ingestion.fast.zones import offsets_of
-from python_udfs.ingestion.formats.envelope import COORDINATES, IDENTITY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from python_udfs.ingestion.fast.maxwell import Layout
+    from python_udfs.ingestion.fast.images import Layout
     from python_udfs.ingestion.tables.source import TableSource
 
-_MESSAGE = [
-    *COORDINATES,
-    *("format", "database_name", "table_name", "op", "event_time"),
-    *IDENTITY,
-    *("xid", "load_id"),
+Decode = Callable[
+    ["Layout", pa.StringArray, pa.StringArray, pa.TimestampArray],
+    tuple[np.ndarray, pa.StructArray | None],
 ]
+# numbers of rows' messages, the rows, number of messages
+Place = Callable[[np.ndarray, pa.StructArray, int], pa.Array]
+# what the workers get of a message
+_SENT = ("payload", "op", "event_time", "topic", "partition_number", "message_offset")
+_PLACE = slice(3, 6)
 # a task that proves less than this share of its rows leaves the rest of them to the present way
 _LEAST_PROVEN, _ENOUGH_ROWS = 0.5, 2000
-FORMATS = ("maxwell",)  # whose messages the workers read
+# formats whose messages the workers read
+FORMATS: dict[str, ModuleType] = {"maxwell": maxwell, "canal": canal, "debezium": debezium}
 
 
 def layout_of(
@@ -40,7 +43,7 @@ def layout_of(
     """How the workers read the table's messages; None where they could prove none of them."""
     if source.format not in FORMATS:
         return None
-    return layout(source, lambda: offsets_of(session, zone), max_ahead_hours)
+    return FORMATS[source.format].layout(source, lambda: offsets_of(session, zone), max_ahead_hours)
 
 
 def with_proven_rows(
@@ -48,71 +51,113 @@ def with_proven_rows(
 ) -> DataFrame:
     """A table's messages with PROVEN and TWICE; `payload` is null where the row is proven.
 
+    Where a message may have several rows, each proven row comes with its number, ROW; but a
+    message that is decoded twice is one row, with all proven rows in AGAIN.
+
+    The workers get what they read, and give what they prove: all else of a message stays in Spark.
+
     Args:
         messages: of single rows' changes, in the format of the table's log.
         twice_in: number of a worker's batches of which the payloads of one batch are kept.
     """
     row = ", ".join(f"`{name}`: {kind.spark}" for name, kind in source.columns.items())
     row = f"struct<{row}, raw_values: map<string, string>>"
-    proven = f"struct<after: {row}, before: {row}, cut_date: date, changes: array<string>>"
-    kinds = {field.name: field.dataType.simpleString() for field in messages.schema}
-    kept = ", ".join(f"`{name}` {kinds[name]}" for name in _MESSAGE)
-    schema = f"{kept}, payload string, {PROVEN} {proven}, {TWICE} boolean"
-    # the newline, so that the workers read the texts where they lie
-    lines = messages.select(*_MESSAGE, F.concat("payload", F.lit("\n")).alias("payload"))
+    given = f"struct<after: {row}, before: {row}, cut_date: date, changes: array<string>"
+    given = f"{given}, twice: boolean>"
+    # as it is sent to the workers: not its module
+    decode, path = FORMATS[source.format].decode, path_of_rows(source.format)
+    many = path is not None
 
-    def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    def read(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         pa.set_cpu_count(1)
-        return decoded_batches(batches, layout, twice_in)
+        return decoded_batches(batches, decode, layout, as_lists if many else with_gaps, twice_in)
 
-    return lines.mapInArrow(read, schema)
+    # its kind is read from the hints, which the stubs don't know
+    in_workers = F.arrow_udf(  # type: ignore[call-overload]
+        read, f"array<{given}>" if many else given
+    )
+    # not deterministic to Spark: else it may be asked once for each column that it gives
+    in_workers = in_workers.asNondeterministic()
+    # the newline, so that the workers read the texts where they lie
+    line = F.concat("payload", F.lit("\n"))
+    read_rows = messages.withColumn(AGAIN if many else PROVEN, in_workers(line, *_SENT[1:]))
+    first = F.get(AGAIN, F.lit(0)) if many else F.col(PROVEN)
+    twice = F.coalesce(first["twice"], F.lit(False))
+    unread = first.isNull() | twice
+    read_rows = read_rows.withColumns({TWICE: twice, "payload": F.when(unread, F.col("payload"))})
+    if path is None:
+        return read_rows
+    # a message that is decoded twice stays one, so that Spark makes the rows of it
+    each = F.posexplode_outer(F.when(~F.col(TWICE), F.col(AGAIN))).alias(ROW, PROVEN)
+    # and has no proven row where there are more or fewer than in the message: Spark's first differs
+    is_complete = F.size(AGAIN) == F.json_array_length(F.get_json_object("payload", path))
+    again = F.when(is_complete, F.col(AGAIN)).otherwise(F.slice(F.col(AGAIN), 1, 0))
+    again = F.when(F.col(TWICE), again).alias(AGAIN)
+    others = [name for name in read_rows.columns if name != AGAIN]
+    return read_rows.select(*others, again, each)
+
+
+def path_of_rows(log_format: str) -> str | None:
+    """Where the rows of a message stand; None for a format whose messages have one row each."""
+    return getattr(FORMATS[log_format], "ROWS", None)
 
 
 def decoded_batches(
-    batches: Iterable[pa.RecordBatch], layout: Layout, twice_in: int
-) -> Iterable[pa.RecordBatch]:
-    """A task's batches of messages, with PROVEN and TWICE, see with_proven_rows."""
+    batches: Iterable[tuple[pa.Array, ...]],
+    decode: Decode,
+    layout: Layout,
+    place: Place,
+    twice_in: int,
+) -> Iterator[pa.Array]:
+    """What is proven of a task's batches of messages, see with_proven_rows.
+
+    Args:
+        batches: arrays of _SENT.
+        decode: of the format.
+        place: puts rows to their messages.
+    """
     seen = proven = 0
     for batch in batches:
-        if not batch.num_rows:
-            continue
+        count = len(batch[0])
         is_tried = seen < _ENOUGH_ROWS or proven >= seen * _LEAST_PROVEN
-        decoded, count = _decoded(batch, layout, twice_in, is_tried)
+        kept, rows = np.arange(0), None
         if is_tried:
-            seen, proven = seen + batch.num_rows, proven + count
-        yield decoded
+            # whatever the decoder can't do, Spark does
+            with suppress(Exception):
+                kept, rows = decode(layout, *batch[: _PLACE.start])
+            seen, proven = seen + count, proven + len(np.unique(kept))
+        twice = bool(count) and _is_chosen(batch, twice_in)
+        yield place(kept, _marked(layout, rows, twice), count)
 
 
-def _decoded(
-    batch: pa.RecordBatch, layout: Layout, twice_in: int, is_tried: bool
-) -> tuple[pa.RecordBatch, int]:
-    """A batch with PROVEN and TWICE, and the number of its proven rows."""
-    count, lines = batch.num_rows, batch.column("payload")
-    kept, rows = np.arange(0), None
-    if is_tried:
-        # whatever the decoder can't do, Spark does
-        with suppress(Exception):
-            kept, rows = decode(layout, lines, batch.column("op"), batch.column("event_time"))
-    place = np.full(count, -1)
-    place[kept] = np.arange(len(kept))
-    is_proven = place >= 0
+def _marked(layout: Layout, rows: pa.StructArray | None, twice: bool) -> pa.StructArray:
+    """The rows with the mark of those that are decoded twice."""
+    fields = [*layout.proven, pa.field("twice", pa.bool_())]
     if rows is None:
-        rows = pa.nulls(count, layout.proven)
-    elif len(kept) < count:
-        rows = rows.take(pa.array(place, mask=~is_proven))
-    twice = _is_chosen(batch, twice_in)
-    left = pa.array(is_proven & (not twice))
-    # as few texts as can be go back
-    texts = pc.if_else(left, pa.scalar(None, lines.type), lines)
-    texts = pc.binary_slice(texts.cast(pa.binary()), 0, -1).cast(pa.string())
-    columns = [batch.column(name) for name in _MESSAGE]
-    columns += [texts, rows, pa.array(np.full(count, twice) & is_proven)]
-    return pa.RecordBatch.from_arrays(columns, names=[*_MESSAGE, "payload", PROVEN, TWICE]), len(
-        kept
-    )
+        return pa.nulls(0, pa.struct(fields))
+    given = [*rows.flatten(), pa.array(np.full(len(rows), twice))]
+    return pa.StructArray.from_arrays(given, fields=fields)
 
 
-def _is_chosen(batch: pa.RecordBatch, twice_in: int) -> bool:
+def with_gaps(kept: np.ndarray, rows: pa.StructArray, count: int) -> pa.StructArray:
+    """The proven rows at their places among `count` messages, null at those of others."""
+    if len(rows) == count:
+        return rows
+    place = np.zeros(count, np.int64)
+    place[kept] = np.arange(len(kept))
+    is_proven = np.zeros(count, bool)
+    is_proven[kept] = True
+    return rows.take(pa.array(place, mask=~is_proven))
+
+
+def as_lists(kept: np.ndarray, rows: pa.StructArray, count: int) -> pa.ListArray:
+    """The proven rows of each of `count` messages, null for others."""
+    sizes = np.bincount(kept, minlength=count)
+    offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), rows, mask=pa.array(sizes == 0))
+
+
+def _is_chosen(batch: tuple[pa.Array, ...], twice_in: int) -> bool:
     """Whether a batch is decoded twice: by the place of its first message, always the same."""
-    place = ":".join(str(batch.column(name)[0].as_py()) for name in COORDINATES)
+    place = ":".join(str(part[0].as_py()) for part in batch[_PLACE])
     return crc32(place.encode()) % twice_in == 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions as F
 
-from python_udfs.ingestion.fast.columns import PROVEN, TWICE
+from python_udfs.ingestion.fast.columns import AGAIN, PROVEN, ROW, TWICE
 from python_udfs.ingestion.typed.images import canonical, image_of
 from python_udfs.ingestion.typed.rows import change_key, decoded
 
@@ -52,7 +52,9 @@ class InWorkers:
         if layout is None:
             return decoded(messages, source, day)
         read = with_proven_rows(messages, source, layout, self.checked_in)
-        return _with_proven(decoded(read, source, day, kept=(PROVEN, TWICE)), source)
+        kept = [name for name in (PROVEN, TWICE, ROW, AGAIN) if name in read.columns]
+        rows = decoded(read, source, day, kept=kept)
+        return _with_proven(_by_number(rows) if ROW in kept else rows, source)
 
 
 IN_SPARK = InWorkers(None, TWICE_DEFAULT)
@@ -87,6 +89,21 @@ def in_workers(dbt: HasVars) -> InWorkers:
             f"Example: {TWICE_VAR}: {TWICE_DEFAULT}"
         )
     return InWorkers(None if least == NEVER else int(least), int(checked))
+
+
+def _by_number(rows: DataFrame) -> DataFrame:
+    """Rows of messages of several rows, with PROVEN of each row's number, and that number.
+
+    Where Spark decoded a message again, a row that the workers didn't give differs from any row.
+    """
+    nothing = F.col(AGAIN).isNotNull() & F.get(AGAIN, F.col("row_number").cast("int")).isNull()
+    again = F.get(AGAIN, F.when(~nothing, F.col("row_number").cast("int")).otherwise(0))
+    found = F.when(F.col(TWICE), again).otherwise(F.col(PROVEN))
+    lost = F.when(F.col(TWICE) & nothing, _difference())
+    number = F.when(F.col(ROW).isNotNull(), F.col(ROW).cast("bigint")).otherwise(
+        F.coalesce(lost.cast("bigint"), F.col("row_number"))
+    )
+    return rows.withColumns({PROVEN: found, "row_number": number}).drop(ROW, AGAIN)
 
 
 def _with_proven(rows: DataFrame, source: TableSource) -> DataFrame:

@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from python_udfs.ingestion.fast import parsing
-from python_udfs.ingestion.fast.maxwell import Layout, decode, layout
+from python_udfs.ingestion.fast.images import Layout
 from python_udfs.ingestion.fast.values import UTC_TIME
+from python_udfs.ingestion.fast.workers import FORMATS
 from python_udfs.ingestion.fast.zones import SECOND, offsets_of
-from python_udfs.ingestion.formats.maxwell import images
+from python_udfs.ingestion.formats.registry import FORMATS as SPARK_FORMATS
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.tables.source import TableSource
 from python_udfs.ingestion.typed.business_date import BusinessDay
@@ -48,15 +49,15 @@ def compare(
     Spark reads the messages that the workers' way might prove, whatever change they are of: those
     are few of the mutated messages, and it takes long over what is no row.
     """
-    read = layout(table, lambda: offsets_of(spark, zone), MAX_AHEAD)
+    read = FORMATS[table.format].layout(table, lambda: offsets_of(spark, zone), MAX_AHEAD)
     assert read is not None
     # each line is asked, however many don't pass
     with patch.object(parsing, "MOST_MISFITS", 1.0):
-        numbers = _provable(read, payloads)
+        numbers = _provable(read, payloads, table)
         return _compare(spark, [payloads[number] for number in numbers], numbers, read, zone, table)
 
 
-def _provable(read: Layout, payloads: Sequence[bytes | str]) -> list[int]:
+def _provable(read: Layout, payloads: Sequence[bytes | str], table: TableSource) -> list[int]:
     """Numbers of the messages that are proven as a change of any kind."""
     texts = []
     for payload in payloads:
@@ -69,7 +70,8 @@ def _provable(read: Layout, payloads: Sequence[bytes | str]) -> list[int]:
     times = pa.array([TS * SECOND] * count, pa.int64()).cast(UTC_TIME)
     found: set[int] = set()
     for op in ("insert", "update", "delete"):
-        found |= set(decode(read, lines, pa.array([op] * count), times)[0].tolist())
+        kept, _ = FORMATS[table.format].decode(read, lines, pa.array([op] * count), times)
+        found |= set(kept.tolist())
     return sorted(found)
 
 
@@ -81,7 +83,7 @@ def _compare(
     zone: str,
     table: TableSource,
 ) -> Compared:
-    binlog = with_envelope(raw_messages(spark, payloads), "maxwell").where(
+    binlog = with_envelope(raw_messages(spark, payloads), table.format).where(
         (F.col("database_name") == table.database)
         & (F.col("table_name") == table.table)
         & F.col("op").isin("insert", "update", "delete")
@@ -89,31 +91,42 @@ def _compare(
     )
     binlog = binlog.withColumn("load_id", F.lit("load")).localCheckpoint(eager=False)
     day = BusinessDay(table, zone, MAX_AHEAD)
-    rows = typed_rows(images(binlog, table), table, day)
-    by_spark = rows.select(
-        "message_offset",
-        "reject_reason",
-        F.struct(*table.columns, "raw_values").alias("after"),
-        "before",
-        "cut_date",
-        F.col("metadata_changes").alias("changes"),
-    ).toArrow()
+    rows = typed_rows(SPARK_FORMATS[table.format].images(binlog, table), table, day)
+    by_spark: dict[int, list[dict]] = {}
+    for row in (
+        rows.select(
+            "message_offset",
+            "row_number",
+            "reject_reason",
+            F.struct(*table.columns, "raw_values").alias("after"),
+            "before",
+            "cut_date",
+            F.col("metadata_changes").alias("changes"),
+        )
+        .toArrow()
+        .sort_by([("message_offset", "ascending"), ("row_number", "ascending")])
+        .to_pylist()
+    ):
+        del row["row_number"]
+        by_spark.setdefault(row.pop("message_offset"), []).append(row)
     messages = binlog.select("message_offset", "payload", "op", "event_time").toArrow()
-    by_spark, messages = (
-        frame.sort_by("message_offset").combine_chunks() for frame in (by_spark, messages)
-    )
-    assert by_spark["message_offset"] == messages["message_offset"]
+    messages = messages.sort_by("message_offset").combine_chunks()
     texts = messages["payload"].to_pylist()
     lines = pa.array([f"{text}\n" for text in texts], pa.string())
-    ops, times = (pa.concat_arrays(messages[name].chunks) for name in ("op", "event_time"))
-    kept, proven = decode(read, lines, ops, times)
-    wrong = []
-    if proven is not None:
-        names = ["after", "before", "cut_date", "changes", "reject_reason"]
-        expected = by_spark.select(names).take(pa.array(kept)).to_pylist()
-        for place, row, other in zip(kept, proven.to_pylist(), expected, strict=True):
-            found = row | {"reject_reason": None}
-            if repr(found) != repr(other):
-                wrong.append((texts[place], found, other))
+    ops, times = (
+        pa.concat_arrays(messages[name].chunks)
+        if len(messages)
+        else messages[name].combine_chunks()
+        for name in ("op", "event_time")
+    )
+    kept, proven = FORMATS[table.format].decode(read, lines, ops, times)
     offsets = messages["message_offset"].to_numpy()
-    return Compared({numbers[int(offsets[place]) - FIRST_OFFSET] for place in kept}, wrong)
+    by_workers: dict[int, list[dict]] = {}
+    for place, row in zip(kept.tolist(), [] if proven is None else proven.to_pylist(), strict=True):
+        by_workers.setdefault(place, []).append({"reject_reason": None} | row)
+    wrong = [
+        (texts[place], found, by_spark[int(offsets[place])])
+        for place, found in by_workers.items()
+        if repr(found) != repr(by_spark[int(offsets[place])])
+    ]
+    return Compared({numbers[int(offsets[place]) - FIRST_OFFSET] for place in by_workers}, wrong)

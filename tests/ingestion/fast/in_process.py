@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from python_udfs.ingestion.fast.maxwell import Layout, decode, layout
+from python_udfs.ingestion.fast.images import Layout
+from python_udfs.ingestion.fast.workers import FORMATS
 from python_udfs.ingestion.fast.zones import (
     DAY,
     FIRST_DAY,
@@ -28,7 +29,7 @@ assert DAY == 86_400 * SECOND
 
 
 def layout_of(table: TableSource, zone: ConstantOffsets = EAST_8) -> Layout:
-    found = layout(table, lambda: zone, 24)
+    found = FORMATS[table.format].layout(table, lambda: zone, 24)
     assert found is not None
     return found
 
@@ -36,37 +37,43 @@ def layout_of(table: TableSource, zone: ConstantOffsets = EAST_8) -> Layout:
 def op_of(text: str | None) -> str:
     """The change that a message is of; insert where it is none."""
     try:
-        found = json.loads(text or "")["type"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        message = json.loads(text or "")
+        message = message.get("payload", message)
+        found = (message.get("op") or message["type"]).lower()
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return "insert"
+    found = {"c": "insert", "u": "update", "d": "delete"}.get(found, found)
     return found if found in ("insert", "update", "delete") else "insert"
 
 
-def decoded(layout: Layout, texts: list[str | None], at: int = TS) -> dict[int, dict[str, Any]]:
-    """Number of each proven text -> its row."""
+def decoded_rows(
+    layout: Layout, texts: list[str | None], log_format: str = "maxwell", at: int = TS
+) -> list[tuple[int, dict[str, Any]]]:
+    """The proven rows, each with the number of its text."""
     lines = pa.array([None if text is None else text + "\n" for text in texts], pa.string())
     ops = pa.array(list(map(op_of, texts)), pa.string())
     times = pa.array([at] * len(texts), pa.int64()).cast(pa.timestamp("us", "UTC"))
-    kept, rows = decode(layout, lines, ops, times)
+    kept, rows = FORMATS[log_format].decode(layout, lines, ops, times)
     assert (0 if rows is None else len(rows)) == len(kept)
     found = [] if rows is None else rows.to_pylist(maps_as_pydicts="strict")
-    return dict(zip(kept.tolist(), found, strict=True))
+    return list(zip(kept.tolist(), found, strict=True))
 
 
-def batch_of(texts: list[str], first: int = 0) -> pa.RecordBatch:
+def decoded(
+    layout: Layout, texts: list[str | None], log_format: str = "maxwell", at: int = TS
+) -> dict[int, dict[str, Any]]:
+    """Number of each proven text -> its row, the last of several."""
+    return dict(decoded_rows(layout, texts, log_format, at))
+
+
+def batch_of(texts: list[str], first: int = 0) -> tuple[pa.Array, ...]:
     """Messages of texts as the workers get them, at the offsets from `first`."""
     count = len(texts)
-    columns = {
-        "batch_id": pa.array(["live"] * count),
-        "topic": pa.array(["t"] * count),
-        "partition_number": pa.array([0] * count, pa.int32()),
-        "message_offset": pa.array(range(first, first + count), pa.int64()),
-        "op": pa.array(list(map(op_of, texts))),
-        "event_time": pa.array([TS] * count, pa.int64()).cast(pa.timestamp("us", "UTC")),
-        "payload": pa.array([text + "\n" for text in texts]),
-    }
-    for name in ("format", "database_name", "table_name", "binlog_file", "load_id"):
-        columns[name] = pa.nulls(count, pa.string())
-    for name in ("binlog_file_number", "binlog_position", "row_number", "xid"):
-        columns[name] = pa.nulls(count, pa.int64())
-    return pa.RecordBatch.from_pydict(columns)
+    return (
+        pa.array([text + "\n" for text in texts]),
+        pa.array(list(map(op_of, texts))),
+        pa.array([TS] * count, pa.int64()).cast(pa.timestamp("us", "UTC")),
+        pa.array(["t"] * count),
+        pa.array([0] * count, pa.int32()),
+        pa.array(range(first, first + count), pa.int64()),
+    )

@@ -13,26 +13,45 @@ from pyspark.sql import SparkSession
 
 from python_udfs.ingestion.tables.source import TableSource
 from tests.ingestion.fast.both_ways import compare
+from tests.support import mutated_formats, mutated_rows
 from tests.support.lines import ZONE
-from tests.support.mutated_rows import ORDERS, TYPES, mutated, normal
+from tests.support.mutated_formats import tables_of
+from tests.support.mutated_rows import ORDERS, TYPES
+from tests.support.typed_model import uncompiled
 
 SEED = int(os.environ.get("MUTATION_SEED", random.randrange(10**6)))
-TABLES = {"orders": ORDERS, "types": TYPES}
+TABLES = {
+    ("maxwell", "orders"): ORDERS,
+    ("maxwell", "types"): TYPES,
+    **{("canal", name): table for name, table in tables_of("canal").items()},
+    **{("debezium", name): table for name, table in tables_of("debezium").items()},
+}
 ZONES = [ZONE, "Asia/Shanghai", "Europe/Berlin"]
 SOAKED = 1_000_000  # mutated messages
 BLOCK = 20_000
+NORMAL, MUTATED = 600, 1000
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_proven_rows_are_those_of_the_decoder_in_spark(spark: SparkSession, name: str) -> None:
+def messages(kind: str, seed: int, table: TableSource, count: int) -> list:
+    made = mutated_formats if table.format in mutated_formats.CONVERT else mutated_rows
+    return getattr(made, kind)(seed, table, count)
+
+
+@pytest.mark.parametrize(("log_format", "name"), TABLES)
+def test_proven_rows_are_those_of_the_decoder_in_spark(
+    spark: SparkSession, log_format: str, name: str
+) -> None:
     print(f"MUTATION_SEED={SEED}")
-    table = TABLES[name]
-    payloads = [*normal(SEED, table, 1000), *mutated(SEED, table, 3000)]
-    found = compare(spark, payloads, table, "Asia/Shanghai")
+    table = TABLES[log_format, name]
+    payloads = [
+        *messages("normal", SEED, table, NORMAL),
+        *messages("mutated", SEED, table, MUTATED),
+    ]
+    found = compare(uncompiled(spark), payloads, table, "Asia/Shanghai")
     assert not found.wrong, found.wrong[0]
-    assert found.proven_of(range(1000)) >= 990
+    assert found.proven_of(range(NORMAL)) >= 0.99 * NORMAL
     # most of the mutated messages are no rows
-    assert found.proven_of(range(1000, 4000)) > 250
+    assert found.proven_of(range(NORMAL, NORMAL + MUTATED)) > 0.08 * MUTATED
 
 
 @pytest.mark.soak
@@ -40,6 +59,7 @@ def test_proven_rows_are_those_of_the_decoder_in_spark(spark: SparkSession, name
 def test_rows_of_a_million_mutated_messages(spark: SparkSession, block: int) -> None:
     seed = SEED + 1 + block
     print(f"MUTATION_SEED={seed}")
-    table: TableSource = list(TABLES.values())[block % 2]
-    found = compare(spark, mutated(seed, table, BLOCK), table, ZONES[block % 3])
+    table: TableSource = list(TABLES.values())[block % len(TABLES)]
+    payloads = messages("mutated", seed, table, BLOCK)
+    found = compare(spark, payloads, table, ZONES[block % 3])
     assert not found.wrong, found.wrong[0]

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from python_udfs.ingestion.fast import workers
-from python_udfs.ingestion.fast.columns import PROVEN, TWICE
-from python_udfs.ingestion.fast.maxwell import Layout
-from python_udfs.ingestion.fast.workers import decoded_batches
+from python_udfs.ingestion.fast.images import Layout
+from python_udfs.ingestion.fast.maxwell import decode
+from python_udfs.ingestion.fast.workers import decoded_batches, with_gaps
 from tests.ingestion.fast.in_process import CHANGED_DAY, CHANGING, batch_of, decoded, layout_of
 from tests.support.lines import source
 
@@ -178,38 +177,48 @@ def test_a_cut_value_that_cant_be_true_dates_nothing() -> None:
     assert row["cut_date"] == date(2026, 3, 2)
 
 
+def nulls_of(batches: list, twice_in: int = 10**9) -> list[int]:
+    """Of each batch the number of messages that aren't proven."""
+    return [
+        rows.null_count for rows in decoded_batches(batches, decode, LAYOUT, with_gaps, twice_in)
+    ]
+
+
 def test_a_task_that_proves_little_leaves_its_further_messages_to_spark() -> None:
     hidden = ROW.replace('"id":1', '"id": 1')
     bad, good = [batch_of([hidden] * 1500, n * 1500) for n in range(2)], batch_of([ROW] * 10)
-    found = list(decoded_batches([good, *bad, good], LAYOUT, 10**9))
-    proven = [batch.column(PROVEN).null_count for batch in found]
-    assert proven == [0, 1500, 1500, 10]
-    assert found[-1].column("payload").to_pylist() == [ROW] * 10
-    assert found[0].column("payload").null_count == 10
-    enough = list(decoded_batches([batch_of([ROW] * 1600), *bad, good], LAYOUT, 10**9))
-    assert enough[-1].column(PROVEN).null_count == 10
-    enough = list(decoded_batches([batch_of([ROW] * 3100), *bad, good], LAYOUT, 10**9))
-    assert enough[-1].column(PROVEN).null_count == 0
+    assert nulls_of([good, *bad, good]) == [0, 1500, 1500, 10]
+    assert nulls_of([batch_of([ROW] * 1600), *bad, good])[-1] == 10
+    assert nulls_of([batch_of([ROW] * 3100), *bad, good])[-1] == 0
 
 
-def test_what_the_decoder_fails_at_is_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
+def test_proven_rows_stand_at_their_messages_places() -> None:
+    other = ROW.replace('"id":1', '"id":2')
+    [rows] = decoded_batches(
+        [batch_of(["null", other, "", ROW, "{}"])], decode, LAYOUT, with_gaps, 10**9
+    )
+    ids = [row and row["after"]["id"] for row in rows.to_pylist()]
+    assert ids == [None, 2, None, 1, None]
+
+
+def test_what_the_decoder_fails_at_is_left_to_spark() -> None:
+    def fails(*_: object) -> NoReturn:
         raise MemoryError
 
-    monkeypatch.setattr(workers, "decode", fails)
-    [found] = decoded_batches([batch_of([ROW] * 3)], LAYOUT, 1)
-    assert found.column(PROVEN).null_count == 3
-    assert found.column("payload").to_pylist() == [ROW] * 3
+    [found] = decoded_batches([batch_of([ROW] * 3)], fails, LAYOUT, with_gaps, 1)
+    assert found.null_count == 3
 
 
-def test_batches_that_are_decoded_twice_keep_their_texts_and_are_always_the_same() -> None:
+def test_batches_that_are_decoded_twice_are_always_the_same() -> None:
     batches = [batch_of([ROW, "null"], 2 * n) for n in range(200)]
-    found = list(decoded_batches(batches, LAYOUT, 10))
-    twice = [batch.column(TWICE).to_pylist() for batch in found]
-    chosen = [flags == [True, False] for flags in twice]
+
+    def twice() -> list[bool]:
+        found = [
+            rows.to_pylist() for rows in decoded_batches(batches, decode, LAYOUT, with_gaps, 10)
+        ]
+        assert all(second is None for _, second in found)
+        return [first["twice"] for first, _ in found]
+
+    chosen = twice()
     assert 5 < sum(chosen) < 50
-    for batch, is_chosen in zip(found, chosen, strict=True):
-        assert batch.column("payload").to_pylist() == [ROW if is_chosen else None, "null"]
-    assert [batch.column(TWICE).to_pylist() for batch in decoded_batches(batches, LAYOUT, 10)] == (
-        twice
-    )
+    assert twice() == chosen

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.ingestion.fast.in_process import decoded, layout_of
-from tests.support.hostile import maxwell_messages
-from tests.support.mutated_rows import ODD_TIMES, ORDERS, VALUES, normal
+from tests.support import mutated_formats, mutated_rows
+from tests.support.hostile import canal_messages, debezium_messages, maxwell_messages
+from tests.support.mutated_formats import CONVERT, tables_of
+from tests.support.mutated_rows import ODD_TIMES, ORDERS, VALUES
 
 ROW = '{"database":"shop","table":"o","type":"update","ts":1772296127,"data":{"id":1},"old":{}}'
 DEEP = 100_000
@@ -23,30 +27,38 @@ LINES = [
 ]
 
 
-ORDERS_LAYOUT = layout_of(ORDERS)
-GOOD = set(normal(3, ORDERS, 50))
+TABLES = {"maxwell": ORDERS, **{name: tables_of(name)["orders"] for name in CONVERT}}
+LAYOUTS = {name: layout_of(table) for name, table in TABLES.items()}
+MESSAGES = [*maxwell_messages(), *canal_messages(), *debezium_messages()]
+NORMAL = {"maxwell": mutated_rows.normal} | dict.fromkeys(CONVERT, mutated_formats.normal)
 
 
-def proven_of(texts: list[str | None]) -> list[int]:
-    return sorted(decoded(ORDERS_LAYOUT, texts))
+def proven_of(log_format: str, texts: list[str | None]) -> list[int]:
+    return sorted(decoded(LAYOUTS[log_format], texts, log_format))
 
 
-def test_lines_that_hold_no_row_are_left_to_spark_one_by_one_and_all_at_once() -> None:
-    hostile = [*LINES, *map(json.dumps, maxwell_messages()), *VALUES, *ODD_TIMES, None]
+@pytest.mark.parametrize("log_format", TABLES)
+def test_lines_that_hold_no_row_are_left_to_spark_one_by_one_and_all_at_once(
+    log_format: str,
+) -> None:
+    hostile = [*LINES, *map(json.dumps, MESSAGES), *VALUES, *ODD_TIMES, None]
     for text in hostile:
-        assert proven_of([text]) == [], text
-    assert proven_of(hostile) == []
+        assert proven_of(log_format, [text]) == [], text
+    assert proven_of(log_format, hostile) == []
 
 
-def test_a_row_beside_hostile_lines_is_read() -> None:
-    good = sorted(GOOD)
-    alone = proven_of(good)
-    assert len(alone) == len(good)
+@pytest.mark.parametrize("log_format", TABLES)
+def test_a_row_beside_hostile_lines_is_read(log_format: str) -> None:
+    good = sorted(set(NORMAL[log_format](3, TABLES[log_format], 50)))
+    assert len(proven_of(log_format, good)) == len(good)
     mixed = [text for row in good for text in (row, LINES[len(row) % len(LINES)])]
-    found = proven_of(mixed)
-    assert set(found) <= {2 * number for number in alone}
+    assert set(proven_of(log_format, mixed)) <= {2 * number for number in range(len(good))}
+    # each line beside a row, which it doesn't take with it
+    for line in LINES:
+        assert proven_of(log_format, [good[0], line, good[1]]) == [0, 2], line[:80]
 
 
-def test_of_no_lines_nothing_is_read() -> None:
-    assert proven_of([]) == []
-    assert proven_of([None, None]) == []
+@pytest.mark.parametrize("log_format", TABLES)
+def test_of_no_lines_nothing_is_read(log_format: str) -> None:
+    assert proven_of(log_format, []) == []
+    assert proven_of(log_format, [None, None]) == []

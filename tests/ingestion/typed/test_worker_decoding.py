@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from python_udfs.ingestion.fast import workers
+from python_udfs.ingestion.fast import canal, workers
 from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import LIVE
 from python_udfs.ingestion.tables.source import TableSource
 from python_udfs.ingestion.typed.business_date import BusinessDay
 from python_udfs.ingestion.typed.duplicates import deduplicate
 from python_udfs.ingestion.typed.proven import IN_SPARK, InWorkers, in_workers
+from tests.support import mutated_formats, mutated_rows
 from tests.support.lines import ZONE, numbered, raw_messages, source
 from tests.support.lines import line as message
-from tests.support.mutated_rows import ORDERS, mutated, normal
+from tests.support.mutated_formats import CONVERT, tables_of
+from tests.support.mutated_rows import ORDERS
+from tests.support.typed_model import uncompiled
 
 ALWAYS = InWorkers(0, 1000)
 TWICE = InWorkers(0, 1)
 FROM_ENV = "WORKER_DECODING_FROM"
 SEED = 7
+TABLES = {"maxwell": ORDERS, **{name: tables_of(name)["orders"] for name in CONVERT}}
+
+
+def made_for(log_format: str) -> ModuleType:
+    """The module that makes messages of a format."""
+    return mutated_formats if log_format in CONVERT else mutated_rows
 
 
 def changes(spark: SparkSession, payloads: list, table: TableSource) -> DataFrame:
-    binlog = with_envelope(raw_messages(spark, payloads), table.format)
+    binlog = with_envelope(raw_messages(uncompiled(spark), payloads), table.format)
     mine = binlog.where(
         (F.col("database_name") == table.database)
         & (F.col("table_name") == table.table)
@@ -39,36 +52,79 @@ def changes(spark: SparkSession, payloads: list, table: TableSource) -> DataFram
 
 def rows_by(workers: InWorkers, messages: DataFrame, table: TableSource) -> list[Row]:
     rows, _ = deduplicate(messages, None, table, BusinessDay(table, ZONE, 24), [LIVE], workers)
-    return sorted(rows.collect(), key=lambda row: row.message_offset)
+    return sorted(rows.collect(), key=lambda row: (row.message_offset, row.row_number))
 
 
 def is_decoded_by_workers(frame: DataFrame) -> bool:
-    return "MapInArrow" in frame._jdf.queryExecution().optimizedPlan().toString()
+    return "ArrowEvalPython" in frame._jdf.queryExecution().optimizedPlan().toString()
 
 
-def test_rows_are_the_same_by_workers_by_spark_and_by_both(spark: SparkSession) -> None:
-    payloads = [*normal(SEED, ORDERS, 300), *mutated(SEED, ORDERS, 300)]
-    messages = changes(spark, payloads, ORDERS)
-    expected = rows_by(IN_SPARK, messages, ORDERS)
-    assert len(expected) > 400
-    assert sum(row.reject_reason is not None for row in expected) > 50
-    for setting in (ALWAYS, TWICE):
-        assert list(map(repr, rows_by(setting, messages, ORDERS))) == list(map(repr, expected))
-
-
-def test_a_row_that_is_read_otherwise_fails_the_run_and_names_its_message(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("log_format", TABLES)
+def test_rows_are_the_same_by_workers_by_spark_and_by_both(
+    spark: SparkSession, log_format: str
 ) -> None:
-    messages = changes(spark, normal(SEED, ORDERS, 3), ORDERS)
+    table = TABLES[log_format]
+    made = made_for(log_format)
+    payloads = [*made.normal(SEED, table, 300), *made.mutated(SEED, table, 300)]
+    messages = changes(spark, payloads, table)
+    expected = rows_by(IN_SPARK, messages, table)
+    assert len(expected) > 350
+    assert sum(row.reject_reason is not None for row in expected) > 5
+    for setting in (ALWAYS, TWICE):
+        assert list(map(repr, rows_by(setting, messages, table))) == list(map(repr, expected))
+
+
+def in_another_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     right = workers.layout_of
 
-    def in_another_zone(session: SparkSession, table: TableSource, zone: str, ahead: int) -> object:
+    def wrong(session: SparkSession, table: TableSource, zone: str, ahead: int) -> object:
         return right(session, table, "+09:00", ahead)
 
-    monkeypatch.setattr(workers, "layout_of", in_another_zone)
+    monkeypatch.setattr(workers, "layout_of", wrong)
+
+
+def with_a_row_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = canal.decode
+
+    def wrong(*batch: Any) -> tuple[Any, Any]:
+        kept, rows = right(*batch)
+        return np.append(kept, kept[-1]), pa.concat_arrays([rows, rows.slice(len(rows) - 1)])
+
+    monkeypatch.setattr(canal, "decode", wrong)
+
+
+def without_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = canal.decode
+
+    def wrong(*batch: Any) -> tuple[Any, Any]:
+        kept, rows = right(*batch)
+        return kept[:-1], rows.slice(0, len(rows) - 1)
+
+    monkeypatch.setattr(canal, "decode", wrong)
+
+
+@pytest.mark.parametrize(
+    ("log_format", "read_wrongly"),
+    [
+        ("maxwell", in_another_zone),
+        ("canal", in_another_zone),
+        ("canal", with_a_row_too_many),
+        ("canal", without_the_last_row),
+    ],
+)
+def test_a_message_that_is_read_otherwise_fails_the_run_and_is_named(
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    log_format: str,
+    read_wrongly: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    orders = TABLES[log_format]
+    # the last of these messages of Canal has two rows
+    messages = changes(spark, made_for(log_format).normal(6, orders, 3), orders)
+    read_wrongly(monkeypatch)
     error = ""
     try:
-        rows_by(TWICE, messages, ORDERS)
+        rows_by(TWICE, messages, orders)
     except Exception as exc:
         error = str(exc)
     assert re.search(r"the message at live:t:3:10[0-2] .* was read otherwise", error)

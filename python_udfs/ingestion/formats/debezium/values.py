@@ -21,7 +21,7 @@ FIRST_DAY, LAST_DAY = -719528, 2932896  # 0000-01-01 and 9999-12-31 in epoch day
 LONGEST_TIME = 3020399999999  # 838:59:59.999999 in microseconds
 
 
-def _name_and_length(kind: SourceType) -> tuple[str, int]:
+def name_and_length(kind: SourceType) -> tuple[str, int]:
     """The declared type's name and its first number, 0 where there is none: datetime, 3."""
     match = re.match(r"\s*(\w+)\s*(?:\(\s*(\d+)\s*[,)])?", kind.declared)
     assert match is not None  # source_type() took it
@@ -30,7 +30,7 @@ def _name_and_length(kind: SourceType) -> tuple[str, int]:
 
 def raw_type(kind: SourceType, options: dict[str, str]) -> str:
     """The Spark type that a value of JSON is first read as: text where it must be decoded."""
-    name, _ = _name_and_length(kind)
+    name, _ = name_and_length(kind)
     if kind.kind == "decimal" and options["decimal.handling.mode"] == "precise":
         return "string"
     is_bool = name in ("tinyint", "bit")
@@ -43,7 +43,7 @@ def column_value(raw: Column, kind: SourceType, options: dict[str, str]) -> Colu
     """A raw value as Maxwell would write it, in the column's `parsed` type; null if it is none."""
     from pyspark.sql import functions as F
 
-    name, length = _name_and_length(kind)
+    name, length = name_and_length(kind)
     mode = options["time.precision.mode"]
     if kind.kind == "decimal" and options["decimal.handling.mode"] == "precise":
         return _scaled(raw, kind)
@@ -60,11 +60,11 @@ def column_value(raw: Column, kind: SourceType, options: dict[str, str]) -> Colu
         read = F.when(raw.rlike(_ISO_TIMESTAMP), raw.try_cast("timestamp"))
         return read.cast("string")
     if kind.kind == "datetime":
-        return _datetime(_micros(raw, _digits(name, length, mode)))
+        return _datetime(_micros(raw, digits_of_second(name, length, mode)))
     if name == "time":
         if mode == "isostring":
             return _iso(raw, _ISO_TIME)
-        return _time(_micros(raw, _digits(name, length, mode)), length)
+        return _time(_micros(raw, digits_of_second(name, length, mode)), length)
     if kind.kind == "binary":
         encoded = _base64(raw, options["binary.handling.mode"])
         return F.when(encoded != PLACEHOLDER_BYTES, encoded)
@@ -158,7 +158,7 @@ def _date(raw: Column) -> Column:
     return F.when(days.between(FIRST_DAY, LAST_DAY), F.date_from_unix_date(days)).cast("string")
 
 
-def _digits(name: str, length: int, mode: str) -> int:
+def digits_of_second(name: str, length: int, mode: str) -> int:
     """Decimals of a second that a number counts: 3, 6 or 9."""
     if mode in ("microseconds", "nanoseconds"):
         return 6 if mode == "microseconds" else 9
@@ -191,9 +191,8 @@ def _time(micros: Column, length: int) -> Column:
     """As MySQL writes a TIME of so many decimals: it may be negative, or longer than a day."""
     from pyspark.sql import functions as F
 
-    size = F.abs(micros)
-    fits = (size <= LONGEST_TIME) & (size % 10 ** (6 - length) == 0)
-    size = F.when(fits, size)
+    fits = micros.between(-LONGEST_TIME, LONGEST_TIME) & (micros % 10 ** (6 - length) == 0)
+    size = F.when(fits, F.abs(micros))  # of the lowest number of 64 bits abs fails
     below_hour = "mm:ss" + ("." + "S" * length if length else "")
     return F.concat(
         F.when(micros < 0, F.lit("-")).otherwise(F.lit("")),

@@ -1,0 +1,100 @@
+"""Numbers that stand in texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from python_udfs.ingestion.fast.values import Column, Decode, Values, either, typed_values
+
+if TYPE_CHECKING:
+    from python_udfs.ingestion.fast.zones import ConstantOffsets
+
+# digits, a sign before them, a point or exponent: whatever a cast takes beyond that isn't proven
+_SIGNS = {
+    "integer": (b"-0123456789", r"^-?[0-9]+$"),
+    "decimal": (b"-.0123456789", r"^-?[0-9]+(\.[0-9]+)?$"),
+    "float": (b"+-.0123456789eE", r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"),
+}
+_SIGNS["double"] = _SIGNS["float"]
+LONGEST_NUMBER = 100  # bytes of a text
+
+
+def from_texts(number: Column) -> Column:
+    """A column of numbers, written as texts.
+
+    Args:
+        number: the same column, written as numbers.
+    """
+    signs, form = _SIGNS[number.kind]
+    is_sign = np.zeros(256, bool)
+    is_sign[list(signs)] = True
+
+    def decode(_: Column, texts: pa.StringArray, zone: ConstantOffsets) -> Values:
+        read, odd = _read(texts, number.read, is_sign, form)
+        value = typed_values(number, read, zone)
+        return value._replace(odd=either(odd, value.odd))
+
+    return number._replace(read=pa.string(), decode=make_decode(decode))
+
+
+def make_decode(decode: Decode) -> Decode:
+    """`decode`, which isn't asked where there is no value."""
+
+    def of_values(column: Column, values: pa.Array, zone: ConstantOffsets) -> Values:
+        if values.null_count == len(values):
+            return Values(pa.nulls(len(values), column.typed))
+        return decode(column, values, zone)
+
+    return of_values
+
+
+def _read(
+    texts: pa.StringArray, kind: pa.DataType, is_sign: np.ndarray, form: str
+) -> tuple[pa.Array, np.ndarray | None]:
+    """The numbers, and a mask of texts without a number; None without such."""
+    if is_sign[bytes_of(texts)].all() and pc.max(pc.binary_length(texts)).as_py() < LONGEST_NUMBER:
+        try:
+            return texts.cast(kind), None
+        except pa.ArrowInvalid:
+            pass
+    right = pc.and_(
+        pc.match_substring_regex(texts, form), pc.less(pc.binary_length(texts), LONGEST_NUMBER)
+    )
+    right = pc.fill_null(right, True)
+    read, odd = cast_each(pc.if_else(right, texts, pa.scalar(None, pa.string())), kind)
+    return read, either(odd, ~np.asarray(right))
+
+
+def bytes_of(texts: pa.StringArray) -> np.ndarray:
+    """The bytes of all texts, one behind the other."""
+    data = texts.buffers()[2]
+    if data is None or not len(texts):
+        return np.zeros(0, np.uint8)
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)
+    begin, end = offsets[texts.offset], offsets[texts.offset + len(texts)]
+    return np.frombuffer(data, np.uint8)[begin:end]
+
+
+def cast_each(texts: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, np.ndarray | None]:
+    """The texts in a type, and a mask of those that aren't of it; None without such.
+
+    For the few blocks that hold such, each distinct text is looked at.
+    """
+    try:
+        return texts.cast(kind), None
+    except pa.ArrowInvalid:
+        pass
+    distinct = texts.dictionary_encode()
+    read = []
+    for text in distinct.dictionary:
+        try:
+            read.append(text.cast(kind))
+        except pa.ArrowInvalid:
+            read.append(pa.scalar(None, kind))
+    known = pa.array([value.as_py() for value in read], kind)
+    values = known.take(distinct.indices)
+    return values, np.asarray(values.is_null()) & np.asarray(texts.is_valid())
