@@ -492,14 +492,7 @@ WORKER_FAULTS = (
         IN_WORKERS + "canal.py",
         "right &= sizes_of_old == np.where(is_update, sizes, 0)",
         "pass",
-        GUARDS,
-    ),
-    Fault(
-        "an insert of Canal may have old rows",
-        IN_WORKERS + "canal.py",
-        "right &= np.asarray(images[1].is_valid()) == is_update",
-        "pass",
-        GUARDS,
+        "tests/ingestion/fast/test_guards_of_formats.py -k taken_for_those",
     ),
     Fault(
         "a label that isn't known is null",
@@ -590,6 +583,20 @@ WORKER_FAULTS = (
         "python_udfs/ingestion/typed/proven.py",
         "found = found | ~by_spark.eqNullSafe(by_workers)",
         "pass",
+        "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
+    ),
+    Fault(
+        "a message that is decoded twice may have more rows",
+        IN_WORKERS + "workers.py",
+        "again = F.when(is_complete, F.col(AGAIN)).otherwise(F.slice(F.col(AGAIN), 1, 0))",
+        "again = F.col(AGAIN)",
+        "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
+    ),
+    Fault(
+        "a row that the workers lost is none that differs",
+        "python_udfs/ingestion/typed/proven.py",
+        "lost = F.when(F.col(TWICE) & nothing, _difference())",
+        "lost = F.lit(None)",
         "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
     ),
 )

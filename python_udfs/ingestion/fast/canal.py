@@ -103,8 +103,7 @@ def decode(
     sizes, sizes_of_old = (_sizes(image) for image in images)
     right = (sizes > 0) & (sizes == np.bincount(data.row, minlength=len(kept))[rows])
     right &= sizes_of_old == np.bincount(old.row, minlength=len(kept))[rows]
-    # `old` is a row for each of the data, and stands in an update alone
-    right &= np.asarray(images[1].is_valid()) == is_update
+    # `old` has a row for each of the data, in an update alone
     right &= sizes_of_old == np.where(is_update, sizes, 0)
     if not right.any():
         return np.arange(0), None

@@ -9,9 +9,11 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, NoReturn
 
+import pyarrow as pa
 import pytest
 
 from python_udfs.ingestion.fast.images import Layout
+from python_udfs.ingestion.fast.lines import proven_lines
 from python_udfs.ingestion.fast.maxwell import decode
 from python_udfs.ingestion.fast.workers import decoded_batches, with_gaps
 from tests.ingestion.fast.in_process import CHANGED_DAY, CHANGING, batch_of, decoded, layout_of
@@ -104,6 +106,12 @@ def test_what_another_reader_may_see_otherwise_is_left_to_spark(name: str) -> No
     assert decoded(LAYOUT, [text]) == {}
     # and among others, which it doesn't take with it
     assert sorted(decoded(LAYOUT, [ROW, text, INSERT])) == [0, 2]
+
+
+def test_the_structure_of_a_line_with_two_objects_isnt_proven() -> None:
+    lines = pa.array([text + "\n" for text in (ROW, ROW + INSERT, INSERT)])
+    kept, _ = proven_lines(lines)
+    assert kept.tolist() == [0, 2]
 
 
 def test_a_row_is_proven_with_both_its_images() -> None:

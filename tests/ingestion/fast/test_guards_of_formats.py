@@ -159,6 +159,12 @@ def test_a_message_of_canal_has_all_its_rows_with_both_images() -> None:
     assert [row["changes"] for _, row in found] == [["small"], ["note"]]
 
 
+def test_old_rows_of_a_message_of_canal_arent_taken_for_those_of_another() -> None:
+    fewer = CANAL_MESSAGE.replace(',{"note":null}]', "]")
+    more = CANAL_MESSAGE.replace(f",{CANAL_ROW}", "")
+    assert decoded(CANAL, [fewer, more], "canal") == {}
+
+
 def test_rows_of_canal_stand_in_lists_at_their_messages_places() -> None:
     single = CANAL_MESSAGE.replace(f",{CANAL_ROW}", "").replace(',{"note":null}', "")
     batch = batch_of(["null", CANAL_MESSAGE, "{}", single])
