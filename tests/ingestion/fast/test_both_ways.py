@@ -26,9 +26,11 @@ TABLES = {
     **{("canal", name): table for name, table in tables_of("canal").items()},
     **{("debezium", name): table for name, table in tables_of("debezium").items()},
 }
-# `types` has a column of each type, for each format: `make test` asks no more
+# a column of each type. Spark plans Debezium's for longer than all others: for `make test` its rows
+# are compared by test_worker_decoding, on a table of fewer columns
+QUICK = [("maxwell", "types"), ("canal", "types")]
 CHOSEN = [
-    pytest.param(*key, id="-".join(key), marks=[] if key[1] == "types" else [pytest.mark.soak])
+    pytest.param(*key, id="-".join(key), marks=[] if key in QUICK else [pytest.mark.soak])
     for key in TABLES
 ]
 ZONES = [ZONE, "Asia/Shanghai", "Europe/Berlin"]

@@ -70,7 +70,8 @@ def test_rows_are_the_same_by_workers_by_spark_and_by_both(
     expected = rows_by(IN_SPARK, messages, table)
     assert len(expected) > 350
     assert sum(row.reject_reason is not None for row in expected) > 5
-    for setting in (ALWAYS, TWICE):
+    # of a format with a row a message Maxwell shows what is decoded twice
+    for setting in [ALWAYS] if log_format == "debezium" else [ALWAYS, TWICE]:
         assert list(map(repr, rows_by(setting, messages, table))) == list(map(repr, expected))
 
 
