@@ -5,16 +5,24 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from tests.support.dbt_project import REPO, DbtProject
+from tests.support.dbt_project import (
+    COMPILES_ALL,
+    REPO,
+    DbtProject,
+    compiles_all,
+    copied_profiles,
+)
 from tests.support.tiers import starts_process
 
 SETTINGS = {
@@ -37,6 +45,11 @@ OF_A_PROCESS = 5.0  # seconds that a test with Spark is taken to need in a file 
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "write into tests/durations.json how long the files took that ran"
     parser.addoption("--store-durations", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("-m") == "soak":
+        os.environ.setdefault(COMPILES_ALL, "true")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -80,12 +93,13 @@ def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., DbtP
     the adapter's own. All projects share the process's one Spark.
     """
     numbers = itertools.count(1)
+    compiles = compiles_all()
 
     def make(files: dict[str, str], **env: str) -> DbtProject:
         root = tmp_path_factory.mktemp(f"small_project{next(numbers)}", numbered=False)
-        shutil.copytree(REPO / "profiles", root / "profiles")
         shutil.copy(REPO / "jars.lock", root)
-        project = DbtProject(root, root / "warehouse", profiles=root / "profiles", **env)
+        options: dict[str, Any] = {"profiles": copied_profiles(root, compiles)}
+        project = DbtProject(root, root / "warehouse", compiles=compiles, **options, **env)
         project.write({"dbt_project.yml": PROJECT_FILE} | files)
         return project
 

@@ -9,7 +9,7 @@ from tests.support.warehouse import SAMPLE, Warehouse
 @pytest.fixture(scope="session")
 def first_build(tmp_path_factory: pytest.TempPathFactory) -> tuple[Warehouse, Outcome]:
     """The whole sample, landed and built at once, and what dbt printed of it."""
-    warehouse = Warehouse(tmp_path_factory.mktemp("one_go"))
+    warehouse = Warehouse(tmp_path_factory.mktemp("one_go"), compiles=True)
     warehouse.land(*sorted(SAMPLE.iterdir()))
     return warehouse, warehouse.build(everything=True)
 

@@ -53,7 +53,7 @@ def reader(name: str, there: Warehouse) -> Iterator[Warehouse]:
     """The same warehouse, asked from a Spark of the tests: a store needs jars of its own, so its
     Spark is another process's."""
     if name != "store":
-        yield Warehouse(there.landing.parent)
+        yield Warehouse(there.landing.parent, compiles=True)
         return
     with child_process() as child:
         here = copy.copy(there)
@@ -67,10 +67,10 @@ def test_the_sample_is_the_server_s_own_counts_after_kills(tmp_path: Path, name:
     seed = int(os.environ.get("PLACE_SEED") or random.SystemRandom().randrange(10**6))
     kills, chance = int(os.environ.get("PLACE_KILLS", "2")), random.Random(seed)
     files, log = sorted(SAMPLE.iterdir()), tmp_path / "run.log"
-    local = Warehouse(tmp_path / "local")
+    local = Warehouse(tmp_path / "local", compiles=True)
     local.land(*files)
     with place(name, tmp_path / "servers") as env:
-        there = Warehouse(tmp_path)
+        there = Warehouse(tmp_path, compiles=True)
         there.env |= env
         with reader(name, there) as here:
             there.land(*files[:-LAST_FILES])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from dbt.adapters.sparksession import evaluation, local_rows
+from dbt.adapters.sparksession import building, evaluation, local_rows
 from dbt.adapters.sparksession.catalogs import scheme_of
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.session import application, own_session
@@ -52,6 +53,7 @@ SMALL_SPARK = {
         + " ".join(f"-Dspark.{name}={number}" for name, number in OF_SMALL_TABLES.items())
     ),
 }
+COMPILES_ALL = "TESTS_COMPILE_ALL"  # environment variable, for the children of a test too
 NOT_OURS = ("type", "threads")  # keys of a profile that dbt itself takes
 # folders of a project that dbt parses
 PARSED = ("models", "macros", "tests", "seeds", "snapshots", "analyses", "functions")
@@ -59,7 +61,7 @@ PARSED = ("models", "macros", "tests", "seeds", "snapshots", "analyses", "functi
 CHANGING = ("--inline", "--defer", "--state", "--target")
 # dbt reads the Jinja of a text once in a process: macros alone are four fifths of what it parses
 enable_test_caching()
-_parsed_before: dict[tuple[str, str], bytes] = {}  # settings and vars -> dbt's own file
+_parsed_before: dict[tuple[str, ...], bytes] = {}  # settings, profile, vars -> dbt's own file
 _parse = requires.parse_manifest
 _last_parsed: list[Manifest] = []  # the newest alone
 
@@ -113,20 +115,44 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def few_rows_in_turns(run: int) -> Iterator[None]:
+def few_rows_in_turns(run: int, compiles: bool = True) -> Iterator[None]:
     """Within it a run of a project reads few rows as it would read many, or as few: the tests have
     few rows, and what is right for them has to be right for many.
 
     Args:
         run: number of the project's run, the first is 0.
+        compiles: whether the queries over many rows are compiled.
     """
     evaluates, holds = ((run - 1) % 4 in turns for turns in ((0, 2), (0, 1)))
     with pytest.MonkeyPatch.context() as patch:
+        for module in (evaluation, building) if not compiles else ():
+            patch.setattr(module, "compile_again", evaluation.leave_uncompiled)
         if not evaluates:
             patch.setattr(evaluation, "FEW_ROWS", -1)
         if not holds:
             patch.setattr(local_rows, "MOST_ROWS", -1)
         yield
+
+
+def compiles_all() -> bool:
+    """Whether Spark compiles the queries of all projects, as in `make soak`. To compile a query
+    takes longer than to evaluate it over the rows of a test: `make test` compiles those of the
+    sample's builds alone."""
+    return os.environ.get(COMPILES_ALL) == "true"
+
+
+def copied_profiles(root: Path, compiles: bool) -> Path:
+    """Copy the repository's profiles below a folder, as they are or so that Spark compiles no
+    query; return the copy."""
+    copied = root / "profiles"
+    shutil.copytree(REPO / "profiles", copied, dirs_exist_ok=True)
+    if not compiles:
+        text = (copied / "profiles.yml").read_text(encoding="utf-8")
+        line = '        spark.sql.codegen.hugeMethodLimit: "8000"\n'
+        assert text.count(line) == 1
+        more = (f'        {key}: "{value}"\n' for key, value in evaluation.UNCOMPILED.items())
+        (copied / "profiles.yml").write_text(text.replace(line, line + "".join(more)), "utf-8")
+    return copied
 
 
 class DbtProject:
@@ -137,13 +163,22 @@ class DbtProject:
         warehouse: folder of the tables, unless the environment's WAREHOUSE is a URI; `target` and
             `logs` of dbt lie beside it.
         profiles: folder of profiles.yml; the repository's own where there is none given.
+        compiles: whether Spark compiles the queries of its runs, as it does in production, or
+            evaluates them, as its profile says then: see copied_profiles.
         env: further environment variables of each command, named in lower case: landing=... sets
             LANDING.
     """
 
     def __init__(
-        self, root: Path, warehouse: Path, profiles: Path | None = None, **env: Path | str
+        self,
+        root: Path,
+        warehouse: Path,
+        profiles: Path | None = None,
+        *,
+        compiles: bool = True,
+        **env: Path | str,
     ) -> None:
+        self.compiles = compiles
         self.root, self.warehouse = Path(root), Path(warehouse)
         self.target = self.warehouse.parent / "target"
         self.logs = self.warehouse.parent / "logs"
@@ -190,7 +225,7 @@ class DbtProject:
         writes = args[0] == "docs" or "--write-json" in args
         without = [] if writes else ["--no-write-json"]
         state = None if writes or set(CHANGING) & set(args) else self._state(vars)
-        few = few_rows_in_turns(self._runs)
+        few = few_rows_in_turns(self._runs, self.compiles)
         self._runs += 1
         with (
             self._environment(),
@@ -330,7 +365,8 @@ class DbtProject:
         it parses again what is another there, not the macros of its own packages as well."""
         parsed = self.target / "partial_parse.msgpack"
         settings = (self.root / "dbt_project.yml").read_text(encoding="utf-8")
-        key = settings, yaml.safe_dump(vars)
+        profile = (self.profiles / "profiles.yml").read_text(encoding="utf-8")
+        key = settings, profile, yaml.safe_dump(vars)
         if key in _parsed_before:
             self.target.mkdir(parents=True, exist_ok=True)
             parsed.write_bytes(_parsed_before[key])

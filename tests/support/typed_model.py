@@ -33,7 +33,7 @@ def seeds(quick: int) -> list[Any]:
 @cache
 def uncompiled(spark: SparkSession) -> SparkSession:
     """A session of the same Spark, as the fixture's but that it compiles nothing: it has few rows.
-    The tests of single values (formats, types) and of the whole project run compiled code."""
+    The tests of single values (formats, types) and of the sample run compiled code."""
     session = spark.newSession()
     for name in ("session.timeZone", "ansi.enabled", "shuffle.partitions"):
         session.conf.set(f"spark.sql.{name}", spark.conf.get(f"spark.sql.{name}"))

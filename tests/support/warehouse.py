@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tests.support.dbt_project import REPO, DbtProject, Outcome
+from tests.support.dbt_project import REPO, DbtProject, Outcome, compiles_all, copied_profiles
 
 TRUTH = REPO / "tests" / "fixtures" / "mysql56" / "truth"
 SAMPLE = REPO / "landing" / "topics" / "maxwell" / "partition=0"
@@ -31,12 +31,19 @@ TABLES = (
 
 
 class Warehouse(DbtProject):
-    """The repository's project over an own landing folder and an own warehouse folder."""
+    """The repository's project over an own landing folder and an own warehouse folder.
 
-    def __init__(self, folder: Path, **env: Path | str) -> None:
+    Args:
+        compiles: whether Spark compiles its queries in `make test` too; see compiles_all.
+    """
+
+    def __init__(self, folder: Path, *, compiles: bool = False, **env: Path | str) -> None:
         self.landing = folder / "landing"
         (self.landing / "topics").mkdir(parents=True, exist_ok=True)
-        super().__init__(REPO, folder / "warehouse", landing=self.landing, **env)
+        compiles |= compiles_all()
+        profiles = None if compiles else copied_profiles(folder, compiles)
+        options: dict[str, Any] = {"profiles": profiles, "landing": self.landing}
+        super().__init__(REPO, folder / "warehouse", compiles=compiles, **options, **env)
 
     def build(
         self,
