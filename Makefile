@@ -22,13 +22,17 @@ endif
 ifdef TOOL
 export TOOL
 endif
+ifdef PORT
+export SERVE_PORT = $(PORT)
+endif
 
-.PHONY: help setup run follow sql connect new-table test test-fast lint docs report full-load reconcile compensate ci-diff soak live bench lock clean drop-warehouse
+.PHONY: help setup run follow sql serve connect new-table test test-fast lint docs report full-load reconcile compensate ci-diff soak live bench lock clean drop-warehouse
 
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
 	@echo "make follow  keep the warehouse fresh: build what lands, publish it, and go on"
 	@echo "make sql [Q=\"select ..\"]   ask the warehouse: a shell that stays open, or one answer"
+	@echo "make serve [PORT=10000]   let BI tools ask it: a server on 127.0.0.1 that only reads"
 	@echo "make connect TOOL=spark-sql   what another tool needs to read it: spark-sql, pyiceberg, duckdb"
 	@echo "make new-table TABLE=<database>.<table>   write the declaration of a table of the log"
 	@echo "make test    run every test"
@@ -62,6 +66,9 @@ follow: setup
 # Q and FORMAT: see tools/sql.py
 sql: setup
 	@exec $(BIN)/python -m tools sql
+
+serve: setup
+	@exec $(BIN)/python -m tools serve
 
 connect: setup
 	@$(BIN)/python -m tools connect

@@ -105,6 +105,22 @@ def connect(tool: str) -> None:
 
 
 @cli.command()
+@click.option(
+    "--port", type=int, default=10000, envvar="SERVE_PORT", help="of 127.0.0.1; 0 takes a free one"
+)
+def serve(port: int) -> None:
+    """Serve the newest published version to BI tools, by JDBC. It only reads."""
+    from dbt_common.exceptions import DbtRuntimeError
+
+    from tools.serve import main
+
+    try:
+        sys.exit(main(port))
+    except DbtRuntimeError as exc:
+        raise click.ClickException(exc.msg) from None
+
+
+@cli.command()
 def report() -> None:
     """Make one page about the state of the warehouse and print where it is."""
     from tools.report.make import main

@@ -2,7 +2,7 @@
 
     PUBLISH_TARGETS            <name>=<kind>, comma separated; kinds: see KINDS. Without it nothing
                                is published
-    PUBLISH_<NAME>_URL         where the target is, in the form of its module
+    PUBLISH_<NAME>_URL         where the target is, in the form of its module; not of iceberg
     PUBLISH_<NAME>_USER, PUBLISH_<NAME>_PASSWORD, PUBLISH_<NAME>_OPTIONS   see its module
     PUBLISH_<NAME>_<ANY>_FILE  a file that holds the value instead, as containers get secrets
     PUBLISH_<NAME>_TLS         verify: only an encrypted connection to a server whose certificate
@@ -24,7 +24,7 @@ from dbt.adapters.sparksession.versions.targets import PublishError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-KINDS = ("mysql", "postgres", "kafka", "clickhouse")
+KINDS = ("mysql", "postgres", "kafka", "clickhouse", "iceberg")
 RECORDS_TABLE = "published_version"  # a store's table of the versions that its tables hold
 ENTRY = re.compile(r"([a-z][a-z0-9_]*)=([a-z]+)")
 

@@ -239,7 +239,7 @@ def test_rows_of_a_unique_key_may_differ_by_what_a_predicate_compares(built):
 def test_merge_without_a_key_is_one_clear_error(built):
     _, first, _ = built
     message = first.results["keyless"].message
-    assert "incremental_strategy merge of keyless needs a unique_key" in message
+    assert "keyless: incremental_strategy merge needs a unique_key" in message
 
 
 def test_append_new_columns_keeps_the_lost_one(built):

@@ -245,29 +245,6 @@ class SparkSessionAdapter(SparkAdapter):
         return split_statements(text)
 
     @available
-    def header_statements(self, header: str, model: Mapping[str, Any]) -> list[str]:
-        """The statements of a model's `sql_header`.
-
-        Raises:
-            CompilationError: it is no list of statements, or nobody who reads the model's view
-                would run them.
-        """
-        statements, rest = split_statements(header)
-        kind = model["config"]["materialized"]
-        if kind in ("view", "folded"):
-            raise CompilationError(
-                f"{model['name']} has a sql_header and is materialized as {kind}: whoever reads "
-                "its view has another session. Materialize it as table or incremental, or write "
-                "into its query what the header sets."
-            )
-        if rest:
-            raise CompilationError(
-                f"sql_header of {model['name']} must be statements that each end with a "
-                f"semicolon, such as `set time zone 'Asia/Shanghai';`, got {rest.strip()!r}."
-            )
-        return statements
-
-    @available
     def constraint_guards(self, model: Mapping[str, Any]) -> dict[str, list[dict[str, str]]]:
         """Column -> what its rows are looked at for, by the constraints of the contract."""
         return guards_of(model)

@@ -24,7 +24,15 @@ def _day(value: Given) -> Given:
 Columns = Annotated[Names, Field(description="be a list of column names, got {value}")]
 
 
-class RetractRows(Fields):
+class Arguments(Fields):
+    """The arguments of one macro."""
+
+    def problems(self) -> list[str]:
+        """What is wrong with the arguments together, where each is right by itself."""
+        return []
+
+
+class RetractRows(Arguments):
     """Arguments of `retract_rows`."""
 
     from_cte: Annotated[StrictStr, Field(description="be the name of a CTE, got {value}")]
@@ -32,7 +40,7 @@ class RetractRows(Fields):
     change_columns: Columns
 
 
-class SideBySide(Fields):
+class SideBySide(Arguments):
     """Arguments of `side_by_side`."""
 
     keys: Columns
@@ -41,8 +49,14 @@ class SideBySide(Fields):
         Field(min_length=2, description="map two CTEs or more to their measures, got {value}"),
     ]
 
+    def problems(self) -> list[str]:
+        names = [name for measures in self.domains.values() for name in measures]
+        if len(set(names)) == len(names):
+            return []
+        return [f"a measure may stand in one domain only, got {self.domains}"]
 
-class ToDate(Fields):
+
+class ToDate(Arguments):
     """Arguments of `to_date`."""
 
     as_of: Annotated[Given, BeforeValidator(_day), Field(description="be a day, got '{value}'")] = (
@@ -50,7 +64,7 @@ class ToDate(Fields):
     )
 
 
-class Compared(Fields):
+class Compared(Arguments):
     """Arguments of `compared`."""
 
     level: Annotated[
@@ -60,7 +74,7 @@ class Compared(Fields):
 
 
 # macro -> its arguments and a call of it
-ARGUMENTS: Mapping[str, tuple[type[Fields], str]] = {
+ARGUMENTS: Mapping[str, tuple[type[Arguments], str]] = {
     "retract_rows": (
         RetractRows,
         "retract_rows(from_cte='orders', image_columns=['order_id'], change_columns=['cut_date'])",
@@ -82,11 +96,8 @@ def check_arguments(macro: str, arguments: Settings) -> None:
     """
     fields, example = ARGUMENTS[macro]
     problems = list(field_problems(fields, arguments))
-    if fields is SideBySide and not any(problem.startswith("domains") for problem in problems):
-        domains = arguments["domains"]
-        names = [name for measures in domains.values() for name in measures]
-        if len(set(names)) < len(names):
-            problems.append(f"a measure may stand in one domain only, got {domains}")
+    if not problems:
+        problems = fields.model_validate(arguments).problems()
     if problems:
         raise DeclarationError(macro, problems, example)
 
@@ -111,6 +122,17 @@ def check_whole_numbers(macro: str, least: int, given: Settings, example: str) -
             problems.append(f"{name} must be a whole number from {least}, got {value}")
     if problems:
         raise DeclarationError(macro, problems, example)
+
+
+def check_unique_key(model: str, unique_key: Given) -> None:
+    """Check what a model of strategy merge goes by.
+
+    Raises:
+        DeclarationError: there is none.
+    """
+    if not unique_key:
+        problem = "incremental_strategy merge needs a unique_key"
+        raise DeclarationError(model, [problem], "unique_key=['order_id']")
 
 
 def check_grain(macro: str, grain: Given, sizes: Collection[str]) -> None:

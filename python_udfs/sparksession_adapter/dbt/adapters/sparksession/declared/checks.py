@@ -8,6 +8,7 @@ from functools import cache
 from dbt.adapters.sparksession.declared.arguments import (
     check_arguments,
     check_grain,
+    check_unique_key,
     check_whole_numbers,
     columns_of_interest,
 )
@@ -35,6 +36,7 @@ from dbt.adapters.sparksession.reading.news import (
     models_read_as_sources,
     unrecorded_reads,
 )
+from dbt.adapters.sparksession.sql_texts import split_statements
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import CompilationError
 
@@ -107,6 +109,36 @@ class Declarations:
         problems += of_project.get("", [])
         if problems:
             raise CompilationError("\n".join(problems))
+
+    def header_statements(self, header: str, model: Node) -> list[str]:
+        """The statements of a model's `sql_header`.
+
+        Raises:
+            CompilationError: it is no list of statements, or nobody who reads the model's view
+                would run them.
+        """
+        statements, rest = split_statements(header)
+        kind = model["config"]["materialized"]
+        if kind in ("view", FOLDED):
+            raise CompilationError(
+                f"{model['name']} has a sql_header and is materialized as {kind}: whoever reads "
+                "its view has another session. Materialize it as table or incremental, or write "
+                "into its query what the header sets."
+            )
+        if rest:
+            raise CompilationError(
+                f"sql_header of {model['name']} must be statements that each end with a "
+                f"semicolon, such as `set time zone 'Asia/Shanghai';`, got {rest.strip()!r}."
+            )
+        return statements
+
+    def check_unique_key(self, model: str, unique_key: Given) -> None:
+        """Check what a model of strategy merge goes by, see arguments.py.
+
+        Raises:
+            CompilationError: there is none.
+        """
+        checked(check_unique_key, model, unique_key)
 
     def chain_plan(self, declared: Given) -> Json:
         """The declaration of a log's chain as a plan, see chain_plans.py.

@@ -6,11 +6,8 @@
         or ('merge' if config.get('unique_key') else 'append')
     ) -%}
     {%- set strategy_macro = _incremental_strategy(strategy_name) -%}
-    {%- if strategy_name == 'merge' and not config.get('unique_key') -%}
-        {%- do exceptions.raise_compiler_error(
-            'incremental_strategy merge of ' ~ model['name'] ~ " needs a unique_key. Example: "
-            ~ "unique_key=['order_id']"
-        ) -%}
+    {%- if strategy_name == 'merge' -%}
+        {%- do adapter.declarations.check_unique_key(model['name'], config.get('unique_key')) -%}
     {%- endif -%}
     {%- set on_schema_change = incremental_validate_on_schema_change(
         config.get('on_schema_change'), default='ignore'

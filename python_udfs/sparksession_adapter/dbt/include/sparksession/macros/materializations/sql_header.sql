@@ -5,7 +5,7 @@
 {% macro _run_sql_header() -%}
     {%- set header = config.get('sql_header') -%}
     {%- if header -%}
-        {%- for statement in adapter.header_statements(header, model) -%}
+        {%- for statement in adapter.declarations.header_statements(header, model) -%}
             {%- do run_query(statement) -%}
         {%- endfor -%}
     {%- endif -%}
