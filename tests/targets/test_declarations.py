@@ -75,7 +75,7 @@ def test_targets_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PUBLISH_TARGETS", "serving=mysql, stream=kafka")
     assert targets() == {"serving": "mysql", "stream": "kafka"}
     monkeypatch.setenv("PUBLISH_TARGETS", "serving=oracle")
-    with pytest.raises(PublishError, match="a kind of mysql, postgres, kafka, clickhouse, iceberg; got"):
+    with pytest.raises(PublishError, match="mysql, postgres, kafka, clickhouse, iceberg; got"):
         targets()
 
 
