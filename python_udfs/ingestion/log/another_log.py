@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 Place = tuple[str, str, int, int]  # as COORDINATES
+Bounds = dict[tuple[str, str, int], tuple[int, int]]
 FOLDER_PROPERTY = "landing.folder"  # where the table's messages were read from
 SAMPLE, KAFKA = "sample", "Kafka"  # instead of a folder: LANDING isn't set
 MOST_AT_ONCE = 50_000  # lines whose checksums a driver holds
@@ -132,22 +133,31 @@ def _whole_messages(table: DataFrame) -> DataFrame:
     )
 
 
+def _bounds(stretches: Sequence[Stretch]) -> Bounds:
+    """Batch, topic and partition -> first and last offset of its stretches."""
+    bounds: Bounds = {}
+    for stretch in stretches:
+        first, last = bounds.get(stretch[1:4], (stretch.first, stretch.last))
+        bounds[stretch[1:4]] = min(first, stretch.first), max(last, stretch.last)
+    return bounds
+
+
+def _within(stored: DataFrame, bounds: Bounds) -> DataFrame:
+    """The held messages within bounds, and others of these topics where the bounds are many."""
+    from pyspark.sql import functions as F
+
+    if len(bounds) <= MOST_NAMED:
+        return stored.where(reduce(or_, itertools.starmap(_is_between, bounds.items())))
+    topics = sorted({topic for _, topic, _ in bounds})
+    first = min(first for first, _ in bounds.values())
+    return stored.where(F.col("topic").isin(topics) & (F.col("message_offset") >= first))
+
+
 def _at(stored: DataFrame, stretches: Sequence[Stretch]) -> DataFrame:
     """The held messages of some stretches, with the columns of the stretch beside each."""
     from pyspark.sql import functions as F
 
-    bounds: dict[tuple[str, str, int], tuple[int, int]] = {}
-    for stretch in stretches:
-        first, last = bounds.get(stretch[1:4], (stretch.first, stretch.last))
-        bounds[stretch[1:4]] = min(first, stretch.first), max(last, stretch.last)
-    if len(bounds) <= MOST_NAMED:
-        places = reduce(or_, itertools.starmap(_is_between, bounds.items()))
-    else:
-        topics = sorted({topic for _, topic, _ in bounds})
-        places = F.col("topic").isin(topics) & (
-            F.col("message_offset") >= min(first for first, _ in bounds.values())
-        )
-    stored = stored.where(places)
+    stored = _within(stored, _bounds(stretches))
     asked = stored.sparkSession.createDataFrame(list(stretches), STRETCH_SCHEMA)
     asked = asked.withColumn("stretch", F.expr(f"first div {STRETCH}"))
     stored = stored.withColumn("stretch", F.expr(f"message_offset div {STRETCH}"))
@@ -176,9 +186,14 @@ def _unequal(stored: DataFrame, stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def _held_checksums(stored: DataFrame, stretches: Sequence[Stretch]) -> dict[Place, set[int]]:
-    """Place -> checksums of the messages that are held there."""
+    """Place -> checksums of the messages that are held there; of some other places too."""
+    bounds = _bounds(stretches)
+    is_short = sum(last - first + 1 for first, last in bounds.values()) <= MOST_AT_ONCE
+    # messages between the stretches do no harm, and a join takes longer than to read a few
+    near = is_short and len(bounds) <= MOST_NAMED
+    rows = _within(stored, bounds) if near else _at(stored, stretches)
     found: dict[Place, set[int]] = {}
-    for *place, checksum in _at(stored, stretches).select(*COORDINATES, "held_checksum").collect():
+    for *place, checksum in rows.select(*COORDINATES, "held_checksum").collect():
         found.setdefault(tuple(place), set()).add(checksum)
     return found
 
