@@ -5,7 +5,7 @@
     PUBLISH_<NAME>_KEEP_HOURS  how long a reader may go on with a version that isn't the newest any
                                more; by default 24
 
-Each publication is one commit a table, and the commit itself says which version it is of: a killed
+Each publication is one commit a table, and the commit itself states which version it is of: a killed
 publication leaves the table as it was. A first version, and one that is compared as a whole, is
 written sorted by the key. Of the next versions MERGE writes the changed rows, and marks the rows
 that they replace as deleted (merge-on-read, Iceberg's format 2): the cost is that of the changed
@@ -152,7 +152,7 @@ class IcebergStore:
             raise
 
     def _record_of(self, table: str, iceberg: Any) -> Mapping[str, str] | None:
-        """What the newest publication's commit says; None where it has expired.
+        """What the newest publication's commit states; None where it has expired.
 
         Raises:
             PublishError: somebody else has changed the rows.
@@ -283,14 +283,14 @@ class IcebergStore:
 
     @staticmethod
     def _written(writer: Any, part: TableUpdate) -> Any:
-        """The writer, whose commit says which version it is of."""
+        """The writer, whose commit states which version it is of."""
         for name, value in _record(part).items():
             writer = writer.option(f"snapshot-property.{name}", value)
         return writer
 
     @contextmanager
     def _properties(self, part: TableUpdate) -> Iterator[None]:
-        """Within it a statement's commit says which version it is of."""
+        """Within it a statement's commit states which version it is of."""
         conf, names = self._session.conf, list(_record(part))
         try:
             for name, value in _record(part).items():

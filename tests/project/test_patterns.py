@@ -294,7 +294,7 @@ class Attack:
         return self.begin + self.pump * (size // len(self.pump)) + self.end
 
     def as_seen(self, number: Callable[[str], Any]) -> tuple[Any, ...]:
-        """What it is to a pattern that tells no more signs apart than `number` does."""
+        """What it is to a pattern for which signs of one `number` are the same."""
         begin, pump, end = (tuple(map(number, part)) for part in (self.begin, self.pump, self.end))
         rounds = range(1, len(pump) + 1)
         size = next(size for size in rounds if pump[:size] * (len(pump) // size) == pump)
@@ -421,7 +421,7 @@ def built_in_the_jvm(spark: SparkSession, attack: Attack, size: int) -> Any:
     return spark._jvm.java.lang.StringBuilder(attack.text(size))
 
 
-def hard_ones(
+def hard_texts(
     given: list[tuple[str, set[str], str, int]],
     tried: Callable[[str, set[str], str, int], list[str]],
 ) -> dict[str, list[str]]:
@@ -443,16 +443,16 @@ def test_no_pattern_of_python_takes_time_out_of_proportion() -> None:
     mine = [item for item in found if "java" not in item[1]]
     assert len(mine) > 40
     assert any(flags & re.DOTALL for *_, flags in mine)
-    assert hard_ones(mine, lambda _, used, item, flags: in_python(item, used, flags)) == {}
+    assert hard_texts(mine, lambda _, used, item, flags: in_python(item, used, flags)) == {}
 
 
 def test_no_pattern_of_java_takes_time_out_of_proportion_or_its_stack(spark: SparkSession) -> None:
     mine = [item for item in found_patterns()[0] if "java" in item[1]]
     assert len(mine) > 25
-    assert hard_ones(mine, lambda _, used, item, __: in_java(spark, item, "replace" in used)) == {}
+    assert hard_texts(mine, lambda _, used, item, __: in_java(spark, item, "replace" in used)) == {}
 
 
-def test_a_pattern_that_repeats_without_bound_is_told_from_others() -> None:
+def test_a_pattern_that_repeats_without_bound_is_distinguished() -> None:
     for pattern in ("a*", r"\.+", "[*]+?", "(ab)++", "a{3,}", "a{,}", "a{1,5000}", "a{1000}b"):
         assert repeats_without_bound(pattern), pattern
     for pattern in ("abc", r"\*\+", "[*+]", "a?(b|c)", r"\d{4}-\d\d", "[{1,}]", r"a\{3,\}", "{{"):

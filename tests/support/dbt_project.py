@@ -164,7 +164,7 @@ class DbtProject:
             `logs` of dbt lie beside it.
         profiles: folder of profiles.yml; the repository's own where there is none given.
         compiles: whether Spark compiles the queries of its runs, as it does in production, or
-            evaluates them, as its profile says then: see copied_profiles.
+            evaluates them, as its profile has it then: see copied_profiles.
         env: further environment variables of each command, named in lower case: landing=... sets
             LANDING.
     """

@@ -135,7 +135,7 @@ def test_what_is_somebody_elses_is_reported_and_never_written_over(
 
 
 @pytest.mark.parametrize(("setting", "value"), [("SCHEMA", "a.b"), ("KEEP_HOURS", "-1")])
-def test_settings_that_are_none_are_refused(
+def test_wrong_settings_are_refused(
     monkeypatch: pytest.MonkeyPatch, setting: str, value: str
 ) -> None:
     monkeypatch.setenv(f"PUBLISH_SERVING_{setting}", value)
