@@ -259,7 +259,7 @@ def repeats_without_bound(pattern: str) -> bool:
 
 
 def alike(pattern: str) -> Callable[[str], Any]:
-    """A function that gives two signs the same value if the pattern can't tell them apart."""
+    """A function that gives two signs the same value if the pattern can't distinguish them."""
     tokens = set(TOKENS.findall(pattern))
     of_one_sign = {token for token in tokens if len(token) == 1}
     tests = {re.escape(token) for token in of_one_sign} | {r"[\n\r]"}  # what `.` and `$` ask
