@@ -6,12 +6,12 @@
                                more; by default 24
 
 Each publication is one commit a table, and the commit itself states which version it is of: a
-killed publication leaves the table as it was. A first version, and one that is compared as a whole, is
-written sorted by the key. Of the next versions MERGE writes the changed rows, and marks the rows
-that they replace as deleted (merge-on-read, Iceberg's format 2): the cost is that of the changed
-rows, of a read of the key's columns in the files that may have them, and now and then of a rewrite
-of files with many deleted rows. There is no commit across tables: each table is of one version,
-several may be of two for a moment.
+killed publication leaves the table as it was. A first version, and one that is compared as a
+whole, is written sorted by the key. Of the next versions MERGE writes the changed rows, and marks
+the rows that they replace as deleted (merge-on-read, Iceberg's format 2): the cost is that of the
+changed rows, of a read of the key's columns in the files that may have them, and now and then of a
+rewrite of files with many deleted rows. There is no commit across tables: each table is of one
+version, several may be of two for a moment.
 """
 
 from __future__ import annotations
