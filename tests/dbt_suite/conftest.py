@@ -26,6 +26,7 @@ INSERT = re.compile(
     r"\s*(?P<rows>(?:values|select)\b.*)",
     re.IGNORECASE | re.DOTALL,
 )
+DROPPED = re.compile(r"\s*drop schema if exists (\w+) cascade\s*", re.IGNORECASE)
 USERS = ("DBT_TEST_USER_1", "DBT_TEST_USER_2", "DBT_TEST_USER_3")
 
 
@@ -69,14 +70,21 @@ def written_for_spark() -> Iterator[None]:
 
 def _run(run: Any, project: Any, statement: str, fetch: str | None) -> Any:
     """Run one statement of a test. PostgreSQL stores a text in a column of dates, so what is
-    inserted is given the columns' types."""
+    inserted is given the columns' types. Iceberg drops no schema that holds a table."""
+    dropped = DROPPED.fullmatch(statement)
+    if dropped is not None:
+        with project.adapter.connection_named("__suite"):
+            relation = project.adapter.Relation.create(schema=dropped[1])
+            return project.adapter.drop_schema(relation)
     found = INSERT.match(re.sub(r"(?m)^\s*--.*$", "", statement))
     if found is None:
         return run(project, statement, fetch)
     with project.adapter.connection_named("__suite"):
         session = project.adapter.services.warehouse.session()
         types = session.sql(f"select * from {found['table']}").schema
-    names = [name.strip(" `") for name in (found["columns"] or ",".join(types.names)).split(",")]
+    names = [
+        name.strip().strip("`") for name in (found["columns"] or ",".join(types.names)).split(",")
+    ]
     kinds = {field.name.lower(): field.dataType.simpleString() for field in types.fields}
     values = ", ".join(f"cast(`{name}` as {kinds[name.lower()]})" for name in names)
     listed = ", ".join(f"`{name}`" for name in names)
@@ -112,6 +120,12 @@ def dbt_project_yml(project_root: Any, project_config_update: Any) -> dict[str, 
     }
     update = project_config_update or {}
     settings |= yaml.safe_load(update) if isinstance(update, str) else update
+    for moment in ("on-run-start", "on-run-end"):
+        if moment in settings:
+            hooks = settings[moment]
+            settings[moment] = (
+                spark_sql(hooks) if isinstance(hooks, str) else [*map(spark_sql, hooks)]
+            )
     settings["models"] = {"+appends_all_rows": True, **settings.get("models", {})}
     suite.write_file(yaml.safe_dump(settings), project_root, "dbt_project.yml")
     return settings

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+# an expression may have others in its texts, as the hooks in a config have
+JINJA = re.compile(r"\{\{(?:\{\{.*?\}\}|(?!\{\{|\}\}).)*\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 TEXT = re.compile(r"'(?:[^']|'')*+'|--[^\n]*+")
 # PostgreSQL's words outside of texts and Jinja -> Spark's
 WORDS = (
@@ -18,6 +19,9 @@ WORDS = (
     (r'"([^"\n{}]+)"', r"`\1`"),
     (r"\bNone\.(?=\w)", ""),  # the name of a database, which Spark's relations don't have
 )
+OF_DATABASE = re.compile(r"\{\{\s*target\.database\s*\}\}\.")
+# Iceberg has no default values of columns that are added to a table with rows
+ADDED = re.compile(r"(?i)\s*(alter table (\S+) add column (\w+) .+?)\s+default\s+(\S.*?)\s*$")
 # a value and its type: 'x'::date, null::timestamp, column::text
 CAST = re.compile(r"(\x00\d+\x00|\b[\w.]+\b)\s*::\s*(\w+)")
 
@@ -34,7 +38,7 @@ def spark_sql(sql: str) -> str:
         kept.append(found[0])
         return f"\x00{len(kept) - 1}\x00"
 
-    text = TEXT.sub(keep, JINJA.sub(keep, sql))
+    text = TEXT.sub(keep, JINJA.sub(keep, OF_DATABASE.sub("", sql)))
     text = CAST.sub(r"cast(\1 as \2)", text)
     for pattern, replacement in WORDS:
         text = re.sub(pattern, replacement, text)
@@ -52,5 +56,11 @@ def statements(sql: str) -> Iterator[str]:
             continue
         statement = sql[start : found.start()]
         start = found.end()
-        if re.sub(r"--[^\n]*", "", statement).strip():
+        if not re.sub(r"--[^\n]*", "", statement).strip():
+            continue
+        added = ADDED.fullmatch(statement)
+        if added is None:
             yield statement
+        else:
+            yield added[1]
+            yield f"update {added[2]} set {added[3]} = {added[4]}"

@@ -6,6 +6,7 @@ A class here takes the place of the class that it extends, see `changed`.
 from __future__ import annotations
 
 import inspect
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from dbt.tests.util import (
     write_file,
 )
 
-from tests.dbt_suite import contracts
+from tests.dbt_suite import contracts, seeds_and_hooks, snapshots
 from tests.dbt_suite.suite import PACKAGE, name_of
 
 BY_HAND = "{{ this.schema }}.seed"
@@ -57,18 +58,6 @@ SPARK_TYPES = [
 def by_ref(models: dict[str, str]) -> dict[str, str]:
     """The models, with the seed that they name by hand read by ref."""
     return {name: text.replace(BY_HAND, "{{ ref('seed') }}") for name, text in models.items()}
-
-
-def with_strategy(models: dict[str, str], strategy: str) -> dict[str, str]:
-    """The models, those that have a unique key with an incremental strategy."""
-    given = f"incremental_strategy='{strategy}', unique_key="
-    keyless = ("unique_key=''", "unique_key=[]")
-    return {
-        name: text
-        if any(empty_key in text for empty_key in keyless)
-        else text.replace("unique_key=", given)
-        for name, text in models.items()
-    }
 
 
 # ---- models ----------------------------------------------------------------------------------
@@ -151,14 +140,33 @@ class PredicatesByTheirOldName(predicates.TestPredicatesDeleteInsert):
 
 
 class UniqueKey(unique_id.TestIncrementalUniqueKey):
+    """Its seed and what is expected of it, without the second row of a state."""
+
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
-        texts = {
-            name.removeprefix("models__").removesuffix("_sql") + ".sql": text
+        second = "select 'NY','New York','Manhattan','2021-04-01'\nunion all\n"
+        return {
+            name.removeprefix("models__").removeprefix("expected__").removesuffix("_sql")
+            + ".sql": text.replace(second, "")
             for name, text in vars(unique_id).items()
-            if name.startswith("models__") and name.endswith("_sql")
+            if name.startswith("models__")
         }
-        return with_strategy(texts, "merge")
+
+    @pytest.fixture(scope="class")
+    def seeds(self) -> dict[str, str]:
+        seeds = unique_id.TestIncrementalUniqueKey.seeds.__wrapped__(self)
+        second = "NY,New York,Manhattan,2021-04-01\n"
+        return seeds | {"seed.csv": seeds["seed.csv"].replace(second, "")}
+
+    def get_expected_fields(
+        self, relation: str, seed_rows: int, opt_model_count: Any = None
+    ) -> Any:
+        return super().get_expected_fields(relation, seed_rows - 1, opt_model_count)
+
+    def fail_to_build_inc_missing_unique_key_column(self, incremental_model_name: str) -> Any:
+        run_dbt(["seed", "--full-refresh"])
+        (result,) = run_dbt(["run", "--select", incremental_model_name], expect_pass=False).results
+        return result.status, result.message
 
 
 class Microbatch(microbatch.BaseMicrobatch):
@@ -226,8 +234,9 @@ class SeedTypes(seed_types.TestSimpleSeedColumnOverride):
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
         text = seed_types.fixtures.properties__schema_yml
-        for ours, theirs in (("date", "date"), ("string", "text"), ("string", "character varying")):
-            text = text.replace(f"type: {theirs}", f"type: {ours}")
+        ours = {"text": "string", "integer": "bigint", "timestamp without time zone": "timestamp"}
+        for theirs, spark in ours.items():
+            text = text.replace(f"type: {theirs}", f"type: {spark}")
         return {"schema.yml": text}
 
 
@@ -280,7 +289,7 @@ class ColumnTypes(column_types.TestPostgresColumnTypes):
 
 
 class DoubleLimit(show.TestShowDoesNotHandleDoubleLimit):
-    DATABASE_ERROR_MESSAGE = "Syntax error at or near \\'limit\\'"
+    DATABASE_ERROR_MESSAGE = "Syntax error at or near 'limit'"
 
 
 class EmptySeeds(empty.BaseTestEmptySeedFlag):
@@ -313,26 +322,43 @@ class EmptyMetadata(empty.MetadataWithEmptyFlag):
 
 
 class _MadeEmpty:
+    """A table is made empty, and keeps what it holds later. A view has its rows: an empty one would
+    hide them from each later run that doesn't make it again."""
+
     def test_run_with_empty(self, project: Any) -> None:
+        rows = self.rows  # type: ignore[attr-defined]
+        count = self.assert_row_count  # type: ignore[attr-defined]
         run_dbt(["seed"])
         run_dbt(["run", "--empty"])
-        self.assert_row_count(project, "model", 0)  # type: ignore[attr-defined]
-        run_dbt(["run"])
-        self.assert_row_count(project, "model", 3)  # type: ignore[attr-defined]
-        # what a table holds stays
-        run_dbt(["run", "--empty"])
-        self.assert_row_count(project, "model", 3)  # type: ignore[attr-defined]
+        count(project, "model", 0)
+        count(project, "as_view", rows)
+        for flags in ([], ["--empty"]):
+            run_dbt(["run", *flags])
+            count(project, "model", rows)
+
+
+def as_table_and_view(models: dict[str, str]) -> dict[str, str]:
+    text = models["model.sql"]
+    as_table = "{{ config(materialized='table') }}\n" + text
+    return models | {"model.sql": as_table, "as_view.sql": text}
 
 
 class Empty(empty.TestEmpty):
+    rows = 3
     test_run_with_empty = _MadeEmpty.test_run_with_empty
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return as_table_and_view(empty.TestEmpty.models.__wrapped__(self))
 
 
 class EmptyInline(empty.BaseTestEmptyInlineSourceRef):
-    def test_run_with_empty(self, project: Any) -> None:
-        run_dbt(["seed"])
-        run_dbt(["run", "--empty"])
-        self.assert_row_count(project, "model", 0)
+    rows = 1
+    test_run_with_empty = _MadeEmpty.test_run_with_empty
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return as_table_and_view(empty.BaseTestEmptyInlineSourceRef.models.__wrapped__(self))
 
 
 class RefusedGrants(invalid_grants.TestInvalidGrants):
@@ -347,6 +373,7 @@ def changed() -> dict[str, type]:
     """Name of a class of the suite -> the class that takes its place here."""
     return {
         name_of(case.__bases__[0]): case
-        for case in (*globals().values(), *vars(contracts).values())
+        for module in (contracts, seeds_and_hooks, snapshots, sys.modules[__name__])
+        for case in vars(module).values()
         if inspect.isclass(case) and case.__bases__[0].__module__.startswith(PACKAGE)
     }

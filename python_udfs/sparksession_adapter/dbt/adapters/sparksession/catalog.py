@@ -32,7 +32,7 @@ class Catalog:
                 "table_comment": comments.relation,
                 "table_owner": None,
                 "column_name": column.column,
-                "column_index": column.column_index,
+                "column_index": column.column_index + 1,
                 "column_type": column.dtype,
                 "column_comment": comments.columns.get(column.column),
             } | stats

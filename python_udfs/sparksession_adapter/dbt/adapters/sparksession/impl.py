@@ -11,6 +11,7 @@ from dbt.adapters.base.meta import available, available_property
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark import SparkAdapter, SparkColumn
 from dbt.adapters.sparksession.catalog import Catalog
+from dbt.adapters.sparksession.column import SparkSessionColumn
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
 from dbt.adapters.sparksession.constraints import SUPPORT, guards_of
 from dbt.adapters.sparksession.declared.checks import Declarations
@@ -63,6 +64,7 @@ class SparkSessionAdapter(SparkAdapter):
 
     CONSTRAINT_SUPPORT = SUPPORT
     Relation = SparkSessionRelation
+    Column = SparkSessionColumn
     ConnectionManager = SparkSessionConnectionManager
 
     def __init__(self, config: Any, mp_context: Any) -> None:
@@ -350,12 +352,12 @@ class SparkSessionAdapter(SparkAdapter):
             if is_absent(exc):
                 return []
             raise
-        columns = []
+        columns: list[SparkColumn] = []
         for index, row in enumerate(rows):
             if not row[0] or row[0].startswith("#"):
                 break
             columns.append(
-                SparkColumn(
+                SparkSessionColumn(
                     table_schema=relation.schema,
                     table_name=relation.identifier,
                     table_type=relation.type,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -20,6 +21,7 @@ from dbt.adapters.sparksession.reading.definitions import goes_by_clock
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import without_view_marks
 from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import CompilationError
 
 DECLARED_PROPERTY = "dbt.declared"  # hash of what a seed or snapshot was declared as
 
@@ -93,6 +95,24 @@ class Seeds:
         dbt doesn't look into files above 1 MB: those are loaded again.
         """
         return self._is_declared_so(model, relation) and model["checksum"]["name"] != "path"
+
+    def check_header(self, model: Mapping[str, Any], table: Any) -> None:
+        """Refuse a header that dbt itself would fail on, as its columns aren't in quotes, and one
+        that is a single column of several names: the file has another delimiter.
+
+        Raises:
+            CompilationError: a name of the header isn't a plain one.
+        """
+        names, quoted = list(table.column_names), model["config"].get("quote_columns")
+        odd = [name for name in names if not re.fullmatch(r"\w+", name)]
+        if not odd or quoted or (quoted is None and len(names) > 1):
+            return
+        raise CompilationError(
+            f"{model['name']}: its header has the column {odd[0]}, and a column that isn't in "
+            f"quotes has letters, digits and _ alone; its delimiter is "
+            f"'{model['config'].get('delimiter', ',')}': set the one that the file has, or "
+            "quote_columns: true"
+        )
 
     def stage_seed(self, view: str, table: Any) -> None:
         """Make a temporary view of a seed's cells as text; empty cells are null.

@@ -219,7 +219,7 @@ class Warehouse:
         return self._relations.get_relation(database, str(schema), str(identifier))
 
     def get_columns_in_relation(self, relation: Any) -> list[Any]:
-        """SparkColumns of a table, a view or a temporary view; [] where there is no such."""
+        """Columns of a table, a view or a temporary view; [] where there is no such."""
         return self._relations.get_columns_in_relation(relation)
 
     def comments(self, relation: Foreign) -> Comments:

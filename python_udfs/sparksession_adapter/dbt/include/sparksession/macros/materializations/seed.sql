@@ -7,6 +7,7 @@
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set staging_relation = make_temp_relation(target_relation) -%}
     {%- set agate_table = load_agate_table() -%}
+    {%- do adapter.seeds.check_header(model, agate_table) -%}
     {%- do store_result('agate_table', response='OK', agate_table=agate_table) -%}
     {%- if _is_left_as_it_is(existing_relation) -%}
         {{ return({'relations': [existing_relation]}) }}
@@ -19,7 +20,7 @@
     {%- endif -%}
 
     {# hooks #}
-    {{ run_hooks(pre_hooks) }}
+    {{ _run_hooks(pre_hooks, is_before=true) }}
 
     {# build: the cells go in as data, never as SQL; the table is replaced in one commit #}
     {%- set is_loaded = adapter.seeds.seed_is_loaded(model, target_relation) -%}
@@ -55,7 +56,7 @@
     {% do persist_docs(target_relation, model) %}
 
     {# hooks #}
-    {{ run_hooks(post_hooks) }}
+    {{ _run_hooks(post_hooks, is_before=false) }}
 
     {{ return({'relations': [target_relation]}) }}
 

@@ -24,7 +24,7 @@
     ) -%}
 
     {# hooks #}
-    {{ run_hooks(pre_hooks) }}
+    {{ _run_hooks(pre_hooks, is_before=true) }}
     {%- do _run_sql_header() -%}
 
     {# build #}
@@ -84,7 +84,7 @@
     {% do persist_docs(target_relation, model) %}
 
     {# hooks #}
-    {{ run_hooks(post_hooks) }}
+    {{ _run_hooks(post_hooks, is_before=false) }}
 
     {{ return({'relations': [target_relation]}) }}
 

@@ -12,7 +12,7 @@
     {%- endif -%}
 
     {# hooks #}
-    {{ run_hooks(pre_hooks) }}
+    {{ _run_hooks(pre_hooks, is_before=true) }}
     {%- do _run_sql_header() -%}
     {%- do adapter.reading.record_inputs(model) -%}
 
@@ -43,7 +43,7 @@
     {% do persist_docs(target_relation, model) %}
 
     {# hooks #}
-    {{ run_hooks(post_hooks) }}
+    {{ _run_hooks(post_hooks, is_before=false) }}
 
     {{ return({'relations': [target_relation]}) }}
 

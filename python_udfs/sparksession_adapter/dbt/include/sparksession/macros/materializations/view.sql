@@ -12,7 +12,7 @@
     {%- endif -%}
 
     {# hooks #}
-    {{ run_hooks(pre_hooks) }}
+    {{ _run_hooks(pre_hooks, is_before=true) }}
     {%- do _run_sql_header() -%}
 
     {# build #}
@@ -27,7 +27,7 @@
     ) %}
 
     {# hooks #}
-    {{ run_hooks(post_hooks) }}
+    {{ _run_hooks(post_hooks, is_before=false) }}
 
     {{ return({'relations': [target_relation]}) }}
 
