@@ -6,6 +6,7 @@ import subprocess
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from dbt.adapters.sparksession import java as of_java
@@ -21,9 +22,10 @@ from dbt.adapters.sparksession.iceberg.partitions import (
 )
 from dbt.adapters.sparksession.inputs import ASKED_PROPERTY, Inputs, Read, sql_mark
 from dbt.adapters.sparksession.java import find_java, java_major
+from dbt.adapters.sparksession.seeds import Seeds
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.sql import literal
-from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 # ---- Java ------------------------------------------------------------------------------------
 
@@ -404,3 +406,26 @@ def test_a_metadata_file_is_read_once_as_long_as_others_do_not_push_it_out():
 
     assert [history(item).head for item in ("a", "bb", "a", "ccc", "a", "bb")] == [1, 2, 1, 3, 1, 2]
     assert read == ["a", "bb", "ccc", "bb"]
+
+
+# ---- seeds -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "quote_columns", "is_taken"),
+    [
+        (["id", "first_name", "größe"], False, True),
+        (["id", "first name"], False, False),
+        (["id", "first name"], None, True),
+        (["id;first_name"], None, False),
+        (["id;first_name"], True, True),
+    ],
+)
+def test_a_seeds_header_that_its_delimiter_does_not_cut_is_refused(names, quote_columns, is_taken):
+    model = {"name": "city", "config": {"quote_columns": quote_columns, "delimiter": ","}}
+    seeds = Seeds(None, None)
+    if is_taken:
+        seeds.check_header(model, SimpleNamespace(column_names=names))
+        return
+    with pytest.raises(CompilationError, match=r"its header has the column .*delimiter is ','"):
+        seeds.check_header(model, SimpleNamespace(column_names=names))
