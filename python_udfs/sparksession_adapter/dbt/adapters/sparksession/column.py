@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from dbt.adapters.base.column import Column
 from dbt.adapters.spark import SparkColumn
 
 INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
@@ -26,7 +26,7 @@ class SparkSessionColumn(SparkColumn):
     def is_numeric(self) -> bool:
         return self._head() == "decimal"
 
-    def can_expand_to(self, other_column: Any) -> bool:
+    def can_expand_to(self, other_column: Column) -> bool:
         """Never: a text of Spark has no length."""
         return False
 

@@ -339,6 +339,12 @@ class SparkSessionAdapter(SparkAdapter):
                 self.services.place.delete_folder(held_relation)
         super().drop_schema(relation)
 
+    @available
+    @classmethod
+    def quote(cls, identifier: str) -> str:
+        """A name as SQL. dbt asks the class itself where a contract has columns in quotes."""
+        return f"`{identifier}`"
+
     def set_relations_cache(self, *args: Any, **kwargs: Any) -> None:
         if not self.config.credentials.offline:
             super().set_relations_cache(*args, **kwargs)

@@ -97,11 +97,11 @@ class Seeds:
         return self._is_declared_so(model, relation) and model["checksum"]["name"] != "path"
 
     def check_header(self, model: Mapping[str, Any], table: Any) -> None:
-        """Refuse a header that dbt itself would fail on, as its columns aren't in quotes, and one
-        that is a single column of several names: the file has another delimiter.
+        """Refuse a header that dbt itself would fail on, as its columns aren't in quotes, and a
+        single column of several names: the file has another delimiter.
 
         Raises:
-            CompilationError: a name of the header isn't a plain one.
+            CompilationError: a name of the header isn't plain.
         """
         names, quoted = list(table.column_names), model["config"].get("quote_columns")
         odd = [name for name in names if not re.fullmatch(r"\w+", name)]
@@ -110,7 +110,7 @@ class Seeds:
         raise CompilationError(
             f"{model['name']}: its header has the column {odd[0]}, and a column that isn't in "
             f"quotes has letters, digits and _ alone; its delimiter is "
-            f"'{model['config'].get('delimiter', ',')}': set the one that the file has, or "
+            f"'{model['config'].get('delimiter', ',')}': set the file's own, or "
             "quote_columns: true"
         )
 
