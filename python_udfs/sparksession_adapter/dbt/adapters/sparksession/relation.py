@@ -41,6 +41,14 @@ class SparkSessionRelation(SparkRelation):
         as_of = getattr(quoting, "cli_vars", {}).get("as_of_version")
         return relation if as_of is None else relation.replace(as_of=str(as_of))
 
+    @classmethod
+    def create_ephemeral_from(
+        cls, relation_config: Any, limit: int | None = None, event_time_filter: Any = None
+    ) -> Any:
+        if is_empty_run():  # a view has all its rows, those of an ephemeral model too
+            limit = None
+        return super().create_ephemeral_from(relation_config, limit, event_time_filter)
+
     def render(self) -> str:
         if self.reading is not None:
             return self.reading
