@@ -26,13 +26,14 @@ ifdef PORT
 export SERVE_PORT = $(PORT)
 endif
 
-.PHONY: help setup run follow sql serve connect new-table test test-fast lint docs report full-load reconcile compensate ci-diff soak live bench lock clean drop-warehouse
+.PHONY: help setup run follow sql serve notebook connect new-table test test-fast lint docs report full-load reconcile compensate ci-diff soak live bench lock clean drop-warehouse
 
 help:
 	@echo "make run     build the warehouse from LANDING (default landing/) into WAREHOUSE (default warehouse/)"
 	@echo "make follow  keep the warehouse fresh: build what lands, publish it, and go on"
 	@echo "make sql [Q=\"select ..\"]   ask the warehouse: a shell that stays open, or one answer"
 	@echo "make serve [PORT=10000]   let BI tools ask it: a server on 127.0.0.1 that only reads"
+	@echo "make notebook   ask it in JupyterLab, which the first call installs"
 	@echo "make connect TOOL=spark-sql   what another tool needs to read it: spark-sql, pyiceberg, duckdb"
 	@echo "make new-table TABLE=<database>.<table>   write the declaration of a table of the log"
 	@echo "make test    run every test"
@@ -69,6 +70,10 @@ sql: setup
 
 serve: setup
 	@exec $(BIN)/python -m tools serve
+
+# OPTIONS are JupyterLab's: make notebook OPTIONS=--no-browser
+notebook: setup
+	@exec $(BIN)/python -m tools notebook $(OPTIONS)
 
 connect: setup
 	@$(BIN)/python -m tools connect
@@ -122,6 +127,9 @@ bench: setup
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --no-header --no-annotate --quiet requirements.in -o requirements.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --no-header --no-annotate --quiet -c requirements.lock \
+		requirements-notebook.in -o requirements-notebook.lock
 
 clean:
 	@$(BIN)/python -m tools clean

@@ -120,6 +120,20 @@ def serve(port: int) -> None:
         raise click.ClickException(exc.msg) from None
 
 
+@cli.command(context_settings={"ignore_unknown_options": True})
+@click.argument("options", nargs=-1)
+def notebook(options: tuple[str, ...]) -> None:
+    """Open JupyterLab on the newest published version, with OPTIONS of its own. It only reads."""
+    from dbt_common.exceptions import DbtRuntimeError
+
+    from tools.notebook import main
+
+    try:
+        sys.exit(main(options))
+    except DbtRuntimeError as exc:
+        raise click.ClickException(exc.msg) from None
+
+
 @cli.command()
 def report() -> None:
     """Make one page about the state of the warehouse and print where it is."""

@@ -29,6 +29,7 @@ AT_THE_TOP = {
     *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SECURITY.md"),
     *("Makefile", "dbt_project.yml", "jars.lock", "mkdocs.yml", "profiles", "pyproject.toml"),
     *("requirements.in", "requirements.lock", "requirements-java.lock", "selectors.yml"),
+    *("requirements-notebook.in", "requirements-notebook.lock"),
 }
 
 
