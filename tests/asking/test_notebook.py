@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
 
 from tests.support.dbt_project import REPO, DbtProject
 from tools import notebook
@@ -53,7 +53,7 @@ def test_the_cells_of_the_first_notebook_run_one_after_the_other(project: DbtPro
     orders = names["orders"]
     assert list(orders["orders"]) == [5, 1]
     assert orders["biz_status"][0] == "paid" and orders["biz_status"].isna()[1]
-    with pytest.raises(PySparkException, match=r"(?i)readonly|Unknown failure"):
+    with pytest.raises(Py4JJavaError, match=r"(?i)readonly|Unknown failure"):
         names["spark"].sql("insert into dw.dws_trade__user_status_td values ('paid', 1)")
     assert len(project.query("select * from dw.dws_trade__user_status_td")) == 3
 
