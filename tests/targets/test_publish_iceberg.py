@@ -143,6 +143,7 @@ def test_wrong_settings_are_refused(
         iceberg.open_store(None, "serving", "0" * 16)
 
 
+@pytest.mark.soak
 def test_old_snapshots_and_deleted_rows_go_in_time(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,7 +59,11 @@ def is_decoded_by_workers(frame: DataFrame) -> bool:
     return "ArrowEvalPython" in frame._jdf.queryExecution().optimizedPlan().toString()
 
 
-@pytest.mark.parametrize("log_format", TABLES)
+@pytest.mark.parametrize(
+    # Maxwell's messages are compared in make test by the tests of both ways
+    "log_format",
+    [pytest.param("maxwell", marks=pytest.mark.soak), *CONVERT],
+)
 def test_rows_are_the_same_by_workers_by_spark_and_by_both(
     spark: SparkSession, log_format: str
 ) -> None:
@@ -108,9 +112,9 @@ def without_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
     ("log_format", "read_wrongly"),
     [
         ("maxwell", in_another_zone),
-        ("canal", in_another_zone),
+        pytest.param("canal", in_another_zone, marks=pytest.mark.soak),
         ("canal", with_a_row_too_many),
-        ("canal", without_the_last_row),
+        pytest.param("canal", without_the_last_row, marks=pytest.mark.soak),
     ],
 )
 def test_a_message_that_is_read_otherwise_fails_the_run_and_is_named(
