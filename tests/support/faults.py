@@ -597,7 +597,7 @@ WORKER_FAULTS = (
         "python_udfs/ingestion/typed/proven.py",
         "lost = F.when(F.col(TWICE) & nothing, _difference())",
         "lost = F.lit(None)",
-        "tests/ingestion/typed/test_worker_decoding.py -k otherwise",
+        "tests/ingestion/typed/test_worker_decoding.py -m soak -k otherwise",
     ),
 )
 
