@@ -56,6 +56,8 @@ class PublishedNames:
         self._target = f"{LISTED}.{schema}"
         self.unlisted: list[str] = []
         session.sql(f"create database if not exists {self._target}")
+        # a view reads names without a catalog in the catalog in which it was made
+        session.sql(f"use {self._source}")
 
     def update(self) -> int:
         """List what is published now; how many relations it is.

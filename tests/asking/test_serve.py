@@ -32,6 +32,11 @@ def project(make_project: Callable[..., DbtProject]) -> DbtProject:
         "(1, cast('12345678901234567.89' as decimal(20, 2))), (2, null) as given(id, amount)"
     )
     project.query("create view published.amounts as select * from dw.amounts")
+    (snapshot,) = project.column("select snapshot_id from dw.amounts.snapshots")
+    # as the views of versions are
+    project.query(
+        f"create view published.pinned as select * from dw.amounts version as of {snapshot}"
+    )
     project.query("create view published.`of days` as select count(*) as n from dw.amounts")
     return project
 
@@ -50,7 +55,7 @@ def address(project: DbtProject) -> Iterator[str]:
     line = server.stdout.readline()
     found = ADDRESS.search(line)
     assert found is not None, line + server.stdout.read()
-    assert line.startswith("1 tables at ")
+    assert line.startswith("2 tables at ")
     assert server.stdout.readline() == "Not listed for its name: lake.published.`of days`\n"
     yield found[0]
     server.terminate()
@@ -80,7 +85,7 @@ def listed(gateway: Any, address: str) -> set[tuple[str, str]]:
 def test_a_tool_lists_and_reads_the_published_version_and_writes_nothing(
     project: DbtProject, gateway: JavaGateway, address: str
 ) -> None:
-    assert listed(gateway, address) == {("published", "amounts")}
+    assert listed(gateway, address) == {("published", "amounts"), ("published", "pinned")}
     client = SqlClient(gateway, address)
     assert client.query("select id, amount from amounts order by id") == [
         ("1", "12345678901234567.89"),
@@ -95,9 +100,11 @@ def test_a_tool_lists_and_reads_the_published_version_and_writes_nothing(
     ):
         with pytest.raises(SqlError, match=r"(?i)readonly|Unknown failure|Failed to execute"):
             client.execute(statement)
+    assert client.query("select count(*) from pinned") == [("2",)]
     # what is written meanwhile is there at once
     project.query("insert into dw.amounts values (3, 0.10)")
     assert client.query("select n from lake.published.`of days`") == [("3",)]
+    assert client.query("select count(*) from pinned") == [("2",)]
     client.close()
     assert len(project.query("select * from dw.amounts")) == 3
 
