@@ -16,14 +16,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dbt.adapters.sparksession.session import own_session
 from dbt_common.exceptions import DbtRuntimeError
 from pyspark.sql import SparkSession
 
-from tools.asking.shell import use_schema
 from tools.profile import ROOT
 from tools.setup import PIP_INSTALL
-from tools.sql import reading_credentials
+from tools.sql import open_published, reading_credentials
 
 NOTEBOOK = Path("notebooks", "warehouse.ipynb")
 LOCK = "requirements-notebook.lock"
@@ -47,15 +45,13 @@ CELLS = (
 
 
 def reading_session() -> SparkSession:
-    """A Spark session that only reads; plain names are those of the newest published version.
+    """A Spark session that only reads; plain names are those of the newest published version, or
+    of the tables as runs left them where nothing is published yet.
 
     Raises:
         DbtRuntimeError: there is no warehouse to read, or Spark doesn't start.
     """
-    credentials = reading_credentials()
-    session = own_session(credentials).session
-    own_schema = credentials.schema or ""
-    use_schema(session, credentials.catalog, credentials.published_schema, own_schema)
+    session, _ = open_published(reading_credentials())
     return session
 
 

@@ -19,6 +19,7 @@ from dbt.adapters.sparksession.catalogs import SQLITE
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.session import own_session
 from dbt_common.exceptions import DbtRuntimeError
+from pyspark.sql import SparkSession
 
 from tools.asking.shell import Shell, use_schema
 from tools.asking.terminal import talk
@@ -48,6 +49,18 @@ def reading_credentials() -> SparkSessionCredentials:
     return credentials
 
 
+def open_published(credentials: SparkSessionCredentials) -> tuple[SparkSession, str]:
+    """A session, and the schema of its plain names: what is published, or else the tables as runs
+    left them.
+
+    Raises:
+        DbtRuntimeError: there is neither, or Spark doesn't start.
+    """
+    session = own_session(credentials).session
+    published, own = credentials.published_schema, credentials.schema or ""
+    return session, use_schema(session, credentials.catalog, published, own)
+
+
 def main(statements: str, output_format: str) -> int:
     """Run statements, or a shell where there are none; the process's exit code.
 
@@ -59,10 +72,7 @@ def main(statements: str, output_format: str) -> int:
 
     os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_COMPILER)
     credentials = reading_credentials()
-    session = own_session(credentials).session
-    schema = use_schema(
-        session, credentials.catalog, credentials.published_schema, credentials.schema or ""
-    )
+    session, schema = open_published(credentials)
     shell = Shell(session, output_format)
     if statements:
         return 0 if shell.run_script(statements.splitlines()) else 1

@@ -41,6 +41,7 @@ from python_udfs.servers import clickhouse
 from python_udfs.servers.clickhouse import words_of
 from python_udfs.servers.errors import ServerError
 from python_udfs.targets import RECORDS_TABLE, is_tls_wanted, setting
+from python_udfs.targets.columns import column_differences
 from python_udfs.targets.row_counts import check_rows, counted, rows_in
 
 if TYPE_CHECKING:
@@ -368,16 +369,7 @@ class ClickhouseStore:
             self._record_version(table, {})  # the record of a table that somebody dropped
             self._client.query(_create(name, types, HELD_ENGINE))
         else:
-            wanted = _columns(types)
-            problems = [f"column {column} is missing" for column in wanted if column not in found]
-            problems += [
-                f"column {column} is not the model's" for column in found if column not in wanted
-            ]
-            problems += [
-                f"column {column} is {found[column]}, not {kind}"
-                for column, kind in wanted.items()
-                if column in found and _plain(found[column]) != _plain(kind)
-            ]
+            problems = column_differences(_columns(types), found, _plain)
             unknown = table not in self._records
             if unknown and self._client.query(f"select 1 from {quoted(name)} limit 1"):
                 problems.append(f"it has rows, and {RECORDS_TABLE} doesn't know it")

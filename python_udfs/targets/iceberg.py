@@ -38,6 +38,7 @@ from dbt.adapters.sparksession.versions.targets import (
 from dbt_common.exceptions import DbtRuntimeError
 
 from python_udfs.targets import setting
+from python_udfs.targets.columns import column_differences
 from python_udfs.targets.row_counts import check_rows
 
 if TYPE_CHECKING:
@@ -309,15 +310,7 @@ class IcebergStore:
         fields = self._session.table(self._name(table)).schema
         found = {field.name: field.dataType.simpleString() for field in fields}
         wanted = {column: _stored_kind(kind) for column, kind in kinds.items()}
-        problems = [f"column {column} is missing" for column in wanted if column not in found]
-        problems += [
-            f"column {column} is not the model's" for column in found if column not in wanted
-        ]
-        problems += [
-            f"column {column} is {found[column]}, not {kind}"
-            for column, kind in wanted.items()
-            if column in found and found[column] != kind
-        ]
+        problems = column_differences(wanted, found, str)
         if problems:
             raise PublishError(
                 f"table {self._schema}.{table} differs from the model: {', '.join(problems)} "

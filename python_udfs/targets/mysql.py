@@ -19,6 +19,7 @@ from dbt.adapters.sparksession.versions.targets import ROW_KEY, SIGN, TableUpdat
 
 from python_udfs.servers.mysql import MysqlServer, literal, quoted
 from python_udfs.targets import RECORDS_TABLE, transactional
+from python_udfs.targets.columns import column_differences
 from python_udfs.targets.transactional import (
     LOCK_SECONDS,
     TransactionalStore,
@@ -103,7 +104,7 @@ def differences(types: Mapping[str, str], found: Mapping[str, str]) -> list[str]
         types, found: column -> MySQL's type, as it should be and as it is.
     """
     wanted = {ROW_KEY: "binary(32)"} | dict(types)
-    return transactional.differences(wanted, found, plain_type)
+    return column_differences(wanted, found, plain_type)
 
 
 def create_table(name: str, types: Mapping[str, str], key: Sequence[str], extra: str = "") -> str:

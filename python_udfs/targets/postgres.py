@@ -33,6 +33,7 @@ from dbt.adapters.sparksession.versions.targets import (
 from python_udfs.servers import jdbc
 from python_udfs.servers.errors import ServerError
 from python_udfs.targets import RECORDS_TABLE, transactional
+from python_udfs.targets.columns import column_differences
 from python_udfs.targets.transactional import (
     LOCK_SECONDS,
     STAGING,
@@ -150,7 +151,7 @@ def differences(types: Mapping[str, str], found: Mapping[str, str]) -> list[str]
     Args:
         types, found: column -> PostgreSQL's type, as it should be and as it is.
     """
-    return transactional.differences({ROW_KEY: "bytea"} | dict(types), found, plain_type)
+    return column_differences({ROW_KEY: "bytea"} | dict(types), found, plain_type)
 
 
 def quoted(name: str) -> str:

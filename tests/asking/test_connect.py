@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -18,10 +17,8 @@ from tools.connect import python, reading_settings, spark_sql
 
 
 @pytest.fixture(scope="module")
-def project(make_project: Callable[..., DbtProject]) -> DbtProject:
-    project = make_project({"models/a.sql": "select 1 as id"})
-    for schema in ("dw", "published"):
-        project.query(f"create namespace if not exists {schema}")
+def project(with_schemas: DbtProject) -> DbtProject:
+    project = with_schemas
     project.query(
         "create table dw.dws_trade__user_status_1d using iceberg as select id from range(7)"
     )

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,8 @@ from tools.__main__ import cli
 
 
 @pytest.fixture(scope="module")
-def project(make_project: Callable[..., DbtProject]) -> DbtProject:
-    project = make_project({"models/a.sql": "select 1 as id"})
-    for schema in ("dw", "published"):
-        project.query(f"create namespace if not exists {schema}")
+def project(with_schemas: DbtProject) -> DbtProject:
+    project = with_schemas
     project.query(
         "create table dw.dws_trade__user_status_td using iceberg as select * from values "
         "('paid', 3L), ('paid', 2L), (null, 1L) as given(biz_status, order_count)"

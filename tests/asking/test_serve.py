@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,10 +23,8 @@ ADDRESS = re.compile(r"jdbc:hive2://127\.0\.0\.1:\d+/published")
 
 
 @pytest.fixture(scope="module")
-def project(make_project: Callable[..., DbtProject]) -> DbtProject:
-    project = make_project({"models/a.sql": "select 1 as id"})
-    for schema in ("dw", "published"):
-        project.query(f"create namespace if not exists {schema}")
+def project(with_schemas: DbtProject) -> DbtProject:
+    project = with_schemas
     project.query(
         "create table dw.amounts using iceberg as select * from values "
         "(1, cast('12345678901234567.89' as decimal(20, 2))), (2, null) as given(id, amount)"

@@ -21,61 +21,56 @@ sources:
 """
 
 
-def snapshots_of(case: Any) -> Any:
-    """The snapshots of a class, which read the table as a source."""
-
-    @pytest.fixture(scope="class")
-    def snapshots(self: Any) -> dict[str, str]:
-        given: dict[str, str] = case.snapshots.__wrapped__(self)
-        assert all(BY_HAND in text for text in given.values())
-        return {
-            name: text.replace(BY_HAND, "{{ source('given', 'seed') }}")
-            for name, text in given.items()
-        }
-
-    return snapshots
-
-
-def models_of(case: Any) -> Any:
-    """The models of a class, and the table as a source."""
+def reading_a_source(case: Any) -> Any:
+    """Let the snapshots of a class, as those of the suite's own that it extends, read the table as
+    a source."""
+    (given,) = case.__bases__
 
     @pytest.fixture(scope="class")
     def models(self: Any) -> dict[str, str]:
-        return case.models.__wrapped__(self) | {"given.yml": DECLARED}
+        return given.models.__wrapped__(self) | {"given.yml": DECLARED}
 
-    return models
+    @pytest.fixture(scope="class")
+    def snapshots(self: Any) -> dict[str, str]:
+        texts: dict[str, str] = given.snapshots.__wrapped__(self)
+        assert all(BY_HAND in text for text in texts.values())
+        return {
+            name: text.replace(BY_HAND, "{{ source('given', 'seed') }}")
+            for name, text in texts.items()
+        }
+
+    case.models, case.snapshots = models, snapshots
+    return case
 
 
+@reading_a_source
 class NewRecords(check_mode.BaseSnapshotNewRecordCheckMode):
-    models = models_of(check_mode.BaseSnapshotNewRecordCheckMode)
-    snapshots = snapshots_of(check_mode.BaseSnapshotNewRecordCheckMode)
+    pass
 
 
+@reading_a_source
 class NewRecordsWithAnEnd(valid_to_current.BaseSnapshotNewRecordDbtValidToCurrent):
-    models = models_of(valid_to_current.BaseSnapshotNewRecordDbtValidToCurrent)
-    snapshots = snapshots_of(valid_to_current.BaseSnapshotNewRecordDbtValidToCurrent)
+    pass
 
 
+@reading_a_source
 class ColumnNames(configs.BaseSnapshotColumnNames):
-    models = models_of(configs.BaseSnapshotColumnNames)
-    snapshots = snapshots_of(configs.BaseSnapshotColumnNames)
+    pass
 
 
+@reading_a_source
 class ColumnNamesFromProject(configs.BaseSnapshotColumnNamesFromDbtProject):
-    models = models_of(configs.BaseSnapshotColumnNamesFromDbtProject)
-    snapshots = snapshots_of(configs.BaseSnapshotColumnNamesFromDbtProject)
+    pass
 
 
+@reading_a_source
 class InvalidColumnNames(configs.BaseSnapshotInvalidColumnNames):
-    models = models_of(configs.BaseSnapshotInvalidColumnNames)
-    snapshots = snapshots_of(configs.BaseSnapshotInvalidColumnNames)
+    pass
 
 
+@reading_a_source
 class ValidToCurrent(configs.BaseSnapshotDbtValidToCurrent):
     """Its rows are looked up by their id: those of a table of Spark have no order."""
-
-    models = models_of(configs.BaseSnapshotDbtValidToCurrent)
-    snapshots = snapshots_of(configs.BaseSnapshotDbtValidToCurrent)
 
     def test_valid_to_current(self, project: Any) -> None:
         def ends(row_id: int) -> list[datetime.datetime]:
