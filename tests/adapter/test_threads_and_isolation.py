@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
+from copy import copy
 from pathlib import Path
 
 import pytest
+from dbt.adapters.sparksession.session import OwnSession
 
 PARALLEL = """
 {{{{ config(
@@ -49,6 +52,32 @@ def test_parallel_models_do_not_meet(make_project, threads, runs):
     ]
 
 
+def test_many_threads_may_open_a_new_warehouse_at_once(make_project, tmp_path):
+    """Iceberg adds a column to a new catalog's tables without looking whether another session has
+    just done so."""
+    project = make_project({})
+    errors: list[str] = []
+
+    def look(begin: threading.Barrier, folder: Path) -> None:
+        credentials = copy(project.credentials())
+        credentials.warehouse = str(folder)
+        begin.wait()
+        try:
+            OwnSession(credentials).session.sql("show namespaces").collect()
+        except Exception as exc:
+            errors.append(str(exc)[:1500])
+
+    for number in range(5):
+        begin, folder = threading.Barrier(6), tmp_path / f"new_{number}"
+        folder.mkdir()
+        threads = [threading.Thread(target=look, args=(begin, folder)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+
+
 # ---- isolation -------------------------------------------------------------------------------
 
 FILES = {
@@ -82,6 +111,7 @@ def tree(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
+@pytest.mark.soak
 def test_nothing_is_written_elsewhere(make_project, tmp_path):
     project = make_project(FILES)
     folders = {name: tmp_path / name for name in ("home", "tmp", "cwd")}

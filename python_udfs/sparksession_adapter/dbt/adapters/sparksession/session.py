@@ -49,6 +49,9 @@ CHECKPOINTS_STAY = 7 * 24 * 3600  # seconds; no run takes longer
 
 _lock = threading.RLock()  # a lease may end while its thread holds it
 _application: SparkSession | None = None
+_opening = threading.Lock()  # of catalogs
+# another process has just made the table or column of a new catalog
+MADE_MEANWHILE = re.compile(r"(?i)\b(duplicate column|already exists)\b")
 _own = threading.local()
 own_remote_sessions: dict[str, Any] = {}  # of this process on a Spark Connect server, by id
 
@@ -305,6 +308,23 @@ def unpersist(rows: Any) -> None:
         rows._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
+def _open_catalog(session: SparkSession, name: str) -> None:
+    """Let the session open its catalog, one session at a time.
+
+    In a new warehouse the first session makes the catalog's tables. Iceberg's JDBC catalog looks
+    whether they and their columns are there and makes those that aren't: of two sessions that look
+    at once the second one fails. What else is wrong is reported by the first statement.
+    """
+    with _opening:
+        for _ in range(3):
+            try:
+                session.sql(f"set catalog `{name}`")  # it is set already: this opens it
+                return
+            except Exception as exc:
+                if not MADE_MEANWHILE.search(str(exc)):
+                    return
+
+
 class OwnSession:
     """One thread's session: settings, snapshot properties and temporary views apart from others'.
 
@@ -324,6 +344,8 @@ class OwnSession:
             of_catalog = key.startswith("spark.sql.catalog.")
             if of_catalog or (key.startswith("spark.sql.") and self.session.conf.isModifiable(key)):
                 self.session.conf.set(key, value)
+        if not is_remote(app):
+            _open_catalog(self.session, credentials.catalog)
         self.settings = _settings_of(self.session)
 
     def set_with(self, prefix: str) -> list[str]:
