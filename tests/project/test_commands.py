@@ -15,6 +15,7 @@ TABLE = (REPO / "docs" / "reference" / "commands.md").read_text(encoding="utf-8"
 TESTED = ("adapter/test_commands.py", "adapter/test_flags.py", "adapter/test_microbatch.py")
 ELSEWHERE = (
     "adapter/test_features.py",
+    "adapter/test_outdated_files.py",
     "reliability/test_interrupts.py",
     "targets/test_publish_postgres.py",
 )

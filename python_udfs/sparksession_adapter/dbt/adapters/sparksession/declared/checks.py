@@ -21,6 +21,7 @@ from dbt.adapters.sparksession.declared.business_time import (
 from dbt.adapters.sparksession.declared.chain_plans import chain_plan
 from dbt.adapters.sparksession.declared.cleaning import check_cleaning
 from dbt.adapters.sparksession.declared.declarations import checked
+from dbt.adapters.sparksession.declared.outdated_files import outdated_files
 from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -73,7 +74,7 @@ class Declarations:
 
     def check_declarations(self, manifest: Foreign = None) -> None:
         """Look at all that models declare and that can be judged by itself: `meta.source`, folds
-        and zippers.
+        and zippers; and whether it is what the project's files hold.
 
         Args:
             manifest: dbt's; None for the manifest of this run.
@@ -82,6 +83,9 @@ class Declarations:
             CompilationError: what is wrong with them, of each model all that is.
         """
         manifest = manifest or self._warehouse.manifest()
+        outdated = outdated_files(manifest, self._warehouse.config)
+        if outdated:
+            raise CompilationError("\n".join(outdated))
         models = sorted(
             (node for node in manifest.nodes.values() if node.resource_type == "model"),
             key=lambda node: node.name,
