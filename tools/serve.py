@@ -44,6 +44,7 @@ class PublishedNames:
 
     Attributes:
         unlisted: names of relations that it can't list.
+        unreadable: name of a relation that Spark can't read -> Spark's reason. It isn't listed.
 
     Args:
         session: Spark's.
@@ -55,38 +56,56 @@ class PublishedNames:
         self._session, self._source = session, f"{catalog}.{schema}"
         self._target = f"{LISTED}.{schema}"
         self.unlisted: list[str] = []
+        self.unreadable: dict[str, str] = {}
         session.sql(f"create database if not exists {self._target}")
         # a view reads names without a catalog in the catalog in which it was made
         session.sql(f"use {self._source}")
 
     def update(self) -> int:
-        """List what is published now; how many relations it is.
+        """List what is published now; how many relations are listed.
 
-        Names with other signs than letters, digits and _ are none that the server can list.
+        Names with other signs than letters, digits and _ are none that the server can list. What
+        can't be read isn't listed either, and keeps nothing else from being listed.
         """
         found, listed = self._names(self._source), self._names(self._target)
-        wanted = {name for name in found if LISTABLE.fullmatch(name)}
-        self.unlisted = sorted(found - wanted)
-        for name in listed - wanted:
+        listable = {name for name in found if LISTABLE.fullmatch(name)}
+        self.unlisted, self.unreadable = sorted(found - listable), {}
+        wanted = {}
+        for name in sorted(listable):
+            try:
+                wanted[name] = self._columns(self._source, name)
+            except Exception as exc:
+                self.unreadable[name] = _first_line(exc)
+        for name in listed - wanted.keys():
             self._session.sql(f"drop view if exists {self._target}.{quoted(name)}")
-        for name in sorted(wanted):
-            source, target = (f"{place}.{quoted(name)}" for place in (self._source, self._target))
-            if name in listed and self._columns(source) == self._columns(target):
-                continue
-            self._session.sql(f"create or replace view {target} as select * from {source}")
+        for name, columns in wanted.items():
+            if name not in listed or columns != self._listed_columns(name):
+                source, target = (
+                    f"{place}.{quoted(name)}" for place in (self._source, self._target)
+                )
+                self._session.sql(f"create or replace view {target} as select * from {source}")
         return len(wanted)
 
     def _names(self, schema: str) -> set[str]:
         rows = self._session.sql(f"show views in {schema}").collect()
         return {row.viewName for row in rows if not row.isTemporary}
 
-    def _columns(self, relation: str) -> list[tuple[str, str]]:
-        """Names and types; [] where the relation no longer fits what it reads."""
+    def _columns(self, schema: str, name: str) -> list[tuple[str, str]]:
+        """Names and types."""
+        fields = self._session.table(f"{schema}.{quoted(name)}").schema.fields
+        return [(field.name, field.dataType.simpleString()) for field in fields]
+
+    def _listed_columns(self, name: str) -> list[tuple[str, str]]:
+        """Names and types; [] where the listed view no longer fits what it reads."""
         try:
-            fields = self._session.table(relation).schema.fields
+            return self._columns(self._target, name)
         except Exception:  # of a view whose columns are gone; it is made again
             return []
-        return [(field.name, field.dataType.simpleString()) for field in fields]
+
+
+def _first_line(exc: BaseException) -> str:
+    """Spark's reason without its causes."""
+    return message_of(exc).partition("\n")[0]
 
 
 def serving_credentials(port: int) -> SparkSessionCredentials:
@@ -119,7 +138,7 @@ def start_server(session: Any) -> tuple[Any, int]:
     try:
         server = thrift.startWithSparkSession(spark, False)
     except Exception as exc:
-        reason = message_of(exc).partition("\n")[0]
+        reason = _first_line(exc)
         raise DbtRuntimeError(f"The server doesn't start: {reason}") from exc
     (binary,) = (item for item in server.getServices() if "Thrift" in item.getName())
     return server, binary.getPortNumber()
@@ -136,23 +155,30 @@ def main(port: int) -> int:
     schema = credentials.published_schema
     names = PublishedNames(session, credentials.catalog, schema)
     count = names.update()
-    if not count:
+    if not count and not names.unreadable:
         raise DbtRuntimeError("Nothing is published yet: `make run` publishes a first version.")
     stopped = threading.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, lambda *_: stopped.set())
     server, own_port = start_server(session)
     print(
-        f"{count} tables at jdbc:hive2://{HOST}:{own_port}/{schema}, without a password, to read; "
-        "Ctrl-C ends it.",
+        f"{count} table{'' if count == 1 else 's'} at jdbc:hive2://{HOST}:{own_port}/{schema}, "
+        "without a password, to read; Ctrl-C ends it.",
         flush=True,
     )
     for name in names.unlisted:
         print(f"Not listed for its name: {credentials.catalog}.{schema}.{quoted(name)}", flush=True)
-    while not stopped.wait(SECONDS_BETWEEN_LOOKS):
+    known: dict[str, str] = {}
+    while True:
+        for name, reason in names.unreadable.items() - known.items():
+            place = f"{credentials.catalog}.{schema}.{quoted(name)}"
+            print(f"Not listed, as Spark can't read it: {place}: {reason}", flush=True)
+        known = names.unreadable
+        if stopped.wait(SECONDS_BETWEEN_LOOKS):
+            break
         try:
             names.update()
         except Exception as exc:  # a version may be published just now; the next look shows it
-            print(f"The list of tables is as it was: {message_of(exc).splitlines()[0]}", flush=True)
+            print(f"The list of tables is as it was: {_first_line(exc)}", flush=True)
     server.stop()
     return 0

@@ -35,6 +35,9 @@ def project(with_schemas: DbtProject) -> DbtProject:
     project.query(
         f"create view published.pinned as select * from dw.amounts version as of {snapshot}"
     )
+    project.query("create table dw.gone using iceberg as select 1 as id")
+    project.query("create view published.broken as select * from dw.gone")
+    project.query("drop table dw.gone")
     project.query("create view published.`of days` as select count(*) as n from dw.amounts")
     return project
 
@@ -55,6 +58,9 @@ def address(project: DbtProject) -> Iterator[str]:
     assert found is not None, line + server.stdout.read()
     assert line.startswith("2 tables at ")
     assert server.stdout.readline() == "Not listed for its name: lake.published.`of days`\n"
+    broken = server.stdout.readline()
+    assert broken.startswith("Not listed, as Spark can't read it: lake.published.`broken`: ")
+    assert "`dw`.`gone`" in broken
     yield found[0]
     server.terminate()
     assert server.wait(60) == 0
@@ -119,7 +125,13 @@ def test_new_relations_and_columns_are_listed_and_those_that_are_gone_are_not(
     project.query("create or replace view seen.a as select 1 as id, 'x' as word")
     project.query("drop view seen.b")
     project.query("create view seen.c as select 2 as id")
+    project.query("create table dw.short as select 1 as id")
+    project.query("create view seen.d as select * from dw.short")
+    assert names.update() == 3
+    assert names.unreadable == {}
+    project.query("drop table dw.short")
     assert names.update() == 2
+    assert "`dw`.`short`" in names.unreadable["d"]
     views = session.sql("show views in spark_catalog.seen").collect()
     assert {row.viewName for row in views} == {"a", "c"}
     assert session.table("spark_catalog.seen.a").columns == ["id", "word"]
