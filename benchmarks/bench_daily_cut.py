@@ -83,8 +83,8 @@ def bare_job(landing: Path, warehouse: Path) -> float:
         create or replace table dw.bare_counts partitioned by (cut_date) as
         select cut_date, if(sign = 1, user_id, before.user_id) as user_id,
             if(sign = 1, biz_status, before.biz_status) as biz_status,
-            sum(sign) as order_count,
-            sum(sign * if(sign = 1, amount, before.amount)) as amount_sum
+            sum(sign) as order_count_change,
+            sum(sign * if(sign = 1, amount, before.amount)) as amount_sum_change
         from dw.bare_changes
         lateral view explode(case op_type when 'insert' then array(1)
             when 'update' then array(-1, 1) else array(-1) end) signs as sign

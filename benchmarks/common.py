@@ -29,8 +29,8 @@ PACKAGES = [
 SAMPLE_SECONDS = 0.5
 # number of groups, orders and amount of a table of daily counts
 DAYS = (
-    "select count(*), sum(order_count), sum(amount_sum) from {table} "
-    "where order_count <> 0 or amount_sum <> 0"
+    "select count(*), sum(order_count_change), sum(amount_sum_change) from {table} "
+    "where order_count_change <> 0 or amount_sum_change <> 0"
 )
 Answer = tuple[Decimal, ...]
 

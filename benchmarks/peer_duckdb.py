@@ -72,8 +72,8 @@ COUNTS = """
     select cut_date,
         if(sign = 1, user_id, "before".user_id) as user_id,
         if(sign = 1, biz_status, "before".biz_status) as biz_status,
-        sum(sign) as order_count,
-        sum(sign * if(sign = 1, amount, "before".amount)) as amount_sum
+        sum(sign) as order_count_change,
+        sum(sign * if(sign = 1, amount, "before".amount)) as amount_sum_change
     from (
         select *, unnest(case op_type when 'insert' then [1] when 'update' then [-1, 1]
             else [-1] end) as sign

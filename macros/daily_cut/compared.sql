@@ -4,7 +4,7 @@
     it lacks is 0.
 
     level: `totals` or `days`, what the answers are of; or `sums`, totals without the measures that
-    don't add up (min, max, count_distinct).
+    don't add up (min, max, count_distinct). Answers of days have net changes, <measure>_change.
 #}
 {% macro compared(count, got, expected, level='totals') -%}
     {%- set shape = _compared_shape(count, level) -%}
@@ -35,18 +35,22 @@
     group by {{ shape['keys'] | join(', ') }}
 {%- endmacro %}
 
-{# What is compared: {keys, types (measure -> type, none where it doesn't add up)}. #}
+{# What is compared: {keys, types (column of a measure -> type, none where it doesn't add up)}. #}
 {% macro _compared_shape(count, level) -%}
     {%- do adapter.declarations.check_arguments('compared', {'level': level}) -%}
     {%- set cut = _checked_count(count) -%}
     {%- set types = {} -%}
-    {%- for name in cut.measures if name in cut.sums or level == 'totals' -%}
-        {%- do types.update({name: cut.sums[name].type if name in cut.sums else none}) -%}
+    {%- for name in cut.measures -%}
+        {%- set sum = cut.sums.get(name) -%}
+        {%- if sum -%}
+            {%- do types.update({sum.change if level == 'days' else name: sum.type}) -%}
+        {%- elif level == 'totals' -%}
+            {%- do types.update({name: none}) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- set days = [cut.cut_column] + cut.dimensions + cut['values'] -%}
     {%- do return({
         'keys': days if level == 'days' else cut.dimensions,
         'types': types,
-        'count': cut.count,
     }) -%}
 {%- endmacro %}

@@ -1,6 +1,7 @@
 {#
     Net change of each day from retract rows: count and sums of the rows that came less those that
-    went, per cut date and dimensions.
+    went, per cut date and dimensions. A measure's column is <measure>_change: the measure's own
+    name is that of the total.
 
     A min, max or count_distinct can't be had from net changes alone: which value is next when the
     highest goes? So its column becomes part of the grain, and the net count of each value is kept.
@@ -19,33 +20,34 @@
     {%- set grain = cut.dimensions + cut['values'] -%}
     {%- if execute -%}
         {%- set declared = {'cut_column': cut.cut_column, 'grain': grain | sort, 'sums': {}} -%}
-        {%- for name in cut.sums -%}
-            {%- do declared.sums.update({name: cut.measures[name]}) -%}
+        {%- for name, sum in cut.sums.items() -%}
+            {%- do declared.sums.update({sum.change: cut.measures[name]}) -%}
         {%- endfor -%}
         {%- do adapter.counts.record_count(model, declared, is_incremental()) -%}
     {%- endif -%}
     select
-        {{ ([into] + grain + cut.sums | list) | join(',\n        ') }}
+        {{ ([into] + grain + cut.changes) | join(',\n        ') }}
     from (
         select
             {{ date }} as {{ into }},
             {%- for column in grain %}
             {{ column }},
             {%- endfor %}
-            {%- for name, sum in cut.sums.items() %}
-            {{ sum[sums] }} as {{ name }}{{ ',' if not loop.last }}
+            {%- for sum in cut.sums.values() %}
+            {{ sum[sums] }} as {{ sum.change }}{{ ',' if not loop.last }}
             {%- endfor %}
         from {{ from_cte }}
         group by {{ ([date] + grain) | join(', ') }}
     ) as net_changes
     -- the count may stay as it was and a sum move all the same
-    where {{ cut.sums | join(' <> 0 or ') }} <> 0
+    where {{ cut.changes | join(' <> 0 or ') }} <> 0
 {%- endmacro %}
 
 {#
     A count's plan: {cut_column, dimensions, values (columns that min, max and count_distinct are
-    of), sums (column of the days -> {daily: its sum over retract rows, rolled: over rows of a
-    level, type}), count (the column that counts rows), measures (as declared)}.
+    of), sums (measure -> {change: its column in the levels, daily: its sum over retract rows,
+    rolled: over rows of a level, type}), changes (all columns of net changes), count (the measure
+    that counts rows), measures (as declared)}.
 #}
 {% macro _checked_count(declared) -%}
     {%- set plan = adapter.counts.count_plan(declared) -%}
@@ -57,10 +59,12 @@
             {%- set daily = 'coalesce(sum(' ~ signed(sum.column) ~ '), 0)' -%}
         {%- endif -%}
         {%- do sums.update({name: {
+            'change': sum.change,
             'daily': 'cast(' ~ daily ~ ' as ' ~ sum.type ~ ')',
-            'rolled': 'cast(sum(' ~ name ~ ') as ' ~ sum.type ~ ')',
+            'rolled': 'cast(sum(' ~ sum.change ~ ') as ' ~ sum.type ~ ')',
             'type': sum.type,
         }}) -%}
     {%- endfor -%}
-    {%- do return(dict(plan, sums=sums)) -%}
+    {%- set changes = sums.values() | map(attribute='change') | list -%}
+    {%- do return(dict(plan, sums=sums, changes=changes)) -%}
 {%- endmacro %}

@@ -1,7 +1,8 @@
 {#
     Totals to date of a count, from the coarsest closed levels down: closed years, closed months
-    behind them, days behind those. With `as_of` as of the end of that day. Rows without a day count
-    in the totals, but in none as of a day.
+    behind them, days behind those. Their net changes (<measure>_change) add up to the measure. With
+    `as_of` as of the end of that day. Rows without a day count in the totals, but in none as of a
+    day.
 
     Which periods a level holds is written into the SQL as dates when it is compiled, so that a read
     opens no other partition. A level that has closed further periods since then is read as before,
@@ -19,7 +20,8 @@
     {%- if not cut['values'] -%}
         {{- totals -}}
     {%- else -%}
-        {%- set there = 'filter (where ' ~ cut.count ~ ' > 0)' -%}
+        {%- set counted = cut.sums[cut.count].change -%}
+        {%- set there = 'filter (where ' ~ counted ~ ' > 0)' -%}
     select
         {%- for column in cut.dimensions %}
         {{ column }},
@@ -37,7 +39,7 @@
         {{ totals | indent(4) }}
     ) as totals_by_value
     group by {{ cut.dimensions | join(', ') }}
-    having sum({{ cut.count }}) <> 0
+    having sum({{ counted }}) <> 0
     {%- endif -%}
 {%- endmacro %}
 
@@ -70,13 +72,15 @@
     {%- do return(levels) -%}
 {%- endmacro %}
 
+{# Measures by their own names; where values are part of the grain by those of the levels, as the
+   sum over all values is still to come. #}
 {% macro _sum_of_levels(cut, grain, levels) -%}
     select
         {%- for column in grain %}
         {{ column }},
         {%- endfor %}
         {%- for name, sum in cut.sums.items() %}
-        {{ sum.rolled }} as {{ name }}{{ ',' if not loop.last }}
+        {{ sum.rolled }} as {{ sum.change if cut['values'] else name }}{{ ',' if not loop.last }}
         {%- endfor %}
     from (
         {%- for level in levels %}
@@ -92,7 +96,7 @@
             {%- set where = where ~ ' or ' ~ level.column ~ ' is null' -%}
         {%- endif %}
         select
-            {{ (grain + cut.sums | list) | join(',\n            ') }}
+            {{ (grain + cut.changes) | join(',\n            ') }}
         from {{ level.relation }}
         {%- if where %}
         where {{ where }}
@@ -104,6 +108,6 @@
     ) as levels
     group by {{ grain | join(', ') }}
     {%- if not cut['values'] %}
-    having sum({{ cut.count }}) <> 0
+    having sum({{ cut.sums[cut.count].change }}) <> 0
     {%- endif -%}
 {%- endmacro %}

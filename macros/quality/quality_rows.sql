@@ -4,15 +4,19 @@
 
     of: the reconciliation's model, read through new_rows.
     count: the declaration of what it compares.
+    level: as of `compared`.
 #}
-{% macro quality_rows(check, of, count) -%}
-    {%- set sums = [] -%}
-    {%- for name, measure in count.measures.items() if measure.aggregate == 'sum' -%}
-        {%- do sums.append(name ~ '_difference') -%}
-    {%- endfor -%}
-    {%- set counts = [] -%}
-    {%- for name, measure in count.measures.items() if measure.aggregate == 'count' -%}
-        {%- do counts.append(name) -%}
+{% macro quality_rows(check, of, count, level='totals') -%}
+    {%- do adapter.declarations.check_arguments('compared', {'level': level}) -%}
+    {%- set plan = adapter.counts.count_plan(count) -%}
+    {%- set sums, counts = [], [] -%}
+    {%- for name, sum in plan.sums.items() -%}
+        {%- set column = sum.change if level == 'days' else name -%}
+        {%- if sum.aggregate == 'sum' -%}
+            {%- do sums.append(column ~ '_difference') -%}
+        {%- else -%}
+            {%- do counts.append(column) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- set is_read = flags.WHICH not in ['compile', 'generate'] -%}
     {%- set has_run = (

@@ -14,6 +14,7 @@ checks as (
             check='user_status: days as the changelog',
             of=new_rows(ref('dqc_trade__user_status_1d_reconciliation')),
             count=user_status(),
+            level='days',
         )
     }}
     union all
@@ -22,6 +23,7 @@ checks as (
             check='user_status: months as their days',
             of=new_rows(ref('dqc_trade__user_status_1m_reconciliation')),
             count=user_status(),
+            level='days',
         )
     }}
     union all
@@ -30,6 +32,7 @@ checks as (
             check='user_status: years as their months',
             of=new_rows(ref('dqc_trade__user_status_1y_reconciliation')),
             count=user_status(),
+            level='days',
         )
     }}
     union all
@@ -54,6 +57,7 @@ checks as (
             check='user_coupon: days as the changelog',
             of=new_rows(ref('dqc_trade__user_coupon_1d_reconciliation')),
             count=user_coupon(),
+            level='days',
         )
     }}
 ),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dbt.adapters.sparksession.declared.count_plans import change_of
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -30,6 +31,8 @@ class Counted:
         grains: lengths of the windows; () where the table has days or totals.
         sets: dimension set -> its one column, of the sets with one.
         has_days: whether it has a row per business day.
+        columns: measure -> the table's column of it, where that has another name: the days hold net
+            changes.
     """
 
     table: str
@@ -41,6 +44,11 @@ class Counted:
     grains: tuple[str, ...] = ()
     sets: Mapping[str, str] = field(default_factory=dict)
     has_days: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def sum_of(self, measure: str) -> str:
+        """SQL of a measure's sum over rows of the table."""
+        return f"sum({self.columns.get(measure, measure)})"
 
 
 class _Returned(Exception):
@@ -101,10 +109,11 @@ def counted_tables(manifest: Mapping[str, Any], variables: Mapping[str, Any]) ->
 def _counted(node: Mapping[str, Any], count: str, declared: Mapping[str, Any]) -> list[Counted]:
     columns = set(node["columns"])
     table = f"{node['schema']}.{node.get('alias') or node['name']}"
+    changes = {name: change_of(name) for name in declared["measures"] if change_of(name) in columns}
     shown = {
         name: measure["aggregate"]
         for name, measure in declared["measures"].items()
-        if name in columns and measure["aggregate"] not in SKETCHES
+        if changes.get(name, name) in columns and measure["aggregate"] not in SKETCHES
     }
     if "grains" in declared:
         if not columns >= OF_WINDOWS:
@@ -128,4 +137,15 @@ def _counted(node: Mapping[str, Any], count: str, declared: Mapping[str, Any]) -
     ids = tuple(name for name in dimensions if name.endswith("_id"))
     readable = tuple(name for name in dimensions if name not in ids and name != DAY)
     has_days = DAY in columns
-    return [Counted(table, node["name"], count, measures, readable, ids, has_days=has_days)]
+    return [
+        Counted(
+            table,
+            node["name"],
+            count,
+            measures,
+            readable,
+            ids,
+            has_days=has_days,
+            columns=changes,
+        )
+    ]

@@ -159,7 +159,7 @@ def count_query(counted: Counted) -> str:
     if counted.grains:
         return _windows_query(counted)
     first = next(iter(counted.measures))
-    sums = ", ".join(f"sum({name}) as {name}" for name in counted.measures)
+    sums = ", ".join(f"{counted.sum_of(name)} as {name}" for name in counted.measures)
     texts = [f"coalesce(cast({name} as string), '-')" for name in counted.dimensions]
     value = " || ' / ' || ".join(texts) or "''"
     if not counted.has_days:
@@ -169,6 +169,7 @@ def count_query(counted: Counted) -> str:
             group by 1 order by {first} desc, value limit 50
         """
     columns = ", ".join(f"days.{name}" for name in counted.measures)
+    again = ", ".join(f"sum({name}) as {name}" for name in counted.measures)
     return f"""
         with days as (
             select {DAY}, {value} as value, {sums} from {counted.table} group by 1, 2
@@ -187,7 +188,7 @@ def count_query(counted: Counted) -> str:
                 days.value, {columns}
             from days cross join shown left semi join largest on days.value = largest.value
         )
-        select {DAY}, value, {sums} from cut group by 1, 2 order by {DAY}, value
+        select {DAY}, value, {again} from cut group by 1, 2 order by {DAY}, value
     """
 
 

@@ -6,8 +6,8 @@ dws_trade__user_coupon_1d as (
         user_id,
         state,
         amount,
-        coupon_count,
-        amount_sum
+        coupon_count_change,
+        amount_sum_change
     from {{ pinned(ref('dws_trade__user_coupon_1d')) }}
 ),
 

@@ -5,8 +5,8 @@ dws_trade__user_status_1d as (
         cut_date,
         user_id,
         biz_status,
-        order_count,
-        amount_sum
+        order_count_change,
+        amount_sum_change
     from {{ pinned(ref('dws_trade__user_status_1d')) }}
 ),
 

@@ -7,8 +7,8 @@ dws_trade__user_status_1m as (
         cut_month,
         user_id,
         biz_status,
-        order_count,
-        amount_sum
+        order_count_change,
+        amount_sum_change
     from {{ pinned(ref('dws_trade__user_status_1m')) }}
 ),
 
@@ -17,8 +17,8 @@ dws_trade__user_status_1d as (
         cut_date,
         user_id,
         biz_status,
-        order_count,
-        amount_sum
+        order_count_change,
+        amount_sum_change
     from
         {{
             as_read_by(

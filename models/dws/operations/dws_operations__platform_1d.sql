@@ -41,9 +41,9 @@ coupons as (
         cut_date,
         'all' as dimension_set,
         cast(null as string) as platform,
-        sum(coupon_count) filter (where state = 'new') as coupons_new,
-        sum(coupon_count) filter (where state = 'used') as coupons_used,
-        sum(amount_sum) filter (where state = 'used') as coupon_amount_used
+        sum(coupon_count_change) filter (where state = 'new') as coupons_new,
+        sum(coupon_count_change) filter (where state = 'used') as coupons_used,
+        sum(amount_sum_change) filter (where state = 'used') as coupon_amount_used
     from {{ ref('dws_trade__user_coupon_1d') }}
     group by cut_date
 ),

@@ -10,8 +10,8 @@ dws_trade__user_status_1d as (
     select
         cut_date,
         biz_status,
-        order_count,
-        amount_sum
+        order_count_change,
+        amount_sum_change
     from {{ ref('dws_trade__user_status_1d') }}
 ),
 
@@ -19,8 +19,8 @@ net_changes as (
     select
         cut_date,
         biz_status,
-        sum(order_count) as order_change,
-        sum(amount_sum) as amount_change
+        sum(order_count_change) as order_count_change,
+        sum(amount_sum_change) as amount_sum_change
     from dws_trade__user_status_1d
     group by
         cut_date,
@@ -53,11 +53,11 @@ standing as (
     select
         days.cut_date,
         days.biz_status,
-        sum(coalesce(net_changes.order_change, 0)) over (
+        sum(coalesce(net_changes.order_count_change, 0)) over (
             partition by days.biz_status
             order by days.cut_date
         ) as order_count,
-        sum(coalesce(net_changes.amount_change, 0)) over (
+        sum(coalesce(net_changes.amount_sum_change, 0)) over (
             partition by days.biz_status
             order by days.cut_date
         ) as amount_sum

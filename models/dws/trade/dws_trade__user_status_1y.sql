@@ -12,8 +12,8 @@ dws_trade__user_status_1m as (
         cut_month,
         user_id,
         biz_status,
-        order_count,
-        amount_sum
+        order_count_change,
+        amount_sum_change
     from
         {{
             closed_periods(

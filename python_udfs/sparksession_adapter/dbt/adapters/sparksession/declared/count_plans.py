@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
@@ -134,13 +134,22 @@ METRIC_AGGREGATES: dict[str, type[MetricMeasure]] = {
 }
 
 
+def change_of(measure: str) -> str:
+    """Column of a level (days, months, years) that holds the net changes of a measure.
+
+    It differs from the measure's own name, which the totals have: a change is no standing number.
+    """
+    return f"{measure}_change"
+
+
 def count_plan(declared: Given) -> Json:
     """A count's declaration, checked, for the macros that write its SQL.
 
     Returns:
         {"cut_column", "dimensions", "values" (columns that min, max and count_distinct are of),
-        "sums" (measure that adds up -> {"aggregate", "column", "type"}), "count" (the first measure
-        that counts rows), "measures" (as declared)}.
+        "sums" (measure that adds up -> {"aggregate", "column", "type", "change" (its column in the
+        levels, see `change_of`)}), "count" (the first measure that counts rows), "measures" (as
+        declared)}.
 
     Raises:
         DeclarationError: with all problems.
@@ -159,10 +168,19 @@ def count_plan(declared: Given) -> Json:
                 "aggregate": kind,
                 "column": measure.get("column"),
                 "type": "bigint" if kind == "count" else measure["type"],
+                "change": change_of(name),
             }
             count = name if count is None and kind == "count" else count
         elif measure["column"] not in [*values, *dimensions]:
             values.append(measure["column"])
+    cut_column = given.get("cut_column", "cut_date")
+    named = {
+        "the cut column": [cut_column],
+        "a dimension": dimensions,
+        "the column of a min, max or count_distinct": values,
+        "a measure": measures if isinstance(measures, Mapping) else (),
+    }
+    problems += _name_problems(sums, named)
     if not problems and count is None:
         problems.append(
             "measures must include a count of rows: a group is there while its count is not 0"
@@ -170,13 +188,30 @@ def count_plan(declared: Given) -> Json:
     if problems:
         raise DeclarationError("The declaration of a count is wrong", problems, COUNT_EXAMPLE)
     return {
-        "cut_column": given.get("cut_column", "cut_date"),
+        "cut_column": cut_column,
         "dimensions": dimensions,
         "values": values,
         "sums": sums,
         "count": count,
         "measures": measures,
     }
+
+
+def _name_problems(sums: Json, named: Mapping[str, Iterable[Given]]) -> Iterator[str]:
+    """Error texts for measures whose column in the levels has the name of something else.
+
+    Args:
+        sums: as of `count_plan`.
+        named: what the declaration names -> its names.
+    """
+    taken = {str(name).lower(): what for what, names in named.items() for name in names}
+    for name, measure in sums.items():
+        what = taken.get(measure["change"].lower())  # to Spark a name is the same in any case
+        if what:
+            yield (
+                f"measure {name} needs another name: the levels keep its net changes as "
+                f"{measure['change']}, which is {what} too"
+            )
 
 
 def metric_plan(declared: Given, sizes: Collection[str]) -> Json:
