@@ -193,6 +193,7 @@ def test_run_operation(log: Log) -> None:
     assert log.heads() == before
 
 
+@pytest.mark.soak
 def test_full_refresh(log: Log) -> None:
     for layer in ("appended", "by_day", "latest", "copied", "whole", "codes", "kept"):
         log.project.run("build", "--full-refresh", "--select", layer)
@@ -236,10 +237,8 @@ def elsewhere(make_project: Callable[..., DbtProject]) -> Elsewhere:
     return Elsewhere(make_project(FILES | READERS))
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [("--defer", "--favor-state"), pytest.param(("--defer",), marks=pytest.mark.soak)],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("flags", [("--defer", "--favor-state"), ("--defer",)])
 def test_defer(elsewhere: Elsewhere, flags: tuple[str, ...]) -> None:
     readers = ("--select", *READER_NAMES)
     deferred = (*flags, "--state", str(elsewhere.state), *readers)
@@ -262,6 +261,7 @@ def test_defer(elsewhere: Elsewhere, flags: tuple[str, ...]) -> None:
     elsewhere.compare()
 
 
+@pytest.mark.soak
 def test_clone(elsewhere: Elsewhere) -> None:
     project, readers = elsewhere.project, ("--select", *READER_NAMES)
     cloning = ("--state", str(elsewhere.state))
@@ -303,6 +303,7 @@ def test_fail_fast(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     log.project.write({"models/seen.sql": FILES["models/seen.sql"]})
 
 
+@pytest.mark.soak
 def test_selections(log: Log) -> None:
     for chosen in (
         ("--exclude", "appended"),
@@ -316,6 +317,7 @@ def test_selections(log: Log) -> None:
     assert log.is_right()
 
 
+@pytest.mark.soak
 def test_flags_of_how_a_run_is_done(log: Log) -> None:
     for flags in (
         ("--threads", "1"),
@@ -328,6 +330,7 @@ def test_flags_of_how_a_run_is_done(log: Log) -> None:
         assert log.is_right(), flags
 
 
+@pytest.mark.soak
 def test_store_failures(log: Log) -> None:
     log.project.run("build", "--store-failures")
     assert log.is_right()
@@ -356,6 +359,7 @@ def test_a_var_that_rows_depend_on_is_not_changed_between_runs(log: Log) -> None
     log.project.run("run", "--full-refresh", "--select", "appended")
 
 
+@pytest.mark.soak
 def test_environment_variables_of_dbt_are_its_flags(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

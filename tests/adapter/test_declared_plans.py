@@ -90,6 +90,32 @@ WRONG: list[tuple[Callable[[Any], Any], Any, set[str]]] = [
         {"measures must include a count of rows: a group is there while its count is not 0"},
     ),
     (
+        count_plan,
+        {
+            "cut_column": "a_change",
+            "dimensions": ["B_Change", "city"],
+            "measures": {
+                "a": ROWS,
+                "b": ROWS,
+                "c": AMOUNT,
+                "high": {"aggregate": "max", "column": "c_change"},
+                "d": ROWS,
+                "d_change": {"aggregate": "min", "column": "d"},
+                "high_change": ROWS,  # a maximum keeps its name
+            },
+        },
+        {
+            "measure a needs another name: the levels keep its net changes as a_change, which is "
+            "the cut column too",
+            "measure b needs another name: the levels keep its net changes as b_change, which is "
+            "a dimension too",
+            "measure c needs another name: the levels keep its net changes as c_change, which is "
+            "the column of a min, max or count_distinct too",
+            "measure d needs another name: the levels keep its net changes as d_change, which is "
+            "a measure too",
+        },
+    ),
+    (
         metric,
         {
             "grains": ["5m", "7m"],
@@ -254,9 +280,9 @@ def test_a_count_is_planned_with_its_defaults() -> None:
         # each column once, and none that is a dimension already
         "values": ["buyer"],
         "sums": {
-            "sales": {"aggregate": "count", "column": None, "type": "bigint"},
-            "amount": {"aggregate": "sum", "column": "amount", "type": "decimal(38, 2)"},
-            "again": {"aggregate": "count", "column": None, "type": "bigint"},
+            "sales": {"column": None, "type": "bigint", "change": "sales_change"} | ROWS,
+            "amount": {"change": "amount_change"} | AMOUNT,
+            "again": {"column": None, "type": "bigint", "change": "again_change"} | ROWS,
         },
         "count": "sales",
         "measures": measures,

@@ -582,6 +582,7 @@ def small_model(call: str) -> str:
     )
 
 
+@pytest.mark.soak
 def test_mistakes_are_reported_before_anything_is_written(make_project):
     tables = ", ".join(
         f"{{name: {item}}}" for item in ("facts", "others", "stream", "maps", "none")
@@ -738,6 +739,7 @@ def test_a_pair_that_the_model_leaves_out_from_now_on_goes(make_project):
     assert [tuple(row.values()) for row in rows] == [(2, 30), (3, 30)]
 
 
+@pytest.mark.soak
 def test_a_version_that_ends_touches_the_facts_behind_its_end_alone(make_project):
     """Unless its end is known: then all its facts have another version."""
     folded = (

@@ -158,6 +158,7 @@ def test_a_shape_is_the_smallest_that_does() -> None:
     assert Shape.for_keys(["id"], 1, 0.1) == Shape(("id",), 1, 3)
 
 
+@pytest.mark.soak
 def test_a_key_keeps_its_hash_when_its_column_is_widened(make_project) -> None:
     seen = """
         {{{{ config(materialized='incremental', incremental_strategy='append') }}}}

@@ -146,6 +146,7 @@ def test_full_refresh_of_a_part_is_refused_as_the_rest_would_go(project: DbtProj
     assert project.column("select id from dw.per_day order by id") == [1, 2, 3]
 
 
+@pytest.mark.soak
 def test_a_retry_of_a_full_refresh_keeps_the_batches_that_it_had_made(
     project: DbtProject,
 ) -> None:

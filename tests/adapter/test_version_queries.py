@@ -54,7 +54,7 @@ def test_a_view_whose_sql_changed_is_built_before_it_is_published_over_other_tab
     assert published_sums(project) == (5, 5)
 
 
-@pytest.mark.parametrize("before", ["ephemeral", "table"])
+@pytest.mark.parametrize("before", ["ephemeral", pytest.param("table", marks=pytest.mark.soak)])
 def test_a_view_over_an_ephemeral_model_is_published_over_what_that_reads(project, before):
     passed_on = "{{{{ config(materialized='{}') }}}} select n from {{{{ ref('days') }}}}"
     project.write(

@@ -143,6 +143,7 @@ def test_a_test_that_passed_is_run_again_only_on_other_rows(
     assert project.column("select count(*) from published.a") == [3]
 
 
+@pytest.mark.soak
 def test_a_test_of_rows_that_no_snapshot_holds_is_always_run(
     make: Callable[..., DbtProject],
 ) -> None:
@@ -161,6 +162,7 @@ def test_a_test_of_rows_that_no_snapshot_holds_is_always_run(
     assert "3 data tests had passed on these very rows" in again.log
 
 
+@pytest.mark.soak
 def test_a_test_over_a_view_that_a_run_did_not_write_proves_nothing(
     make: Callable[..., DbtProject],
 ) -> None:
@@ -225,6 +227,7 @@ def test_a_selection_that_leaves_readers_behind_is_published_only_where_that_is_
     assert ids(project, "published.b") == [0, 1, 2, 3]
 
 
+@pytest.mark.soak
 def test_readers_of_a_table_that_is_stored_under_another_name_are_left_behind(
     make: Callable[..., DbtProject],
 ) -> None:
@@ -260,6 +263,7 @@ def test_what_a_table_is_called_does_not_matter_to_what_expires(
     assert ids(project, "published.d") == [0, 1, 2, 3]
 
 
+@pytest.mark.soak
 def test_tables_that_were_dropped_by_hand_are_built_and_published_again(
     make: Callable[..., DbtProject],
 ) -> None:
@@ -286,7 +290,7 @@ def test_versions_are_listed_and_compared(project: DbtProject) -> None:
     assert "dw.c" not in output
 
 
-@pytest.mark.parametrize("columns_change", [False, True])
+@pytest.mark.parametrize("columns_change", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_a_version_is_gone_back_to(make: Callable[..., DbtProject], columns_change: bool) -> None:
     project = make(f=F)
     project.run("build")
@@ -320,6 +324,7 @@ def code_of(project: DbtProject, table: str, version: int) -> str:
     )[0]
 
 
+@pytest.mark.soak
 def test_an_old_version_is_read_as_it_was_while_models_change(
     make: Callable[..., DbtProject],
 ) -> None:
@@ -364,6 +369,7 @@ def test_an_old_version_is_read_as_it_was_while_models_change(
     assert code_of(project, "a", 1) == code_of(project, "a", 2) == code_of(project, "a", 3)
 
 
+@pytest.mark.soak
 def test_what_no_version_names_expires_and_all_else_stays(
     make: Callable[..., DbtProject],
 ) -> None:
@@ -461,6 +467,7 @@ def test_a_build_is_held_back_compared_and_then_published_or_dropped(
     assert "Published" not in project.run("build").log
 
 
+@pytest.mark.soak
 def test_no_reader_sees_two_versions_at_once(make: Callable[..., DbtProject]) -> None:
     project = make()
     project.run("build")

@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.warehouse import Warehouse, sample_lines
 
 SEED = 20260521
@@ -77,6 +79,7 @@ def deliveries() -> dict[str, list[tuple[bytes, bool]]]:
     return found
 
 
+@pytest.mark.soak
 def test_every_message_is_accounted_for(tmp_path: Path) -> None:
     print(f"seed {SEED}")
     warehouse = Warehouse(tmp_path)

@@ -85,6 +85,7 @@ def test_too_many_bad_messages_fail_the_run_after_saving_them(tmp_path: Path) ->
     assert "Messages came of the batches later, which" in few.log
 
 
+@pytest.mark.soak
 def test_a_cut_file_is_taken_as_far_as_it_goes_and_heals(tmp_path: Path) -> None:
     """One is cut within a line, one within its gzip stream."""
     warehouse = Warehouse(tmp_path)
@@ -151,7 +152,7 @@ def test_a_file_that_does_not_fit_the_layout_is_named(tmp_path: Path) -> None:
     assert "notes.txt" in outcome.results["ods_binlog"].message
 
 
-@pytest.mark.parametrize("major", [None, 11])
+@pytest.mark.parametrize("major", [None, pytest.param(11, marks=pytest.mark.soak)])
 def test_missing_or_old_java_is_one_clear_sentence(tmp_path: Path, major: int | None) -> None:
     warehouse = Warehouse(tmp_path)
     folder = tmp_path / "path"
@@ -180,6 +181,7 @@ def _order(position: int, order_id: str, amount: str) -> bytes:
     ).encode()
 
 
+@pytest.mark.soak
 def test_refusals_of_earlier_runs_are_not_those_of_a_run_that_corrects_a_change(
     tmp_path: Path,
 ) -> None:

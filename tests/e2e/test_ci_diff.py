@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.support.dbt_project import REPO
@@ -25,6 +26,7 @@ def committed(root: Path) -> None:
         subprocess.run(["git", *AUTHOR, *command], cwd=root, check=True)
 
 
+@pytest.mark.soak
 def test_a_changed_count_is_built_aside_and_its_rows_are_printed(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     for _, files in sample_days()[:2]:

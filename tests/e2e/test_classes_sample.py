@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmarks.generate_classes import lines, write
 from tests.support.dbt_project import REPO
 from tests.support.warehouse import Warehouse
@@ -54,6 +56,7 @@ def test_the_sample_is_what_the_generator_writes(tmp_path: Path) -> None:
     assert write(tmp_path).read_bytes() == (REPO / "landing" / SAMPLE).read_bytes()
 
 
+@pytest.mark.soak
 def test_bookings_of_classes_equal_a_replay_after_every_delivery(tmp_path: Path) -> None:
     seed = random.SystemRandom().randint(0, 10**9)
     print(f"seed {seed}")

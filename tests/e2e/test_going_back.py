@@ -6,6 +6,8 @@ import random
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.support import histories, oracle
 from tests.support.warehouse import Warehouse, differing
 
@@ -13,6 +15,7 @@ MODELS = ("--select", "+dws_trade__user_status_td", "--exclude-resource-type", "
 TOTALS = "dws_trade__user_status_td"
 
 
+@pytest.mark.soak
 def test_the_log_stays_and_the_next_run_is_exact(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**6)
     print(f"\nseed {seed}")

@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.warehouse import Warehouse
 
 TOKENS = [
@@ -78,6 +80,7 @@ def change(kind: str, number: int, place: int, text: str, old: str | None = None
     return json.dumps(message, ensure_ascii=place % 2 == 0).encode()
 
 
+@pytest.mark.soak
 def test_hostile_text_comes_through_every_layer_as_it_is(tmp_path: Path) -> None:
     assert len(TEXTS) + len(MESSAGES) >= 500
     warehouse = Warehouse(tmp_path)
@@ -125,6 +128,7 @@ def test_hostile_text_comes_through_every_layer_as_it_is(tmp_path: Path) -> None
         }
 
 
+@pytest.mark.soak
 def test_hostile_messages_are_rows_or_kept_with_their_reason(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     lines = [ROW % (n, n, part) for n, part in enumerate(MESSAGES, start=1)]

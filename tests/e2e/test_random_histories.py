@@ -126,6 +126,7 @@ def _changes_of_coupons(lines: list[bytes]) -> list[oracle.Change]:
     return oracle.read_messages(lines, table="coupon", key_columns=key)
 
 
+@pytest.mark.soak
 def test_the_wide_orders_are_a_join_of_what_has_come(tmp_path: Path) -> None:
     first = random.SystemRandom().randrange(10**6)
     print(f"first seed {first}")
@@ -209,6 +210,7 @@ def _sent(lines: list[bytes], rng: random.Random) -> list[bytes]:
     return stream
 
 
+@pytest.mark.soak
 def test_counts_behind_a_reset_of_the_binlog_are_exact_once_it_is_declared(tmp_path: Path) -> None:
     seed = _seed_with_orders_behind(random.SystemRandom().randrange(10**6))
     print(f"seed {seed}")

@@ -111,14 +111,17 @@ def _day_by_day(warehouse: Warehouse, with_prices: Collection[str], ends: Collec
     assert 0 < len(warehouse.written_partitions("dw.dws_trade__user_status_1d")) < stored[0]
 
 
-def test_after_some_days_the_counts_are_the_servers_own(
+def test_after_some_days_and_everything_twice_the_counts_are_the_servers_own(
     tmp_path: Path, expected: dict[str, list[str]], in_one_go: Warehouse
 ) -> None:
-    warehouse = Warehouse(tmp_path, compiles=True)
-    _day_by_day(warehouse, with_prices=("day3", "final"), ends=("day0", "day3", "day5", "final"))
+    warehouse, seed = Warehouse(tmp_path, compiles=True), random.SystemRandom().randint(0, 10**9)
+    print(f"seed {seed}")
+    _day_by_day(warehouse, with_prices=("day3", "final"), ends=("day3", "day6", "final"))
     assert warehouse.contents() == expected
     for name in DETAILS:
         assert _details(warehouse, name) == _details(in_one_go, name), name
+
+    _everything_again(warehouse, expected, seed)
 
 
 @pytest.mark.soak
@@ -483,18 +486,8 @@ def _deliver_in_random_files(warehouse: Warehouse, seed: int, parts: int, *more:
     )
 
 
-def test_any_split_and_everything_twice_give_the_same_tables(
-    tmp_path: Path, expected: dict[str, list[str]], in_one_go: Warehouse
-) -> None:
-    """A random split, and then the producer sends everything again: the same changes, shuffled, at
-    new offsets."""
-    warehouse, seed = Warehouse(tmp_path, compiles=True), random.SystemRandom().randint(0, 10**9)
-    print(f"seed {seed}")
-    _deliver_in_random_files(warehouse, seed, parts=1)
-    assert warehouse.contents() == expected
-    assert warehouse.rows("dwd_trade__order_wide") == in_one_go.rows("dwd_trade__order_wide")
-    assert latest.compare_wide(warehouse) > 3_000
-
+def _everything_again(warehouse: Warehouse, expected: dict[str, list[str]], seed: int) -> None:
+    """The producer sends everything again: the same changes, shuffled, at new offsets."""
     lines = sample_lines()
     files = [lines[place : place + 4_000] for place in range(0, len(lines), 4_000)]
     random.Random(seed).shuffle(files)
@@ -511,6 +504,21 @@ def test_any_split_and_everything_twice_give_the_same_tables(
             assert warehouse.rows(table) == rows, table
     changes = warehouse.column("select count(*) from dw.ods_shop__order_info")
     assert changes == [len(expected["ods_shop__order_info"])]
+
+
+@pytest.mark.soak
+def test_any_split_and_everything_twice_give_the_same_tables(
+    tmp_path: Path, expected: dict[str, list[str]], in_one_go: Warehouse
+) -> None:
+    """A random split, and then everything again."""
+    warehouse, seed = Warehouse(tmp_path, compiles=True), random.SystemRandom().randint(0, 10**9)
+    print(f"seed {seed}")
+    _deliver_in_random_files(warehouse, seed, parts=1)
+    assert warehouse.contents() == expected
+    assert warehouse.rows("dwd_trade__order_wide") == in_one_go.rows("dwd_trade__order_wide")
+    assert latest.compare_wide(warehouse) > 3_000
+
+    _everything_again(warehouse, expected, seed)
 
 
 @pytest.mark.soak
@@ -538,6 +546,7 @@ def test_the_freshness_of_a_log_is_the_age_of_its_newest_change(in_one_go: Wareh
     assert reported["shop"].status == ("error" if reported["shop"].age > 24 * 3600 else "pass")
 
 
+@pytest.mark.soak
 def test_plain_dbt_commands_work(in_one_go: Warehouse) -> None:
     in_one_go.run("run", "--select", "+dws_trade__user_status_td")
     in_one_go.run(
@@ -616,6 +625,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.soak
 def test_each_main_number_of_the_report_is_that_of_a_query(
     in_one_go: Warehouse, tmp_path: Path
 ) -> None:

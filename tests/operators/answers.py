@@ -95,7 +95,8 @@ QUERIES = {
         "from {schema}.ods_shop__order_info where reject_reason is null"
     ),
     "order_count": (
-        "select cut_date, user_id, biz_status, order_count, amount_sum from {schema}.order_count"
+        "select cut_date, user_id, biz_status, order_count_change, amount_sum_change "
+        "from {schema}.order_count"
     ),
     "order_count_td": (
         "select user_id, biz_status, order_count, amount_sum from {schema}.order_count_td"

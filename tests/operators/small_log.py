@@ -127,7 +127,7 @@ MODELS = {
             from pyspark.sql import functions as F
 
             days = dbt.ref("order_count")
-            return days.groupBy("user_id").agg(F.sum("order_count").alias("order_count"))
+            return days.groupBy("user_id").agg(F.sum("order_count_change").alias("order_count"))
     """,
     "seeds/statuses.csv": STATUSES,
     "snapshots/_snapshots.yml": """

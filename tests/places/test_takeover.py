@@ -57,6 +57,7 @@ def begun(project: DbtProject, remote: dict[str, str], log: Path) -> subprocess.
     return run
 
 
+@pytest.mark.soak
 def test_a_run_that_is_killed_commits_nothing_behind_the_next_run(
     make_project: Callable[..., DbtProject], server: str, tmp_path: Path
 ) -> None:

@@ -484,6 +484,7 @@ def test_patterns_of_sql_are_found_or_named() -> None:
         assert [type(item) for _, item in sql_patterns("x.sql", sql)] == [str], sql
 
 
+@pytest.mark.soak
 def test_a_pattern_that_takes_time_out_of_proportion_is_found(spark: SparkSession) -> None:
     assert in_python(r"a*a*b", {"match"})
     assert in_python(r"\{#.*?#\}", {"sub"})

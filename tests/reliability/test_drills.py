@@ -56,6 +56,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")
 def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(
     make_project: Callable[..., DbtProject], tmp_path: Path
@@ -124,6 +125,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_a_catalog_that_is_read_only_fails_the_run_and_readers_go_on(
     make_project: Callable[..., DbtProject],

@@ -133,6 +133,7 @@ def test_versions_that_were_dropped_are_named_and_come_back(project: DbtProject)
     is_whole(project, count)
 
 
+@pytest.mark.soak
 def test_versions_whose_files_were_deleted_too_begin_again(project: DbtProject) -> None:
     count = land(project)
     project.run("build")
@@ -145,7 +146,7 @@ def test_versions_whose_files_were_deleted_too_begin_again(project: DbtProject) 
     is_whole(project, count)
 
 
-@pytest.mark.parametrize("name", ["status_versions", "kept"])
+@pytest.mark.parametrize("name", ["status_versions", pytest.param("kept", marks=pytest.mark.soak)])
 def test_what_can_be_made_of_no_other_table_is_not_begun_again(
     project: DbtProject, name: str
 ) -> None:
@@ -163,7 +164,8 @@ def test_what_can_be_made_of_no_other_table_is_not_begun_again(
     is_whole(project, count)
 
 
-@pytest.mark.parametrize("how", ["", pytest.param(" purge", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("how", ["", " purge"])
 def test_the_lease_that_was_dropped_is_named_and_comes_back(project: DbtProject, how: str) -> None:
     project.run("build")
     project.query(f"drop table dw.meta_lease{how}")

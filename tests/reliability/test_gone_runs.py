@@ -73,7 +73,7 @@ def test_tidying_that_fails_neither_fails_a_run_nor_keeps_its_lease(
     assert lease_of(project, "next").take() is None
 
 
-@pytest.mark.parametrize("is_behind_the_look", [False, True])
+@pytest.mark.parametrize("is_behind_the_look", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_a_version_is_refused_that_another_run_has_published_meanwhile(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch, is_behind_the_look: bool
 ) -> None:

@@ -29,7 +29,7 @@ STEPS = (
 
 
 def test_one_rerun_is_the_recovery(make_project: Callable[..., DbtProject], tmp_path: Path) -> None:
-    kills = int(os.environ.get("KILLS", "5"))
+    kills = int(os.environ.get("KILLS", "2"))
     seed = int(os.environ.get("KILL_SEED", "0")) or random.randrange(1, 10**6)
     print(f"\nKILL_SEED={seed} KILLS={kills}")
     chance = random.Random(seed)

@@ -28,7 +28,7 @@ MODELS = ("--select", "+dws_trade__user_status_td", "--exclude-resource-type", "
 READ = """
     select
         (select sum(sign) from published.dwd_trade__order_changelog) as signs,
-        (select sum(order_count) from published.dws_trade__user_status_1d) as days,
+        (select sum(order_count_change) from published.dws_trade__user_status_1d) as days,
         (select sum(order_count) from published.dws_trade__user_status_td) as total
 """
 

@@ -83,6 +83,7 @@ def test_two_runs_at_once_neither_lose_nor_double_a_row(project: DbtProject) -> 
     print(f"\n{pairs} pairs of runs, {refused} runs refused")
 
 
+@pytest.mark.soak
 def test_a_run_that_begins_while_another_one_takes_the_lease_is_no_lost_catalog(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,8 +401,8 @@ def test_a_run_that_loses_its_lease_sends_no_further_table_to_a_store(
     "command",
     [
         ("remove_orphans",),
-        ("compact",),
-        ("expire_versions", "--args", "{keep: 1, days: 0}"),
+        pytest.param(("compact",), marks=pytest.mark.soak),
+        pytest.param(("expire_versions", "--args", "{keep: 1, days: 0}"), marks=pytest.mark.soak),
     ],
 )
 def test_an_operation_that_loses_its_lease_stops_before_the_next_table(
@@ -435,6 +436,7 @@ def test_an_operation_that_loses_its_lease_stops_before_the_next_table(
         assert project.column(f"select count(*) from dw.{name}.snapshots") == count, name
 
 
+@pytest.mark.soak
 def test_what_a_silent_run_wrote_stays_since_it_may_wake_up(
     project: DbtProject, lease: Callable[[str], Lease]
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_folder_that_was_copied_touches_nothing_of_the_original(
     holds(project, list(range(30)))
 
 
+@pytest.mark.soak
 def test_one_table_that_lies_elsewhere_is_neither_written_nor_tidied(
     project: DbtProject,
     make_project: Callable[..., DbtProject],
@@ -169,6 +170,7 @@ def test_one_table_that_lies_elsewhere_is_neither_written_nor_tidied(
     assert files_of(project.warehouse) == before
 
 
+@pytest.mark.soak
 def test_a_copy_holds_the_same_and_both_go_on_apart_from_each_other(
     project: DbtProject, tmp_path: Path
 ) -> None:
@@ -312,6 +314,7 @@ def test_a_lost_catalog_of_tables_of_other_schemas_stops_the_first_run_too(
     assert "holds 1 tables and views, but there is no catalog of them" in output, output
 
 
+@pytest.mark.soak
 def test_a_catalog_that_is_older_than_its_tables_stops_the_run(
     project: DbtProject, tmp_path: Path
 ) -> None:
@@ -344,6 +347,7 @@ def test_a_catalog_that_is_older_than_its_tables_stops_the_run(
     assert json.loads((link / "data" / MARK).read_text())["generations"]["dw.meta_lease"] > 0
 
 
+@pytest.mark.soak
 def test_an_old_catalog_whose_files_later_runs_have_deleted_names_the_way_out(
     project: DbtProject, tmp_path: Path
 ) -> None:
@@ -371,6 +375,7 @@ def test_an_old_catalog_whose_files_later_runs_have_deleted_names_the_way_out(
     holds(restored, list(range(55)))
 
 
+@pytest.mark.soak
 def test_a_lease_whose_files_are_all_gone_is_made_again(
     project: DbtProject,
 ) -> None:

@@ -14,6 +14,7 @@ from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from tests.report.made_up import context
 from tools.report.charts import to_date
 from tools.report.declared import counted_tables
+from tools.report.facts import count_query
 from tools.report.history import KEPT, read, record
 from tools.report.make import keep
 from tools.report.places import kept_folder
@@ -45,8 +46,9 @@ def test_a_declared_count_and_a_metric_are_found_by_the_macro_that_a_model_calls
     }
     windows = ("grain", "dimension_set", "window_start", "pv", "sketch")
     nodes = [
-        model("days", "orders", ("cut_date", "user_id", "status", "n", "least")),
-        model("months", "orders", ("cut_month", "user_id", "status", "n")),
+        model("days", "orders", ("cut_date", "user_id", "status", "n_change", "least")),
+        model("months", "orders", ("cut_month", "user_id", "status", "n_change")),
+        model("placed", "orders", ("cut_date", "status", "n")),
         model("totals", "orders", ("user_id", "status", "n")),
         model("windows", "views", windows),
         model("none", "other", ("n",)),
@@ -57,9 +59,12 @@ def test_a_declared_count_and_a_metric_are_found_by_the_macro_that_a_model_calls
         "nodes": {node["name"]: node for node in nodes},
     }
     found = {counted.name: counted for counted in counted_tables(manifest, {"grain": "5m"})}
-    assert sorted(found) == ["days", "totals", "windows"]
+    assert sorted(found) == ["days", "placed", "totals", "windows"]
     assert found["days"].has_days and not found["totals"].has_days
     assert found["days"].measures == {"n": "count"}  # the least of groups can't be added up
+    # under the measure's name, whether the days hold its net changes or the number itself
+    assert "sum(n_change) as n" in count_query(found["days"])
+    assert found["placed"].has_days and "sum(n) as n" in count_query(found["placed"])
     assert found["totals"].dimensions == ("status",) and found["totals"].ids == ("user_id",)
     assert found["windows"].grains == ("5m",) and found["windows"].sets == {"page": "page"}
     assert found["windows"].measures == {"pv": "count"}  # no reader reads a sketch

@@ -194,6 +194,7 @@ class DbtProject:
         }
         self._credentials: SparkSessionCredentials | None = None
         self._parsed: tuple[Any, Manifest] | None = None
+        self._own_files: dict[tuple[str, ...], bytes] = {}  # as _parsed_before, of this project
         self._runs = 0
 
     def write(self, files: dict[str, str]) -> None:
@@ -362,17 +363,25 @@ class DbtProject:
     @contextlib.contextmanager
     def _parsed_once(self, vars: dict[str, Any] | None) -> Iterator[None]:
         """Within it dbt finds what it parsed before of a project like this, in whatever folder:
-        it parses again what is another there, not the macros of its own packages as well."""
+        it parses again what is another there, not the macros of its own packages as well.
+
+        A project that was parsed before finds its own: dbt takes a YAML file that is as old as when
+        it was first parsed for unchanged.
+        """
         parsed = self.target / "partial_parse.msgpack"
         settings = (self.root / "dbt_project.yml").read_text(encoding="utf-8")
         profile = (self.profiles / "profiles.yml").read_text(encoding="utf-8")
         key = settings, profile, yaml.safe_dump(vars)
-        if key in _parsed_before:
+        found = self._own_files.get(key) or _parsed_before.get(key)
+        if found is not None:
             self.target.mkdir(parents=True, exist_ok=True)
-            parsed.write_bytes(_parsed_before[key])
+            parsed.write_bytes(found)
         yield
         if parsed.is_file():
-            _parsed_before[key] = parsed.read_bytes()
+            self._own_files[key] = _parsed_before[key] = parsed.read_bytes()
+        elif found is not None:  # it was refused
+            self._own_files, self._parsed = {}, None
+            _parsed_before.pop(key, None)  # another project's refusal may have taken it
 
     @contextlib.contextmanager
     def _environment(self) -> Iterator[None]:

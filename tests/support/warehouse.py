@@ -98,12 +98,12 @@ class Warehouse(DbtProject):
     def daily(
         self, level: str = "1d", column: str = "cut_date"
     ) -> dict[tuple, tuple[int, Decimal]]:
-        """(cut_date, user_id, biz_status) -> (order_count, amount_sum) of the daily counts, or of
-        the level of months or years."""
+        """(cut_date, user_id, biz_status) -> (net change of the number of orders, of their amount)
+        of the daily counts, or of the level of months or years."""
         return {
             (row[column], _whole(row["user_id"]), row["biz_status"]): (
-                row["order_count"],
-                row["amount_sum"],
+                row["order_count_change"],
+                row["amount_sum_change"],
             )
             for row in self.query(f"select * from dw.dws_trade__user_status_{level}")
         }

@@ -95,6 +95,7 @@ def test_each_version_is_there_row_by_row_as_tables(project: DbtProject) -> None
     assert rows(project) == now
 
 
+@pytest.mark.soak
 def test_what_is_somebody_elses_is_reported_and_never_written_over(
     project: DbtProject,
 ) -> None:

@@ -88,6 +88,7 @@ def test_a_model_whose_declaration_changed_reads_nothing_and_is_refused(model: M
     assert model.rows == before
 
 
+@pytest.mark.soak
 def test_batches_that_change_places_are_refused(model: Model) -> None:
     model.take({0: insert(1, 100, '"b"')}, batch="fix")
     assert states(model) == {1: "b"}
@@ -97,6 +98,7 @@ def test_batches_that_change_places_are_refused(model: Model) -> None:
         model.take({2: insert(2, 120)})
 
 
+@pytest.mark.soak
 def test_a_change_that_only_a_batch_has_counts_like_any_other(model: Model) -> None:
     """Its stray rows: the live log never held them, or holds them later."""
     model.take({0: insert(2, 110, '"only"'), 1: insert(3, 120, '"fix"')}, batch="fix")
@@ -134,7 +136,7 @@ def test_a_batch_that_left_something_may_not(model: Model, message: str) -> None
         model.take({1: insert(2, 110)})
 
 
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("at_once", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_a_correcting_message_with_fewer_rows_leaves_no_surplus(
     spark: SparkSession, at_once: bool
 ) -> None:
@@ -156,7 +158,14 @@ def test_a_correcting_message_with_fewer_rows_leaves_no_surplus(
     assert states(model) == {1: "a", 2: "x", 3: "y", 5: "z", 4: "d"}
 
 
-@pytest.mark.parametrize("order", [["live", "fix"], ["fix", "live"], []])
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(["live", "fix"], marks=pytest.mark.soak),
+        pytest.param(["fix", "live"], marks=pytest.mark.soak),
+        [],
+    ],
+)
 def test_a_bad_row_of_a_correcting_message_leaves_the_row_that_it_corrects(
     spark: SparkSession, order: list[str]
 ) -> None:
@@ -204,7 +213,13 @@ def test_a_refused_message_is_read_again_when_its_reading_changes(
     assert len(model.rows) == 6
 
 
-@pytest.mark.parametrize("comes", ["at once", "later", "as it is read again"])
+@pytest.mark.parametrize(
+    "comes",
+    [
+        *(pytest.param(when, marks=pytest.mark.soak) for when in ("at once", "later")),
+        "as it is read again",
+    ],
+)
 def test_a_message_that_is_read_again_brings_back_no_row_that_its_correction_lacks(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, comes: str
 ) -> None:
@@ -230,6 +245,7 @@ def test_a_message_that_is_read_again_brings_back_no_row_that_its_correction_lac
     assert states(model) == {1: "a", 4: "d"}
 
 
+@pytest.mark.soak
 def test_a_batch_between_two_that_comes_last_brings_no_row_that_the_newest_lacks(
     spark: SparkSession,
 ) -> None:

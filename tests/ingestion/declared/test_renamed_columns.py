@@ -78,7 +78,11 @@ class MixedModel(Model):
         return rows
 
 
-FORMATS_OF_ROWS = ["maxwell", "canal", "debezium"]
+FORMATS_OF_ROWS = [
+    pytest.param("maxwell", marks=pytest.mark.soak),
+    "canal",
+    pytest.param("debezium", marks=pytest.mark.soak),
+]
 
 
 def load(key: int, more: str = "") -> str:

@@ -252,6 +252,7 @@ def test_debezium_too_and_a_statement_on_the_table(spark: SparkSession) -> None:
     assert [row.binlog_file for row in model.rows if row.op_type == "delete"] == ["bin.000002@1"]
 
 
+@pytest.mark.soak
 def test_the_rest_of_a_lost_servers_log_comes_from_the_server_that_took_over(
     spark: SparkSession,
 ) -> None:

@@ -1,4 +1,8 @@
-"""Rows of typed models come out the same whether Python workers decode them or Spark does."""
+"""Rows of typed models come out the same whether Python workers decode them or Spark does.
+
+They decode none unless a project asks for it: in make test only the tests of both ways compare
+them (`tests/ingestion/fast`).
+"""
 
 from __future__ import annotations
 
@@ -59,11 +63,8 @@ def is_decoded_by_workers(frame: DataFrame) -> bool:
     return "ArrowEvalPython" in frame._jdf.queryExecution().optimizedPlan().toString()
 
 
-@pytest.mark.parametrize(
-    # Maxwell's messages are compared in make test by the tests of both ways
-    "log_format",
-    [pytest.param("maxwell", marks=pytest.mark.soak), *CONVERT],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("log_format", ["maxwell", *CONVERT])
 def test_rows_are_the_same_by_workers_by_spark_and_by_both(
     spark: SparkSession, log_format: str
 ) -> None:
@@ -108,13 +109,14 @@ def without_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canal, "decode", wrong)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("log_format", "read_wrongly"),
     [
         ("maxwell", in_another_zone),
-        pytest.param("canal", in_another_zone, marks=pytest.mark.soak),
+        ("canal", in_another_zone),
         ("canal", with_a_row_too_many),
-        pytest.param("canal", without_the_last_row, marks=pytest.mark.soak),
+        ("canal", without_the_last_row),
     ],
 )
 def test_a_message_that_is_read_otherwise_fails_the_run_and_is_named(
@@ -135,6 +137,7 @@ def test_a_message_that_is_read_otherwise_fails_the_run_and_is_named(
     assert re.search(r"the message at live:t:3:10[0-2] .* was read otherwise", error)
 
 
+@pytest.mark.soak
 def test_a_change_that_came_twice_is_judged_the_same(spark: SparkSession) -> None:
     table = source({"id": "int", "state": "varchar(9)"})
     lines = numbered(message(data=f'{{"id":{number},"state":"new"}}') for number in range(20))
@@ -145,6 +148,7 @@ def test_a_change_that_came_twice_is_judged_the_same(spark: SparkSession) -> Non
     assert rows_by(ALWAYS, messages, table) == expected
 
 
+@pytest.mark.soak
 def test_small_batches_and_tables_with_unproven_types_are_decoded_by_spark(
     spark: SparkSession,
 ) -> None:
