@@ -20,6 +20,7 @@ from dbt.adapters.sparksession.keyed.tables import (
     KeyedTables,
     stored_table_of,
 )
+from dbt.adapters.sparksession.reading.called_macros import with_references
 from dbt.adapters.sparksession.reading.commits import appended
 from dbt.adapters.sparksession.reading.definitions import Definitions
 from dbt.adapters.sparksession.reading.microbatch import (
@@ -409,12 +410,12 @@ class TableReads:
                     )
             raise CompilationError(f"{node['name']}: {kind} to unknown {name!r}")
 
-        own = dict(context)
-        own |= {
-            "ref": lambda *names, **_: resolve("ref", names[-1]),
-            "source": lambda *names: resolve("source", names[-1]),
-            "config": _ConfigOf(node["config"]),
-            "model": node,
-        }
+        own = with_references(
+            context,
+            ref=lambda *names, **_: resolve("ref", names[-1]),
+            source=lambda *names: resolve("source", names[-1]),
+        )
+        # macros know of these what they know in the node that is built: their reads are its own
+        own = own | {"config": _ConfigOf(node["config"]), "model": node}
         own["context"] = own
         return readings.resolved(render_template(get_template(node["raw_code"], own), own)).strip()
