@@ -133,6 +133,9 @@ class Tried:
             stored, wanted = (
                 text.replace("copies))", "abs(copies)))") for text in (stored, wanted)
             )
+        if model.kind == "overwritten":  # a day that is gone stays
+            stored = f"(select * from {stored} where day in (select day from {wanted}))"
+            wanted = f"(select * from {wanted} where day is not null)"
         if model.kind == "snapshot":
             stored += " where dbt_valid_to is null"
         if model.kind == "summed":  # a key of which nothing is left stays with a sum of 0

@@ -30,12 +30,17 @@ MACROS = {
     for folder in ("joins", "windows")
     for path in sorted((REPO / "macros" / folder).glob("*.sql"))
 }
+MACROS["macros/events_by_macro.sql"] = """
+    {% macro events_by_macro() %}
+        {{- return(source('src', 'events')) -}}
+    {% endmacro %}
+"""
 EVENTS = "{{ source('src', 'events') }}"
 # a row that no statement changes: whoever reads all rows of the events finds it
 KEPT_ROW = "(100, date '2026-03-09', 50)"
 FINDS_KEPT_ROW = "(select count(distinct id) from {} where id = 100)"
 STORED = ("table", "added", "days", "all", "changes", "python", "python_added")
-STORED += ("seed", "snapshot", "windows", "microbatch")
+STORED += ("seed", "snapshot", "windows", "microbatch", "chosen", "overwritten")
 WITH_KEY = ("latest", "seed")  # no two rows have the same id
 BUILT = ("seed", "snapshot")  # by `dbt build`, not by `dbt run`
 FOLDERS = {"seed": ("seeds", "csv"), "snapshot": ("snapshots", "sql")}
@@ -58,7 +63,7 @@ class Model:
         text: its file, with `<name>` where it refers to another model, `[constant]` where it has a
             number and `[strategy]` where it names how it adds.
         kind: table, view, ephemeral, added, changes, days, all, merged, summed, latest, windows,
-            joined, microbatch, seed, snapshot, python or python_added.
+            joined, chosen, overwritten, microbatch, seed, snapshot, python or python_added.
         twin: of a Python model, a seed or a model in batches, a query of the rows that it should
             have, over its input's table.
     """
@@ -97,7 +102,7 @@ class RandomProject:
         makers = (self._whole, self._whole, self._whole, self._added, self._added, self._days)
         makers += (self._days, self._summed, self._latest, self._merged, self._python)
         makers += (self._python_added, self._changes, self._seed, self._snapshot, self._windows)
-        makers += (self._joined, self._microbatch)
+        makers += (self._joined, self._microbatch, self._chosen, self._overwritten)
         for number in range(rng.randint(4, 7)):
             model = rng.choice(makers)(f"m{number}")
             self.models.append(model)
@@ -109,9 +114,12 @@ class RandomProject:
 
     def _any(self) -> str:
         """SQL that names a relation, by the name alone or by pinned(..)."""
-        relation = EVENTS
+        relation = self.rng.choice((EVENTS, EVENTS, "{{ events_by_macro() }}"))
         if self.models and self.rng.random() < 0.7:
             relation = f"{{{{ ref('<{self.rng.choice(self.models).name}>') }}}}"
+            if self.rng.random() < 0.1:  # a var decides which
+                names = [f"'<{self.rng.choice(self.models).name}>'" for _ in range(2)]
+                relation = f"{{{{ ref([{', '.join(names)}][var('bonus', 0) % 2]) }}}}"
         if self.rng.random() < 0.4:
             relation = relation.replace("{{ ", "{{ pinned(").replace(" }}", ") }}")
         ephemeral = {f"<{model.name}>" for model in self.models if model.kind == "ephemeral"}
@@ -133,8 +141,27 @@ class RandomProject:
     def _query(self) -> str:
         """A query over all rows of one or two relations."""
         name, two, lookup = self._any(), self._any(), self._lookup()
+        asked = self._stored()
         return self.rng.choice(
             (
+                f"with recursive steps(id, day, v, n) as (select id, day, v, 0 from {name} "
+                "union all select id, day, v + 1, n + 1 from steps where n < 2) "
+                "select id, day, v from steps where n = 2",
+                f"select id, day, v + other as v from {name} "
+                "lateral view explode(array(1, 2)) as other",
+                "select id, day, v + coalesce((select max(other.v) from "
+                f"{two} as other where other.id = one.id), 0) as v from {name} as one",
+                f"select id, day, v from {name} where id in (select id from {two})",
+                f"select id, day, v from {name} where not exists (select 1 from {two} as other "
+                "where other.day = date '2026-03-04' and other.v = 9)",
+                f"select id, day, v from {name} except all select id, day, v from {two}",
+                f"select id, day, v from {name} intersect select id, day, v from {two}",
+                f"select one.id, one.day, other.v from {name} as one, lateral "
+                f"(select max(v) as v from {two} as inner_rows where inner_rows.id = one.id) "
+                "as other",
+                f"{{%- set asked = {asked} -%}}{{%- set asked = run_query('select count(*) from ' "
+                "~ asked).columns[0].values()[0] if execute else 0 -%}"
+                f"select id, day, v + {{{{ asked }}}} as v from {name}",
                 f"select id, day, v + {lookup} as v from {name}",
                 f"with a as (select * from {name}), b as (select * from {two}) "
                 "select a.id, a.day, a.v + b.v as v from a inner join b on a.id <=> b.id",
@@ -158,11 +185,13 @@ class RandomProject:
     # ---- kinds of models ------------------------------------------------------------------
 
     def _whole(self, name: str) -> Model:
-        kind = self.rng.choice(("table", "view", "ephemeral", "all"))
+        kind, query = self.rng.choice(("table", "view", "ephemeral", "all")), self._query()
+        if "run_query" in query:  # a view would keep the answer
+            kind = self.rng.choice(("table", "all"))
         settings = {"materialized": kind}
         if kind == "all":
             settings = {"materialized": "incremental", "incremental_strategy": "replace_all"}
-        edited = f"select id, day, v + {CONSTANT} as v from ({self._query()})"
+        edited = f"select id, day, v + {CONSTANT} as v from ({query})"
         return Model(name, config(**settings) + edited, kind)
 
     def _adding(self) -> str:
@@ -232,6 +261,28 @@ class RandomProject:
         # of the rates nothing ever goes, so that what a merge leaves is all that its query gives
         sql = f"select distinct rate as id, date '2026-03-01' as day, rate as v from {RATES}"
         return Model(name, settings + sql, "merged")
+
+    def _chosen(self, name: str) -> Model:
+        """Sums again those that new rows belong to."""
+        settings = config(materialized="incremental", unique_key="id")
+        stored = self._stored()
+        return Model(
+            name,
+            f"{settings}select id, max(day) as day, sum(v) as v from {{{{ {stored} }}}} "
+            f"where id in (select id from {{{{ new_rows({stored}) }}}}) group by id",
+            "chosen",
+        )
+
+    def _overwritten(self, name: str) -> Model:
+        settings = config(
+            materialized="incremental",
+            incremental_strategy="insert_overwrite",
+            partition_by="day",
+        )
+        sums = (
+            f"select max(id) as id, day, sum(v) + {CONSTANT} as v from {self._any()} group by day"
+        )
+        return Model(name, settings + sums, "overwritten")
 
     def _python(self, name: str) -> Model:
         known = [model.name for model in self.models if model.kind != "ephemeral"]
