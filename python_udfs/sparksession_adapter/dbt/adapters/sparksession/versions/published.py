@@ -24,7 +24,12 @@ from dbt.adapters.sparksession.stop_signals import without_stop_signals
 from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import LeaseRefusedError, utc_now
-from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS, has_table, is_published
+from dbt.adapters.sparksession.versions.nodes import (
+    PUBLISHED_KINDS,
+    has_table,
+    is_published,
+    is_relation,
+)
 from dbt.adapters.sparksession.versions.published_views import PublishedViews
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
 from dbt.adapters.sparksession.versions.store import (
@@ -101,7 +106,7 @@ class Versions:
             return None
         nodes = context["graph"]["nodes"]
         parents = [nodes.get(node) for node in model["depends_on"]["nodes"]]
-        if not parents or any(parent is None or not is_published(parent) for parent in parents):
+        if not parents or any(parent is None or not is_relation(parent) for parent in parents):
             return None
         # a view that the run doesn't write may stand there with other SQL than it has by now
         selected = set(context.get("selected_resources") or ())
@@ -137,17 +142,20 @@ class Versions:
         self._queries_now[node["unique_id"]] = text, {read.table: read.pinned for read in reads}
         return text
 
-    def is_proved(self, model: Mapping[str, Any], fingerprint: str | None) -> bool:
-        """Whether the test passed on exactly this by the newest version."""
+    def known_result(self, model: Mapping[str, Any], fingerprint: str | None) -> Any:
+        """What the test found on exactly this by the newest version, as dbt takes it; None where
+        that version doesn't know it. It knows tests that passed or warned."""
         newest = self._store.newest_version if fingerprint else None
-        if newest is None or newest.test_fingerprints.get(model["unique_id"]) != fingerprint:
-            return False
+        if newest is None:
+            return None
+        known, _, failures = newest.test_fingerprints.get(model["unique_id"], "").partition(" ")
+        if known != fingerprint:
+            return None
         self._proved.add(model["unique_id"])
-        return True
-
-    def passed_test(self) -> Any:
-        """The answer of a data test that found nothing, as dbt takes it."""
-        return table_from_rows([(0, False, False)], ["failures", "should_warn", "should_error"])
+        found = int(failures or 0)
+        return table_from_rows(
+            [(found, found > 0, False)], ["failures", "should_warn", "should_error"]
+        )
 
     def proved_tests(self) -> int:
         """How many data tests of this run the newest version had proved."""
@@ -236,11 +244,15 @@ class Versions:
             return self._outcome(stale=late)
         if late and not allow_behind:
             return self._unpublished(self._inputs.behind_problem(older, published, lost))
-        passed = {result.node.unique_id for result in results if str(result.status) == "pass"}
+        ended = {
+            result.node.unique_id: f" {result.failures}" if str(result.status) == "warn" else ""
+            for result in results
+            if str(result.status) in ("pass", "warn")
+        }
         test_fingerprints = {
-            unique_id: fingerprint
+            unique_id: fingerprint + ended[unique_id]
             for unique_id, fingerprint in self._test_fingerprints.items()
-            if unique_id in passed
+            if unique_id in ended
         }
         kept = {
             unique_id: fingerprint

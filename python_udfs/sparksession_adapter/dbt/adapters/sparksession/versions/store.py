@@ -47,7 +47,8 @@ class Version:
         inputs: stored table -> its inputs -> the snapshot that it was made from.
         queries: relation (schema.name) -> query of its rows as they are in this version.
         query_hashes: relation -> a hash of that query.
-        test_fingerprints: data test -> a hash of all that it looked at when it passed.
+        test_fingerprints: data test -> a hash of all that it looked at when it passed; when it
+            warned, with the number of rows that it found behind a space.
     """
 
     version: int

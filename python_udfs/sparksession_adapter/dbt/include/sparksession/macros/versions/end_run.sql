@@ -40,7 +40,7 @@
     {% set proved = adapter.versions.proved_tests() %}
     {% if proved %}
         {% do print(
-            '%d data tests had passed on these very rows and were not run again '
+            '%d data tests had passed or warned on these very rows and were not run again '
             '(--vars "test_again: true" runs them).' | format(proved)
         ) %}
     {% endif %}
