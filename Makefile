@@ -38,7 +38,7 @@ help:
 	@echo "make new-table TABLE=<database>.<table>   write the declaration of a table of the log"
 	@echo "make test    run every test"
 	@echo "make test-fast   the tests that start neither Spark nor another process"
-	@echo "make lint    ruff, sqlfluff, which module imports which, and the types"
+	@echo "make lint    ruff, sqlfluff, which module imports which, the types, and the conventions of models"
 	@echo "make report  make one page about the state of the warehouse"
 	@echo "make docs    build the site: the pages, dbt's docs and the newest report"
 	@echo "make full-load TABLE=<database>.<table>   land a MySQL table's rows, see tools/full_load.py"
@@ -93,6 +93,7 @@ lint: setup
 	$(BIN)/python -m tools layers
 	$(BIN)/mypy
 	$(BIN)/sqlfluff lint models tests/dbt macros
+	$(BIN)/python -m pytest -q tests/project/test_conventions.py
 
 docs: setup
 	@$(BIN)/python -m tools docs

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlfluff
+import sqlglot
 import yaml
 from dbt.adapters.sparksession.declared.business_time import selects_all_columns, utc_hours
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences, views_below
@@ -494,53 +494,19 @@ def output_columns(sql: str) -> list[str]:
     have CTEs of its own."""
 
     def columns(query: Any, known: dict[str, Any]) -> list[str]:
-        ctes = known | {
-            first_text(segment, "naked_identifier"): segment
-            for segment in segments(query, "common_table_expression")
-        }
-        query = without(query, "common_table_expression")
-        names = []
-        clause = next(segments(query, "select_clause"))
-        for element in segments(clause, "select_clause_element"):
-            if next(segments(element, "wildcard_expression"), None) is not None:
-                source = next(segments(query, "from_clause"))
-                names += columns(ctes[first_text(source, "naked_identifier")], ctes)
+        ctes = known | {cte.alias: cte.this for cte in query.ctes}
+        while not isinstance(query, sqlglot.exp.Select):  # a union has the names of its first query
+            query = query.this
+            ctes |= {cte.alias: cte.this for cte in query.ctes}
+        names: list[str] = []
+        for selected in query.selects:
+            if selected.is_star:
+                names += columns(ctes[query.args["from_"].this.name], ctes)
             else:
-                alias = next(segments(element, "alias_expression"), element)
-                names.append(list(texts(alias, "naked_identifier"))[-1])
+                names.append(selected.alias_or_name)
         return names
 
-    return columns(sqlfluff.parse(sql, config_path=str(REPO / ".sqlfluff")), {})
-
-
-def without(tree: Any, kind: str) -> Any:
-    """A parse tree without its parts of this kind."""
-    if isinstance(tree, list):
-        return [without(item, kind) for item in tree]
-    if isinstance(tree, dict):
-        return {name: without(item, kind) for name, item in tree.items() if name != kind}
-    return tree
-
-
-def segments(tree: Any, kind: str) -> Iterator[Any]:
-    """Parts of a parse tree of this kind, in the order of the text; of nested parts the outer."""
-    if isinstance(tree, list):
-        for item in tree:
-            yield from segments(item, kind)
-    elif isinstance(tree, dict):
-        for name, content in tree.items():
-            if name == kind:
-                yield content
-            else:
-                yield from segments(content, kind)
-
-
-def texts(tree: Any, kind: str) -> Iterator[str]:
-    return (segment for segment in segments(tree, kind) if isinstance(segment, str))
-
-
-def first_text(tree: Any, kind: str) -> str:
-    return next(texts(tree, kind))
+    return columns(sqlglot.parse_one(sql, read="spark"), {})
 
 
 # vars that no SQL model's rows are made by, and what is right when they change between runs
