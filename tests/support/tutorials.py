@@ -11,6 +11,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"(Append|Write) this to `([^`]+)`:\s*\Z")
 LISTED = re.compile(r"add `(ref\('\w+'\))` to the list in\s+`([^`]+)`")
 COMMANDS = ("make ", "export ", ".venv/bin/")
+COMMAND_LINE = re.compile(r"(\w+=\S+ )*(make|export|docker|\.venv/bin/\w+|\$SPARK_HOME/\S+) ")
 
 
 @dataclass(frozen=True)
@@ -78,3 +79,20 @@ def steps_of(page: str) -> list[Step]:
         elif language:
             raise ValueError(f"{language} that the page leaves unexplained: {body[:60]!r}")
     return steps
+
+
+def command_lines(page: str) -> list[str]:
+    """Lines of a page's command blocks, without comments; lines that go on are one line.
+
+    >>> command_lines("```\\nmake run   # all\\n.venv/bin/dbt run \\\\\\n  -s a\\n```\\n")
+    ['make run', '.venv/bin/dbt run -s a']
+    """
+    lines = []
+    for language, body in FENCE.findall(page):
+        if language not in ("", "bash"):
+            continue
+        for line in re.sub(r"\\\n\s*", "", body).splitlines():
+            command = re.sub(r"\s+#\s.*$", "", line).strip()
+            if COMMAND_LINE.match(command):
+                lines.append(command)
+    return lines
