@@ -42,7 +42,7 @@ SMALL = 18  # messages of a batch
 IDLE_SECONDS = 20.0
 CYCLE = re.compile(r"version (\d+)(?: stands)?: ([\d,]+) changes in ([\d.]+) s")
 WAIT_SECONDS = 1_800.0
-# what dbt's log says of a node that ended: its kind or its state, its name, its seconds
+# what dbt's log states of a node that ended: its kind or its state, its name, its seconds
 NODE = re.compile(
     r" of \d+ (?:OK (?P<kind>\w+)|PASS|WARN)\b.*?(?P<name>[\w.-]+) \.* ?"
     r"\[[^]]* in (?P<seconds>[\d.]+)s]"

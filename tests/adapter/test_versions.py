@@ -4,73 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from tests.support.dbt_project import DbtProject
-from tests.support.small_warehouse import PROJECT, make_raw
-
-A = """
-    {{ config(materialized='incremental') }}
-    select cast(id as int) as id, 'a' || id as name from {{ new_rows(source('raw', 'raw')) }}
-"""
-B = """
-    {{ config(materialized='incremental') }}
-    select id, upper(name) as name from {{ new_rows(ref('a')) }}
-    {{ 'where id = raise_error("b stops")' if var('b_stops', false) }}
-"""
-C = """
-    {{ config(materialized='incremental') }}
-    select id from {{ new_rows(ref('a')) }}
-    {{ 'where id = raise_error("c stops")' if var('c_stops', false) }}
-"""
-D = """
-    {{ config(materialized='view') }}
-    select b.id, b.name from {{ ref('b') }} as b inner join {{ ref('c') }} as c on b.id = c.id
-"""
-F = """
-    {{ config(
-        materialized='folded', unique_key='id', fold={'sequence': 'name'},
-        on_definition_change='accept',
-    ) }}
-    select id, name {{ ', 1 as one' if var('more', false) }} from {{ new_rows(ref('a')) }}
-"""
-TESTS = """
-    version: 2
-    sources:
-      - name: raw
-        schema: dw
-        tables: [{name: raw}]
-    models:
-      - name: a
-        columns:
-          - name: id
-            data_tests: [not_null, unique]
-      - name: d
-        columns:
-          - name: id
-            data_tests: [unique]
-"""
+from tests.support.four_models import TESTS, A, B, F, four_models, ids, land
 
 
 @pytest.fixture(scope="module")
 def make(make_project: Callable[..., DbtProject]) -> Callable[..., DbtProject]:
-    def made(**files: str) -> DbtProject:
-        models = {"a": A, "b": B, "c": C, "d": D} | files
-        project = make_project(
-            {"dbt_project.yml": PROJECT, "models/_models.yml": TESTS}
-            | {f"models/{name}.sql": sql for name, sql in models.items()}
-        )
-        make_raw(project)
-        land(project, 0, 3)
-        return project
-
-    return made
-
-
-def land(project: DbtProject, first: int, end: int) -> None:
-    """Let ids first to end - 1 come in."""
-    project.query(f"insert into dw.raw select cast(id as int) from range({first}, {end})")
+    return partial(four_models, make_project)
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +27,6 @@ def project(make: Callable[..., DbtProject]) -> DbtProject:
     assert done.statuses()["b"] == "success"
     assert done.statuses()["c"] == "error"
     return project
-
-
-def ids(project: DbtProject, table: str) -> list[int]:
-    return sorted(project.column(f"select id from {table}"))
 
 
 def test_a_failed_run_publishes_nothing(project: DbtProject) -> None:
@@ -125,104 +65,6 @@ def test_the_next_run_publishes_what_the_failed_one_left(make: Callable[..., Dbt
     assert row["snapshots"].keys() == {"dw.a", "dw.b", "dw.c"}
     assert row["inputs"]["dw.b"] == {"dw.a": row["snapshots"]["dw.a"]}
     assert row["stale"] == []
-
-
-def test_a_test_that_passed_is_run_again_only_on_other_rows(
-    make: Callable[..., DbtProject],
-) -> None:
-    project = make()
-    project.run("build")
-    again = project.run("build")
-    assert "3 data tests had passed or warned on these very rows" in again.log
-    assert "Published" not in again.log
-    assert "data tests had" not in project.run("build", vars={"test_again": True}).log
-    # a row that no run brought: what had passed doesn't count any more
-    project.query("insert into dw.a values (1, 'again')")
-    failing = project.run("build", expect_ok=False)
-    assert failing.statuses()["unique_a_id"] == "fail"
-    assert project.column("select count(*) from published.a") == [3]
-
-
-def test_what_warned_and_what_is_not_published_is_not_tested_again_either(
-    make: Callable[..., DbtProject],
-) -> None:
-    own = "{{ config(materialized='%s', meta={'published': false}) }}\nselect * from {{ %s }}"
-    project = make(
-        own_table=own % ("incremental", "new_rows(ref('a'))"),
-        own_view=own % ("view", "ref('own_table')"),
-    )
-    declared = """
-      - name: c
-        columns:
-          - name: id
-            data_tests: [{accepted_values: {arguments: {values: [7]}, config: {severity: warn}}}]
-      - name: own_table
-        columns: [{name: id, data_tests: [not_null]}]
-      - name: own_view
-        columns: [{name: id, data_tests: [unique]}]
-    """
-    project.write({"models/_models.yml": TESTS.rstrip() + declared})
-
-    def warned() -> int | None:
-        done = project.run("build")
-        found = [name for name, status in done.statuses().items() if status == "warn"]
-        assert found == ["accepted_values_c_id__7"]
-        known = "6 data tests had passed or warned on these very rows" in done.log
-        assert known == is_known
-        return done.results[found[0]].failures
-
-    is_known = False
-    assert warned() == 3
-    is_known = True
-    assert warned() == 3
-    land(project, 3, 5)
-    is_known = False
-    assert warned() == 5
-    project.query("insert into dw.own_table values (null, 'by hand')")
-    again = project.run("build", expect_ok=False)
-    assert again.statuses()["not_null_own_table_id"] == "fail"
-
-
-@pytest.mark.soak
-def test_a_test_of_rows_that_no_snapshot_holds_is_always_run(
-    make: Callable[..., DbtProject],
-) -> None:
-    project = make(over_outside="select id from {{ source('raw', 'outside') }}")
-    declared = TESTS.replace("{name: raw}]", "{name: raw}, {name: outside}]")
-    tested = "      - name: over_outside\n        columns: [{name: id, data_tests: [not_null]}]\n"
-    project.write({"models/_models.yml": declared.rstrip() + "\n" + tested})
-    project.query("create table dw.elsewhere (id int) using iceberg")
-    project.query("insert into dw.elsewhere values (1)")
-    # a view whose table nobody declares, so the version names no snapshot of it
-    project.query("create view dw.outside as select * from dw.elsewhere")
-    project.run("build")
-    project.query("insert into dw.elsewhere values (null)")
-    again = project.run("build", expect_ok=False)
-    assert again.statuses()["not_null_over_outside_id"] == "fail"
-    assert "3 data tests had passed or warned on these very rows" in again.log
-
-
-@pytest.mark.soak
-def test_a_test_over_a_view_that_a_run_did_not_write_proves_nothing(
-    make: Callable[..., DbtProject],
-) -> None:
-    project = make()
-    related = (
-        TESTS.rstrip()
-        + """
-      - name: b
-        columns:
-          - name: id
-            data_tests: [{relationships: {arguments: {to: "ref('d')", field: id}}}]
-    """
-    )
-    project.write({"models/_models.yml": related})
-    project.run("build")
-    name = "relationships_b_id__id__ref_d_"
-    # what is there is still the view of before, in which all ids of b are found
-    project.write({"models/d.sql": D + " where b.id > 0"})
-    assert project.run("build", "--select", "b").statuses()[name] == "pass"
-    assert project.run("build", expect_ok=False).statuses()[name] == "fail"
 
 
 def test_a_model_that_mixes_hours_of_utc_with_business_days_is_warned_of(

@@ -89,7 +89,8 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/versions/arguments.py", "e2e/test_hostile_corpus.py"),
     (
         ADAPTER + "/versions/*.py",
-        "adapter/test_versions.py adapter/test_maintenance.py adapter/test_version_queries.py",
+        "adapter/test_versions.py adapter/test_repeated_tests.py adapter/test_maintenance.py "
+        "adapter/test_version_queries.py",
     ),
     (ADAPTER + "/named_reads.py", "adapter/test_default_reads.py"),
     (ADAPTER + "/sql_texts.py", "adapter/test_units.py adapter/test_default_reads.py"),
