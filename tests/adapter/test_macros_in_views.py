@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.four_models import four_models, ids, land
 from tests.support.small_source import project_with_source
 
 MACROS = {
@@ -58,3 +59,14 @@ def test_readers_of_the_view_have_each_row_once(project: Callable[[str], Any], c
     small.run("build")
     for model in ("added", "whole"):
         assert small.column(f"select id from dw.{model} order by id") == [1, 2, 3], model
+
+
+def test_a_published_view_reads_what_its_version_holds(make_project: Callable[..., Any]) -> None:
+    by_macro = "{{ config(materialized='view') }}\nselect id from {{ of_a() }}"
+    project = four_models(make_project, seen=by_macro)
+    project.write({"macros/of_a.sql": "{% macro of_a() %}{{ return(ref('a')) }}{% endmacro %}"})
+    project.run("build")
+    land(project, 3, 5)
+    project.run("run")
+    assert ids(project, "dw.seen") == [0, 1, 2, 3, 4]
+    assert ids(project, "published.seen") == ids(project, "published.a") == [0, 1, 2]
