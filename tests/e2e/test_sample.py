@@ -116,7 +116,7 @@ def test_after_some_days_and_everything_twice_the_counts_are_the_servers_own(
 ) -> None:
     warehouse, seed = Warehouse(tmp_path, compiles=True), random.SystemRandom().randint(0, 10**9)
     print(f"seed {seed}")
-    _day_by_day(warehouse, with_prices=("day4", "final"), ends=("day4", "final"))
+    _day_by_day(warehouse, with_prices=("day6", "final"), ends=("day6", "final"))
     assert warehouse.contents() == expected
     for name in DETAILS:
         assert _details(warehouse, name) == _details(in_one_go, name), name
