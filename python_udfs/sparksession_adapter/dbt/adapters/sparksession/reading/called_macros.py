@@ -21,12 +21,14 @@ def with_references(
     """
     own: Context = dict(context)
     references = {"ref": ref, "source": source}
+    copies: dict[int, MacroGenerator] = {}  # a macro stands in several namespaces
 
     def bound(value: Foreign) -> Foreign:
         if isinstance(value, MacroGenerator):
-            macro = copy(value)
-            macro.context = own
-            return macro
+            if id(value) not in copies:
+                copies[id(value)] = copy(value)
+                copies[id(value)].context = own
+            return copies[id(value)]
         if isinstance(value, MacroNamespace):
             return MacroNamespace(
                 bound(value.global_namespace),
