@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.dbt_project import REPO
-from tests.support.project_copy import copy_of_project, environment_of
+from tests.support.project_copy import copy_of_project, run_in_copy
 from tests.support.tutorials import command_lines
 
 PAGES = [*sorted((REPO / "docs").glob("**/*.md")), REPO / "README.md"]
@@ -32,7 +31,6 @@ ELSEWHERE = {
 }
 # the pages' own numbers of versions -> those of the warehouse here, which has two
 VERSIONS = {"first: 3, last: 4": "first: 1, last: 2", "version: 3": "version: 1"}
-SETTINGS = {"DBT_PROFILES_DIR": "profiles"}
 
 
 def is_elsewhere(command: str) -> bool:
@@ -72,17 +70,7 @@ def test_the_commands_of_the_pages_run(tmp_path: Path) -> None:
     root = copy_of_project(tmp_path)
 
     def run(command: str) -> str:
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=root,
-            env=environment_of(root) | SETTINGS,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}"
-        return done.stdout
+        return run_in_copy(root, "bash", "-c", command)
 
     run("make run")
     run(".venv/bin/dbt build --full-refresh -s dws_trade__user_status_1d")

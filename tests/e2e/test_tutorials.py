@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.dbt_project import REPO
-from tests.support.project_copy import copy_of_project, environment_of
+from tests.support.project_copy import copy_of_project, run_in_copy
 from tests.support.tutorials import Command, Edit, Listing, Step, steps_of
 
 TUTORIALS = ("first-run", "your-first-table", "your-first-count")
-SETTINGS = {"DBT_PROFILES_DIR": "profiles"}
 
 
 def steps(name: str) -> list[Step]:
     return steps_of((REPO / "docs" / "tutorial" / f"{name}.md").read_text(encoding="utf-8"))
-
-
-def run(root: Path, *words: str) -> str:
-    """What a command prints in a copy of the project.
-
-    Raises:
-        AssertionError: it failed.
-    """
-    done = subprocess.run(
-        words,
-        cwd=root,
-        env=environment_of(root) | SETTINGS,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}"
-    return done.stdout
 
 
 def test_every_tutorial_has_steps_that_are_run() -> None:
@@ -53,7 +32,7 @@ def test_the_project_takes_what_the_tutorials_have_their_readers_write(tmp_path:
         for step in steps(name):
             if not isinstance(step, Command):
                 step.apply(root)
-    run(root, ".venv/bin/dbt", "parse", "--target", "ci")
+    run_in_copy(root, ".venv/bin/dbt", "parse", "--target", "ci")
 
 
 @pytest.mark.soak
@@ -66,7 +45,7 @@ def test_the_tutorials_print_what_they_show(tmp_path: Path) -> None:
             if not isinstance(step, Command):
                 step.apply(root)
                 continue
-            printed = run(root, *step.words)
+            printed = run_in_copy(root, *step.words)
             commands += 1
             for line in step.output.splitlines():
                 assert line in printed, f"{name}: {' '.join(step.words)}\n{printed}"

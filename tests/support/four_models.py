@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.support.dbt_project import DbtProject
-from tests.support.small_warehouse import PROJECT, make_raw
+from tests.support.small_warehouse import PROJECT, RAW_SOURCE, make_raw
 
 A = """
     {{ config(materialized='incremental') }}
@@ -32,12 +32,9 @@ F = """
     ) }}
     select id, name {{ ', 1 as one' if var('more', false) }} from {{ new_rows(ref('a')) }}
 """
-TESTS = """
-    version: 2
-    sources:
-      - name: raw
-        schema: dw
-        tables: [{name: raw}]
+TESTS = (
+    RAW_SOURCE
+    + """
     models:
       - name: a
         columns:
@@ -48,6 +45,7 @@ TESTS = """
           - name: id
             data_tests: [unique]
 """
+)
 
 
 def four_models(make_project: Callable[..., DbtProject], **files: str) -> DbtProject:

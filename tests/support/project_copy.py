@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 from tests.support.dbt_project import REPO
@@ -25,3 +26,22 @@ def environment_of(root: Path) -> dict[str, str]:
     """Variables with which a copy's own adapter is imported: the installed one is another."""
     adapter = str(root / "python_udfs" / "sparksession_adapter")
     return os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": adapter}
+
+
+def run_in_copy(root: Path, *words: str) -> str:
+    """What a command prints in a copy of the project.
+
+    Raises:
+        AssertionError: it failed.
+    """
+    done = subprocess.run(
+        words,
+        cwd=root,
+        env=environment_of(root) | {"DBT_PROFILES_DIR": "profiles"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout}"
+    return done.stdout

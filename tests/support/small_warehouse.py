@@ -16,19 +16,23 @@ PROJECT = """
     on-run-start: "{{ start_run() }}"
     on-run-end: "{{ end_run(results) }}"
 """
+# the beginning of the models' YAML
+RAW_SOURCE = """
+    version: 2
+    sources:
+      - name: raw
+        schema: dw
+        tables: [{name: raw}]
+"""
 FILES = {
     "dbt_project.yml": PROJECT,
-    "models/_models.yml": """
-        version: 2
-        sources:
-          - name: raw
-            schema: dw
-            tables: [{name: raw}]
-        models:
-          - name: rows
-            columns: [{name: id, data_tests: [unique, not_null]}]
-          - name: latest
-            columns: [{name: user_id, data_tests: [unique]}]
+    "models/_models.yml": RAW_SOURCE
+    + """
+    models:
+      - name: rows
+        columns: [{name: id, data_tests: [unique, not_null]}]
+      - name: latest
+        columns: [{name: user_id, data_tests: [unique]}]
     """,
     # appended, written by partitions, folded, and a view
     "models/rows.sql": """
