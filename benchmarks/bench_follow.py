@@ -32,9 +32,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
-from benchmarks.common import ROOT, SCRATCH, answer, processor_seconds_of, session
+from benchmarks.common import ROOT, SCRATCH, answer, processor_seconds_of, resident_of, session
 
 LANDING, WAREHOUSE, OTHER = SCRATCH / "landing", SCRATCH / "warehouse", SCRATCH / "warehouse_anew"
 TOPIC = "maxwell"
@@ -214,8 +212,7 @@ class Following:
     @property
     def memory(self) -> int:
         """Bytes of memory that it holds, with its Java."""
-        own = psutil.Process(self.process.pid)
-        return sum(process.memory_info().rss for process in [own, *own.children(recursive=True)])
+        return resident_of(self.process.pid)
 
     def cycle(self, brings: bool = True) -> float:
         """Wait for the next cycle, which brings changes or none; its seconds."""
