@@ -28,6 +28,7 @@ from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.commits import Commits
 from dbt.adapters.sparksession.reading.default_reads import DefaultReads
 from dbt.adapters.sparksession.reading.definitions import Definitions
+from dbt.adapters.sparksession.reading.file_metrics import FileMetrics
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
@@ -92,6 +93,11 @@ class SparkSessionAdapter(SparkAdapter):
     def default_reads(self) -> DefaultReads:
         """What a bare ref or source reads."""
         return self.services.default_reads
+
+    @available_property
+    def file_metrics(self) -> FileMetrics:
+        """Data tests that the metrics of files answer."""
+        return self.services.file_metrics
 
     @available_property
     def named_reads(self) -> NamedReads:

@@ -17,6 +17,7 @@ from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.commits import Commits
 from dbt.adapters.sparksession.reading.default_reads import DefaultReads
 from dbt.adapters.sparksession.reading.definitions import Definitions
+from dbt.adapters.sparksession.reading.file_metrics import FileMetrics
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
@@ -56,6 +57,7 @@ class Services:
         self.definitions = definitions = Definitions(warehouse)
         self.commits = commits = Commits(warehouse, batches, store)
         self.reading = reads = TableReads(warehouse, keyed, definitions)
+        self.file_metrics = FileMetrics(warehouse)
         self.default_reads = DefaultReads(warehouse, reads)
         self.named_reads = named_reads = NamedReads(warehouse)
         self.changes = changes = ChangeReads(warehouse, keyed, ranges, reads)

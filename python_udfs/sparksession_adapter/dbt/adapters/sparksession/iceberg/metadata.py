@@ -105,6 +105,24 @@ def metadata(session: Any, table: Any) -> dict[str, Any]:
     return json.loads(parser.toJson(table.operations().current()))
 
 
+def is_null_free(session: Any, table: Any, column: str) -> bool:
+    """Whether the metrics of a table object's files prove that no row has a null in a column.
+
+    Iceberg leaves a file out of such a scan only where its count of nulls is known to be 0, as it
+    does for a query of Spark: the manifests are read, no file is opened.
+
+    Args:
+        column: a top-level column of the table, in any case.
+    """
+    java = session._jvm.org.apache.iceberg
+    scan = table.newScan().caseSensitive(False)
+    files = scan.filter(java.expressions.Expressions.isNull(column)).planFiles()
+    try:
+        return not files.iterator().hasNext()
+    finally:
+        files.close()
+
+
 def dated(table_metadata: dict[str, Any], now: int) -> dict[str, Any]:
     """A table's metadata with nothing in it that is later than `now` (milliseconds).
 

@@ -18,6 +18,7 @@ from dbt.adapters.sparksession.keyed.tables import (
     stored_table_of,
 )
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
+from dbt.adapters.sparksession.reading.file_metrics import result_of_test
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.stop_signals import without_stop_signals
@@ -40,7 +41,6 @@ from dbt.adapters.sparksession.versions.store import (
 )
 from dbt.adapters.sparksession.versions.version_inputs import VersionInputs
 from dbt.adapters.sparksession.warehouse import Warehouse
-from dbt_common.clients.agate_helper import table_from_rows
 from dbt_common.invocation import get_invocation_id
 
 THREADS = 4  # that ask at a run's end
@@ -152,10 +152,7 @@ class Versions:
         if known != fingerprint:
             return None
         self._proved.add(model["unique_id"])
-        found = int(failures or 0)
-        return table_from_rows(
-            [(found, found > 0, False)], ["failures", "should_warn", "should_error"]
-        )
+        return result_of_test(int(failures or 0))
 
     def proved_tests(self) -> int:
         """How many data tests of this run the newest version had proved."""

@@ -1,15 +1,23 @@
 {#
-    As dbt's own, but a test isn't run again where by the newest version it passed, or warned, on
-    the very rows, by the very query (`dbt build` of a project that publishes). `--vars
-    'test_again: true'` runs it.
+    As dbt's own, but two kinds of tests aren't run: a test that by the newest version passed, or
+    warned, on the very rows, by the very query (`dbt build` of a project that publishes), and a
+    `not_null` that the metrics of the table's files answer: each file holds no null in the column.
+    `--vars 'test_again: true'` runs them.
 #}
 {% materialization test, adapter='sparksession' %}
 
+    {%- set is_plain = not should_store_failures() and model.resource_type == 'test' -%}
     {%- set proof = none -%}
-    {%- if flags.WHICH == 'build' and not should_store_failures() and model.resource_type == 'test' -%}
+    {%- if flags.WHICH == 'build' and is_plain -%}
         {%- set proof = adapter.versions.test_proof(model, sql, context) -%}
     {%- endif -%}
-    {%- set known = none if var('test_again', false) else adapter.versions.known_result(model, proof) -%}
+    {%- set known = none -%}
+    {%- if is_plain and not var('test_again', false) -%}
+        {%- set known = adapter.versions.known_result(model, proof) -%}
+        {%- if known is none -%}
+            {%- set known = adapter.file_metrics.known_result(model, sql) -%}
+        {%- endif -%}
+    {%- endif -%}
     {%- if known is not none -%}
         {%- do store_raw_result(
             'main',

@@ -1,0 +1,69 @@
+"""Data tests that the metrics of a table's files answer, without a query."""
+
+from __future__ import annotations
+
+import re
+
+from dbt.adapters.sparksession.edges import Foreign, Node
+from dbt.adapters.sparksession.iceberg.metadata import is_null_free
+from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.clients.agate_helper import table_from_rows
+from dbt_common.exceptions import DbtRuntimeError
+from py4j.protocol import Py4JError
+
+# the whole query of dbt's own test not_null, as it is without `where` and `limit`
+NULLS = re.compile(
+    r"\s*select (?P<column>\w+)\s+from (?P<table>`?\w+`?\.`?\w+`?)\s+where (?P=column) is null\s*"
+)
+DEFAULTS = {"fail_calc": "count(*)", "warn_if": "!= 0", "error_if": "!= 0", "limit": None}
+
+
+def column_without_nulls(sql: str) -> tuple[str, str] | None:
+    """The table (schema.name) and the column of which a query wants the rows with a null; None of
+    another query.
+
+    >>> column_without_nulls("select id\\nfrom dw.`orders`\\nwhere id is null")
+    ('dw.orders', 'id')
+    >>> column_without_nulls("select id from dw.orders where id is null and day > 3")
+    """
+    found = NULLS.fullmatch(sql)
+    return None if found is None else (found["table"].replace("`", ""), found["column"])
+
+
+def result_of_test(failures: int) -> Foreign:
+    """What a data test found, as dbt takes it from a query: a table of one row.
+
+    Args:
+        failures: rows that it found; those of a test that passed or warned.
+    """
+    return table_from_rows(
+        [(failures, failures > 0, False)], ["failures", "should_warn", "should_error"]
+    )
+
+
+class FileMetrics:
+    """What Iceberg's metrics of data files answer."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def known_result(self, model: Node, sql: str) -> Foreign:
+        """What a data test finds, as dbt takes it, where the metrics of a table's files prove that
+        it finds no row; None of other tests.
+
+        Args:
+            model: the test's node.
+            sql: its own query.
+        """
+        asked = column_without_nulls(sql)
+        config = model["config"]
+        if asked is None or any(config.get(name, own) != own for name, own in DEFAULTS.items()):
+            return None
+        table, column = asked
+        try:
+            found = self._warehouse.loaded(table)
+            if found is None or not is_null_free(self._warehouse.session(), found, column):
+                return None
+        except (DbtRuntimeError, Py4JError):  # a view, say: the query finds out
+            return None
+        return result_of_test(0)
