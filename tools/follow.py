@@ -21,12 +21,15 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+
 from tools.following.builds import Builds
 from tools.following.health import check
-from tools.following.loop import CodeChangedError, Follower, Settings, Window, options_of
+from tools.following.loop import Follower, Settings, StartAgainError, Window, options_of
 
 STOP_SECONDS = 30.0  # that the nodes being built have to end in
 FAILURES_ALLOWED = 2  # one after another, of a process that is ready
@@ -89,7 +92,8 @@ def start_again(arguments: list[str]) -> None:
     gateway = SparkContext._gateway
     if gateway is not None:
         process = getattr(gateway, "proc", None)
-        gateway.shutdown()
+        with suppress(OSError, Py4JError):  # it may have ended by itself
+            gateway.shutdown()
         if process is not None:
             process.stdin.close()
             process.wait(60)
@@ -105,7 +109,7 @@ def main(settings: Settings) -> int:
     stop_on_signals(follower)
     try:
         return follower.run()
-    except CodeChangedError:
+    except StartAgainError:
         start_again(sys.argv[1:])
     return 1
 

@@ -4,7 +4,7 @@
     `reject_least`, else none.
 #}
 {% macro report_run(results) %}
-    {% if not execute or flags.WHICH not in ['run', 'build'] %}
+    {% if not execute or flags.WHICH not in ['run', 'build'] or adapter.java_ended() %}
         {% do return(none) %}
     {% endif %}
     {% set built = [] %}

@@ -62,7 +62,7 @@ def test_only_what_the_metrics_prove_is_not_queried(
         {
             "dbt_project.yml": PROJECT,
             "models/stored.sql": ROWS,
-            "models/shown.sql": "{{ config(materialized='view') }} select * from {{ ref('stored') }}",
+            "models/shown.sql": "select * from {{ ref('stored') }}",
             "models/_models.yml": TESTS,
         }
     )

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from dbt.adapters.sparksession import interrupts
+from dbt.adapters.sparksession.java_process import why_ended
 
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import PROJECT
 from tools.following import loop
 from tools.following.builds import Builds
 from tools.following.health import check
-from tools.following.loop import CodeChangedError, Follower, Settings, options_of
+from tools.following.loop import Follower, Settings, StartAgainError, options_of
 
 LOG = """
     import os
@@ -156,6 +157,23 @@ def test_a_failed_build_is_reported_waited_for_and_tried_again(followed: Followe
         assert (parsed["version"], parsed["failed_in_a_row"], parsed["changes"]) == (2, 0, 2)
 
 
+def test_a_process_without_its_java_starts_again_when_its_time_has_come(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed.land(0, 1)
+    with followed.following() as follower:
+        follower.step()
+        followed.land(1, "bad")
+        follower.step()
+        ended = why_ended(52, "4g")
+        monkeypatch.setattr(loop, "java_ended", lambda: ended)
+        assert not follower.step(), "its time has not come"
+        followed.clock += loop.BACK_OFF_SECONDS[0]
+        with pytest.raises(StartAgainError):
+            follower.step()
+        assert f"{ended} Starting again" in followed.lines[-1]
+
+
 def test_changed_files_of_the_project_are_taken_at_the_next_look(followed: Followed) -> None:
     followed.land(0, 1, 2)
     with followed.following() as follower:
@@ -174,7 +192,7 @@ def test_changed_files_of_the_project_are_taken_at_the_next_look(followed: Follo
         assert followed.total() == [{"n": 2, "total": 3}]
 
         followed.project.write({"python_udfs/any.py": "answer = 42\n"})
-        with pytest.raises(CodeChangedError):
+        with pytest.raises(StartAgainError):
             follower.step()
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.dbt_project import REPO
@@ -65,6 +66,34 @@ class Service:
     def end(self, number: int) -> int:
         self.process.send_signal(number)
         return self.process.wait(120)
+
+
+def test_it_starts_again_when_its_java_is_killed(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    service = Service(warehouse, tmp_path)
+    (_, before), (day, files) = sample_days()[:2]
+    warehouse.land(*before)
+    try:
+        service.start()
+        service.until({"idle"}, cycles=1)
+        pid = service.process.pid
+        warehouse.land(*files)
+        service.until({"building"})
+        time.sleep(5)
+        for child in psutil.Process(pid).children():
+            if child.name() == "java":
+                child.kill()
+        service.until({"waiting"})
+        service.until({"idle"}, cycles=1)
+        assert service.process.pid == pid
+        assert service.end(signal.SIGTERM) == 0, service.log.read_text()[-3000:]
+    finally:
+        if service.process.poll() is None:
+            service.process.kill()
+    log = service.log.read_text()
+    assert "was killed (SIGKILL)" in log
+    assert "Starting again" in log
+    assert differing(truth(day), warehouse.td("published.dws_trade__user_status_td")) == []
 
 
 def test_killed_and_stopped_it_ends_at_the_servers_own_counts(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.clocks import put_ahead
@@ -109,10 +110,40 @@ def test_a_run_without_memory_leaves_nothing_behind(
     project = make_project(FILES | {"models/rows.sql": rows + " {% endif %}"})
     build_12_land_30(project)
 
-    done = project.subprocess("build", vars={"hungry": True})
+    done = project.subprocess("build", vars={"hungry": True, "accept_definition": ["rows"]})
 
-    assert done.returncode != 0
-    assert "OutOfMemoryError" in done.stdout + done.stderr + spark_log(project)
+    assert done.returncode == 1
+    assert "Spark's Java ran out of memory and ended: Spark may use 2g" in done.stdout
+    assert "interrupt" not in done.stdout
+    assert done.stderr == ""
+    one_rerun_is_the_recovery(project)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_run_whose_java_is_killed_names_it_and_leaves_nothing_behind(
+    make_project: Callable[..., DbtProject], tmp_path: Path, threads: int
+) -> None:
+    long = "(select count(*) from range(1000000) a cross join range(1000000) b) > 0"
+    rows = FILES["models/rows.sql"].rstrip() + f" {{% if var('long', false) %}} where {long}"
+    project = make_project(FILES | {"models/rows.sql": rows + " {% endif %}"})
+    build_12_land_30(project)
+
+    log = tmp_path / "run.log"
+    run = start(
+        project, log, "--threads", str(threads), "--vars", "{long: true, accept_definition: [rows]}"
+    )
+    wait_for(run, log, "START sql incremental model dw.rows")
+    time.sleep(3)
+    for child in psutil.Process(run.pid).children():
+        if child.name() == "java":
+            child.kill()
+    assert run.wait(60) == 1
+    printed = log.read_text()
+    assert "Spark's Java was killed (SIGKILL), as systems do that run out of memory" in printed
+    assert "interrupt" not in printed
+    assert "Traceback" not in printed
+    assert "Connection refused" not in printed
     one_rerun_is_the_recovery(project)
 
 
@@ -161,10 +192,6 @@ def test_a_table_whose_files_are_gone_is_named(make_project: Callable[..., DbtPr
     assert "\tat " not in done.log + str(done.exception)
     aside.rename(aside.with_name("meta_lease"))
     one_rerun_is_the_recovery(project)
-
-
-def spark_log(project: DbtProject) -> str:
-    return (project.root / "logs" / "spark.log").read_text(errors="replace")
 
 
 def test_a_clock_that_was_a_day_ahead_keeps_no_table_from_being_written(

@@ -13,6 +13,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from dbt.adapters.sparksession import interrupts
+from dbt.adapters.sparksession.java_process import java_ended
 
 from tools.following.builds import Build, BuildError, Builds, one_line
 from tools.following.health import Health, HealthFiles, memory_of
@@ -58,8 +59,9 @@ class Settings:
     cycles: int | None = None
 
 
-class CodeChangedError(Exception):
-    """Python code that the process has imported was changed: it has to start again."""
+class StartAgainError(Exception):
+    """The process has to start again: Python code that it has imported was changed, or its Spark's
+    Java has ended."""
 
 
 def window_of(text: str) -> Window | None:
@@ -173,7 +175,7 @@ class Follower:
         """Follow until it is stopped; the exit code.
 
         Raises:
-            CodeChangedError: the process has to start again.
+            StartAgainError: the process has to start again.
         """
         try:
             while not self._stop.is_set():
@@ -197,18 +199,21 @@ class Follower:
         """Look once, and build where there is news; whether a build was tried.
 
         Raises:
-            CodeChangedError: the process has to start again.
+            StartAgainError: the process has to start again.
         """
         files = project_files(self._settings.root, self._settings.profiles)
         if code_files(self._settings.root) != self._code:
             self._tell("Python code has changed: starting again")
-            raise CodeChangedError
+            raise StartAgainError
         if self._failed is not None:
             if files == self._failed and self._clock() < self._try_at:
                 return False
             self._failed = None  # its time has come, or somebody has mended the project
         elif self._clock() - self._began < self._settings.pause and self._built is not None:
             return False
+        if (ended := java_ended()) is not None:
+            self._tell(f"{ended} Starting again")
+            raise StartAgainError
         try:
             self._parse(files)
             look = self._look(files)

@@ -18,11 +18,13 @@ from dbt.adapters.sparksession.progress import Progress
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.table_reads import WITHOUT_TABLE, TableReads
-from dbt.adapters.sparksession.session import own_session, unpersist
+from dbt.adapters.sparksession.session import message_of, own_session, unpersist
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.warehouse import Warehouse
+from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
+from py4j.protocol import Py4JNetworkError
 
 # materializations that record the node's inputs by themselves, behind the hooks before it
 RECORDING = ("table", "incremental", "folded", "snapshot")
@@ -105,10 +107,18 @@ class NodeBuilds:
 
         Args:
             context: what `begin` gave.
+
+        Raises:
+            DbtRuntimeError: Spark's Java has ended.
         """
         if context is None:
             return
-        table, progress, unique_id = context
+        try:
+            self._end(*context)
+        except (ConnectionError, Py4JNetworkError) as exc:
+            raise DbtRuntimeError(message_of(exc)) from exc
+
+    def _end(self, table: str | None, progress: Progress, unique_id: str) -> None:
         progress.stop()
         if table is None:
             compile_again(own_session(self._warehouse.credentials).session)

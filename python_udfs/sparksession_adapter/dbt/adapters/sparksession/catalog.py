@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -19,6 +19,13 @@ class Catalog:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
+
+    def rows(self, relations: Iterable[Any]) -> list[dict[str, Any]]:
+        """Rows of dbt's catalog for all columns of relations, each with the same keys: tables and
+        views have other figures."""
+        rows = [row for relation in relations for row in self.columns(relation)]
+        keys = dict.fromkeys(key for row in rows for key in row)
+        return [{key: row.get(key) for key in keys} for row in rows]
 
     def columns(self, relation: Any) -> Iterator[dict[str, Any]]:
         """Rows of dbt's catalog, one for each column of a relation."""

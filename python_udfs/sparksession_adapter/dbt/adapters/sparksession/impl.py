@@ -22,6 +22,7 @@ from dbt.adapters.sparksession.declared.streams import StreamModels
 from dbt.adapters.sparksession.declared.window_models import WindowModels
 from dbt.adapters.sparksession.flags import CutRuns
 from dbt.adapters.sparksession.iceberg.transforms import Transform
+from dbt.adapters.sparksession.java_process import java_ended
 from dbt.adapters.sparksession.keyed.tables import KeyedTables
 from dbt.adapters.sparksession.python_models import SessionJobHelper, result_view
 from dbt.adapters.sparksession.reading.changes import ChangeReads
@@ -234,6 +235,11 @@ class SparkSessionAdapter(SparkAdapter):
         return self.config.credentials.offline
 
     @available
+    def java_ended(self) -> str | None:
+        """Why Spark's Java has ended, as a sentence; None while it runs."""
+        return java_ended()
+
+    @available
     def partition_values(self, partition_by: str | list[str]) -> list[str]:
         """SQL expressions of a row's partition, from a model's `partition_by`."""
         given = [partition_by] if isinstance(partition_by, str) else partition_by
@@ -388,14 +394,8 @@ class SparkSessionAdapter(SparkAdapter):
     ) -> Any:
         from dbt_common.clients.agate_helper import table_from_data_flat
 
-        catalog = Catalog(self.services.warehouse)
-        rows: list[dict[str, Any]] = []
-        for schema in sorted(schemas):
-            for relation in self.list_relations(information_schema.database, schema):
-                rows.extend(catalog.columns(relation))
-        # tables and views have other figures: every row needs every key
-        keys: dict[str, None] = dict.fromkeys(key for row in rows for key in row)
+        database = information_schema.database
+        relations = [r for schema in sorted(schemas) for r in self.list_relations(database, schema)]
+        rows = Catalog(self.services.warehouse).rows(relations)
         # agate itself would read a column of the number 1 as booleans
-        return table_from_data_flat(
-            [{key: row.get(key) for key in keys} for row in rows], list(keys)
-        )
+        return table_from_data_flat(rows, list(rows[0]) if rows else [])

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.sparksession.java_process import java_ended
 from dbt.adapters.sparksession.session import cancel_statements, own_session
 from dbt.adapters.sparksession.stop_signals import end_at_sigterm, stopped_by
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
@@ -44,10 +45,13 @@ def check_may_begin() -> None:
     """Refuse a node that would begin.
 
     Raises:
-        DbtRuntimeError: the run was asked to stop.
+        DbtRuntimeError: the run was asked to stop, or Spark's Java has ended.
     """
     if _no_more.is_set():
         raise DbtRuntimeError("The run was asked to stop before this node began.")
+    ended = java_ended()
+    if ended is not None:
+        raise DbtRuntimeError(ended)
 
 
 def _being_interrupted() -> bool:
@@ -118,10 +122,15 @@ class Interrupts:
             connection_named: opens a connection of that name, for the thread that asks.
 
         Raises:
-            DbtRuntimeError: in place of the KeyboardInterrupt, for which dbt prints a stack.
+            DbtRuntimeError: in place of the KeyboardInterrupt, for which dbt prints a stack, or of
+                an error that came since Spark's Java had ended.
         """
         if not _being_interrupted():
+            is_failing = isinstance(sys.exc_info()[1], DbtRuntimeError)
             clean_up_connections()
+            ended = java_ended() if is_failing else None
+            if ended is not None:
+                raise DbtRuntimeError(ended)
             return
         try:
             problem = self._given_back(connection_named)

@@ -24,6 +24,7 @@ from dbt.adapters.sparksession.executors import (
 )
 from dbt.adapters.sparksession.jars import JarError, known_jars, verified_jars
 from dbt.adapters.sparksession.java import archive_options, find_java
+from dbt.adapters.sparksession.java_process import java_ended, note_error
 from dbt.adapters.sparksession.private_files import keep_private
 from dbt.adapters.sparksession.secrets import (
     hide,
@@ -35,6 +36,7 @@ from dbt.adapters.sparksession.secrets import (
 from dbt.adapters.sparksession.stop_signals import ctrl_c_as_it_is
 from dbt_common.exceptions import DbtRuntimeError
 from filelock import FileLock
+from py4j.protocol import Py4JNetworkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -434,6 +436,10 @@ def message_of(exc: BaseException) -> str:
 
     Of what code refused in a Python worker, its message alone.
     """
+    broken = isinstance(exc, (Py4JNetworkError, ConnectionError))
+    ended = java_ended(isinstance(exc, Py4JNetworkError)) if broken else None
+    if ended is not None:
+        return ended
     java = getattr(exc, "java_exception", None)
     if java is not None:
         parts: list[str] = []
@@ -443,6 +449,7 @@ def message_of(exc: BaseException) -> str:
         text = "\nCaused by: ".join(dict.fromkeys(parts))
     else:
         text = str(exc)
+    note_error(text)
     text = text.split("\n\nJVM stacktrace:")[0].split("\nJVM stacktrace:")[0]
     text = re.split(r";\n['+:!\[\w]", text)[0]  # an analysis error goes on with the plan
     refusal = _refusal_of_worker(text)

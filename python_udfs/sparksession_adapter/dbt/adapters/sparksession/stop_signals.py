@@ -12,10 +12,11 @@ from types import FrameType
 
 Handler = Callable[[int, FrameType | None], object]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# loggers by which py4j logs a stack of an interrupted call, and goes on; what it logs
+# loggers by which py4j logs the stack of a call that was interrupted, or whose Java has ended; what
+# it logs
 PY4J_INTERRUPTED = {
-    "root": "KeyboardInterrupt while sending command",
-    "py4j.clientserver": "Exception occurred while shutting down connection",
+    "root": ("KeyboardInterrupt while sending command", "Exception while sending command"),
+    "py4j.clientserver": ("Exception occurred while shutting down connection",),
 }
 _name_of_last = ["Ctrl-C"]
 

@@ -7,6 +7,11 @@
     {% if not execute or flags.WHICH not in writing_commands() %}
         {% do return('') %}
     {% endif %}
+    {% set ended = adapter.java_ended() %}
+    {% if ended %}
+        {# whatever asks Spark would fail, and dbt would report that a key interrupted the run #}
+        {% do return('-- the run failed: ' ~ ended) %}
+    {% endif %}
     {% if adapter.cut_runs.is_empty_run() %}
         {% for line in adapter.cut_runs.lines_about_empty_run(results) %}
             {% do print(line) %}
