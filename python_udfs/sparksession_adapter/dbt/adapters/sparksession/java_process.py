@@ -16,7 +16,7 @@ LAST_WORDS = ("java.lang.OutOfMemoryError", "SparkContext was shut down")
 _may_end = threading.Event()
 
 
-def process() -> subprocess.Popen[bytes] | None:
+def java_of_spark() -> subprocess.Popen[bytes] | None:
     """Spark's Java, where this process has started one."""
     from pyspark import SparkContext
 
@@ -36,7 +36,7 @@ def java_ended(is_broken: bool = False) -> str | None:
     Args:
         is_broken: a connection to it has broken.
     """
-    java = process()
+    java = java_of_spark()
     if java is None:
         return None
     try:
@@ -45,7 +45,7 @@ def java_ended(is_broken: bool = False) -> str | None:
         return None
     finally:
         _may_end.clear()
-    return why_ended(code, memory_of(java.args))
+    return why_ended(code, driver_memory_of(java.args))
 
 
 def why_ended(code: int, memory: str) -> str:
@@ -73,10 +73,10 @@ def why_ended(code: int, memory: str) -> str:
     return f"Spark's Java {came}. The next run goes on from here."
 
 
-def memory_of(command: object) -> str:
+def driver_memory_of(command: object) -> str:
     """What Spark may use, by the command that started it.
 
-    >>> memory_of(["spark-submit", "--conf", "spark.driver.memory=4g", "pyspark-shell"])
+    >>> driver_memory_of(["spark-submit", "--conf", "spark.driver.memory=4g", "pyspark-shell"])
     '4g'
     """
     words = [str(word) for word in command] if isinstance(command, Sequence) else []
