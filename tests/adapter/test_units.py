@@ -400,12 +400,28 @@ def test_a_metadata_file_is_read_once_as_long_as_others_do_not_push_it_out():
     def history(location: str) -> History:
         def reports() -> dict:
             read.append(location)
-            return {"refs": {"main": {"snapshot-id": len(location)}}}
+            return {"refs": {"main": {"snapshot-id": len(location)}}, "table-uuid": location}
 
         return kept.of(location, reports)
 
     assert [history(item).head for item in ("a", "bb", "a", "ccc", "a", "bb")] == [1, 2, 1, 3, 1, 2]
     assert read == ["a", "bb", "ccc", "bb"]
+
+
+def test_of_a_table_the_newest_history_is_kept_and_shares_its_commits_with_the_one_before():
+    kept, commits = KeptHistories(count=2), [{"snapshot-id": 1, "summary": {"operation": "append"}}]
+
+    def of(location: str, uuid: str) -> History:
+        content = {"snapshots": list(commits), "table-uuid": uuid}
+        return kept.of(location, lambda: content)
+
+    first, other = of("1.json", "a"), of("other.json", "b")
+    commits.append(commits[0] | {"snapshot-id": 2, "parent-snapshot-id": 1})
+    second = of("2.json", "a")
+    assert second.snapshots[1] is first.snapshots[1]
+    assert [(item.id, item.parent) for item in second.snapshots.values()] == [(1, None), (2, 1)]
+    assert of("other.json", "b") is other, "the table's own earlier history went"
+    assert of("1.json", "a") is not first
 
 
 # ---- seeds -----------------------------------------------------------------------------------

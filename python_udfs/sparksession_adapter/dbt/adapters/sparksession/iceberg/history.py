@@ -89,14 +89,23 @@ class History:
     uuid: str | None = None
 
     @classmethod
-    def of_metadata(cls, metadata: Mapping[str, Any]) -> History:
-        """A history as Iceberg's metadata file has it, see iceberg.metadata."""
+    def of_metadata(cls, metadata: Mapping[str, Any], before: History | None = None) -> History:
+        """A history as Iceberg's metadata file has it, see iceberg.metadata.
+
+        Args:
+            before: an earlier history of the table: both share the commits that they have in
+                common, which never change.
+        """
         head = metadata.get("refs", {}).get("main", {}).get("snapshot-id")
+        known = {} if before is None else before.snapshots
         snapshots = {}
         for snapshot in metadata.get("snapshots", []):
+            number = snapshot["snapshot-id"]
+            if number in known:
+                snapshots[number] = known[number]
+                continue
             summary = dict(snapshot["summary"])
-            operation, number = summary.pop("operation"), snapshot["snapshot-id"]
-            parent = snapshot.get("parent-snapshot-id")
+            operation, parent = summary.pop("operation"), snapshot.get("parent-snapshot-id")
             snapshots[number] = Snapshot(number, parent, operation, summary)
         return cls(head, snapshots, metadata.get("table-uuid"))
 
@@ -157,24 +166,31 @@ class History:
 
 
 class KeptHistories:
-    """Histories by the metadata files that they were read from, which never change; those asked for
-    last are kept. Threads share it."""
+    """Histories by the metadata files that they were read from, which never change: of each table
+    the one that was read last, and of all tables those asked for last. Threads share it."""
 
     def __init__(self, count: int = HISTORIES_KEPT) -> None:
         self._count, self._lock = count, threading.Lock()
         self._kept: OrderedDict[str, History] = OrderedDict()
+        self._places: dict[str | None, str] = {}  # uuid of a table -> its metadata file in _kept
 
     def of(self, location: str, read: Callable[[], Mapping[str, Any]]) -> History:
         """The history in the metadata file at `location`; `read` gives its content, where it isn't
         kept."""
         with self._lock:
             known = self._kept.get(location)
-        known = known or History.of_metadata(read())
+            if known is not None:
+                self._kept.move_to_end(location)
+                return known
+        content = read()
+        uuid = content.get("table-uuid")
         with self._lock:
-            self._kept[location] = known
-            self._kept.move_to_end(location)
+            before = self._kept.pop(self._places.get(uuid, ""), None)
+            known = History.of_metadata(content, before)
+            self._kept[location], self._places[uuid] = known, location
             if len(self._kept) > self._count:
-                self._kept.popitem(last=False)
+                _, dropped = self._kept.popitem(last=False)
+                del self._places[dropped.uuid]
         return known
 
 
