@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import random
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from dbt.adapters.sparksession.session import checkpointed
 from pyspark.sql import SparkSession
 
 from tests.support.dbt_project import DbtProject
 from tests.support.spark_servers import standalone
+from tests.support.warehouse import Warehouse, differing, sample_days, truth
 
 # it kills an executor once its rows are kept, and the executors' number is seen to have fallen
 MODEL = """
@@ -52,9 +57,23 @@ NO_PLACE = """set_place = getattr(session.sparkContext._jsc.sc(), "checkpointDir
 """
 
 
+def executors_of(master: str) -> list[int]:
+    """Processes of the executors that work for a driver of this master's applications."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in command:
+            parent = " ".join(process.parent().cmdline())
+            if master in parent:
+                found.append(process.pid)
+    return found
+
+
 CHANGES = {
     "beside the tables": ("", ""),
     "on two executors": ("# no place\n", NO_PLACE),
+    # as a Spark in this process keeps them: the test must be able to fail
+    "on one executor": ("checkpointed(rows)", "rows.localCheckpoint()"),
 }
 
 
@@ -67,6 +86,10 @@ def test_kept_rows_outlive_an_executor(
     with standalone(tmp_path / "servers", workers=2) as cluster:
         project.env |= cluster.env | {"SPARK_SHUFFLE_PARTITIONS": "2"}
         done = project.subprocess("run")
+        if kept == "on one executor":
+            assert done.returncode != 0
+            assert "Checkpoint block" in done.stdout, done.stdout
+            return
         assert done.returncode == 0, done.stdout
     here = DbtProject(project.root, project.warehouse, profiles=project.profiles)
     total = "select abs(sum(drawn) - max(total)) < 1e-9 as same, count(*) as n from dw.kept"
@@ -75,6 +98,37 @@ def test_kept_rows_outlive_an_executor(
     while left.exists() and any(left.iterdir()):  # Java ends a moment after Python
         assert time.monotonic() < until, list(left.iterdir())
         time.sleep(0.2)
+
+
+@pytest.mark.soak
+def test_the_sample_is_built_while_executors_are_killed(tmp_path: Path) -> None:
+    seed = int(os.environ.get("PLACE_SEED") or random.SystemRandom().randrange(10**6))
+    chance, done, killed = random.Random(seed), threading.Event(), []
+    warehouse = Warehouse(tmp_path)
+    days = sample_days()[:2]
+    warehouse.land(*[file for _, files in days for file in files])
+    with standalone(tmp_path / "servers", workers=2) as cluster:
+        warehouse.env |= cluster.env | {"SPARK_SHUFFLE_PARTITIONS": "4"}
+
+        def kill_some() -> None:
+            while not done.wait(chance.uniform(10, 25)):
+                pids = executors_of(cluster.master)
+                if len(pids) > 1 and len(killed) < 4:
+                    psutil.Process(chance.choice(pids)).kill()
+                    killed.append(1)
+
+        killer = threading.Thread(target=kill_some)
+        killer.start()
+        try:
+            ran = warehouse.subprocess("run", "--select", "+dws_trade__user_status_td")
+        finally:
+            done.set()
+            killer.join()
+        print(f"\nseed {seed}: {len(killed)} executors killed")
+        assert ran.returncode == 0, ran.stdout
+    assert killed
+    here = Warehouse(tmp_path)
+    assert differing(truth(days[-1][0]), here.td()) == []
 
 
 def test_rows_of_a_local_spark_are_kept_in_it(spark: SparkSession) -> None:

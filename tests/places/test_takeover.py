@@ -17,6 +17,7 @@ from tests.support.small_warehouse import FILES, make_raw
 from tests.support.spark_servers import connect_server
 
 LONGER = (30, 90, 240)  # seconds that a statement takes, if it ends too soon, the next
+STOPPED_BEFORE = 120  # seconds
 # a row whose id is a time (milliseconds) is read when that has come
 SLOW_ROWS = """
     {{ config(materialized='incremental') }}
@@ -108,3 +109,27 @@ def test_the_statements_of_all_threads_are_cancelled(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(session, "own_remote_sessions", sessions)
     session.cancel_statements(sessions["a"])
     assert [each.interrupted for each in sessions.values()] == [1, 1, 1]
+
+
+@pytest.mark.soak
+def test_ctrl_c_ends_the_statement_on_the_server(
+    make_project: Callable[..., DbtProject], server: str, tmp_path: Path
+) -> None:
+    project = make_project(FILES | {"models/rows.sql": SLOW_ROWS})
+    make_raw(project)
+    project.query("insert into dw.raw select id from range(10)")
+    project.run("build")
+    remote = {"DBT_TARGET": "connect", "SPARK_REMOTE": server, "SPARK_SHUFFLE_PARTITIONS": "2"}
+    log, until = tmp_path / "log", 1000 * int(time.time() + STOPPED_BEFORE)
+    project.query(f"insert into dw.raw values (10), ({until})")
+    run = begun(project, remote, log)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(90) != 0
+    assert time.time() < until / 1000 - 5, "the statement ended by itself"
+    printed = log.read_text()
+    assert "Stopped by Ctrl-C" in printed
+    assert "the next run goes on from here" in printed
+    again = project.subprocess("build", env=remote)
+    assert again.returncode == 0, again.stdout
+    assert "took over the lease" not in again.stdout
+    assert project.column("select id from dw.rows order by id") == [*range(11), until]
