@@ -48,6 +48,18 @@ def test_what_readers_see_of_stored_state_is_compared():
 
 PROBLEMS = [
     ({"sequence": 7}, "fold.sequence must be a list of columns, got 7"),
+    ({"default_aggregate": 7}, "fold.default_aggregate must be a function or {function, ..}"),
+    ({"default_aggregate": "most"}, "fold.default_aggregate.function must be one of sum, "),
+    ({"default_aggregate": "listagg"}, "fold.aggregates.at: listagg needs a sequence to go by"),
+    ({"default_aggregate": "bool_or", "sequence": ["at"]}, "v (int): bool_or takes a boolean"),
+    (
+        {"default_aggregate": "max", "row_kind": "kind", "on_delete": "retract"},
+        "fold.aggregates.at: max can't take a value back",
+    ),
+    (
+        {"default_aggregate": "max", "other_columns": "last_non_null", "sequence": ["at"]},
+        "fold.default_aggregate and fold.other_columns exclude each other",
+    ),
     (
         {"row_kind": "kind", "aggregates": {"v": "first_value"}, "sequence": ["at"]},
         "take a value back",

@@ -38,11 +38,25 @@ TYPES = {
     "every": "boolean",
     "some": "boolean",
     "first": "string",
+    "earliest": "string",
     "last": "string",
     "known": "string",
     "plain": "string",
 }
-IN_ONE = ["a", "b", "total", "times", "high", "low", "tags", "words", "every", "some", "first"]
+IN_ONE = [
+    "a",
+    "b",
+    "total",
+    "times",
+    "high",
+    "low",
+    "tags",
+    "words",
+    "every",
+    "some",
+    "first",
+    "earliest",
+]
 PASSING = {"ignore_retract": True}
 # what gives the same under repetition, and what counts
 REPEATABLE = {
@@ -53,6 +67,7 @@ REPEATABLE = {
     "every": {"function": "bool_and"} | PASSING,
     "some": {"function": "bool_or"} | PASSING,
     "first": {"function": "first_value"} | PASSING,
+    "earliest": {"function": "first_non_null_value"} | PASSING,
     "last": {"function": "last_value"} | PASSING,
     "known": {"function": "last_non_null_value"},
 }
@@ -101,6 +116,14 @@ FOLDS = {
         "row_kind": "kind",
         "on_delete": "ignore",
     },
+    "a function by default": {
+        "sequence_groups": GROUPS,
+        "tie_break": POSITION,
+        "aggregates": {"total": {"function": "sum"}},
+        "default_aggregate": {"function": "first_non_null_value"} | PASSING,
+        "row_kind": "kind",
+        "on_delete": "retract",
+    },
     "sums": {
         "aggregates": {"total": {"function": "sum"}, "times": {"function": "count"}},
         "row_kind": "kind",
@@ -139,6 +162,7 @@ def random_event(rng: random.Random, stream: int, position: int) -> dict[str, An
         "every": maybe(rng.random() < 0.7),
         "some": maybe(rng.random() < 0.3),
         "first": maybe(rng.choice("fgh")),
+        "earliest": maybe(rng.choice("ijk")),
         "last": maybe(rng.choice("klm")),
         "known": maybe(rng.choice("nop")),
         "plain": maybe(rng.choice("st")),

@@ -82,7 +82,7 @@ def _value(
         return None
     if column in sequence or (group == "other" and column in tie):
         return taken[-1][0][column]
-    how = fold.get("aggregates", {}).get(column)
+    how = fold.get("aggregates", {}).get(column, fold.get("default_aggregate"))
     if how is None and group == "other" and fold.get("other_columns") == "last_non_null":
         how = {"function": "last_non_null_value"}
     if how is None:
@@ -104,7 +104,9 @@ def _value(
     if function in ("bool_and", "bool_or"):
         one_of = {"bool_and": all, "bool_or": any}[function]
         return one_of(values) if values else None
-    if function == "first_value":
+    if function == "first_non_null_value":
+        taken = [item for item in taken if item[0][column] is not None]
+    if function in ("first_value", "first_non_null_value"):
         lowest = [
             e for e, _ in taken if rank(e, sequence or tie) == rank(taken[0][0], sequence or tie)
         ]

@@ -23,6 +23,8 @@ from dbt.adapters.sparksession.keyed.groups import (
 from dbt.adapters.sparksession.keyed.layout import HIDDEN, RunLayout, named_struct, select_text
 from dbt.adapters.sparksession.sql import literal, quoted
 
+FIRST = ("first_value", "first_non_null_value")
+
 
 def _net(state: str) -> str:
     """SQL array of each value with its net count, those with none left out."""
@@ -167,8 +169,10 @@ class FoldSql(RunLayout):
             return {
                 STATE + name: f"case when {takes} and {value} is not null then array({entry}) end"
             }
-        if aggregate.function == "first_value":
+        if aggregate.function in FIRST:
             entry = self._first_entry(group, value)
+            if aggregate.function == "first_non_null_value":
+                takes += f" and {value} is not null"
             return {STATE + name: f"case when {takes} then {entry} end"}
         if aggregate.function in ("last_value", "last_non_null_value"):
             if signed:
@@ -245,7 +249,7 @@ class FoldSql(RunLayout):
             return {STATE + name: gathered}, {
                 STATE + name: f"case when cardinality({state}) > 0 then {whole} end"
             }
-        if aggregate.function == "first_value":
+        if aggregate.function in FIRST:
             if not self._breaks_ties(group):
                 return {STATE + name: f"min({state})"}, {STATE + name: state}
             lower = "one.sequence < best.sequence"
@@ -309,7 +313,7 @@ class FoldSql(RunLayout):
             return state
         if aggregate.function == "listagg":
             return f"array_join({state}.value, {literal(aggregate.delimiter)})"
-        if aggregate.function == "first_value":
+        if aggregate.function in FIRST:
             return f"{state}.value"
         return quoted(name)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from dbt.adapters.sparksession.edges import Given, Json
 from dbt.adapters.sparksession.iceberg.transforms import Transform
-from dbt.adapters.sparksession.keyed.fold_sql import FoldSql
+from dbt.adapters.sparksession.keyed.fold_sql import FIRST, FoldSql
 from dbt.adapters.sparksession.keyed.groups import FOLDED_ROWS, OTHERS, Aggregate, Derived, Group
 from dbt.adapters.sparksession.keyed.layout import (
     HIDDEN,
@@ -35,7 +35,7 @@ from dbt.adapters.sparksession.yaml_fields import field_errors, read_fields
 
 RETRACTING = ("sum", "count", "last_value", "last_non_null_value")  # by themselves
 NETTED = ("max", "min", "collect")  # where they keep the net count of each value
-ORDERED = ("first_value", "last_value", "last_non_null_value", "listagg")
+ORDERED = (*FIRST, "last_value", "last_non_null_value", "listagg")
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Fold(FoldSql):
         key: columns of unique_key.
         others: the group of all columns that no declared group rules.
         groups: the declared groups.
+        default_aggregate: of columns that have no function of their own and order nothing.
         partition_by: how the files of a run are split; by columns of the key alone.
         types: column -> Spark type of the model's rows, in their order; empty until it is bound.
     """
@@ -57,6 +58,7 @@ class Fold(FoldSql):
     others: Group
     groups: tuple[Group, ...] = ()
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+    default_aggregate: Aggregate | None = None
     last_non_null: bool = False
     row_kind: str | None = None
     keep_when: str | None = None
@@ -82,13 +84,15 @@ class Fold(FoldSql):
     @property
     def reading(self) -> Json:
         """What is declared of the rows that a reader sees, whatever the state rows hold."""
-        derived = self.derived
+        derived, functions = self.derived, dict(self.aggregates)
+        if self.default_aggregate is not None:
+            functions["*"] = self.default_aggregate
         return {
             "keep_when": self.keep_when,
             "derived": derived and [derived.by, derived.key, derived.sql],
             "delimiters": {
                 name: aggregate.delimiter
-                for name, aggregate in self.aggregates.items()
+                for name, aggregate in functions.items()
                 if aggregate.function == "listagg"
             },
         }
@@ -126,6 +130,7 @@ class Fold(FoldSql):
             ),
             groups=_groups(setting, problems),
             aggregates=_aggregates(setting.aggregates, problems),
+            default_aggregate=_default_aggregate(setting, problems),
             last_non_null=setting.other_columns == "last_non_null",
             row_kind=setting.row_kind,
             keep_when=setting.keep_when,
@@ -223,12 +228,30 @@ class Fold(FoldSql):
         aggregates = {n: aggregate for n, aggregate in self.aggregates.items() if n not in names}
         return replace(self, groups=tuple(groups), aggregates=aggregates)
 
+    def _with_default_on(self, columns: Sequence[tuple[str, str]], default: Aggregate) -> Fold:
+        """The fold with its default function on each column that it is for.
+
+        Raises:
+            FoldConfigError: with every column that can't have it.
+        """
+        others = {*self.key, *self.aggregates, self.row_kind, self.tombstone_time}
+        for group in self.all_groups:
+            others |= {*group.sequence, *group.tie_break}
+        defaults = {name: default for name, _ in columns if name not in others}
+        fold = replace(self, aggregates={**self.aggregates, **defaults}, default_aggregate=None)
+        problems = fold._clashes()
+        if problems:
+            raise FoldConfigError(self.model, problems)
+        return fold
+
     def bound(self, columns: Sequence[tuple[str, str]]) -> Fold:
         """The fold over rows of these columns (name, Spark type).
 
         Raises:
             FoldConfigError: with every column that is missing or of a type that can't be folded.
         """
+        if self.default_aggregate is not None:
+            return self._with_default_on(columns, self.default_aggregate).bound(columns)
         types = {name: kind for name, kind in columns if name != self.row_kind}
         known = {name for name, _ in columns}
         problems = []
@@ -402,10 +425,23 @@ def _derived(declared: Given, key: tuple[str, ...], problems: list[str]) -> Deri
     return Derived(derived.by, derived.key, derived.sql.strip())
 
 
-def _aggregates(declared: Mapping[str, Given], problems: list[str]) -> dict[str, Aggregate]:
+def _default_aggregate(setting: FoldSettings, problems: list[str]) -> Aggregate | None:
+    if setting.default_aggregate is None:
+        return None
+    if setting.other_columns != "last":
+        problems.append("fold.default_aggregate and fold.other_columns exclude each other")
+    where = "fold.default_aggregate"
+    return _aggregates({where: setting.default_aggregate}, problems, "").get(where)
+
+
+def _aggregates(
+    declared: Mapping[str, Given], problems: list[str], within: str = "fold.aggregates."
+) -> dict[str, Aggregate]:
+    """The functions of columns, by what is declared for each; `within` goes before their names in
+    problems."""
     found = {}
     for name, given in declared.items():
-        where = f"fold.aggregates.{name}"
+        where = within + name
         setting = {"function": given} if isinstance(given, str) else given
         if not isinstance(setting, Mapping) or "function" not in setting:
             problems.append(f"{where} must be a function or {{function, ..}}, got {given!r}")

@@ -20,6 +20,7 @@ Function = Literal[
     "bool_and",
     "bool_or",
     "first_value",
+    "first_non_null_value",
     "last_value",
     "last_non_null_value",
     "listagg",
@@ -53,6 +54,7 @@ class FoldSettings(RunSettings):
         dict[str, Given], Field(description="map names to {sequence, columns}")
     ] = {}
     aggregates: Annotated[dict[str, Given], Field(description="map columns to functions")] = {}
+    default_aggregate: Given = None  # as an entry of aggregates
     other_columns: Annotated[
         OtherColumns, Field(description=ONE_OF.format(", ".join(get_args(OtherColumns))))
     ] = "last"
