@@ -408,7 +408,7 @@ def test_a_metadata_file_is_read_once_as_long_as_others_do_not_push_it_out():
     assert read == ["a", "bb", "ccc", "bb"]
 
 
-def test_of_a_table_the_newest_history_is_kept_and_shares_its_commits_with_the_one_before():
+def test_a_tables_newest_history_shares_its_commits_with_the_last():
     kept, commits = KeptHistories(count=2), [{"snapshot-id": 1, "summary": {"operation": "append"}}]
 
     def of(location: str, uuid: str) -> History:

@@ -167,7 +167,7 @@ class History:
 
 class KeptHistories:
     """Histories by the metadata files that they were read from, which never change: of each table
-    the one that was read last, and of all tables those asked for last. Threads share it."""
+    its newest, and of all tables those asked for last. Threads share it."""
 
     def __init__(self, count: int = HISTORIES_KEPT) -> None:
         self._count, self._lock = count, threading.Lock()
