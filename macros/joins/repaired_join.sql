@@ -293,7 +293,7 @@
     select distinct {{ join.right.matched_by | join(', ') }}
     from {{ changed }} as changed
     {%- else -%}
-    {%- set begin, end = join.right.times.valid_from, join.right.times.valid_to -%}
+    {%- set begin, end = join.ends_by -%}
     {%- set of_key = 'partition by ' ~ join.right.key | join(', ') -%}
     {%- set other_columns = join.right.uses | reject('equalto', end) | join(', ') -%}
     {%- set values_read = 'struct(' ~ other_columns ~ ')' -%}

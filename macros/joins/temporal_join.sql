@@ -11,11 +11,23 @@
     does, takes over the facts of its time in the run that brings it. A late fact gets the version
     of its own time, not today's.
 
+    as_known_at: of a dimension that holds beliefs (known_from and known_to too, see beliefs) the
+    version that was known at a time: at the time in a column of the left row, 'create_time', so
+    that a fact has what could be known of its time by then; or at a moment, '2026-03-02 16:00:00'
+    (UTC), so that all facts have what was known then. What was known doesn't change by what comes
+    later, so nor do the pairs of facts that are there.
+
+        dimension   |------- bronze, known from 10:00 to 12:00 ------->
+                    |- bronze -|- silver: both known from 12:00 ------>
+        fact                        y (11:00)
+        as_known_at '11:30'         bronze
+        as_known_at '12:30'         silver
+
     Cost: see repaired_join; a new version reads the facts of its key and time, a new fact the
     versions of its key up to its time. A version that ends earlier or later than it did touches the
     facts between both ends alone, unless valid_to is among the join's columns or in its condition.
 #}
-{% macro temporal_join(left, right, on, kind='inner', condition=none) -%}
+{% macro temporal_join(left, right, on, kind='inner', condition=none, as_known_at=none) -%}
     {{- _joined({
         'form': 'temporal_join',
         'left': left,
@@ -23,5 +35,6 @@
         'on': on,
         'kind': kind,
         'condition': condition,
+        'as_known_at': as_known_at,
     }) -}}
 {%- endmacro %}

@@ -15,6 +15,7 @@
 ] -%}
 {%- set folded = [
     runs_of(ref('dim_order_history_zip')),
+    runs_of(ref('dim_product_price_bizip')),
     runs_of(ref('dim_product_price_zip')),
     runs_of(ref('dim_user_account_zip')),
     runs_of(ref('dim_user_customer_zip')),

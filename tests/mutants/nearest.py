@@ -23,6 +23,8 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("macros/joins/*", "adapter/test_joins.py"),
     ("macros/metrics/*", "adapter/test_metrics.py e2e/test_traffic.py"),
     ("macros/quality/*", "project/test_run.py e2e/test_accounting.py e2e/test_bad_input.py"),
+    ("macros/streams/beliefs.sql", "adapter/test_beliefs.py adapter/test_belief_versions.py"),
+    ("macros/streams/as_known_at.sql", "adapter/test_beliefs.py"),
     ("macros/streams/*", "adapter/test_streams.py"),
     ("macros/windows/*", "adapter/test_windows.py"),
     ("*replace_windows*", "adapter/test_windows.py"),
@@ -58,6 +60,11 @@ NEAREST: tuple[tuple[str, str], ...] = (
         "adapter/test_folds.py adapter/test_fold_configs.py adapter/test_folded_models.py "
         "adapter/test_folded_layout.py",
     ),
+    (
+        ADAPTER + "/beliefs.py",
+        "adapter/test_belief_declarations.py adapter/test_belief_versions.py",
+    ),
+    (ADAPTER + "/join_bounds.py", "adapter/test_belief_declarations.py adapter/test_joins.py"),
     (ADAPTER + "/joins.py", "adapter/test_joins.py"),
     (ADAPTER + "/join_models.py", "adapter/test_joins.py"),
     (ADAPTER + "/retract_sql.py", "adapter/test_changes.py"),

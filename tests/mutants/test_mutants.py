@@ -66,7 +66,15 @@ def mutated_project(folder: Path, site: Site) -> Path:
 def caught_by(folder: Path, site: Site) -> str | None:
     """The first test that fails with the change in the code, else None."""
     root = mutated_project(folder, site)
-    seeds = ("JOIN_SEED", "WINDOW_SEED", "STREAM_SEED", "FILTER_SEED", "MODELS_SEED", "KILL_SEED")
+    seeds = (
+        "JOIN_SEED",
+        "WINDOW_SEED",
+        "STREAM_SEED",
+        "BELIEFS_SEED",
+        "FILTER_SEED",
+        "MODELS_SEED",
+        "KILL_SEED",
+    )
     env = environment_of(root) | dict.fromkeys(seeds, SEED)
     for test in nearest_tests(site.file):
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", test]

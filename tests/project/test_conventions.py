@@ -18,6 +18,7 @@ import pytest
 import sqlglot
 import yaml
 from dbt.adapters.sparksession.declared.business_time import selects_all_columns, utc_hours
+from dbt.adapters.sparksession.keyed.zippers import PERIODS, VALID_TIME
 from dbt.adapters.sparksession.reading.definitions import definition_of, differences, views_below
 from dbt.adapters.sparksession.versions.nodes import is_published
 
@@ -45,7 +46,9 @@ MAY_READ = {
 }
 READERS = "as_read_by|pinned|new_rows|new_changes|runs_of|changed_partitions|closed_periods"
 # macros that read what they are given themselves
-READING = "tumble|slide|cumulate|session|window_rejects|upsert_stream|append_stream|key_filter"
+READING = (
+    "tumble|slide|cumulate|session|window_rejects|upsert_stream|append_stream|beliefs|key_filter"
+)
 # folders whose macros are called by name: the project's, and of the adapter's those beside the
 # materializations
 ENGINE_MACROS = "python_udfs/sparksession_adapter/dbt/include/sparksession/macros"
@@ -275,8 +278,10 @@ def seen_columns(node: Any, sql: str) -> list[str]:
         sql = fold["derived"]["sql"]
     unseen = {fold.get("row_kind")}
     unseen |= {zipper.get(name) for name in ("row_kind", "time", "known_columns")}
+    if zipper and "time" not in zipper:
+        unseen.add(zipper["sequence"])
     selected = [name for name in output_columns(sql) if name not in unseen]
-    return selected + (["valid_from", "valid_to", "is_current"] if zipper else [])
+    return [*selected, *(PERIODS[zipper.get("period", VALID_TIME)] if zipper else [])]
 
 
 def test_the_columns_of_a_source_table_are_listed(models: list[Any]) -> None:

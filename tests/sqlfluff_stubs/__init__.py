@@ -184,6 +184,16 @@ def upsert_stream(rows: Any, key: Any, columns: Any, sequence: Any = None) -> st
 append_stream = upsert_stream
 
 
+def beliefs(rows: Any, key: Any, columns: Any) -> str:
+    """Any query of the rows."""
+    return f"select row_kind from {rows}"
+
+
+def as_known_at(rows: Any, at: Any) -> str:
+    """The rows."""
+    return str(rows)
+
+
 def unseen_rows(rows: Any, key: Any, order_by: Any, **_: Any) -> str:
     """Any query of the rows."""
     return f"select * from {rows}"

@@ -228,6 +228,10 @@ JOIN_HISTORIES = "tests/adapter/test_joins.py -m 'not soak' -k every_run"
 SESSION = "macros/windows/session.sql"
 
 
+BELIEF_HISTORIES = "tests/adapter/test_beliefs.py -m 'not soak' -k oracle"
+BELIEFS = "macros/streams/beliefs.sql"
+
+
 WINDOW_HISTORIES = "tests/adapter/test_windows.py -m 'not soak' -k every_run"
 
 
@@ -834,10 +838,34 @@ RUN_FAULTS = (
     ),
     Fault(
         "a version's end still counts",
-        ADAPTER + "declared/joins.py",
-        'f"left_row.{at} < right_row.{end})"',
-        'f"left_row.{at} <= right_row.{end})"',
+        ADAPTER + "declared/join_bounds.py",
+        "{time} < right_row.{end})",
+        "{time} <= right_row.{end})",
         JOIN_HISTORIES,
+    ),
+    Fault(
+        "what ended is compared with what is believed",
+        BELIEFS,
+        "where known_to is null",
+        "where true",
+        BELIEF_HISTORIES,
+        seed=5,
+    ),
+    Fault(
+        "a version that is gone is still believed",
+        BELIEFS,
+        "not (old_row <=> new_row))",
+        "not (old_row <=> new_row)) and new_row is not null",
+        BELIEF_HISTORIES,
+    ),
+    Fault(
+        "beliefs go when their zipper is rebuilt",
+        "python_udfs/sparksession_adapter/dbt/include/sparksession/macros/materializations/"
+        "folded.sql",
+        " and not news.tolerates_replay",
+        "",
+        BELIEF_HISTORIES,
+        seed=5,
     ),
     Fault(
         "rows that lie just the gap apart are of two sessions",

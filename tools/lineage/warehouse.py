@@ -7,6 +7,7 @@
 | model of the log | the log itself |
 | model that asks the source to count | `meta.source_count` |
 | zipper | its query; `valid_from`, `valid_to`, `is_current` from the column `zipper.time` |
+| beliefs | the same; `known_from`, `known_to`, `is_believed` from the run |
 | keyed table | its query; with `derived`, the query of that over the folded rows |
 | snapshot | its query; dbt's own columns from the column `updated_at`, else from the run |
 | seed, and tables that runs write | they are sources |
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dbt.adapters.sparksession.keyed.groups import FOLDED_ROWS
+from dbt.adapters.sparksession.keyed.zippers import KNOWN_TIME, PERIODS, VALID_TIME
 
 from tools.lineage.queries import (
     CONSTANT,
@@ -46,7 +48,6 @@ REASONS = {
 }
 OF_CHANGES = ("row_kind", "sign")  # what new_rows adds to the rows of a keyed table
 METADATA_TABLES = ("snapshots", "history", "refs", "files", "entries", "partitions", "manifests")
-VALIDITY = ("valid_from", "valid_to", "is_current")
 VERSION_COLUMNS = (
     "dbt_valid_from",
     "dbt_valid_to",
@@ -328,7 +329,10 @@ class Lineage:
             unseen = (time, zipper.get("row_kind"), zipper.get("known_columns"))
             hidden = {name.lower() for name in unseen if name}
             columns = {name: column for name, column in columns.items() if name not in hidden}
-            return columns | dict.fromkeys(VALIDITY, origin)
+            period = zipper.get("period", VALID_TIME)
+            if period == KNOWN_TIME:
+                origin = Origin(reasons=frozenset({RUN}))
+            return columns | dict.fromkeys(PERIODS[period], origin)
         fold = config.get("fold") or {}
         if fold.get("sequence") == "commit_number" and "commit_number" in columns:
             columns = columns | {"commit_number": Origin(reasons=frozenset({RUN}))}

@@ -1,18 +1,22 @@
 {#
     Of a snapshot: its current versions are the rows that it is taken of. Fails with the rows that
-    only one side has: by strategy timestamp a row that was changed without a later time.
+    only one side has: by strategy timestamp a row that was changed without a later time. Of
+    beliefs: what is believed now is what their zipper holds.
 
     relation: what the snapshot is taken of.
     columns: names of the columns that are compared.
+    current_when: SQL condition of a current version.
 #}
-{% test current_versions_equal(model, relation, columns) %}
+{% test current_versions_equal(
+    model, relation, columns, current_when='dbt_valid_to is null'
+) %}
 
 with
 
 current_versions as (
     select {{ columns | join(', ') }}
     from {{ model }}
-    where dbt_valid_to is null
+    where {{ current_when }}
 ),
 
 wanted_rows as (

@@ -14,6 +14,7 @@ from dbt.adapters.sparksession.catalog import Catalog
 from dbt.adapters.sparksession.column import SparkSessionColumn
 from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
 from dbt.adapters.sparksession.constraints import SUPPORT, guards_of
+from dbt.adapters.sparksession.declared.beliefs import BeliefModels
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
 from dbt.adapters.sparksession.declared.join_models import JoinModels
@@ -149,6 +150,11 @@ class SparkSessionAdapter(SparkAdapter):
     def streams(self) -> StreamModels:
         """What the stream macros ask."""
         return self.services.streams
+
+    @available_property
+    def beliefs(self) -> BeliefModels:
+        """What the macros of beliefs ask."""
+        return self.services.beliefs
 
     @available_property
     def key_filters(self) -> KeyFilters:

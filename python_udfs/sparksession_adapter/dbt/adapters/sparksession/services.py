@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dbt.adapters.sparksession.building import NodeBuilds
+from dbt.adapters.sparksession.declared.beliefs import BeliefModels
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
 from dbt.adapters.sparksession.declared.join_models import JoinModels
@@ -66,6 +67,7 @@ class Services:
         self.joins = JoinModels(warehouse, keyed)
         self.windows = WindowModels(warehouse, changes, ranges)
         self.streams = StreamModels(warehouse)
+        self.beliefs = BeliefModels(warehouse, keyed)
         self.key_filters = KeyFilters(warehouse, keyed)
         self.counts = CountModels(warehouse)
         self.declarations = Declarations(warehouse, keyed)

@@ -9,6 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, get_args
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.declared.join_bounds import (
+    AS_KNOWN_AT,
+    KNOWN_FROM,
+    KNOWN_TO,
+    bounds,
+)
 from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered_type_name
 from dbt.adapters.sparksession.keyed.tables import FOLDED
@@ -28,7 +34,7 @@ COMMIT_NUMBER = "commit_number"
 Kind = Literal["inner", "left"]
 ALIASES = {"left": "left_row", "right": "right_row"}
 FOLD = {"sequence": [COMMIT_NUMBER], "row_kind": ROW_KIND}
-INTERVAL = re.compile(r"([+-]?\d{1,9}) (second|minute|hour|day|week)s?")
+COLUMN = re.compile(r"[^\W\d]\w*+")
 EXAMPLE = (
     "interval_join(left={'relation': ref('order'), 'key': 'order_id', 'columns': ['order_id', "
     "'create_time'], 'time': 'create_time'}, right={'relation': ref('payment'), 'key': "
@@ -49,25 +55,6 @@ def columns_asked(alias: str, condition: str) -> list[str]:
     return re.findall(rf"\b{alias}\.`?(\w+)", condition)
 
 
-def interval_sql(text: Given) -> str:
-    """'-5 minutes' as a SQL interval.
-
-    Only units of one length: a bound of months could not be taken back from the other side.
-
-    Raises:
-        ValueError: another text.
-    """
-    match = INTERVAL.fullmatch(str(text).strip().lower())
-    if match is None:
-        raise ValueError(
-            f"must be a whole number of seconds, minutes, hours, days or weeks, got {text!r}"
-        )
-    count, unit = int(match[1]), match[2]
-    if unit == "week":
-        count, unit = count * 7, "day"
-    return f"interval '{count}' {unit}"
-
-
 @dataclass(frozen=True)
 class Side:
     """One side of a join.
@@ -77,7 +64,8 @@ class Side:
         relation: what is read.
         key: columns that distinguish its rows.
         columns: column -> its name in the join, the key's first where they aren't named.
-        times: columns that the join's bounds go by, by what they are: time, valid_from, valid_to.
+        times: columns that the join's bounds go by, by what they are: time, valid_from, valid_to;
+            of a join by what was known at a time also as_known_at, known_from, known_to.
         sequence: of a stream of retract rows the columns that order the changes of a key; else [].
         matched_by: columns that tell which rows of the other side match.
         types: column -> Spark type; empty where that is unknown.
@@ -206,20 +194,25 @@ class Join:
         )
 
     @property
-    def ends_by(self) -> str | None:
-        """Column of the right side that only ends a version, so that of a version which another
-        one ended the facts of the time between both ends are touched and no others. None: a
-        changed end changes more, or that is unknown."""
-        end = self.right.times.get("valid_to")
-        if end is None:
+    def ends_by(self) -> tuple[str, str] | None:
+        """Columns of the right side since when and until when a version holds, where the latter
+        does nothing but end it: of a version that another one ended, the facts of the time between
+        both ends are touched and no others. None: a changed end changes more, or that is unknown.
+
+        Of beliefs they are known_from and known_to: what was believed never changes, it ends.
+        """
+        period = (KNOWN_FROM, KNOWN_TO)
+        if KNOWN_TO not in self.right.times:
+            period = ("valid_from", "valid_to")
+        begin, end = (self.right.times.get(what) for what in period)
+        if begin is None or end is None:
             return None
         shown = end in self.right.columns or end in self.right.key
         if shown or end in self.asked_of_right or self.right.sequence:
             return None
         types = self.right.types
-        begin = self.right.times["valid_from"]
         plain = all(use in types and is_ordered_type_name(types[use]) for use in self.right.uses)
-        return end if plain and types.get(begin) == types.get(end) else None
+        return (begin, end) if plain and types.get(begin) == types.get(end) else None
 
 
 def _mapped(columns: Given) -> Given:
@@ -269,6 +262,8 @@ class VersionedSide(SideArguments):
 
     valid_from: Time = "valid_from"
     valid_to: Time = "valid_to"
+    known_from: Time = KNOWN_FROM
+    known_to: Time = KNOWN_TO
     sequence: SequenceColumns = ()
 
 
@@ -303,66 +298,19 @@ def _side(name: str, given: Given, arguments: type[Sides], problems: list[str]) 
     columns = {column: column for column in key if column not in read.columns} | read.columns
     times = {
         time: getattr(read, time)
-        for time in ("time", "valid_from", "valid_to")
+        for time in ("time", "valid_from", "valid_to", KNOWN_FROM, KNOWN_TO)
         if time in arguments.model_fields
     }
     return Side(name, read.relation, key, columns, times, list(read.sequence))
 
 
-def _interval(name: str, text: Given, problems: list[str]) -> str:
-    try:
-        return interval_sql(text)
-    except ValueError as exc:
-        problems.append(f"{name} {exc}")
-        return "interval '0' day"
-
-
-def _seconds(interval: str) -> int:
-    units = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
-    _, count, unit = interval.replace("'", "").split()
-    return int(count) * units[unit]
-
-
-def _bounds(
-    form: str, given: Settings, left: Side, right: Side, problems: list[str]
-) -> tuple[str, list[Json], list[Json]]:
-    """The condition of a form of join on its times, and where a side's partners lie."""
-    at, other = left.times.get("time", ""), right.times.get("time", "")
-    to_left: dict[str, str | None]
-    to_right: dict[str, str | None]
-    if form == "interval_join":
-        lower = _interval("lower", given.get("lower"), problems)
-        upper = _interval("upper", given.get("upper"), problems)
-        if _seconds(lower) > _seconds(upper):
-            problems.append(
-                f"lower must not lie behind upper, got {given['lower']!r} and {given['upper']!r}"
-            )
-        condition = f"right_row.{other} between left_row.{at} + {lower} and left_row.{at} + {upper}"
-        to_left = {"low": f"{other} - {upper}", "high": f"{other} - {lower}", "known": other}
-        to_right = {"low": f"{at} + {lower}", "high": f"{at} + {upper}", "known": at}
-        return condition, [{"column": at} | to_left], [{"column": other} | to_right]
-    if form == "history_join":
-        condition = f"right_row.{other} <= left_row.{at}"
-        to_left = {"low": other, "high": None, "known": other}
-        to_right = {"low": None, "high": at, "known": at}
-        if given.get("expiry") is not None:
-            expiry = _interval("expiry", given["expiry"], problems)
-            if _seconds(expiry) <= 0:
-                problems.append(f"expiry must be above zero, got {given['expiry']!r}")
-            condition += f" and right_row.{other} > left_row.{at} - {expiry}"
-            to_left["high"], to_right["low"] = f"{other} + {expiry}", f"{at} - {expiry}"
-        return condition, [{"column": at} | to_left], [{"column": other} | to_right]
-    if form == "temporal_join":
-        begin, end = right.times["valid_from"], right.times["valid_to"]
-        condition = (
-            f"right_row.{begin} <= left_row.{at} and (right_row.{end} is null or "
-            f"left_row.{at} < right_row.{end})"
-        )
-        to_left = {"column": at, "low": begin, "high": end, "known": begin}
-        from_left = {"low": None, "high": at, "known": at}
-        until_left = {"low": at, "high": None, "known": at, "nulls": True}
-        return condition, [to_left], [{"column": begin} | from_left, {"column": end} | until_left]
-    return "", [], []
+def _note_known_times(given: Given, left: Side, right: Side) -> None:
+    """Let the sides have the times that a join by what was known goes by, and no other join."""
+    if given is None:
+        for name in (KNOWN_FROM, KNOWN_TO):
+            right.times.pop(name, None)
+    elif isinstance(given, str) and COLUMN.fullmatch(given):
+        left.times[AS_KNOWN_AT] = given
 
 
 def _family(kind: str) -> str:
@@ -389,6 +337,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     own = {name: given[name] for name in JoinArguments.model_fields}
     arguments = read_fields(JoinArguments, own, "", problems)
     on = arguments.on
+    _note_known_times(given.get(AS_KNOWN_AT), left, right)
     for name in set(left.columns.values()) & set(right.columns.values()):
         problems.append(
             f"both sides have a column {name}; name the right one otherwise: "
@@ -396,7 +345,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
         )
     for name in {*left.columns.values(), *right.columns.values()} & {COMMIT_NUMBER, ROW_KIND}:
         problems.append(f"{name}: columns of this name are the join's own")
-    condition, to_left, to_right = _bounds(form, given, left, right, problems)
+    condition, to_left, to_right = bounds(given, left.times, right.times, problems)
     asked_of_right = frozenset(columns_asked(right.alias, str(given.get("condition") or "")))
     if given.get("condition"):
         condition = " and ".join(filter(None, [condition, f"({given['condition']})"]))
@@ -412,6 +361,8 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
         if known[name] is not None:
             side.types.update(known[name])
             problems += _column_problems(side)
+    if form == "temporal_join":
+        problems += _belief_problems(sides["right"], asked_of_right)
     if not problems:
         problems += _type_problems(sides["left"], sides["right"], on)
     join = Join(form, sides["left"], sides["right"], on, condition, arguments.kind, asked_of_right)
@@ -463,6 +414,17 @@ def _column_problems(side: Side) -> list[str]:
         f"{where}: {what} column {name} is {side.types[name]}, must be a timestamp or a date"
         for what, name in side.times.items()
         if name in side.types and side.types[name] not in TIMES
+    ]
+
+
+def _belief_problems(right: Side, asked: frozenset[str]) -> list[str]:
+    """Beliefs that are joined as if they were versions: a fact would have each of them."""
+    is_known = KNOWN_TO in right.times or asked & {KNOWN_FROM, KNOWN_TO}
+    if is_known or not {KNOWN_FROM, KNOWN_TO} <= right.types.keys():
+        return []
+    return [
+        f"right ({right.relation.name_only.render()}) holds beliefs ({KNOWN_FROM}, {KNOWN_TO}): "
+        f"{AS_KNOWN_AT} must be a column of the left side or a moment; or join its zipper"
     ]
 
 

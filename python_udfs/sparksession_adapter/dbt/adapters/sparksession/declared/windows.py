@@ -12,7 +12,7 @@ from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from dbt.adapters.sparksession.declared.joins import interval_sql
+from dbt.adapters.sparksession.declared.join_bounds import interval_sql
 from dbt.adapters.sparksession.edges import Given, Json, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES
 from dbt.adapters.sparksession.reading.ranges import values_of

@@ -28,6 +28,7 @@ Function = Literal[
     "bitmap_or",
 ]
 Unpaired = Literal["ends", "ignored"]
+Period = Literal["valid", "known"]
 GroupDelete = Literal["remove_row", "retract"]
 BUCKETS = 4  # where a config names no number
 LIST = "be a list of columns"
@@ -118,6 +119,9 @@ class ZipperSettings(RunSettings):
         Unpaired | None,
         Field(description=" or ".join(map(repr, get_args(Unpaired))).join(("be ", ""))),
     ] = None
+    period: Annotated[
+        Period, Field(description=" or ".join(map(repr, get_args(Period))).join(("be ", "")))
+    ] = "valid"
     # of partial rows, see partial_zippers.py
     sequence_groups: Annotated[
         dict[str, Given], Field(description="map names to {sequence, columns}")

@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.iceberg.history import History
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.layout import LEVEL, FoldConfigError
 from dbt.adapters.sparksession.keyed.partial_zippers import PartialZipper, is_partial
-from dbt.adapters.sparksession.keyed.zippers import Zipper
+from dbt.adapters.sparksession.keyed.zippers import KNOWN_TIME, Zipper
 from dbt.adapters.sparksession.sql import literal, mark_of, quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.clients.jinja import get_template, render_template
@@ -241,6 +241,11 @@ class KeyedTables:
             raise CompilationError(
                 f"{model['name']}: the var rebuild is for zippers that are SQL models alone; "
                 "select one by its name, e.g. dbt run -s dim_product_price_zip"
+            )
+        if zipper.period == KNOWN_TIME:
+            raise CompilationError(
+                f"{model['name']}: the var rebuild isn't for beliefs, which are nowhere else: what "
+                "was known can't be read from the log again; leave the model out with --exclude"
             )
         if isinstance(zipper, PartialZipper) and zipper.groups:
             raise CompilationError(

@@ -35,8 +35,13 @@ from dbt.adapters.sparksession.keyed.settings import (
 from dbt.adapters.sparksession.sql import literal, quoted
 from dbt.adapters.sparksession.yaml_fields import read_fields
 
-VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"
-DERIVED = (VALID_FROM, VALID_TO, IS_CURRENT)
+# period -> columns of a version: since when, until when, whether it hasn't ended. Valid time is
+# when a row was so; known time, SQL's system time, when the warehouse held that it was so
+VALID_TIME, KNOWN_TIME = "valid", "known"
+PERIODS = {
+    VALID_TIME: ("valid_from", "valid_to", "is_current"),
+    KNOWN_TIME: ("known_from", "known_to", "is_believed"),
+}
 KIND = f"{HIDDEN}kind__"  # what a change does: see RANKS
 # what of one key and sequence counts: a delete ends what an upsert of its place began, and the
 # -U of a plain update gives way to the +U that follows it at the same place
@@ -78,6 +83,7 @@ class Zipper(RunLayout):
         unpaired_retraction: what a -U does whose sequence no +U has: ENDS, it ends the version at
             its own time; IGNORED: no -U does anything. None: a batch with a -U is refused, for
             its +U may be filtered out, or come with a sequence of its own.
+        period: what the times are: VALID_TIME or KNOWN_TIME, see PERIODS.
         types: column -> Spark type of the model's rows, in their order; empty until it is bound.
     """
 
@@ -88,6 +94,7 @@ class Zipper(RunLayout):
     tracked: tuple[str, ...] | None = None
     row_kind: str | None = None
     unpaired_retraction: str | None = None
+    period: str = VALID_TIME
     partition_by: tuple[Transform, ...] = ()
     tier_runs: int = 8
     tier_rows: int = 100_000
@@ -140,6 +147,7 @@ class Zipper(RunLayout):
             tracked=tracked,
             row_kind=setting.row_kind,
             unpaired_retraction=setting.unpaired_retraction,
+            period=setting.period,
             partition_by=partition_by,
             tier_runs=setting.tier_runs,
             tier_rows=setting.tier_rows,
@@ -148,7 +156,13 @@ class Zipper(RunLayout):
     @property
     def reading(self) -> Json:
         """What is declared of the rows that a reader sees, whatever the state rows hold."""
-        return {"tracked": self.tracked}
+        period = {} if self.period == VALID_TIME else {"period": self.period}
+        return {"tracked": self.tracked, **period}
+
+    @property
+    def period_columns(self) -> tuple[str, str, str]:
+        """Columns of a version: since when, until when, whether it hasn't ended."""
+        return PERIODS[self.period]
 
     def named_columns(self) -> set[str]:
         """Columns that come and go with the model's: those that are tracked by name."""
@@ -191,7 +205,7 @@ class Zipper(RunLayout):
         types = {name: kind for name, kind in columns if name != row_kind}
         laid = replace(self, partition_by=partition_by)
         for name, kind in types.items():
-            if name in DERIVED or name == LEVEL or name.startswith(HIDDEN):
+            if name in self.period_columns or name == LEVEL or name.startswith(HIDDEN):
                 problems.append(f"{name}: names of this kind are the zipper's own")
             problems += laid._layout_problems(name, kind)
         time_kind = types.get(time)
@@ -232,7 +246,7 @@ class Zipper(RunLayout):
     @property
     def reader_key(self) -> tuple[str, ...]:
         """Columns that distinguish the rows that a reader sees."""
-        return (*self.key, VALID_FROM)
+        return (*self.key, self.period_columns[0])
 
     @property
     def _held(self) -> list[str]:
@@ -393,14 +407,15 @@ class Zipper(RunLayout):
         if untracked:
             compared = self._with_last(compared, step, untracked)
             step = quoted(STEP)
+        begin, end, is_open = self.period_columns
         ended = (
-            f"select *, lead({quoted(AT)}) over ({self._window}) as {quoted(VALID_TO)}\n"
+            f"select *, lead({quoted(AT)}) over ({self._window}) as {quoted(end)}\n"
             f"from ({compared}) as zipper__compared\nwhere {step}"
         )
         columns = {name: quoted(name) for name in self.types if name != self.time}
-        columns[VALID_FROM] = quoted(AT)
-        columns[VALID_TO] = quoted(VALID_TO)
-        columns[IS_CURRENT] = f"{quoted(VALID_TO)} is null"
+        columns[begin] = quoted(AT)
+        columns[end] = quoted(end)
+        columns[is_open] = f"{quoted(end)} is null"
         return select_text(columns, f"({ended}) as zipper__ended\nwhere {is_row}")
 
     def _with_last(self, rows: str, step: str, untracked: list[str]) -> str:

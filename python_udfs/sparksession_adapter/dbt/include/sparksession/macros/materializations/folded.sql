@@ -70,7 +70,10 @@
         {%- endcall -%}
         {% do _store_commit_report(runs_relation, changed=false) %}
     {%- else -%}
-        {%- set replace_all = not is_rebuild and adapter.reading.plan(model).news.reads_whole -%}
+        {%- set news = adapter.reading.plan(model).news -%}
+        {%- set replace_all = (
+            not is_rebuild and news.reads_whole and not news.tolerates_replay
+        ) -%}
         {%- if replace_all -%}
             {# an input was rewritten: what came of its old rows can't be distinguished from what
                came of the new #}

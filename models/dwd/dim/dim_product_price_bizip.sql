@@ -1,0 +1,23 @@
+{{
+    config(
+        materialized='folded',
+        unique_key=['product_id', 'valid_from'],
+        zipper={'sequence': 'known_time', 'row_kind': 'row_kind', 'period': 'known'},
+        full_refresh=false,
+        meta={'put_back': false},
+    )
+}}
+
+with
+
+product_beliefs as (
+    {{
+        beliefs(
+            rows=ref('dim_product_price_zip'),
+            key=['product_id', 'valid_from'],
+            columns=['product_name', 'price', 'valid_to'],
+        )
+    }}
+)
+
+select * from product_beliefs
