@@ -73,6 +73,7 @@ def expected(
             (label, len(amounts), sum(amounts)) for label, amounts in by_label.items()
         ),
         "price_zip": _price_versions(layers),
+        "price_belief": _price_versions(layers),
         "statuses": Counter(labels.items()),
         "status_versions": Counter(labels.items()),
     }
@@ -114,6 +115,10 @@ QUERIES = {
     ),
     "label_count": "select label, order_count, amount_sum from {schema}.label_count",
     "price_zip": "select product_id, price, valid_from, valid_to from {schema}.price_zip",
+    "price_belief": (
+        "select product_id, price, valid_from, valid_to from {schema}.price_belief "
+        "where known_to is null"
+    ),
     "statuses": "select status, label from {schema}.statuses",
     "status_versions": (
         "select status, label from {schema}.status_versions where dbt_valid_to is null"

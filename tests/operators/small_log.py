@@ -68,6 +68,20 @@ MODELS = {
             change_columns={["event_time", *POSITION]},
         ) }}}}
     """,
+    "models/dwd/price_belief.sql": """
+        {{ config(
+            materialized='folded',
+            unique_key=['product_id', 'valid_from'],
+            zipper={'sequence': 'known_time', 'row_kind': 'row_kind', 'period': 'known'},
+            full_refresh=false,
+            meta={'put_back': false},
+        ) }}
+        {{ beliefs(
+            rows=ref('price_zip'),
+            key=['product_id', 'valid_from'],
+            columns=['price', 'valid_to'],
+        ) }}
+    """,
     "models/dwd/order_status.sql": """
         {{ config(
             materialized='folded',

@@ -210,7 +210,8 @@ class BeliefModels:
 
     def record_known_time(self, model: Node, beliefs: Beliefs, adds: bool) -> Json:
         """What a run of the model needs to write: {time: the time as a SQL literal, is_declared:
-        whether the stored beliefs are about the same columns}. Lets the next commit carry both.
+        whether the stored beliefs are known to be about the same columns}. Lets the next commit
+        carry both.
 
         The time is when the command began, so that it is one for all models of a run. It lies
         above that of each earlier commit of the table, also where a clock stepped back.
@@ -234,7 +235,7 @@ class BeliefModels:
         inputs.note_properties(model["unique_id"], properties)
         # what comes again is compared with what is believed, which has to stay
         inputs.note_news(model["unique_id"], tolerates_replay=True)
-        is_declared = stored is None or stored == beliefs.definition
+        is_declared = not adds or stored == beliefs.definition
         return {"time": literal_of(time), "is_declared": is_declared}
 
     def _newest_stored_time(self, model: Node) -> list[datetime]:
