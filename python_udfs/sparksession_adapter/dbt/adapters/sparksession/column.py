@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.base.column import Column
 from dbt.adapters.spark import SparkColumn
+from dbt.adapters.sparksession.edges import Foreign
 
 INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
 
@@ -13,6 +15,30 @@ INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", 
 @dataclass
 class SparkSessionColumn(SparkColumn):
     """A column of a Spark type: dbt's own class knows PostgreSQL's names alone."""
+
+    @classmethod
+    def described(cls, relation: Foreign, rows: Iterable[Sequence[Foreign]]) -> list[SparkColumn]:
+        """Columns of a relation.
+
+        Args:
+            rows: of Spark's `describe table`: name and type; what else it has to report stands
+                behind an empty name or a heading.
+        """
+        columns: list[SparkColumn] = []
+        for index, row in enumerate(rows):
+            if not row[0] or row[0].startswith("#"):
+                break
+            columns.append(
+                cls(
+                    table_schema=relation.schema,
+                    table_name=relation.identifier,
+                    table_type=relation.type,
+                    column=row[0],
+                    column_index=index,
+                    dtype=row[1],
+                )
+            )
+        return columns
 
     def is_string(self) -> bool:
         return self._head() in ("string", "varchar", "char")

@@ -376,21 +376,7 @@ class SparkSessionAdapter(SparkAdapter):
             if is_absent(exc):
                 return []
             raise
-        columns: list[SparkColumn] = []
-        for index, row in enumerate(rows):
-            if not row[0] or row[0].startswith("#"):
-                break
-            columns.append(
-                SparkSessionColumn(
-                    table_schema=relation.schema,
-                    table_name=relation.identifier,
-                    table_type=relation.type,
-                    column=row[0],
-                    column_index=index,
-                    dtype=row[1],
-                )
-            )
-        return columns
+        return SparkSessionColumn.described(relation, rows)
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
         return Catalog(self.services.warehouse).table(relation)
