@@ -139,9 +139,14 @@ def keyed_pieces(history: History, key: str, rows: int) -> Iterator[Piece]:
     row = history.row_bytes
     ranges = split(-rows, -1, max(1, files_of(rows // BUCKETS, row)))
     size = int(rows * row / len(ranges) / BUCKETS)
-    bounds = day_bounds(history, FIRST_DAY - timedelta(1), FIRST_DAY - timedelta(1))
     for bucket in range(BUCKETS):
         for at, keys in enumerate(ranges, 1):
+            # keys grow with time: the last have the last days
+            first, last = (
+                FIRST_DAY - timedelta(1 + int(-key_at / DAY_ORDERS))
+                for key_at in (keys[0], keys[1] + 1)
+            )
+            bounds = day_bounds(history, first, min(last, FIRST_DAY - timedelta(1)))
             yield Piece(
                 f"run_level={level_of(rows)}/{key}_bucket={bucket}",
                 rows // len(ranges) // BUCKETS,

@@ -2,10 +2,9 @@
 
     python -m benchmarks.bench_standalone
 
-The sample but its last messages is built. Then the last are run up to the counts to date, each time
-from the same warehouse: with Spark in the process on two cores, with one executor of two cores, and
-with two executors of one. The executors see the same disk: what is measured is what they cost by
-themselves.
+The sample is run up to the counts to date, each time from nothing: with Spark in the process on two
+cores, with one executor of two cores, and with two executors of one. The executors see the same
+disk: what is measured is what they cost by themselves.
 """
 
 from __future__ import annotations
@@ -16,16 +15,14 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
 from dbt.adapters.sparksession.java import find_java
 
-from benchmarks.bench_follow import LANDING, land, sample
-from benchmarks.bench_size import BASE, BUILD, HELD, WAREHOUSE, built_twice, dbt
-from benchmarks.common import SCRATCH
+from benchmarks.common import ROOT, SCRATCH, run_dbt
 
 HOME = Path(pyspark.__file__).parent
 STARTS_SECONDS = 60
@@ -89,15 +86,13 @@ def place(executors: int) -> Iterator[dict[str, str]]:
         }
 
 
-def measured(messages: Sequence[bytes], executors: int, repeats: int) -> list[dict[str, float]]:
-    """The runs of the last messages in one place."""
-    land(messages[-HELD:], len(messages) - HELD)
-    found = []
+def measured(executors: int, repeats: int) -> list[dict[str, float]]:
+    """The runs in one place, see run_dbt."""
+    found, warehouse = [], SCRATCH / "warehouse"
     with place(executors) as env:
         for _ in range(repeats):
-            shutil.rmtree(WAREHOUSE, ignore_errors=True)
-            shutil.copytree(BASE, WAREHOUSE)
-            found.append(dbt(*BUILD, "--select", SELECTED, env=env))
+            shutil.rmtree(warehouse, ignore_errors=True)
+            found.append(run_dbt(ROOT / "landing", warehouse, SELECTED, env=env))
     return found
 
 
@@ -105,16 +100,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
-    messages = sample()
-    built_twice(messages)
-    print("| executors | s | of the first | GiB |\n|---|---|---|---|")
+    lines = ["| Spark | s | of the first | GiB |", "|---|---|---|---|"]
     first = None
     for name, executors in PLACES.items():
-        best = min(measured(messages, executors, options.repeats), key=lambda run: run["wall"])
+        best = min(measured(executors, options.repeats), key=lambda run: run["wall"])
         first = first or best["wall"]
         ratio = best["wall"] / first
-        print(f"| {name} | {best['wall']:.1f} | {ratio:.2f} | {best['peak']:.1f} |", flush=True)
-    shutil.rmtree(LANDING, ignore_errors=True)
+        lines.append(f"| {name} | {best['wall']:.1f} | {ratio:.2f} | {best['peak']:.1f} |")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":
