@@ -15,6 +15,7 @@
             unique_key=['product_id', 'valid_from'],
             zipper={'sequence': 'known_time', 'row_kind': 'row_kind', 'period': 'known'},
             full_refresh=false,
+            on_definition_change='accept',
         ) }}
         {{ beliefs(
             rows=ref('dim_product_price_zip'),
@@ -30,9 +31,9 @@
     Each commit's time lies above those of the commits before it, so that runs keep their order
     where a clock steps back.
 
-    Where the changes can't be read, since a snapshot is gone, the relation was rewritten or other
-    columns are named, the relation is compared with what is believed. So no belief is lost by
-    that, and none begins or ends where nothing differs.
+    Where the changes can't be read, since a snapshot is gone or the relation was rewritten, and
+    where the model is defined otherwise than before, the relation is compared with what is
+    believed. So no belief is lost by that, and none begins or ends where nothing differs.
 
     Cost of a run: what changed, as of upsert_stream.
 #}
@@ -55,7 +56,8 @@
     {%- endif -%}
 {%- endmacro %}
 
-{# Of each key what it is after its changes, where that is something else than before them. #}
+{# Of each key what it is after its changes, where that is something else than before them. After
+   them there is one row at most, so that each maximum is the value of that row. #}
 {% macro _changed_beliefs(declared, changes, known_time) -%}
     {%- set image = 'struct(' ~ declared.all_columns | join(', ') ~ ')' -%}
     {%- set not_unique = (
@@ -64,7 +66,7 @@
     ) -%}
     select
         {%- for name in declared.all_columns %}
-        {{ name if name in declared.key else 'new_row.' ~ name ~ ' as ' ~ name }},
+        {{ name }},
         {%- endfor %}
         case
             when new_row is null then '-D'
@@ -75,6 +77,9 @@
     from (
         select
             {{ declared.key | join(', ') }},
+            {%- for name in declared.all_columns if name not in declared.key %}
+            max({{ name }}) filter (where row_kind in ('+I', '+U')) as {{ name }},
+            {%- endfor %}
             max({{ image }}) filter (where row_kind in ('-U', '-D')) as old_row,
             max({{ image }}) filter (where row_kind in ('+I', '+U')) as new_row,
             count_if(row_kind in ('+I', '+U')) as rows_of_key

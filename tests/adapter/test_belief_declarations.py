@@ -17,6 +17,7 @@ CONFIG = {
     "unique_key": ["id", "valid_from"],
     "zipper": ZIPPER | {"buckets": 8},
     "full_refresh": False,
+    "on_definition_change": "accept",
 }
 TYPES = {"id": "int", "valid_from": "timestamp", "valid_to": "timestamp", "price": "int"}
 KNOWN = {"known_from": "timestamp", "known_to": "timestamp", "is_believed": "boolean"}
@@ -61,6 +62,7 @@ def test_all_problems_of_the_arguments_are_named_at_once() -> None:
     [
         ({"id": "int"}, "dw.zip: there is no column price; it has id"),
         (TYPES | {"row_kind": "string"}, "dw.zip is a stream of retract rows"),
+        (TYPES | {"price": "map<string,int>"}, "column price is map<string,int>, of which no two"),
     ],
 )
 def test_a_relation_that_can_not_be_believed_is_named(types: dict[str, str], problem: str) -> None:
@@ -74,7 +76,7 @@ def test_a_relation_that_can_not_be_believed_is_named(types: dict[str, str], pro
         ({"unique_key": "id"}, "the model's config must be config(materialized='folded'"),
         ({"zipper": ZIPPER | {"period": "valid"}}, "the model's config must be config("),
         ({"zipper": ZIPPER | {"time": "price"}}, "the model's config must be config("),
-        ({"on_definition_change": "rebuild"}, "would make the table again"),
+        ({"on_definition_change": "rebuild"}, "must have on_definition_change='accept': what was"),
     ],
 )
 def test_a_config_that_would_lose_beliefs_is_refused(changed: dict[str, Any], problem: str) -> None:

@@ -18,7 +18,7 @@ BELIEVED = """
     {{ config(
         materialized='folded', unique_key=['id', 'valid_from'],
         zipper={'sequence': 'known_time', 'row_kind': 'row_kind', 'period': 'known'},
-        full_refresh=false, meta={'put_back': false},
+        full_refresh=false, on_definition_change='accept', meta={'put_back': false},
     ) }}
     {{ beliefs(rows=ref('zip'), key=['id', 'valid_from'], columns=['a', 'valid_to']) }}
 """
@@ -105,7 +105,6 @@ def test_beliefs_are_those_of_each_version_and_outlive_it(project: DbtProject) -
 
     # the other versions go, and what was believed in them stays
     project.run("run-operation", "expire_versions", "--args", "{keep: 1, days: 0}")
-    assert "nothing new" in project.run("build", "--full-refresh", "-s", "believed").log
     done = project.run("build", "--full-refresh")
     assert "--full-refresh does nothing to believed" in done.log
     assert beliefs_of(project) == before
@@ -125,6 +124,21 @@ def test_what_was_believed_stays_when_a_version_is_gone_back_to(project: DbtProj
     project.run("build")
 
     assert rows_of(project, "dw.zip") == [("a", 10, 20), ("b", 20, 30), ("c", 30, None)]
+    assert rows_of(project, "dw.believed", "is_believed") == rows_of(project, "dw.zip")
+    assert ("wrong", 20, 30) in rows_of(project, "dw.believed", known_at(before))
+
+
+@pytest.mark.soak
+def test_what_a_dropped_candidate_held_is_believed_until_the_next_run(project: DbtProject) -> None:
+    land(project, (2, 20, "wrong"))
+    project.run("build", vars={"hold_back": True})
+    before = datetime.now(UTC)
+    project.run("run-operation", "drop_candidate")
+    assert rows_of(project, "dw.zip") == [("a", 10, 30), ("c", 30, None)]
+    project.query("delete from src.log where n = 2")
+    assert "Published as version 2" in project.run("build").log
+
+    assert rows_of(project, "dw.zip") == [("a", 10, 30), ("c", 30, None)]
     assert rows_of(project, "dw.believed", "is_believed") == rows_of(project, "dw.zip")
     assert ("wrong", 20, 30) in rows_of(project, "dw.believed", known_at(before))
 
@@ -162,7 +176,7 @@ def test_runs_keep_their_order_where_the_clock_steps_back(
     monkeypatch.setattr(beliefs_module, "get_invocation_started_at", lambda: earlier)
     land(shared, (5, 50, "e"))
     shared.run("run")
-    # the newest commit is then one that says nothing of times
+    # the newest commit has no time then
     compact = "{select: believed, merge_runs: true}"
     shared.run("run-operation", "compact", "--args", compact)
     assert "beliefs.known_time" not in shared.summary("dw.believed__runs")
@@ -176,6 +190,40 @@ def test_runs_keep_their_order_where_the_clock_steps_back(
     times = shared.column("select distinct known_from from dw.believed order by 1")[-3:]
     assert times == [first + timedelta(microseconds=number) for number in range(3)]
     assert rows_of(shared, "dw.believed", "is_believed") == rows_of(shared, "dw.zip")
+
+
+@pytest.mark.soak
+def test_rows_of_a_plain_table_are_believed_too(shared: DbtProject) -> None:
+    """A table without valid times: each row is known since some run, and until some run."""
+    text = BELIEVED.replace("['id', 'valid_from']", "['id']").replace("'a', 'valid_to'", "'a'")
+    models = {
+        "models/newest.sql": """
+            {{ config(materialized='table') }}
+            select id, max_by(a, n) as a from {{ source('src', 'log') }}
+            where id > 1 group by id
+        """,
+        "models/newest_believed.sql": text.replace("ref('zip')", "ref('newest')"),
+    }
+    shared.write(models)
+    for log in ("(2, 1, 'a'), (3, 1, 'b')", "(2, 2, 'A'), (4, 1, 'c')", "(2, 3, 'A')"):
+        shared.query(f"insert into src.log (id, n, a) values {log}")
+        shared.run("run", "-s", "newest", "newest_believed")
+    shared.query("delete from src.log where id = 3")
+    shared.run("run", "-s", "newest", "newest_believed")
+
+    rows = shared.query(
+        "select id, a, dense_rank() over (order by known_from) as since, is_believed "
+        "from dw.newest_believed order by id, since"
+    )
+    assert [tuple(row.values()) for row in rows] == [
+        (2, "a", 1, False),
+        (2, "A", 2, True),
+        (3, "b", 1, False),
+        (4, "c", 2, True),
+    ]
+    shared.query("delete from src.log where id > 1")
+    for name in models:
+        (shared.root / name).unlink()
 
 
 def test_a_range_of_beliefs_is_not_rebuilt(shared: DbtProject) -> None:
@@ -192,14 +240,13 @@ def test_a_key_of_several_rows_is_refused(shared: DbtProject) -> None:
     assert "each row that is believed has a key of its own, but the key (id) has several" in refused
 
 
+@pytest.mark.soak
 def test_a_column_more_is_a_belief_from_then_on(shared: DbtProject) -> None:
     """The log is changed nowhere; of what was believed earlier the new column is null."""
     text = BELIEVED.replace("'a', 'valid_to'", "'a', 'n', 'valid_to'")
     text = text.replace("full_refresh", "on_schema_change='append_new_columns', full_refresh")
     shared.write({"models/believed.sql": text})
-    refused = shared.run("run", expect_ok=False).results["believed"].message
-    assert "its rows were made by another definition: its SQL" in refused
-    shared.run("run", vars={"accept_definition": ["believed"]})
+    shared.run("run")
 
     rows = shared.query("select n, is_believed from dw.believed order by is_believed")
     assert {(row["n"] is not None, row["is_believed"]) for row in rows} == {

@@ -1,7 +1,7 @@
 """Beliefs: what a zipper's versions were held to be, against the plain Python of all runs.
 
 A history is a world of its own: its number is part of every key, so that hundreds of histories lie
-side by side in one table and cost a few dbt runs.
+side by side in a table and cost a few dbt runs.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ BELIEFS_SQL = """
         unique_key=['world', 'id', 'valid_from'],
         zipper={zipper},
         full_refresh=false,
+        on_definition_change='accept',
         meta={{'put_back': false}},
     ) }}}}
     {{{{ beliefs(
@@ -124,7 +125,7 @@ class Histories:
             "world": world,
             "position": number,
             "id": rng.choice([1, 1, 2]),
-            # several changes at one time, and a clock that steps back now and then
+            # several changes in a second, and a clock that steps back now and then
             "time": number // 2 - (rng.randint(1, 4) if rng.random() < 0.15 else 0),
             "kind": rng.choice(["+I", "+U", "+U", "+U", "-D"]),
             "a": rng.choice(["x", "x", "y", None]),
@@ -142,8 +143,8 @@ class Histories:
             session.createDataFrame(cells, schema).writeTo(f"src.{table}").append()
 
     def more(self, count: int) -> None:
-        """Let so many changes of each world come, late ones and repeats among them."""
-        # of late ones there are few
+        """Let so many changes of each world come; a few come late or again."""
+        # few come late
         self.coming.sort(key=lambda row: row["position"] + (self.rng.random() < 0.15) * 40)
         size = count * self.worlds
         new, self.coming = self.coming[:size], self.coming[size:]
@@ -153,7 +154,7 @@ class Histories:
         self.known |= {(row["world"], row["position"]): row for row in new}
 
     def correct(self) -> None:
-        """Write some changes of the log anew with other values, and take some out."""
+        """Let some changes of the log have other values, and take some out."""
         places = self.rng.sample([*self.known], min(len(self.known), self.worlds))
         for place in places[: len(places) // 4]:
             del self.known[place]

@@ -45,8 +45,12 @@ def test_every_documented_column_ends_at_its_source_or_at_a_reason(lineage: Line
         # a seed by a join, a version by the column that dates it
         ("dwd_trade__order_detail.start_country_code", {"city.country_code"}, set()),
         ("dim_product_price_zip.valid_to", set(), {"log"}),
-        ("dim_product_price_bizip.valid_to", set(), {"log"}),
-        ("dim_product_price_bizip.price", {"shop.product_price.price"}, set()),
+        ("dim_product_price_bizip.valid_to", set(), {"changes", "log"}),
+        (
+            "dim_product_price_bizip.price",
+            {"shop.product_price.price", "shop.product_price.product_id"},
+            {"changes", "log"},
+        ),
         ("dim_product_price_bizip.known_to", set(), {"run"}),
         # the rows that a derived fold gives, and a snapshot's
         (

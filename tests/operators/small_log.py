@@ -74,6 +74,7 @@ MODELS = {
             unique_key=['product_id', 'valid_from'],
             zipper={'sequence': 'known_time', 'row_kind': 'row_kind', 'period': 'known'},
             full_refresh=false,
+            on_definition_change='accept',
             meta={'put_back': false},
         ) }}
         {{ beliefs(

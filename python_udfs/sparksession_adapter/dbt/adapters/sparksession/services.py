@@ -67,7 +67,7 @@ class Services:
         self.joins = JoinModels(warehouse, keyed)
         self.windows = WindowModels(warehouse, changes, ranges)
         self.streams = StreamModels(warehouse)
-        self.beliefs = BeliefModels(warehouse, keyed)
+        self.beliefs = BeliefModels(warehouse, keyed, definitions)
         self.key_filters = KeyFilters(warehouse, keyed)
         self.counts = CountModels(warehouse)
         self.declarations = Declarations(warehouse, keyed)

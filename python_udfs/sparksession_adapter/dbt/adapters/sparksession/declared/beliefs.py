@@ -11,9 +11,10 @@ from typing import Annotated
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError, checked
 from dbt.adapters.sparksession.edges import Given, Graph, Json, Node, Settings
+from dbt.adapters.sparksession.keyed.layout import is_ordered_type_name
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.keyed.zippers import KNOWN_TIME, PERIODS
-from dbt.adapters.sparksession.reading.definitions import ON_CHANGE, REBUILD
+from dbt.adapters.sparksession.reading.definitions import ACCEPT, ON_CHANGE, Definitions
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt.adapters.sparksession.yaml_fields import Columns, Fields, RelationGiven, read_fields
@@ -129,6 +130,12 @@ def read_beliefs(
             for column in (*key, *columns)
             if column not in types
         ]
+        problems += [
+            f"{name}: column {column} is {types[column]}, of which no two can be compared; give "
+            "its model a column of to_json(..) to be believed instead"
+            for column in (*key, *columns)
+            if not is_ordered_type_name(types.get(column, ""))
+        ]
         if ROW_KIND in types:
             problems.append(
                 f"{name} is a stream of retract rows, of which only the last of each key is held "
@@ -161,17 +168,17 @@ def _config_problems(config: Settings, key: tuple[str, ...]) -> list[str]:
     ):
         problems.append(
             f"the model's config must be config(materialized='folded', unique_key={list(key)}, "
-            f"zipper={ZIPPER}, full_refresh=false)"
+            f"zipper={ZIPPER}, full_refresh=false, {ON_CHANGE}='{ACCEPT}')"
         )
     elif config.get("full_refresh") is not False:
         problems.append(
             "the model's config must have full_refresh=false: what was believed earlier is nowhere "
             "else, so that --full-refresh must not make the table again"
         )
-    if config.get(ON_CHANGE) == REBUILD:
+    elif config.get(ON_CHANGE) != ACCEPT:
         problems.append(
-            f"{ON_CHANGE}='{REBUILD}' would make the table again, and what was believed earlier is "
-            "nowhere else; leave it out"
+            f"the model's config must have {ON_CHANGE}='{ACCEPT}': what was believed under an "
+            "earlier definition stays, and a run under another compares all rows with it"
         )
     return problems
 
@@ -179,9 +186,10 @@ def _config_problems(config: Settings, key: tuple[str, ...]) -> list[str]:
 class BeliefModels:
     """Answers what the macros of beliefs ask."""
 
-    def __init__(self, warehouse: Warehouse, keyed: KeyedTables) -> None:
+    def __init__(self, warehouse: Warehouse, keyed: KeyedTables, definitions: Definitions) -> None:
         self._warehouse = warehouse
         self._keyed = keyed
+        self._definitions = definitions
 
     def declared_beliefs(self, model: Node, given: Json, graph: Graph) -> Beliefs:
         """The beliefs that a macro's call asks for; all problems are reported at once."""
@@ -210,8 +218,8 @@ class BeliefModels:
 
     def record_known_time(self, model: Node, beliefs: Beliefs, adds: bool) -> Json:
         """What a run of the model needs to write: {time: the time as a SQL literal, is_declared:
-        whether the stored beliefs are known to be about the same columns}. Lets the next commit
-        carry both.
+        whether the stored beliefs are known to be of the same definition}. Lets the next commit
+        carry the time, and what the beliefs are about.
 
         The time is when the command began, so that it is one for all models of a run. It lies
         above that of each earlier commit of the table, also where a clock stepped back.
@@ -235,7 +243,9 @@ class BeliefModels:
         inputs.note_properties(model["unique_id"], properties)
         # what comes again is compared with what is believed, which has to stay
         inputs.note_news(model["unique_id"], tolerates_replay=True)
-        is_declared = not adds or stored == beliefs.definition
+        is_declared = not adds or (
+            stored == beliefs.definition and not self._definitions.changes_of(model)
+        )
         return {"time": literal_of(time), "is_declared": is_declared}
 
     def _newest_stored_time(self, model: Node) -> list[datetime]:

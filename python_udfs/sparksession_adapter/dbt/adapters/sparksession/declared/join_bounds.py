@@ -48,7 +48,7 @@ def _seconds(interval: str) -> int:
     return int(count) * units[unit]
 
 
-def bounds(
+def join_bounds(
     given: Settings, left: Mapping[str, str], right: Mapping[str, str], problems: list[str]
 ) -> tuple[str, list[Json], list[Json]]:
     """The condition of a join on its times, and where the partners of either side's rows lie.

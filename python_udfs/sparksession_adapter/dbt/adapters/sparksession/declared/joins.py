@@ -13,7 +13,7 @@ from dbt.adapters.sparksession.declared.join_bounds import (
     AS_KNOWN_AT,
     KNOWN_FROM,
     KNOWN_TO,
-    bounds,
+    join_bounds,
 )
 from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered_type_name
@@ -345,7 +345,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
         )
     for name in {*left.columns.values(), *right.columns.values()} & {COMMIT_NUMBER, ROW_KIND}:
         problems.append(f"{name}: columns of this name are the join's own")
-    condition, to_left, to_right = bounds(given, left.times, right.times, problems)
+    condition, to_left, to_right = join_bounds(given, left.times, right.times, problems)
     asked_of_right = frozenset(columns_asked(right.alias, str(given.get("condition") or "")))
     if given.get("condition"):
         condition = " and ".join(filter(None, [condition, f"({given['condition']})"]))

@@ -353,6 +353,22 @@ class Definitions:
         target = self._warehouse.config.to_target_dict()
         return definition_of(model, manifest.macros, values, views, metas, env=env, target=target)
 
+    def changes_of(self, model: Node) -> list[str]:
+        """How a model is defined otherwise than when its stored rows were made, as phrases."""
+        now = self._definition(model)
+        return [] if now is None else self._changes(model, now)
+
+    def _changes(self, model: Node, now: Json) -> list[str]:
+        if "engine" not in now:
+            return []
+        table = stored_table_of(model)
+        stored = json.loads(
+            self._warehouse.history(table).recorded(RECORDED_PROPERTY, table) or "{}"
+        )
+        # a commit without the engine's number is ignored: a log's table, or a Python model of an
+        # older adapter
+        return differences(stored, now) if "engine" in stored else []
+
     def goes_by_clock(self, model: Node) -> bool:
         """Whether a SQL model may make other rows while its inputs stay as they are, also by a
         macro or a view."""
@@ -381,15 +397,7 @@ class Definitions:
         self._warehouse.set_snapshot_property(
             RECORDED_PROPERTY, json.dumps(now, separators=(",", ":"))
         )
-        if is_rebuild or "engine" not in now:
-            return ""
-        table = stored_table_of(model)
-        stored = json.loads(
-            self._warehouse.history(table).recorded(RECORDED_PROPERTY, table) or "{}"
-        )
-        # a commit without the engine's number is ignored: a log's table, or a Python model of an
-        # older adapter
-        changed = differences(stored, now) if "engine" in stored else []
+        changed = [] if is_rebuild else self._changes(model, now)
         if not changed:
             return ""
         names = self._warehouse.config.cli_vars.get(ACCEPT_VAR) or []
