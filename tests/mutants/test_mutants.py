@@ -2,17 +2,18 @@
 
 MUTANTS       how many (default 300)
 MUTANT_SEED   chooses them; else a seed is drawn
-MUTANT_FILES  pattern of paths that they are chosen from, such as `macros/joins/*`
+MUTANT_FILES  patterns of paths that they are chosen from, such as `macros/joins/*`
 MUTANT_LOG    file that a line for each mutant is added to
+MUTANT_KEPT   folder that keeps which tests reach what, for the next time
 """
 
 from __future__ import annotations
 
 import os
 import random
-import shutil
 import subprocess
 import sys
+import time
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -20,14 +21,14 @@ import pytest
 import yaml
 
 from tests.mutants.nearest import NEAREST, nearest_tests
+from tests.mutants.play import Player
+from tests.mutants.reach import ELSEWHERE, Reached, places_of, reaching
 from tests.mutants.sites import Site, sites
 from tests.support.dbt_project import REPO
 from tests.support.project_copy import copy_of_project, environment_of
 
 CODE = ("macros/**/*.sql", "python_udfs/**/*.sql", "python_udfs/**/*.py")
 EQUIVALENT = yaml.safe_load((Path(__file__).parent / "equivalent.yml").read_text(encoding="utf-8"))
-SEED = "26"  # of tests that play at random: a mutant is caught in every run, or in none
-SECONDS = 900  # after which a mutant that makes its tests hang counts as caught
 
 
 def files() -> list[str]:
@@ -40,7 +41,7 @@ def some_sites(seed: int, count: int, pattern: str) -> list[Site]:
     rng = random.Random(seed)
     by_kind: dict[str, list[Site]] = {}
     for file in files():
-        if fnmatch(file, pattern):
+        if any(fnmatch(file, some) for some in pattern.split()):
             for site in sites(REPO, file):
                 by_kind.setdefault(site.kind, []).append(site)
     for found in by_kind.values():
@@ -63,53 +64,26 @@ def mutated_project(folder: Path, site: Site) -> Path:
     return root
 
 
-def caught_by(folder: Path, site: Site) -> str | None:
-    """The first test that fails with the change in the code, else None."""
-    root = mutated_project(folder, site)
-    seeds = (
-        "JOIN_SEED",
-        "WINDOW_SEED",
-        "STREAM_SEED",
-        "BELIEFS_SEED",
-        "FILTER_SEED",
-        "MODELS_SEED",
-        "KILL_SEED",
-    )
-    env = environment_of(root) | dict.fromkeys(seeds, SEED)
-    for test in nearest_tests(site.file):
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", test]
-        try:
-            done = subprocess.run(
-                command, cwd=root, env=env, capture_output=True, text=True, timeout=SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            return f"{test}: still running after {SECONDS} s"
-        if done.returncode not in (0, 5):  # 5: none of its tests runs here
-            lines = [
-                line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))
-            ]
-            return lines[0] if lines else f"{test}: {(done.stdout + done.stderr)[-300:]}"
-    return None
-
-
 @pytest.mark.soak
-def test_every_mutant_is_caught(tmp_path: Path) -> None:
+def test_every_mutant_is_caught(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     seed = int(os.environ.get("MUTANT_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
     count, pattern = int(os.environ.get("MUTANTS", "300")), os.environ.get("MUTANT_FILES", "*")
     log = os.environ.get("MUTANT_LOG")
     print(f"\nMUTANT_SEED={seed} MUTANTS={count} MUTANT_FILES='{pattern}'")
     survivors = []
+    kept = os.environ.get("MUTANT_KEPT")
+    player = Player(tmp_path, Path(kept) if kept else None)
+    request.addfinalizer(player.close)
     for number, site in enumerate(some_sites(seed, count, pattern)):
+        begin = time.monotonic()
         if str(site) in EQUIVALENT:
             result = "changes nothing: " + EQUIVALENT[str(site)]
         else:
-            folder = tmp_path / str(number)
-            failed = caught_by(folder, site)
-            shutil.rmtree(folder)
+            failed = player.caught_by(site)
             result = f"caught: {failed}" if failed is not None else "SURVIVED"
             if failed is None:
                 survivors.append(str(site))
-        line = f"{number + 1} {site}\n    {result}"
+        line = f"{number + 1} {site}\n    {time.monotonic() - begin:.0f} s, {result}"
         print(line, flush=True)
         if log:
             with open(log, "a", encoding="utf-8") as file:
@@ -166,3 +140,28 @@ def test_each_file_has_tests_and_each_mutant_differs() -> None:
     assert len({str(item) for item in chosen}) == 40
     assert len({item.kind for item in chosen}) >= 14
     assert all(item.right != item.wrong for item in chosen)
+
+
+def test_a_mutant_meets_the_tests_that_reach_its_line() -> None:
+    file = "python_udfs/sparksession_adapter/dbt/adapters/sparksession/declared/windows.py"
+    (site,) = (
+        site
+        for site in sites(REPO, file)
+        if site.right == "<=" and site.line.startswith("each = (f")
+    )
+    places = places_of(REPO, site)
+    assert places is not None
+    (place,) = places
+    line = (REPO / file).read_text(encoding="utf-8").splitlines()[int(place.split(":")[1]) - 1]
+    assert line.strip() == site.line
+    passing = Reached("test_a", 1.0, frozenset({place}))
+    beside = Reached("test_b", 0.1, frozenset({f"{file}:1"}))
+    in_a_process = Reached("test_c", 0.2, frozenset({ELSEWHERE}))
+    assert reaching([beside, in_a_process, passing], places) == ["test_c", "test_a"]
+    macro = next(
+        site
+        for site in sites(REPO, "macros/windows/session.sql")
+        if site.line.startswith("left anti join")
+    )
+    assert places_of(REPO, macro) == {"session.sql#_keys_of_lost_neighbours"}
+    assert reaching([beside, passing], None) == ["test_b", "test_a"]  # a constant of a module
