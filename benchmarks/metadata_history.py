@@ -1,9 +1,9 @@
 """History as metadata: files that Iceberg's manifests name and that nobody wrote.
 
 What a run or a read costs beside its rows is what Iceberg keeps of the files: manifests, snapshots,
-column bounds. These are the real ones here, by Iceberg's own API. A file that is named isn't there,
+column bounds. They are real here, by Iceberg's own API. A file that is named isn't there,
 so whatever opens it fails: a read that should leave the history alone, and doesn't, is found. Only
-where a read has to open history, one real small file stands for a part of it.
+where a read has to open history, a small real file stands for a part of it.
 
 The history comes by appends, which merge manifests as a run's do. Then the table's metadata call
 them, and each other commit that no model made, `replace`, as a compaction is: readers of new rows
@@ -32,11 +32,11 @@ Bound = int | date | Decimal
 
 @dataclass(frozen=True)
 class Piece:
-    """Files of one partition that have the same column bounds.
+    """Files of a partition that have the same column bounds.
 
     Attributes:
         partition: as Iceberg writes it, `cut_date=2026-03-01`; "" of an unpartitioned table.
-        rows, size: rows and bytes of one file.
+        rows, size: rows and bytes of a file.
         files: how many there are.
         bounds: column -> its least and its greatest value; the other columns have those of the
             table's own file.
@@ -68,7 +68,7 @@ def serialized(value: Bound) -> bytes:
 
 
 class History:
-    """Adds history to one table.
+    """Adds history to a table.
 
     Args:
         table: schema.name; it has at least one data file.
@@ -89,7 +89,7 @@ class History:
 
     @staticmethod
     def opened(spark: SparkSession, table: str) -> Any:
-        """Iceberg's own object of a table, read anew."""
+        """Iceberg's own object of a table, as it is now."""
         jvm: Any = spark._jvm
         util = jvm.org.apache.iceberg.spark.Spark3Util
         return util.loadIcebergTable(spark._jsparkSession, f"{CATALOG}.{table}")

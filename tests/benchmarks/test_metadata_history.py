@@ -40,7 +40,7 @@ def test_a_read_opens_the_history_that_it_asks_for_and_no_other(
     table = "dw.kept"
     (counts,) = project.query(f"select count(*) n, sum(record_count) r from {table}.files")
     assert counts == {"n": 57, "r": 27 * 2 * 10 + 10 + 1 + 1}
-    # one that is there, by its partition, and one whose bounds leave it out
+    # a file that is there, by its partition, and another that its bounds leave out
     assert project.column(f"select id from {table} where day > '2026-02-28'") == [7]
     assert project.query(f"select id, day from {table} where day = '2020-01-02'") == [
         {"id": 7, "day": long_ago}
