@@ -31,6 +31,13 @@ SEEDS = (
     "MODELS_SEED",
     "KILL_SEED",
 )
+# what tests reach depends on it
+CODE_OF_TESTS = (
+    "python_udfs/**/*.py",
+    "python_udfs/**/*.sql",
+    "macros/**/*.sql",
+    "tests/support/**/*.py",
+)
 SECONDS = 60  # that a mutant may take beside ten times what its tests need
 PLAYED_BY_ONE_JVM = 40
 
@@ -69,25 +76,29 @@ class Player:
                 self._jvm.wait()
         self._jvm = None
 
-    def caught_by(self, site: Site) -> str | None:
-        """The first test that fails with the change in the code, else None."""
+    def caught_by(self, site: Site) -> tuple[str | None, int]:
+        """The first test that fails with the change in the code, else None; and how many tests
+        reach it."""
+        asked = 0
         for file in nearest_tests(site.file):
             known = self.reached(file)
             tests = reach.reaching(known, reach.places_of(self.root, site))
+            asked += len(tests)
             seconds = sum(item.seconds for item in known if item.test in tests)
             while tests:
                 failed = self._with(site, lambda: self._failing(tests, seconds))  # noqa: B023
                 if failed is None:
                     break
                 if failed not in tests or self._passes_alone(failed):
-                    return failed
+                    return failed, asked
                 tests.remove(failed)  # it needs tests of its file that run before it
-        return None
+        return None, asked
 
     def reached(self, file: str) -> list[reach.Reached]:
         """What the tests of a file reach, as the code is."""
         digest = hashlib.sha256()
-        for path in sorted({REPO / file, *REPO.glob("python_udfs/**/*.py")}):
+        code = (found for pattern in CODE_OF_TESTS for found in REPO.glob(pattern))
+        for path in sorted({REPO / file, *filter(Path.is_file, code)}):
             digest.update(path.read_bytes())
         name = file.replace("/", ".") + "." + digest.hexdigest()[:12] + ".json"
         path = self.kept / name

@@ -2,6 +2,7 @@
 
 MUTANTS       how many (default 300)
 MUTANT_SEED   chooses them; else a seed is drawn
+MUTANT_FIRST  number of the first of them that is played, from 1: to go on with a seed
 MUTANT_FILES  patterns of paths that they are chosen from, such as `macros/joins/*`
 MUTANT_LOG    file that a line for each mutant is added to
 MUTANT_KEPT   folder that keeps which tests reach what, for the next time
@@ -74,16 +75,18 @@ def test_every_mutant_is_caught(tmp_path: Path, request: pytest.FixtureRequest) 
     kept = os.environ.get("MUTANT_KEPT")
     player = Player(tmp_path, Path(kept) if kept else None)
     request.addfinalizer(player.close)
-    for number, site in enumerate(some_sites(seed, count, pattern)):
+    first = int(os.environ.get("MUTANT_FIRST", "1"))
+    for number, site in enumerate(some_sites(seed, count, pattern)[first - 1 :], first):
         begin = time.monotonic()
         if str(site) in EQUIVALENT:
             result = "changes nothing: " + EQUIVALENT[str(site)]
         else:
-            failed = player.caught_by(site)
-            result = f"caught: {failed}" if failed is not None else "SURVIVED"
+            failed, asked = player.caught_by(site)
+            result = f"caught: {failed}"
             if failed is None:
+                result = f"SURVIVED {asked} tests that reach it"
                 survivors.append(str(site))
-        line = f"{number + 1} {site}\n    {time.monotonic() - begin:.0f} s, {result}"
+        line = f"{number} {site}\n    {time.monotonic() - begin:.0f} s, {result}"
         print(line, flush=True)
         if log:
             with open(log, "a", encoding="utf-8") as file:
