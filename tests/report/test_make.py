@@ -18,7 +18,7 @@ from tools.report.facts import count_query
 from tools.report.history import KEPT, read, record
 from tools.report.make import keep
 from tools.report.places import kept_folder
-from tools.report.sections import overview_section, runs
+from tools.report.sections import correctness_section, overview_section, received_section, runs
 
 
 def model(name: str, macro: str, columns: tuple[str, ...]) -> dict[str, Any]:
@@ -172,3 +172,16 @@ def test_what_needs_a_person_comes_first_and_runs_have_their_status() -> None:
     assert [row["status"] for row in found] == ["published as version 2", "published as version 1"]
     assert [row["seconds"] for row in found] == [40.5, 30.0]
     assert [row["rows_added"] for row in found] == [200, 100]
+
+
+def test_a_note_of_a_single_thing_reads_as_of_a_single_thing() -> None:
+    made = context(texts=("shop",))
+    texts = [
+        note.text for note in (*correctness_section(made).notes, *received_section(made).notes)
+    ]
+    assert texts == [
+        "1 break of the log's chain is open (meta_order_chain_break).",
+        "\u2068shop\u2069: 1 group differs.",
+        "1 message was refused: the reasons are below Input (meta_quarantine).",
+        "2 offsets are missing within topics (meta_topic_volume).",
+    ]

@@ -133,3 +133,44 @@ def test_the_libraries_are_pinned_and_ask_for_nothing(bundle: str) -> None:
     assert not re.search(r"</script|import\s*\(|importScripts|sourceMappingURL", bundle)
     lock = (REPO / "requirements.lock").read_text(encoding="utf-8")
     assert re.search(r"(?m)^vl-convert-python==.* \\\n +--hash=sha256:", lock)
+
+
+WORDS = """
+(where) => [...document.querySelectorAll(where)].flatMap(element => {
+    const text = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), cut = [];
+    while (text.nextNode()) for (const word of text.currentNode.data.matchAll(/[^\\s,_]+/g)) {
+        const range = document.createRange();
+        range.setStart(text.currentNode, word.index);
+        range.setEnd(text.currentNode, word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map(box => box.top));
+        if (lines.size > 1) cut.push(word[0]);
+    }
+    return cut;
+})
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 375])
+def test_no_number_of_a_card_and_no_status_is_cut_within_a_word(
+    chromium: Browser, page: Path, width: int
+) -> None:
+    """An amount goes on in the next line after a comma only, a table's name after a `_`."""
+    chromium.show_as(width, 900)
+    shown(chromium, page, "counts")
+    assert chromium.evaluate(f"({WORDS})('#counts-panel .card')") == []
+    shown(chromium, page, "overview")
+    assert chromium.evaluate(f"({WORDS})('#runs td:nth-child(3)')") == []
+
+
+def test_the_chosen_tab_is_in_view_on_a_phone(chromium: Browser, page: Path) -> None:
+    chromium.show_as(375, 900)
+    for section in (*SECTIONS[::-1], *SECTIONS):
+        shown(chromium, page, section)
+        list_, tab = (
+            chromium.evaluate(
+                f"(box => [box.left, box.right])(document.querySelector('{of}')"
+                ".getBoundingClientRect())"
+            )
+            for of in ("[role=tablist]", f"#tab-{section}")
+        )
+        assert list_[0] <= tab[0] and tab[1] <= list_[1] + 1, section

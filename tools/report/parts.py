@@ -110,6 +110,15 @@ def number(value: Any) -> str:
     return "-" if value is None else f"{value:,}"
 
 
+def numbered(count: int, single: str, several: str) -> str:
+    """A count before what is counted.
+
+    >>> numbered(1, "row differs", "rows differ"), numbered(1200, "row differs", "rows differ")
+    ('1 row differs', '1,200 rows differ')
+    """
+    return f"{number(count)} {single if count == 1 else several}"
+
+
 def tone(count: int) -> str:
     """The tone of a number of problems."""
     return BAD if count else GOOD

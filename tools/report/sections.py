@@ -22,6 +22,7 @@ from tools.report.parts import (
     grid,
     isolated,
     number,
+    numbered,
     tone,
 )
 
@@ -89,7 +90,7 @@ def overview_section(context: Context, notes: Sequence[Note]) -> Section:
     for problem in last["problems"] if last else ():
         if problem["status"] != "warn":
             ended = f"{isolated(problem['name'])} ended as {problem['status']} in the last command"
-            rows = f", with {problem['rows']:,} rows" if problem["rows"] else ""
+            rows = f", with {numbered(problem['rows'], 'row', 'rows')}" if problem["rows"] else ""
             problems.insert(0, Note(f"{ended}{rows}.", BAD))
     if versions and versions[0]["stale"]:
         names = ", ".join(versions[0]["stale"])
@@ -164,18 +165,17 @@ def received_section(context: Context) -> Section:
         Card("missing", "missing offsets", number(missing), tone(missing)),
         Card("lag", "since the newest change", duration(lag)),
     ]
-    problems = {
-        "unaccounted": "{} changes are neither in a typed table nor refused (meta_accounting).",
-        "rejected": "{} messages were refused: their reasons are below Input (meta_quarantine).",
-    }
-    section.notes = [
-        Note(text.format(number(total[name])), BAD)
-        for name, text in problems.items()
-        if total[name]
-    ]
-    if missing:
-        text = f"{number(missing)} offsets are missing within topics (meta_topic_volume)."
+    if lost := total["unaccounted"]:
+        are = numbered(lost, "change is", "changes are")
+        text = f"{are} neither in a typed table nor refused (meta_accounting)."
         section.notes.append(Note(text, BAD))
+    if refused := total["rejected"]:
+        were = numbered(refused, "message was", "messages were")
+        text = f"{were} refused: the reasons are below Input (meta_quarantine)."
+        section.notes.append(Note(text, BAD))
+    if missing:
+        are = numbered(missing, "offset is", "offsets are")
+        section.notes.append(Note(f"{are} missing within topics (meta_topic_volume).", BAD))
     if accounting:
         section.charts.append(charts.outcomes(accounting))
     if rows["hours"]:
@@ -217,12 +217,11 @@ def correctness_section(context: Context) -> Section:
         Card("warned_tests", "of them warned", number(last.get("warn", 0))),
     ]
     if breaks:
-        text = f"{number(breaks)} breaks of the log's chain are open (meta_order_chain_break)."
-        section.notes.append(Note(text, BAD))
-    section.notes += [
-        Note(f"{isolated(row['check_name'])}: {row['groups_differing']:,} groups differ.", BAD)
-        for row in wrong
-    ]
+        are = numbered(breaks, "break of the log's chain is", "breaks of the log's chain are")
+        section.notes.append(Note(f"{are} open (meta_order_chain_break).", BAD))
+    for check in wrong:
+        differ = numbered(check["groups_differing"], "group differs", "groups differ")
+        section.notes.append(Note(f"{isolated(check['check_name'])}: {differ}.", BAD))
     if rows["breaks"]:
         section.charts.append(charts.bars("Open breaks by kind", rows["breaks"], "kind", "breaks"))
     if rows["quality"]:

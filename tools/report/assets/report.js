@@ -44,6 +44,7 @@ function show(tab, focus) {
     panel_of(other).hidden = !chosen;
   }
   if (focus) tab.focus();
+  tab.parentElement.scrollLeft = tab.offsetLeft - tab.parentElement.offsetLeft;
   history.replaceState(null, "", "#" + tab.dataset.name);
   draw(panel_of(tab));
 }
