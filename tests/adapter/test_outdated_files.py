@@ -15,6 +15,8 @@ SOURCES = """
       - name: src
         tables: [{name: x}]
 """
+# of a name that no other test has: dbt would go by the time that another project's file had
+OWN_PROJECT = "name: outdated\nversion: '1.0'\nconfig-version: 2\nprofile: binlog_warehouse\n"
 COPIED = "select id from {{ source('src', 'x') }}"
 FILE = "models/_sources.yml"
 SENTENCE = f"{FILE}: dbt goes by another text of this file than it has now"
@@ -33,7 +35,8 @@ def edited_and_put_back(project: DbtProject, again: Callable[[], None]) -> None:
 def test_a_run_refuses_a_file_that_dbt_did_not_read_again(
     make_project: Callable[..., DbtProject],
 ) -> None:
-    project = make_project({FILE: SOURCES, "models/copied.sql": COPIED})
+    files = {"dbt_project.yml": OWN_PROJECT, FILE: SOURCES, "models/copied.sql": COPIED}
+    project = make_project(files)
     project.query("create namespace if not exists src")
     for name, number in (("x", 1), ("y", 2)):
         project.query(f"create table src.{name} using iceberg as select {number} as id")

@@ -88,7 +88,7 @@ def _day_by_day(warehouse: Warehouse, with_prices: Collection[str], ends: Collec
         landed += files
         if tag not in ends:
             continue
-        more = [f"+{detail}" for detail in ("dim_product_price_zip", *DETAILS)]
+        more = [f"+{detail}" for detail in ("dim_product_price_bizip", *DETAILS)]
         chosen = more if tag in with_prices else []
         outcome = warehouse.build(*chosen, data_tests=tag == days[-1][0])
 
