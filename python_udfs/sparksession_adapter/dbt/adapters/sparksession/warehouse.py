@@ -161,6 +161,23 @@ class Warehouse:
             return None
         return {**graph["nodes"][unique_id], "schema": name[0], "alias": name[1]}
 
+    def types_and_view(
+        self, given: Any, model: Node, graph: Graph
+    ) -> tuple[dict[str, str] | None, bool]:
+        """Column -> Spark type of what a macro was given as a relation, None where that is unknown:
+        offline, in a unit test, or as it is none; and whether the project builds it as a view.
+
+        Args:
+            given: the macro's argument, whatever its author wrote.
+            model: the node that calls the macro.
+        """
+        known = not self.credentials.offline and model["resource_type"] != "unit_test"
+        if not known or not hasattr(given, "render") or given.is_cte:
+            return None, False
+        types = {column.column: column.dtype for column in self.get_columns_in_relation(given)}
+        node = self.node_of(given, graph)
+        return types, node is not None and node["config"]["materialized"] == "view"
+
     def read_for(self, node: Node, reader: Node) -> Relation:
         """The relation that `reader` reads of a node that it refers to: as dbt's ref(..) gives it
         with --defer, and of a clone its original.

@@ -193,15 +193,7 @@ class BeliefModels:
 
     def declared_beliefs(self, model: Node, given: Json, graph: Graph) -> Beliefs:
         """The beliefs that a macro's call asks for; all problems are reported at once."""
-        rows, types, is_view = given["rows"], None, False
-        known = not self._warehouse.credentials.offline and model["resource_type"] != "unit_test"
-        if known and hasattr(rows, "render") and not rows.is_cte:
-            types = {
-                column.column: column.dtype
-                for column in self._warehouse.get_columns_in_relation(rows)
-            }
-            node = self._warehouse.node_of(rows, graph)
-            is_view = node is not None and node["config"]["materialized"] == "view"
+        types, is_view = self._warehouse.types_and_view(given["rows"], model, graph)
         return checked(read_beliefs, given, model, types, is_view)
 
     def moment(self, given: Given) -> str:
