@@ -365,8 +365,9 @@ class DbtProject:
         """Within it dbt finds what it parsed before of a project like this, in whatever folder:
         it parses again what is another there, not the macros of its own packages as well.
 
-        A project that was parsed before finds its own: dbt takes a YAML file that is as old as when
-        it was first parsed for unchanged.
+        A project that was parsed before finds its own. Others find what the first such project
+        parsed from nothing: dbt keeps the time at which a YAML file was first parsed, though it was
+        edited since, and takes a file of that time for unchanged.
         """
         parsed = self.target / "partial_parse.msgpack"
         settings = (self.root / "dbt_project.yml").read_text(encoding="utf-8")
@@ -378,7 +379,9 @@ class DbtProject:
             parsed.write_bytes(found)
         yield
         if parsed.is_file():
-            self._own_files[key] = _parsed_before[key] = parsed.read_bytes()
+            self._own_files[key] = parsed.read_bytes()
+            if found is None:
+                _parsed_before[key] = self._own_files[key]
         elif found is not None:  # it was refused
             self._own_files, self._parsed = {}, None
             _parsed_before.pop(key, None)  # another project's refusal may have taken it

@@ -17,6 +17,7 @@ import yaml
 from dbt.adapters.sparksession.edges import Foreign, Given, Graph, Json, Node, Settings
 from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
+from dbt.adapters.sparksession.python_code import parsed_code
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.sql_texts import COMMENT
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -144,7 +145,7 @@ def code_mark(code: str) -> str:
             is_config = isinstance(call, ast.Call) and ast.unparse(call.func) == "dbt.config"
             return None if is_config else node
 
-    return mark_of(ast.unparse(WithoutConfig().visit(ast.parse(code))))
+    return mark_of(ast.unparse(WithoutConfig().visit(parsed_code(code))))
 
 
 def meta_mark(metas: Iterable[Settings]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dbt.adapters.sparksession.edges import Context, Foreign, Node
 from dbt.adapters.sparksession.keyed.tables import stored_table, stored_table_of
+from dbt.adapters.sparksession.python_code import parsed_code
 from dbt.adapters.sparksession.reading.news import STORED, is_live
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import is_remote
@@ -64,7 +65,7 @@ def session_reads(code: str, this: str) -> SessionReads:
     >>> session_reads("def model(dbt, spark):\\n    return spark.table('dw.x')", "dw.own").tables
     ('dw.x',)
     """
-    tree = ast.parse(code)
+    tree = parsed_code(code)
     sessions = {"session", "spark"}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "model" and len(node.args.args) > 1:
