@@ -112,3 +112,18 @@ def test_a_test_over_a_view_that_a_run_did_not_write_proves_nothing(
     project.write({"models/d.sql": D + " where b.id > 0"})
     assert project.run("build", "--select", "b").statuses()[name] == "pass"
     assert project.run("build", expect_ok=False).statuses()[name] == "fail"
+
+
+def test_a_test_that_reads_a_table_named_by_hand_is_always_run(
+    make: Callable[..., DbtProject],
+) -> None:
+    project = make(by_hand="select id from dw.outside")
+    tested = "      - name: by_hand\n        columns: [{name: id, data_tests: [not_null]}]\n"
+    project.write({"models/_models.yml": TESTS.rstrip() + "\n" + tested})
+    of_a = "select id from {{ ref('a') }} where id in (select id from dw.outside)"
+    project.write({"tests/of_a.sql": of_a})
+    project.query("create table dw.outside (id int) using iceberg")
+    assert set(project.run("build").statuses().values()) == {"success", "pass"}
+    project.query("insert into dw.outside values (1), (null)")
+    again = project.run("build", expect_ok=False).statuses()
+    assert (again["of_a"], again["not_null_by_hand_id"]) == ("fail", "fail")

@@ -5,6 +5,7 @@
     key: names of the columns of the key.
 #}
 {% test continuous_validity(model, key) %}
+{{ config(meta={'fails_within': key}) }}
 
 with
 

@@ -7,6 +7,7 @@
     deletes: whether rows of the source can be deleted.
 #}
 {% test latest_row_is_current(model, key, deletes=true) %}
+{{ config(meta={'fails_within': key}) }}
 
 with
 

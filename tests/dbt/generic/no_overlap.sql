@@ -5,6 +5,7 @@
     key: names of the columns of the key.
 #}
 {% test no_overlap(model, key) %}
+{{ config(meta={'fails_within': key}) }}
 
 with
 

@@ -5,6 +5,7 @@
     key: names of the columns of the key, without valid_from.
 #}
 {% test no_overlapping_beliefs(model, key) %}
+{{ config(meta={'fails_within': key}) }}
 
 with
 

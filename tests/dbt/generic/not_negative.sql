@@ -2,6 +2,7 @@
     No value of the column lies below zero; null passes. Fails with those rows.
 #}
 {% test not_negative(model, column_name) %}
+{{ config(meta={'fails_within': []}) }}
 
 with
 

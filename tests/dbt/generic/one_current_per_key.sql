@@ -4,6 +4,7 @@
     key: names of the columns of the key.
 #}
 {% test one_current_per_key(model, key) %}
+{{ config(meta={'fails_within': key}) }}
 
 with
 

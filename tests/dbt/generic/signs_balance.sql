@@ -6,6 +6,7 @@
     change_key: column that distinguishes one change from every other.
 #}
 {% test signs_balance(model, change_key='unique_key') %}
+{{ config(meta={'fails_within': [change_key]}) }}
 
 with
 

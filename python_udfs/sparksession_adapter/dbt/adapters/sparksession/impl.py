@@ -44,6 +44,7 @@ from dbt.adapters.sparksession.sql_texts import split_statements
 from dbt.adapters.sparksession.versions.candidate import Candidates
 from dbt.adapters.sparksession.versions.compaction import Compaction
 from dbt.adapters.sparksession.versions.copies import Copies
+from dbt.adapters.sparksession.versions.data_tests import DataTests
 from dbt.adapters.sparksession.versions.diff import Differences
 from dbt.adapters.sparksession.versions.maintenance import Maintenance
 from dbt.adapters.sparksession.versions.one_writer import OneWriter
@@ -185,6 +186,11 @@ class SparkSessionAdapter(SparkAdapter):
     def writer(self) -> OneWriter:
         """The lease of the warehouse."""
         return self.services.writer
+
+    @available_property
+    def data_tests(self) -> DataTests:
+        """What versions prove of data tests."""
+        return self.services.data_tests
 
     @available_property
     def versions(self) -> Versions:

@@ -24,11 +24,13 @@ from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
 from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.reading.touched_rows import TouchedRows
 from dbt.adapters.sparksession.seeds import Seeds
 from dbt.adapters.sparksession.versions.candidate import Candidates
 from dbt.adapters.sparksession.versions.compaction import Compaction
 from dbt.adapters.sparksession.versions.comparison import Comparison
 from dbt.adapters.sparksession.versions.copies import Copies
+from dbt.adapters.sparksession.versions.data_tests import DataTests
 from dbt.adapters.sparksession.versions.diff import Differences
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.maintenance import Maintenance
@@ -81,7 +83,11 @@ class Services:
         queries = VersionQueries(warehouse, reads, store)
         self.differences = differences = Differences(warehouse, store)
         comparison = Comparison(warehouse, differences)
-        self.versions = versions = Versions(warehouse, batches, store, lease, queries, comparison)
+        touched = TouchedRows(warehouse, keyed, ranges)
+        self.data_tests = tests = DataTests(warehouse, store, lease, queries, touched)
+        self.versions = versions = Versions(
+            warehouse, batches, store, lease, queries, comparison, tests=tests
+        )
         self.rollback = rollback = Rollback(
             warehouse, keyed, reads, store, lease=lease, writer=writer, versions=versions
         )

@@ -123,6 +123,17 @@ def is_null_free(session: Any, table: Any, column: str) -> bool:
         files.close()
 
 
+def keeps_columns(table: Any, snapshot: int) -> bool:
+    """Whether each column that a table object had at a snapshot is there now, of the same name and
+    type; columns may have come."""
+    then, now = table.schemas().get(table.snapshot(snapshot).schemaId()), table.schema()
+    for column in then.columns():
+        same = now.findField(column.fieldId())
+        if same is None or same.name() != column.name() or not same.type().equals(column.type()):
+            return False
+    return True
+
+
 def dated(table_metadata: dict[str, Any], now: int) -> dict[str, Any]:
     """A table's metadata with nothing in it that is later than `now` (milliseconds).
 

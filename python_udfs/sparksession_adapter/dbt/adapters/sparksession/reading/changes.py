@@ -40,9 +40,9 @@ from dbt_common.exceptions import CompilationError
 REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", "microbatch")
 
 
-def touched_by(commits: Sequence[Snapshot], kinds: Settings) -> str:
-    """SQL condition on the rows of the partitions that the commits changed; "true" where that
-    can't be determined.
+def touched_partitions(commits: Sequence[Snapshot], kinds: Settings) -> tuple[str | None, str]:
+    """The column that the partitions which commits changed go by first, and a SQL condition on the
+    rows of those partitions; None and "true" where they can't be determined.
 
     Args:
         kinds: column of the table -> type, one of pyspark's.
@@ -51,15 +51,15 @@ def touched_by(commits: Sequence[Snapshot], kinds: Settings) -> str:
     for commit in commits:
         partitions = commit.partitions() if commit.operation != "replace" else set()
         if partitions is None:
-            return "true"
+            return None, "true"
         changed |= partitions
     first = {tuple(partition_names(partition)[:1]) for partition in changed}
     # the name of a transformed column isn't the column's
     if len(first) != 1 or not first <= {(name,) for name in kinds}:
-        return "true"
+        return None, "true"
     ((name,),) = first
     kind = kinds[name].simpleString()
-    return partition_predicate(quoted(name), partition_values(name, changed), kind)
+    return name, partition_predicate(quoted(name), partition_values(name, changed), kind)
 
 
 class ChangeReads:
@@ -392,7 +392,7 @@ class ChangeReads:
             )
         before = f"{table} version as of {first}"
         if commits is not None:
-            condition = touched_by(commits, self.kinds_at(before))
+            _, condition = touched_partitions(commits, self.kinds_at(before))
             before = f"(select * from {before} where {condition})"
             after = f"(select * from {after} where {condition})"
         return self.compared(before, after, by)

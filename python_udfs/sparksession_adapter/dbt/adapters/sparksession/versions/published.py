@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC
@@ -13,23 +11,20 @@ from typing import Any
 
 from dbt.adapters.sparksession.iceberg.history import pinned_reads
 from dbt.adapters.sparksession.keyed.tables import (
-    FOLDED,
     RUNS_SUFFIX,
     stored_table_of,
 )
-from dbt.adapters.sparksession.reading.definitions import goes_by_clock
-from dbt.adapters.sparksession.reading.file_metrics import result_of_test
 from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.stop_signals import without_stop_signals
 from dbt.adapters.sparksession.versions.comparison import Comparison
+from dbt.adapters.sparksession.versions.data_tests import DataTests
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import LeaseRefusedError, utc_now
 from dbt.adapters.sparksession.versions.nodes import (
     PUBLISHED_KINDS,
     has_table,
     is_published,
-    is_relation,
 )
 from dbt.adapters.sparksession.versions.published_views import PublishedViews
 from dbt.adapters.sparksession.versions.queries import VIEW, VersionQueries
@@ -52,27 +47,8 @@ FEW_METADATA_FILES = (
 FINE = ("success", "pass", "warn", "no-op")
 
 
-def _views_below(
-    parents: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
-    """Views and folded models among some nodes, and those that they are made of."""
-    found, left = {}, list(parents)
-    while left:
-        node = left.pop()
-        if node["config"].get("materialized") in ("view", FOLDED):
-            found[node["unique_id"]] = node
-        if not has_table(node):
-            below = node["depends_on"]["nodes"]
-            left += [
-                nodes[unique_id]
-                for unique_id in below
-                if unique_id in nodes and unique_id not in found
-            ]
-    return list(found.values())
-
-
 class Versions:
-    """Publishes what a run has built, and proves data tests that need no second run."""
+    """Publishes what a run has built."""
 
     def __init__(
         self,
@@ -82,6 +58,8 @@ class Versions:
         lease: HeldLease,
         queries: VersionQueries,
         comparison: Comparison,
+        *,
+        tests: DataTests,
     ) -> None:
         self._warehouse = warehouse
         self._batches = batches
@@ -91,72 +69,7 @@ class Versions:
         self._comparison = comparison
         self._inputs = VersionInputs(warehouse, queries)
         self.views = PublishedViews(warehouse, store, lease)
-        self._test_fingerprints: dict[str, str] = {}
-        self._proved: set[str] = set()
-        self._queries_now: dict[str, tuple[str, dict[str, int]]] = {}
-        self._unpinned: set[str] = set()  # nodes whose text reads something without a pin
-
-    def test_proof(self, model: Mapping[str, Any], sql: str, context: dict[str, Any]) -> str | None:
-        """A hash of all that a data test looks at; None where that is unknown.
-
-        Args:
-            sql: the test's own query.
-        """
-        if self._lease.lease is None:
-            return None
-        nodes = context["graph"]["nodes"]
-        parents = [nodes.get(node) for node in model["depends_on"]["nodes"]]
-        if not parents or any(parent is None or not is_relation(parent) for parent in parents):
-            return None
-        # a view that the run doesn't write may stand there with other SQL than it has by now
-        selected = set(context.get("selected_resources") or ())
-        if not {node["unique_id"] for node in _views_below(parents, nodes)} <= selected:
-            return None
-        seen = [sql, json.dumps(model["config"], sort_keys=True, default=str)]
-        seen += [self._text_now(parent, context) for parent in parents]
-        if any(map(goes_by_clock, seen)):
-            return None
-        if any(parent["unique_id"] in self._unpinned for parent in parents):
-            return None
-        fingerprint = mark_of("\0".join(seen))
-        self._test_fingerprints[model["unique_id"]] = fingerprint
-        return fingerprint
-
-    def _text_now(self, node: Mapping[str, Any], context: dict[str, Any]) -> str:
-        """The same as text_of, found once as long as the run doesn't write what it reads."""
-        before = self._queries_now.get(node["unique_id"])
-        if before is not None:
-            text, pins = before
-            if all(self._warehouse.inputs.pinned(table) == pin for table, pin in pins.items()):
-                return text
-        reader = f"text.{threading.get_ident()}"
-        self._warehouse.inputs.forget(reader)
-        text = self._queries.text_of(node, reader, context)
-        reads = self._warehouse.inputs.plan(reader).reads.values()
-        known = {read.table for read in reads}
-        for known_node in context["graph"]["nodes"].values():
-            if known_node["config"].get("materialized") in ("view", FOLDED):
-                known.add(f"{known_node['schema']}.{known_node['alias']}")
-        if not self._warehouse.inputs.plan(reader).relations <= known:
-            self._unpinned.add(node["unique_id"])
-        self._queries_now[node["unique_id"]] = text, {read.table: read.pinned for read in reads}
-        return text
-
-    def known_result(self, model: Mapping[str, Any], fingerprint: str | None) -> Any:
-        """What the test found on exactly this by the newest version, as dbt takes it; None where
-        that version doesn't know it. It knows tests that passed or warned."""
-        newest = self._store.newest_version if fingerprint else None
-        if newest is None:
-            return None
-        known, _, failures = newest.test_fingerprints.get(model["unique_id"], "").partition(" ")
-        if known != fingerprint:
-            return None
-        self._proved.add(model["unique_id"])
-        return result_of_test(int(failures or 0))
-
-    def proved_tests(self) -> int:
-        """How many data tests of this run the newest version had proved."""
-        return len(self._proved)
+        self._tests = tests
 
     def publish(
         self,
@@ -209,7 +122,7 @@ class Versions:
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(self._warehouse.input_history, tables))
         for node in built:
-            text = self._text_now(node, context)
+            text = self._tests.text_now(node, context)
             if node["config"].get("materialized") != VIEW:
                 queries[self._warehouse.relation_of_node(node).render()] = text
             table = stored_table_of(node)
@@ -248,7 +161,7 @@ class Versions:
         }
         test_fingerprints = {
             unique_id: fingerprint + ended[unique_id]
-            for unique_id, fingerprint in self._test_fingerprints.items()
+            for unique_id, fingerprint in self._tests.fingerprints.items()
             if unique_id in ended
         }
         kept = {

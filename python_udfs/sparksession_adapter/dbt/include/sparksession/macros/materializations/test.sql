@@ -1,21 +1,33 @@
 {#
-    As dbt's own, but two kinds of tests aren't run: a test that by the newest version passed, or
-    warned, on the very rows, by the very query (`dbt build` of a project that publishes), and a
-    `not_null` that the metrics of the table's files answer: each file holds no null in the column.
-    `--vars 'test_again: true'` runs them.
+    As dbt's own, but not every test reads all rows of its table (`dbt build` of a project that
+    publishes):
+    - a test that by the newest version passed, or warned, on the very rows, by the very query,
+      isn't run;
+    - a `not_null` that the metrics of the table's files answer isn't either: each file holds no
+      null in the column;
+    - a test that by the newest version passed on the rows of then reads the rows that may fail
+      since: those that came, and those that share with a row which came or went the columns that
+      the test names by `meta={'fails_within': [..]}`.
+    `--vars 'test_again: true'` runs them all over all rows.
 #}
 {% materialization test, adapter='sparksession' %}
 
     {%- set is_plain = not should_store_failures() and model.resource_type == 'test' -%}
-    {%- set proof = none -%}
-    {%- if flags.WHICH == 'build' and is_plain -%}
-        {%- set proof = adapter.versions.test_proof(model, sql, context) -%}
+    {%- if not is_plain -%}
+        {{ return(dbt.materialization_test_default()) }}
     {%- endif -%}
-    {%- set known = none -%}
-    {%- if is_plain and not var('test_again', false) -%}
-        {%- set known = adapter.versions.known_result(model, proof) -%}
+    {%- set proof = none -%}
+    {%- if flags.WHICH == 'build' -%}
+        {%- set proof = adapter.data_tests.proof(model, sql, context) -%}
+    {%- endif -%}
+    {%- set known, query = none, sql -%}
+    {%- if not var('test_again', false) -%}
+        {%- set known = adapter.data_tests.known_result(model, proof) -%}
         {%- if known is none -%}
             {%- set known = adapter.file_metrics.known_result(model, sql) -%}
+        {%- endif -%}
+        {%- if known is none and not config.get('sql_header') -%}
+            {%- set query = adapter.data_tests.narrowed(model, sql, proof, context) -%}
         {%- endif -%}
     {%- endif -%}
     {%- if known is not none -%}
@@ -27,7 +39,18 @@
             agate_table=known,
         ) -%}
         {{ return({'relations': []}) }}
+    {%- elif query == sql -%}
+        {{ return(dbt.materialization_test_default()) }}
     {%- endif -%}
-    {{ return(dbt.materialization_test_default()) }}
+    {%- call statement('main', fetch_result=True) -%}
+        {{ get_test_sql(
+            query,
+            config.get('fail_calc'),
+            config.get('warn_if'),
+            config.get('error_if'),
+            config.get('limit'),
+        ) }}
+    {%- endcall -%}
+    {{ return({'relations': []}) }}
 
 {% endmaterialization %}

@@ -42,11 +42,18 @@
 {% endmacro %}
 
 {% macro _report_version(published) %}
-    {% set proved = adapter.versions.proved_tests() %}
+    {% set proved = adapter.data_tests.proved_tests() %}
     {% if proved %}
         {% do print(
             '%d data tests had passed or warned on these very rows and were not run again '
             '(--vars "test_again: true" runs them).' | format(proved)
+        ) %}
+    {% endif %}
+    {% set narrowed = adapter.data_tests.narrowed_tests() %}
+    {% if narrowed %}
+        {% do print(
+            '%d data tests had passed before and read the rows alone that were touched since '
+            '(--vars "test_again: true" lets them read all).' | format(narrowed)
         ) %}
     {% endif %}
     {% if published.version %}

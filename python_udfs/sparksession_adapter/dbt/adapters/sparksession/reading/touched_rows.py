@@ -1,0 +1,211 @@
+"""The rows in which a data test may find what it didn't find at an older snapshot of its table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from dbt.adapters.sparksession.edges import Foreign, Node
+from dbt.adapters.sparksession.iceberg.history import PINNED_READ, History, pinned_reads
+from dbt.adapters.sparksession.iceberg.metadata import keeps_columns
+from dbt.adapters.sparksession.keyed.tables import (
+    COMPACTED_PROPERTY,
+    FOLDED,
+    KeyedTables,
+    stored_table_of,
+)
+from dbt.adapters.sparksession.reading.changes import touched_partitions
+from dbt.adapters.sparksession.reading.commits import appended
+from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
+from dbt.adapters.sparksession.reading.view_marks import statement_of
+from dbt.adapters.sparksession.session import is_remote
+from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.warehouse import Warehouse
+
+# rows of a stored table: of fewer, all are read as fast as those that a run touched are found
+LARGE_TABLE = 1_000_000
+# dbt's own tests whose failures lie in single rows
+OF_SINGLE_ROWS = ("not_null", "accepted_values")
+FAILS_WITHIN = "fails_within"
+# operators of Spark's analyzed plans that make each row of one row
+RELATION = "RelationV2"
+ROW_WISE = frozenset(
+    {
+        *("CTERelationDef", "CTERelationRef", "Filter", "Generate", "Project", RELATION),
+        *("Sort", "SubqueryAlias", "Union", "WithCTE"),
+    }
+)
+OPERATOR = re.compile(r"[ :+|-]*\w+")
+
+
+def failing_group(test: Node) -> list[str] | None:
+    """Columns whose values all rows of one failure of a data test share; none of them where each
+    row fails or passes by itself. None where the test doesn't state it.
+
+    A generic test states it by `config(meta={'fails_within': [..]})`.
+    """
+    metadata = test.get("test_metadata") or {}
+    stated = (test["config"].get("meta") or {}).get(FAILS_WITHIN)
+    if stated is not None:
+        return [stated] if isinstance(stated, str) else list(stated)
+    if metadata.get("namespace") is not None:
+        return None
+    if metadata.get("name") == "unique":
+        return [metadata["kwargs"]["column_name"]]
+    return [] if metadata.get("name") in OF_SINGLE_ROWS else None
+
+
+def in_place_of(sql: str, relation: str, rows: str) -> str | None:
+    """A query with other rows wherever it reads a relation; None where it names it otherwise.
+
+    >>> in_place_of("select id from dw.`a` where id > 0", "dw.`a`", "(rows)")
+    'select id from (rows) where id > 0'
+    >>> in_place_of("select dw.a.id from dw.a", "dw.a", "(rows)")
+    """
+    read = re.compile(rf"from {re.escape(relation)}(?![\w.`])")
+    found = read.sub(lambda _: f"from {rows}", sql)
+    bare, left = relation.replace("`", ""), read.sub("", sql).replace("`", "")
+    return None if found == sql or bare in left else found
+
+
+def is_row_wise(session: Foreign, sql: str, read: str) -> bool:
+    """Whether each row of a query is made of one row of one table, whatever the others are.
+
+    Args:
+        read: the table's name as Spark's plans end a read of it.
+    """
+    if is_remote(session):
+        return False
+    plan = session.sql(sql)._jdf.queryExecution().analyzed()
+    for line in plan.treeString().splitlines():
+        operator = OPERATOR.match(line)
+        if operator is None or operator[0].lstrip(" :+-|") not in ROW_WISE:
+            return False
+        if operator[0].endswith(RELATION) and not line.rstrip().endswith(read):
+            return False
+    return bool(plan.deterministic()) and plan.subqueriesAll().isEmpty()
+
+
+class TouchedRows:
+    """Finds the rows that commits touched, as far as data tests need them."""
+
+    def __init__(self, warehouse: Warehouse, keyed: KeyedTables, ranges: ColumnRanges) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+        self._ranges = ranges
+
+    def since(
+        self, test: Node, parent: Node, text: str, snapshots: Mapping[str, int]
+    ) -> str | None:
+        """SQL text, for a `from`, of the rows in which a data test may find a failure that it
+        didn't find when a version was published; all its failures where it found none then.
+
+        The rows of a failure share the values of some columns. A row that came or went has the
+        values of each failure that is new, so the rows that have one of those values are enough.
+
+        Args:
+            parent: node of the table, or of a view over a table, that it tests.
+            text: pinned query of its rows.
+            snapshots: stored table -> snapshot in that version.
+
+        Returns:
+            None where all rows are to be tested: the test doesn't state within which columns it
+            fails, the table isn't large, its columns are others by now, or it isn't known which
+            rows its commits touched.
+        """
+        group, pins = failing_group(test), pinned_reads(text)
+        if group is None or len(pins) != 1:
+            return None
+        ((table, head),) = pins
+        history, first = self._warehouse.history(table).at(head), snapshots.get(table)
+        commits = history.between(first, head)
+        if first is None or not commits or (history.rows or 0) < LARGE_TABLE:
+            return None
+        found = self._warehouse.loaded(table)
+        if found is None or not keeps_columns(found, first):
+            return None
+        kind = parent["config"].get("materialized")
+        if kind == FOLDED:
+            return self._in_folded(parent, history, first, group)
+        read = f"{table} version as of {head}"
+        if text.count(read) != len(PINNED_READ.findall(text)):
+            return None
+        spark_read = f".{table} VERSION AS OF '{head}'"
+        if kind == "view" and not is_row_wise(self._warehouse.session(), text, spark_read):
+            return None
+
+        def made_of(rows: str) -> str:
+            return f"({text.replace(read, rows)})"
+
+        then, now = (f"{table} version as of {snapshot}" for snapshot in (first, head))
+        types = self._types(made_of(then))
+        if not set(group) <= types.keys():
+            return None
+        if all(commit.adds_only for commit in commits):
+            came = made_of(appended(table, first, head))
+            return self._sharing(made_of(now), came, group, types) if group else came
+        name, condition = touched_partitions(commits, self._types(then))
+        if name is None:
+            return None
+        touched = [made_of(f"(select * from {state} where {condition})") for state in (then, now)]
+        if not group or (name in group and kind != "view"):
+            return touched[1]
+        names = ", ".join(map(quoted, group))
+        came_or_went = " union all ".join(f"select {names} from {rows}" for rows in touched)
+        return self._sharing(made_of(now), f"({came_or_went})", group, types)
+
+    def _in_folded(
+        self, parent: Node, history: History, first: int, group: Sequence[str]
+    ) -> str | None:
+        """Of a keyed table: what a reader sees of a key may change as a whole where a state row of
+        it comes."""
+        table, head = stored_table_of(parent), history.head
+        commits = history.between(first, head) or []
+        if not all(commit.adds_only or COMPACTED_PROPERTY in commit.summary for commit in commits):
+            return None
+        key = self._keyed.declared_fold(parent).touched_key
+        names = group if group and set(group) <= set(key) else key
+        if group and not set(names) <= set(group):
+            return None
+        runs, types = f"{table} version as of {head}", self._types(f"{table} version as of {first}")
+        if not set(names) <= types.keys():
+            return None
+        state_rows = self._sharing(runs, appended(table, first, head), names, types)
+        return self._keyed.folded_sql(parent, history, state_rows)
+
+    def _sharing(
+        self, held: str, touched: str, names: Sequence[str], types: Mapping[str, Foreign]
+    ) -> str:
+        """SQL text, for a `from`, of the rows of `held` that share their values of the named
+        columns with a row of `touched`."""
+        same = " and ".join(f"held.{quoted(name)} <=> touched.{quoted(name)}" for name in names)
+        columns = ", ".join(map(quoted, names))
+        near = self._near(touched, names, types)
+        return (
+            f"(select held.* from {held} as held left semi join "
+            f"(select distinct {columns} from {touched}) as touched on {same} where {near})"
+        )
+
+    def _near(self, touched: str, names: Sequence[str], types: Mapping[str, Foreign]) -> str:
+        """SQL condition on `held` by which files are left out: the ranges that the values of
+        `touched` lie in, of texts the least and the greatest."""
+        kinds = {name: types[name].simpleString() for name in names}
+        wanted = [values_of(name, kinds[name], column=f"held.{quoted(name)}") for name in names]
+        conditions = [self._ranges.pruning_condition(touched, wanted)["condition"]]
+        texts = [name for name in names if kinds[name] == "string"]
+        if texts:
+            bounds = ", ".join(
+                f"hex(min({quoted(name)})), hex(max({quoted(name)}))" for name in texts
+            )
+            found = self._warehouse.session().sql(f"select {bounds} from {touched}").head()
+            for place, name in enumerate(texts):
+                # as digits: what the data holds is never read as SQL
+                low, high = (f"cast(X'{text or ''}' as string)" for text in found[2 * place :][:2])
+                column = f"held.{quoted(name)}"
+                conditions.append(f"({column} between {low} and {high} or {column} is null)")
+        return " and ".join(conditions)
+
+    def _types(self, reading: str) -> dict[str, Foreign]:
+        """Column -> type."""
+        rows = self._warehouse.session().sql(statement_of(f"select * from {reading} limit 0"))
+        return {field.name: field.dataType for field in rows.schema}

@@ -1,0 +1,195 @@
+"""Data tests: what the newest version proves of them, and where they may fail anew."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dbt.adapters.sparksession.keyed.tables import FOLDED
+from dbt.adapters.sparksession.reading.definitions import goes_by_clock
+from dbt.adapters.sparksession.reading.file_metrics import result_of_test
+from dbt.adapters.sparksession.reading.named_reads import relations_named
+from dbt.adapters.sparksession.reading.touched_rows import TouchedRows, in_place_of
+from dbt.adapters.sparksession.reading.view_marks import statement_of
+from dbt.adapters.sparksession.session import is_remote
+from dbt.adapters.sparksession.sql import mark_of
+from dbt.adapters.sparksession.versions.held_lease import HeldLease
+from dbt.adapters.sparksession.versions.nodes import has_table, is_relation
+from dbt.adapters.sparksession.versions.queries import VersionQueries
+from dbt.adapters.sparksession.versions.store import VersionStore
+from dbt.adapters.sparksession.warehouse import Warehouse
+
+# schema and name of what a query reads
+READ = re.compile(
+    r"(?i)\b(?:from|join|,)\s*(?:`?\w+`?\.)?`?(\w+)`?\.`?(\w+)(?!\w)`?(?! version as of)"
+)
+
+
+def _views_below(
+    parents: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Views and folded models among some nodes, and those that they are made of."""
+    found, left = {}, list(parents)
+    while left:
+        node = left.pop()
+        if node["config"].get("materialized") in ("view", FOLDED):
+            found[node["unique_id"]] = node
+        if not has_table(node):
+            below = node["depends_on"]["nodes"]
+            left += [
+                nodes[unique_id]
+                for unique_id in below
+                if unique_id in nodes and unique_id not in found
+            ]
+    return list(found.values())
+
+
+class DataTests:
+    """Proves data tests that need no query over all rows.
+
+    A version holds a hash of all that a test looked at when it passed: its query, its config and
+    the pinned queries of the relations that it tests.
+    """
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        store: VersionStore,
+        lease: HeldLease,
+        queries: VersionQueries,
+        touched: TouchedRows,
+    ) -> None:
+        self._warehouse = warehouse
+        self._store = store
+        self._lease = lease
+        self._queries = queries
+        self._touched = touched
+        self.fingerprints: dict[str, str] = {}  # of this run's data tests
+        self._proved: set[str] = set()
+        self._narrowed: set[str] = set()
+        self._queries_now: dict[str, tuple[str, dict[str, int]]] = {}
+        self._unpinned: set[str] = set()  # nodes whose text reads something without a pin
+
+    def proof(self, model: Mapping[str, Any], sql: str, context: dict[str, Any]) -> str | None:
+        """A hash of all that a data test looks at; None where that is unknown.
+
+        Args:
+            sql: the test's own query.
+        """
+        if self._lease.lease is None:
+            return None
+        nodes = context["graph"]["nodes"]
+        parents = [nodes.get(node) for node in model["depends_on"]["nodes"]]
+        if not parents or any(parent is None or not is_relation(parent) for parent in parents):
+            return None
+        # a view that the run doesn't write may stand there with other SQL than it has by now
+        selected = set(context.get("selected_resources") or ())
+        if not {node["unique_id"] for node in _views_below(parents, nodes)} <= selected:
+            return None
+        texts = [self.text_now(parent, context) for parent in parents]
+        seen = self._looked_at(model, sql, texts)
+        if any(map(goes_by_clock, seen)):
+            return None
+        if any(parent["unique_id"] in self._unpinned for parent in parents):
+            return None
+        if self._names_others(sql, parents) or any(self._names_others(text, []) for text in texts):
+            return None
+        fingerprint = mark_of("\0".join(seen))
+        self.fingerprints[model["unique_id"]] = fingerprint
+        return fingerprint
+
+    @staticmethod
+    def _looked_at(model: Mapping[str, Any], sql: str, texts: Iterable[str]) -> list[str]:
+        return [sql, json.dumps(model["config"], sort_keys=True, default=str), *texts]
+
+    def _names_others(self, sql: str, parents: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether a query reads tables or views as they are now that aren't among some nodes'."""
+        relations = [self._warehouse.relation_of_node(parent) for parent in parents]
+        known = {f"{relation.schema}.{relation.identifier}".lower() for relation in relations}
+        session, text = self._warehouse.session(), statement_of(sql)
+        # a remote session has no parser here
+        named = set(READ.findall(text)) if is_remote(session) else relations_named(session, text)
+        # a name of one part is that of a CTE
+        return not {".".join(parts[-2:]).lower() for parts in named if len(parts) > 1} <= known
+
+    def text_now(self, node: Mapping[str, Any], context: dict[str, Any]) -> str:
+        """The same as text_of, found once as long as the run doesn't write what it reads."""
+        before = self._queries_now.get(node["unique_id"])
+        if before is not None:
+            text, pins = before
+            if all(self._warehouse.inputs.pinned(table) == pin for table, pin in pins.items()):
+                return text
+        reader = f"text.{threading.get_ident()}"
+        self._warehouse.inputs.forget(reader)
+        text = self._queries.text_of(node, reader, context)
+        reads = self._warehouse.inputs.plan(reader).reads.values()
+        known = {read.table for read in reads}
+        for known_node in context["graph"]["nodes"].values():
+            if known_node["config"].get("materialized") in ("view", FOLDED):
+                known.add(f"{known_node['schema']}.{known_node['alias']}")
+        if not self._warehouse.inputs.plan(reader).relations <= known:
+            self._unpinned.add(node["unique_id"])
+        self._queries_now[node["unique_id"]] = text, {read.table: read.pinned for read in reads}
+        return text
+
+    def known_result(self, model: Mapping[str, Any], fingerprint: str | None) -> Any:
+        """What the test found on exactly this by the newest version, as dbt takes it; None where
+        that version doesn't know it. It knows tests that passed or warned."""
+        newest = self._store.newest_version if fingerprint else None
+        if newest is None:
+            return None
+        known, _, failures = newest.test_fingerprints.get(model["unique_id"], "").partition(" ")
+        if known != fingerprint:
+            return None
+        self._proved.add(model["unique_id"])
+        return result_of_test(int(failures or 0))
+
+    def proved_tests(self) -> int:
+        """How many data tests of this run the newest version had proved."""
+        return len(self._proved)
+
+    def narrowed(
+        self, model: Mapping[str, Any], sql: str, proof: str | None, context: dict[str, Any]
+    ) -> str:
+        """A data test's query over the rows alone that were touched since it passed; as it is where
+        the newest version doesn't prove that it passed on the rows of then.
+
+        Args:
+            proof: what `proof` gave.
+        """
+        newest = self._store.newest_version if proof else None
+        parents = model["depends_on"]["nodes"]
+        known = newest.test_fingerprints.get(model["unique_id"]) if newest is not None else None
+        if newest is None or known is None or len(parents) != 1:
+            return sql
+        parent, then = context["graph"]["nodes"][parents[0]], newest.snapshots
+        rows = self._touched.since(model, parent, self.text_now(parent, context), then)
+        if rows is None or known != self._proof_of(model, sql, parent, context, then.get):
+            return sql
+        relation = self._warehouse.relation_of_node(parent).render()
+        found = in_place_of(sql, relation, rows)
+        if found is None:
+            return sql
+        self._narrowed.add(model["unique_id"])
+        return found
+
+    def _proof_of(
+        self,
+        model: Mapping[str, Any],
+        sql: str,
+        parent: Mapping[str, Any],
+        context: dict[str, Any],
+        snapshots: Callable[[str], int | None],
+    ) -> str:
+        """What `proof` gives where a test looks at a table as it was at a snapshot."""
+        reader = f"text.{threading.get_ident()}"
+        self._warehouse.inputs.forget(reader)
+        text = self._queries.text_of(parent, reader, context, snapshots)
+        return mark_of("\0".join(self._looked_at(model, sql, [text])))
+
+    def narrowed_tests(self) -> int:
+        """How many data tests of this run looked at touched rows alone."""
+        return len(self._narrowed)
