@@ -17,6 +17,7 @@ from dbt.adapters.sparksession.session import own_session
 from dbt.adapters.sparksession.versions.data_tests import DataTests
 
 from tests.support.dbt_project import REPO, DbtProject, Outcome
+from tests.support.plans import opened_files, ran
 from tests.support.small_warehouse import PROJECT, RAW_SOURCE
 
 STEPS = int(os.environ.get("NARROWED_STEPS", "100"))
@@ -332,6 +333,50 @@ def test_long_histories_of_faults_and_repairs(
     tests = re.findall(r"name: (\w+), (?:arguments|config)", TESTS)
     never = "of_more_than_the_key"  # a key is there once
     assert set(found) == {name for name in tests if not name.startswith("whole_")} - {never}
+
+
+def test_a_narrowed_test_opens_only_files_that_may_hold_its_keys(
+    make_project: Callable[..., DbtProject], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = """
+    models:
+      - name: changes
+        columns:
+          - {name: number, data_tests: [{unique: {name: of_numbers}}]}
+          - {name: place, data_tests: [{unique: {name: of_places}}]}
+          - {name: kind, data_tests: [{accepted_values: {name: kinds, arguments: {values: [U]}}}]}
+    """
+    model = """
+        {{ config(materialized='incremental') }}
+        select *, 'U' as kind from {{ new_rows(source('raw', 'raw')) }}
+    """
+    project = make_project(
+        {
+            "dbt_project.yml": PROJECT,
+            "models/_models.yml": RAW_SOURCE + tests,
+            "models/changes.sql": model,
+        }
+    )
+    project.query("create namespace if not exists dw")
+    project.query("create table dw.raw (number bigint, place string) using iceberg")
+    queries, narrow = {}, DataTests.narrowed
+
+    def narrowed(self: DataTests, model: Node, sql: str, proof: str | None, context: Node) -> str:
+        queries[model["name"]] = narrow(self, model, sql, proof, context)
+        return queries[model["name"]]
+
+    monkeypatch.setattr(DataTests, "narrowed", narrowed)
+    for day in range(6):
+        project.query(
+            f"insert into dw.raw select {day} * 100 + id, 'mysql-bin.00000{day}:' || id "
+            "from range(9)"
+        )
+        project.run("build")
+    session = own_session(project.credentials()).session
+    opened = {name: opened_files(ran(session, sql)[1]) for name, sql in queries.items()}
+    # beside the appended rows, whose reads Iceberg doesn't count
+    assert opened == {"of_numbers": 1, "of_places": 1, "kinds": 0}
+    assert opened_files(ran(session, "select distinct kind from dw.changes")[1]) == 6
 
 
 @pytest.fixture(scope="module")
