@@ -8,6 +8,7 @@
     other_expression: column or SQL expression over its columns; `expression` where left out.
 #}
 {% test sums_match(model, expression, other, other_expression=none) %}
+{{ config(meta={'sums': [expression, other_expression or expression]}) }}
 
 with
 

@@ -123,15 +123,15 @@ def is_null_free(session: Any, table: Any, column: str) -> bool:
         files.close()
 
 
-def keeps_columns(table: Any, snapshot: int) -> bool:
-    """Whether each column that a table object had at a snapshot is there now, of the same name and
-    type; columns may have come."""
+def has_same_columns(table: Any, snapshot: int) -> bool:
+    """Whether the columns of a table object are those that it had at a snapshot, of the same names
+    and types."""
     then, now = table.schemas().get(table.snapshot(snapshot).schemaId()), table.schema()
     for column in then.columns():
         same = now.findField(column.fieldId())
         if same is None or same.name() != column.name() or not same.type().equals(column.type()):
             return False
-    return True
+    return bool(then.columns().size() == now.columns().size())
 
 
 def dated(table_metadata: dict[str, Any], now: int) -> dict[str, Any]:

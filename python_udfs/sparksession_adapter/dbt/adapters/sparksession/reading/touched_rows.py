@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from dbt.adapters.sparksession.edges import Foreign, Node
-from dbt.adapters.sparksession.iceberg.history import PINNED_READ, History, pinned_reads
-from dbt.adapters.sparksession.iceberg.metadata import keeps_columns
+from dbt.adapters.sparksession.iceberg.history import PINNED_READ, History, Snapshot, pinned_reads
+from dbt.adapters.sparksession.iceberg.metadata import has_same_columns
 from dbt.adapters.sparksession.keyed.tables import (
     COMPACTED_PROPERTY,
     FOLDED,
     KeyedTables,
-    stored_table_of,
 )
 from dbt.adapters.sparksession.reading.changes import touched_partitions
 from dbt.adapters.sparksession.reading.commits import appended
@@ -26,7 +26,7 @@ from dbt.adapters.sparksession.warehouse import Warehouse
 LARGE_TABLE = 1_000_000
 # dbt's own tests whose failures lie in single rows
 OF_SINGLE_ROWS = ("not_null", "accepted_values")
-FAILS_WITHIN = "fails_within"
+FAILS_WITHIN, SUMS = "fails_within", "sums"
 # operators of Spark's analyzed plans that make each row of one row
 RELATION = "RelationV2"
 ROW_WISE = frozenset(
@@ -53,6 +53,16 @@ def failing_group(test: Node) -> list[str] | None:
     if metadata.get("name") == "unique":
         return [metadata["kwargs"]["column_name"]]
     return [] if metadata.get("name") in OF_SINGLE_ROWS else None
+
+
+def compared_sums(test: Node) -> list[str] | None:
+    """SQL expressions of a data test that fails where the sum of the first over the rows of its
+    model isn't the sum of the second over those of its other relation; None of other tests.
+
+    A generic test states it by `config(meta={'sums': [.., ..]})`.
+    """
+    stated = (test["config"].get("meta") or {}).get(SUMS)
+    return None if stated is None or test["config"].get("where") else list(stated)
 
 
 def in_place_of(sql: str, relation: str, rows: str) -> str | None:
@@ -86,6 +96,42 @@ def is_row_wise(session: Foreign, sql: str, read: str) -> bool:
     return bool(plan.deterministic()) and plan.subqueriesAll().isEmpty()
 
 
+@dataclass(frozen=True)
+class Since:
+    """What happened to the table below a table or a row-wise view since a version.
+
+    Attributes:
+        table: the stored table.
+        history: its commits, as they are for the run.
+        first: its snapshot in the version.
+        text: query of the rows of the table or view, which reads the table as `read`.
+    """
+
+    table: str
+    history: History
+    first: int
+    text: str
+    read: str
+
+    @property
+    def commits(self) -> list[Snapshot] | None:
+        """The commits since, newest first; None where the line between is broken."""
+        return self.history.between(self.first, self.history.head)
+
+    @property
+    def then(self) -> str:
+        return f"{self.table} version as of {self.first}"
+
+    @property
+    def came(self) -> str:
+        """SQL text, for a `from`, of what was appended to the table."""
+        return appended(self.table, self.first, self.history.head)
+
+    def made_of(self, rows: str) -> str:
+        """SQL text, for a `from`, of the rows that are made of some of the table's."""
+        return f"({self.text.replace(self.read, rows)})"
+
+
 class TouchedRows:
     """Finds the rows that commits touched, as far as data tests need them."""
 
@@ -113,65 +159,122 @@ class TouchedRows:
             fails, the table isn't large, its columns are others by now, or it isn't known which
             rows its commits touched.
         """
-        group, pins = failing_group(test), pinned_reads(text)
-        if group is None or len(pins) != 1:
+        group, news = failing_group(test), self._news(parent, text, snapshots)
+        if group is None or news is None or not news.commits or not self._is_large(news):
             return None
-        ((table, head),) = pins
-        history, first = self._warehouse.history(table).at(head), snapshots.get(table)
-        commits = history.between(first, head)
-        if first is None or not commits or (history.rows or 0) < LARGE_TABLE:
-            return None
-        found = self._warehouse.loaded(table)
-        if found is None or not keeps_columns(found, first):
-            return None
-        kind = parent["config"].get("materialized")
-        if kind == FOLDED:
-            return self._in_folded(parent, history, first, group)
-        read = f"{table} version as of {head}"
-        if text.count(read) != len(PINNED_READ.findall(text)):
-            return None
-        spark_read = f".{table} VERSION AS OF '{head}'"
-        if kind == "view" and not is_row_wise(self._warehouse.session(), text, spark_read):
-            return None
-
-        def made_of(rows: str) -> str:
-            return f"({text.replace(read, rows)})"
-
-        then, now = (f"{table} version as of {snapshot}" for snapshot in (first, head))
-        types = self._types(made_of(then))
+        if parent["config"].get("materialized") == FOLDED:
+            return self._in_folded(parent, news, group)
+        types = self._types(news.made_of(news.then))
         if not set(group) <= types.keys():
             return None
-        if all(commit.adds_only for commit in commits):
-            came = made_of(appended(table, first, head))
-            return self._sharing(made_of(now), came, group, types) if group else came
-        name, condition = touched_partitions(commits, self._types(then))
+        now = news.made_of(news.read)
+        if all(commit.adds_only for commit in news.commits):
+            came = news.made_of(news.came)
+            return self._sharing(now, came, group, types) if group else came
+        name, condition = touched_partitions(news.commits, self._types(news.then))
         if name is None:
             return None
-        touched = [made_of(f"(select * from {state} where {condition})") for state in (then, now)]
-        if not group or (name in group and kind != "view"):
+        touched = self._touched_then_and_now(news, condition)
+        if not group or (name in group and parent["config"].get("materialized") != "view"):
             return touched[1]
         names = ", ".join(map(quoted, group))
         came_or_went = " union all ".join(f"select {names} from {rows}" for rows in touched)
-        return self._sharing(made_of(now), f"({came_or_went})", group, types)
+        return self._sharing(now, f"({came_or_went})", group, types)
 
-    def _in_folded(
-        self, parent: Node, history: History, first: int, group: Sequence[str]
+    def changed_sums(
+        self,
+        sums: Sequence[str],
+        parents: Sequence[tuple[Node, str]],
+        snapshots: Mapping[str, int],
     ) -> str | None:
+        """Query by which sums that were equal in a version don't equal any more: of how much each
+        has changed, one row where they changed by other amounts.
+
+        Args:
+            sums: SQL expressions, each of which is summed up over the rows of one parent.
+            parents: node and pinned query of its rows, two of them.
+            snapshots: stored table -> snapshot in that version.
+
+        Returns:
+            None where it isn't known which rows were touched, or no table is large.
+        """
+        changes, is_large = [], False
+        for expression, (parent, text) in zip(sums, parents, strict=True):
+            news = self._news(parent, text, snapshots)
+            if news is None or parent["config"].get("materialized") == FOLDED:
+                return None
+            change = self._change_of_sum(expression, news)
+            if change is None:
+                return None
+            changes.append(change)
+            is_large = is_large or self._is_large(news)
+        if not is_large:
+            return None
+        first, second = changes
+        return (
+            f"select * from (select {first} as model_change, {second} as other_change) as changes "
+            "where model_change <> other_change"
+        )
+
+    def _change_of_sum(self, expression: str, news: Since) -> str | None:
+        def sum_over(rows: str) -> str:
+            return f"coalesce((select sum({expression}) from {rows}), 0)"
+
+        if not news.commits:
+            return None if news.commits is None else "0"
+        if all(commit.adds_only for commit in news.commits):
+            return sum_over(news.made_of(news.came))
+        name, condition = touched_partitions(news.commits, self._types(news.then))
+        if name is None:
+            return None
+        then, now = map(sum_over, self._touched_then_and_now(news, condition))
+        return f"{now} - {then}"
+
+    def _news(self, parent: Node, text: str, snapshots: Mapping[str, int]) -> Since | None:
+        """What happened below a node since a version; None where it isn't of one table, row by row,
+        or its columns are others by now."""
+        pins = pinned_reads(text)
+        if len(pins) != 1:
+            return None
+        ((table, head),) = pins
+        read, first = f"{table} version as of {head}", snapshots.get(table)
+        if first is None or text.count(read) != len(PINNED_READ.findall(text)):
+            return None
+        news = Since(table, self._warehouse.history(table).at(head), first, text, read)
+        found = self._warehouse.loaded(table) if news.commits is not None else None
+        if found is None or not has_same_columns(found, first):
+            return None
+        if parent["config"].get("materialized") == "view":
+            spark_read = f".{table} VERSION AS OF '{head}'"
+            if not is_row_wise(self._warehouse.session(), text, spark_read):
+                return None
+        return news
+
+    @staticmethod
+    def _is_large(news: Since) -> bool:
+        return (news.history.rows or 0) >= LARGE_TABLE
+
+    @staticmethod
+    def _touched_then_and_now(news: Since, condition: str) -> list[str]:
+        """SQL texts, for a `from`, of the rows made of those of the table that meet a condition."""
+        states = (news.then, news.read)
+        return [news.made_of(f"(select * from {state} where {condition})") for state in states]
+
+    def _in_folded(self, parent: Node, news: Since, group: Sequence[str]) -> str | None:
         """Of a keyed table: what a reader sees of a key may change as a whole where a state row of
         it comes."""
-        table, head = stored_table_of(parent), history.head
-        commits = history.between(first, head) or []
+        commits = news.commits or []
         if not all(commit.adds_only or COMPACTED_PROPERTY in commit.summary for commit in commits):
             return None
         key = self._keyed.declared_fold(parent).touched_key
         names = group if group and set(group) <= set(key) else key
         if group and not set(names) <= set(group):
             return None
-        runs, types = f"{table} version as of {head}", self._types(f"{table} version as of {first}")
+        types = self._types(news.then)
         if not set(names) <= types.keys():
             return None
-        state_rows = self._sharing(runs, appended(table, first, head), names, types)
-        return self._keyed.folded_sql(parent, history, state_rows)
+        state_rows = self._sharing(news.read, news.came, names, types)
+        return self._keyed.folded_sql(parent, news.history, state_rows)
 
     def _sharing(
         self, held: str, touched: str, names: Sequence[str], types: Mapping[str, Foreign]

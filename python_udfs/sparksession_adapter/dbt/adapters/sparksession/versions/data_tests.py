@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
 from dbt.adapters.sparksession.reading.file_metrics import result_of_test
 from dbt.adapters.sparksession.reading.named_reads import relations_named
-from dbt.adapters.sparksession.reading.touched_rows import TouchedRows, in_place_of
+from dbt.adapters.sparksession.reading.touched_rows import (
+    TouchedRows,
+    compared_sums,
+    in_place_of,
+)
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import mark_of
@@ -161,34 +165,54 @@ class DataTests:
             proof: what `proof` gave.
         """
         newest = self._store.newest_version if proof else None
-        parents = model["depends_on"]["nodes"]
         known = newest.test_fingerprints.get(model["unique_id"]) if newest is not None else None
-        if newest is None or known is None or len(parents) != 1:
+        if newest is None or known is None:
             return sql
-        parent, then = context["graph"]["nodes"][parents[0]], newest.snapshots
-        rows = self._touched.since(model, parent, self.text_now(parent, context), then)
-        if rows is None or known != self._proof_of(model, sql, parent, context, then.get):
-            return sql
-        relation = self._warehouse.relation_of_node(parent).render()
-        found = in_place_of(sql, relation, rows)
-        if found is None:
+        nodes, then = context["graph"]["nodes"], newest.snapshots
+        parents = [nodes[unique_id] for unique_id in model["depends_on"]["nodes"]]
+        found = self._of_touched_rows(model, sql, parents, then, context)
+        if found is None or known != self._proof_of(model, sql, parents, then, context):
             return sql
         self._narrowed.add(model["unique_id"])
         return found
+
+    def _of_touched_rows(
+        self,
+        model: Mapping[str, Any],
+        sql: str,
+        parents: Sequence[Mapping[str, Any]],
+        then: Mapping[str, int],
+        context: dict[str, Any],
+    ) -> str | None:
+        """The query over touched rows alone; None where it has to read all."""
+        texts = [(parent, self.text_now(parent, context)) for parent in parents]
+        sums = compared_sums(model)
+        if sums is not None and len(sums) == len(parents) == 2:
+            # the model that is tested comes first
+            texts.sort(key=lambda each: each[0]["unique_id"] != model.get("attached_node"))
+            return self._touched.changed_sums(sums, texts, then)
+        if len(parents) != 1:
+            return None
+        rows = self._touched.since(model, *texts[0], then)
+        if rows is None:
+            return None
+        return in_place_of(sql, self._warehouse.relation_of_node(parents[0]).render(), rows)
 
     def _proof_of(
         self,
         model: Mapping[str, Any],
         sql: str,
-        parent: Mapping[str, Any],
+        parents: Sequence[Mapping[str, Any]],
+        then: Mapping[str, int],
         context: dict[str, Any],
-        snapshots: Callable[[str], int | None],
     ) -> str:
-        """What `proof` gives where a test looks at a table as it was at a snapshot."""
-        reader = f"text.{threading.get_ident()}"
-        self._warehouse.inputs.forget(reader)
-        text = self._queries.text_of(parent, reader, context, snapshots)
-        return mark_of("\0".join(self._looked_at(model, sql, [text])))
+        """What `proof` gives where a test looks at tables as they were at snapshots."""
+        texts = []
+        for parent in parents:
+            reader = f"text.{threading.get_ident()}"
+            self._warehouse.inputs.forget(reader)
+            texts.append(self._queries.text_of(parent, reader, context, then.get))
+        return mark_of("\0".join(self._looked_at(model, sql, texts)))
 
     def narrowed_tests(self) -> int:
         """How many data tests of this run looked at touched rows alone."""
