@@ -38,7 +38,10 @@ MODELS = {
         select {COLUMNS} from {{{{ new_rows(source('raw', 'raw')) }}}}
         where not gone
     """,
-    "singles": PARTED.format(rows="id < 1000"),
+    # in no version
+    "singles": PARTED.replace("partition_by='part'", "partition_by='part', META")
+    .format(rows="id < 1000")
+    .replace("META", "meta={'published': false}"),
     "chains": PARTED.format(rows="id >= 1000"),
     # of each row by itself, in two copies
     "copies": """

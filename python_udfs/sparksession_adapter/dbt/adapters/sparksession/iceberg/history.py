@@ -27,6 +27,20 @@ def pinned_reads(sql: str) -> set[tuple[str, int]]:
     return {(table.replace("`", ""), int(at)) for table, at in PINNED_READ.findall(sql)}
 
 
+def pinned_at(sql: str, snapshots: Mapping[str, int]) -> str:
+    """A query that reads tables as of snapshots, with other snapshots of some of them.
+
+    >>> pinned_at("select * from dw.a version as of 4", {"dw.a": 3})
+    'select * from dw.a version as of 3'
+    """
+
+    def read(found: re.Match[str]) -> str:
+        snapshot = snapshots.get(found["table"].replace("`", ""), found[2])
+        return f"{found['table']} version as of {snapshot}"
+
+    return PINNED_READ.sub(read, sql)
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """One commit.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.sparksession.edges import Foreign, Node
@@ -140,6 +140,12 @@ class TouchedRows:
         self._keyed = keyed
         self._ranges = ranges
 
+    def is_any_large(self, texts: Iterable[str]) -> bool:
+        """Whether a table that pinned queries read is large."""
+        tables = {table for text in texts for table, _ in pinned_reads(text)}
+        histories = map(self._warehouse.input_history, sorted(tables))
+        return any((history.rows or 0) >= LARGE_TABLE for history in histories)
+
     def since(
         self, test: Node, parent: Node, text: str, snapshots: Mapping[str, int]
     ) -> str | None:
@@ -156,11 +162,10 @@ class TouchedRows:
 
         Returns:
             None where all rows are to be tested: the test doesn't state within which columns it
-            fails, the table isn't large, its columns are others by now, or it isn't known which
-            rows its commits touched.
+            fails, its columns are others by now, or it isn't known which rows its commits touched.
         """
         group, news = failing_group(test), self._news(parent, text, snapshots)
-        if group is None or news is None or not news.commits or not self._is_large(news):
+        if group is None or news is None or not news.commits:
             return None
         if parent["config"].get("materialized") == FOLDED:
             return self._in_folded(parent, news, group)
@@ -196,9 +201,9 @@ class TouchedRows:
             snapshots: stored table -> snapshot in that version.
 
         Returns:
-            None where it isn't known which rows were touched, or no table is large.
+            None where it isn't known which rows were touched.
         """
-        changes, is_large = [], False
+        changes = []
         for expression, (parent, text) in zip(sums, parents, strict=True):
             news = self._news(parent, text, snapshots)
             if news is None or parent["config"].get("materialized") == FOLDED:
@@ -207,9 +212,6 @@ class TouchedRows:
             if change is None:
                 return None
             changes.append(change)
-            is_large = is_large or self._is_large(news)
-        if not is_large:
-            return None
         first, second = changes
         return (
             f"select * from (select {first} as model_change, {second} as other_change) as changes "
@@ -240,7 +242,7 @@ class TouchedRows:
         read, first = f"{table} version as of {head}", snapshots.get(table)
         if first is None or text.count(read) != len(PINNED_READ.findall(text)):
             return None
-        news = Since(table, self._warehouse.history(table).at(head), first, text, read)
+        news = Since(table, self._warehouse.input_history(table).at(head), first, text, read)
         found = self._warehouse.loaded(table) if news.commits is not None else None
         if found is None or not has_same_columns(found, first):
             return None
@@ -249,10 +251,6 @@ class TouchedRows:
             if not is_row_wise(self._warehouse.session(), text, spark_read):
                 return None
         return news
-
-    @staticmethod
-    def _is_large(news: Since) -> bool:
-        return (news.history.rows or 0) >= LARGE_TABLE
 
     @staticmethod
     def _touched_then_and_now(news: Since, condition: str) -> list[str]:

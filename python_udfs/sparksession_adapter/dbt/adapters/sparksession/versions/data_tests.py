@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dbt.adapters.sparksession.iceberg.history import pinned_at, pinned_reads
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
 from dbt.adapters.sparksession.reading.file_metrics import result_of_test
@@ -23,9 +24,10 @@ from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.nodes import has_table, is_relation
 from dbt.adapters.sparksession.versions.queries import VersionQueries
-from dbt.adapters.sparksession.versions.store import VersionStore
+from dbt.adapters.sparksession.versions.store import Version, VersionStore
 from dbt.adapters.sparksession.warehouse import Warehouse
 
+TRIED = 50  # snapshots of a table that is in no version
 # schema and name of what a query reads
 READ = re.compile(
     r"(?i)\b(?:from|join|,)\s*(?:`?\w+`?\.)?`?(\w+)`?\.`?(\w+)(?!\w)`?(?! version as of)"
@@ -168,10 +170,16 @@ class DataTests:
         known = newest.test_fingerprints.get(model["unique_id"]) if newest is not None else None
         if newest is None or known is None:
             return sql
-        nodes, then = context["graph"]["nodes"], newest.snapshots
+        nodes = context["graph"]["nodes"]
         parents = [nodes[unique_id] for unique_id in model["depends_on"]["nodes"]]
-        found = self._of_touched_rows(model, sql, parents, then, context)
-        if found is None or known != self._proof_of(model, sql, parents, then, context):
+        texts = [(parent, self.text_now(parent, context)) for parent in parents]
+        if not self._touched.is_any_large(text for _, text in texts):
+            return sql
+        then = self._when_it_passed(model, sql, texts, newest, context)
+        if then is None:
+            return sql
+        found = self._of_touched_rows(model, sql, texts, then)
+        if found is None:
             return sql
         self._narrowed.add(model["unique_id"])
         return found
@@ -180,39 +188,65 @@ class DataTests:
         self,
         model: Mapping[str, Any],
         sql: str,
-        parents: Sequence[Mapping[str, Any]],
+        texts: list[tuple[Mapping[str, Any], str]],
         then: Mapping[str, int],
-        context: dict[str, Any],
     ) -> str | None:
-        """The query over touched rows alone; None where it has to read all."""
-        texts = [(parent, self.text_now(parent, context)) for parent in parents]
+        """The query over touched rows alone; None where it has to read all.
+
+        Args:
+            texts: what it tests: nodes, and the pinned queries of their rows.
+        """
         sums = compared_sums(model)
-        if sums is not None and len(sums) == len(parents) == 2:
+        if sums is not None and len(sums) == len(texts) == 2:
             # the model that is tested comes first
-            texts.sort(key=lambda each: each[0]["unique_id"] != model.get("attached_node"))
-            return self._touched.changed_sums(sums, texts, then)
-        if len(parents) != 1:
+            first = model.get("attached_node")
+            pairs = sorted(texts, key=lambda pair: pair[0]["unique_id"] != first)
+            return self._touched.changed_sums(sums, pairs, then)
+        if len(texts) != 1:
             return None
-        rows = self._touched.since(model, *texts[0], then)
+        ((parent, text),) = texts
+        rows = self._touched.since(model, parent, text, then)
         if rows is None:
             return None
-        return in_place_of(sql, self._warehouse.relation_of_node(parents[0]).render(), rows)
+        return in_place_of(sql, self._warehouse.relation_of_node(parent).render(), rows)
 
-    def _proof_of(
+    def _when_it_passed(
         self,
         model: Mapping[str, Any],
         sql: str,
-        parents: Sequence[Mapping[str, Any]],
-        then: Mapping[str, int],
+        texts: list[tuple[Mapping[str, Any], str]],
+        newest: Version,
         context: dict[str, Any],
+    ) -> Mapping[str, int] | None:
+        """Stored table -> the snapshot at which the newest version proves that a data test passed;
+        None where it proves none."""
+        known = newest.test_fingerprints[model["unique_id"]]
+
+        def is_proved(queries: list[str]) -> bool:
+            return known == mark_of("\0".join(self._looked_at(model, sql, queries)))
+
+        tables = {table: head for _, text in texts for table, head in pinned_reads(text)}
+        unpublished = tables.keys() - newest.snapshots.keys()
+        if not unpublished:
+            then = [self._text_at(parent, newest.snapshots, context) for parent, _ in texts]
+            return newest.snapshots if is_proved(then) else None
+        if len(unpublished) > 1:
+            return None
+        # a version names no snapshot of it, so each of its newest is tried
+        (table,) = unpublished
+        for commit in self._warehouse.input_history(table).ancestry(tables[table])[1:TRIED]:
+            at = {**newest.snapshots, table: commit.id}
+            if is_proved([pinned_at(text, at) for _, text in texts]):
+                return at
+        return None
+
+    def _text_at(
+        self, node: Mapping[str, Any], snapshots: Mapping[str, int], context: dict[str, Any]
     ) -> str:
-        """What `proof` gives where a test looks at tables as they were at snapshots."""
-        texts = []
-        for parent in parents:
-            reader = f"text.{threading.get_ident()}"
-            self._warehouse.inputs.forget(reader)
-            texts.append(self._queries.text_of(parent, reader, context, then.get))
-        return mark_of("\0".join(self._looked_at(model, sql, texts)))
+        """A node's pinned query over tables as they were at snapshots."""
+        reader = f"text.{threading.get_ident()}"
+        self._warehouse.inputs.forget(reader)
+        return self._queries.text_of(node, reader, context, snapshots.get)
 
     def narrowed_tests(self) -> int:
         """How many data tests of this run looked at touched rows alone."""
