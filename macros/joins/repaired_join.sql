@@ -92,7 +92,20 @@
 
 {# The query of all pairs; with a number they carry it as their commit_number. #}
 {% macro _pairs(join, left, right, number=none) -%}
+    {%- if join.asof -%}
+    {{- _asof_pairs(join, left, right, number) -}}
+    {%- else -%}
     select
+        {{- _pair_columns(join, number) }}
+    from {{ left }} as left_row
+    {{ join.kind }} join {{ right }} as right_row
+        on
+            {{ join.conditions | join('\n            and ') }}
+    {%- endif -%}
+{%- endmacro %}
+
+{# The columns of a pair, of left_row and right_row. #}
+{% macro _pair_columns(join, number) -%}
         {%- for column, name in join.left.columns.items() %}
         left_row.{{ column }}{{ ' as ' ~ name if name != column }},
         {%- endfor %}
@@ -104,10 +117,6 @@
         '+I' as row_kind,
         {{ number }}L as commit_number
         {%- endif %}
-    from {{ left }} as left_row
-    {{ join.kind }} join {{ right }} as right_row
-        on
-            {{ join.conditions | join('\n            and ') }}
 {%- endmacro %}
 
 {#
@@ -121,7 +130,8 @@
     {%- set changed = _rows_of_changed_keys(join, right[1], keeps) -%}
     {%- set new_right -%}
         (
-            {{ _touching_rows(join, changed) }}
+            {{ _asof_touching_rows(join, right[0], changed, keeps) if join.asof
+                else _touching_rows(join, changed) }}
         )
     {%- endset -%}
     {%- set new_right = _kept(keeps, 'new_right', new_right) -%}
@@ -156,20 +166,12 @@
     {%- endset -%}
     {%- set left_rows = _kept(keeps, 'left_rows', left_rows) -%}
     {%- set near = _near(keeps, left_rows, join.wanted_right).condition -%}
-    {%- if join.right.sequence -%}
-        {%- set keys = _kept(keeps, 'right_keys', _keys_in_stream(join.right, near)) -%}
-        {%- set near = near ~ ' and ' ~ _near(keeps, keys, join.wanted_right_keys).condition -%}
-    {%- endif -%}
     {%- set right_rows -%}
         (
             select right_row.*
-            from (
-                select {{ join.right.uses | join(', ') }}
-                from {{ right[0] }} as pinned_right
-                where {{ near }}
-            ) as right_row
-            left semi join {{ left_rows }} as left_row
-                on {{ join.matches }}
+            from {{ _right_rows_near(join, right[0], near, keeps, 'right_keys') }} as right_row
+            left semi join {{ _asof_times(join, left_rows) if join.asof else left_rows }} as left_row
+                on {{ join.reached if join.asof else join.matches }}
         )
     {%- endset -%}
     {%- set right_rows = _kept(keeps, 'right_rows', right_rows) -%}
@@ -254,6 +256,19 @@
         from {{ pinned(side.relation) }} as stream
         where {{ condition }}
     )
+{%- endmacro %}
+
+{# The right rows as they are now, those that a condition lets near. #}
+{% macro _right_rows_near(join, right, near, keeps, name) -%}
+    {%- if join.right.sequence -%}
+        {%- set keys = _kept(keeps, name, _keys_in_stream(join.right, near)) -%}
+        {%- set near = near ~ ' and ' ~ _near(keeps, keys, join.wanted_right_keys).condition -%}
+    {%- endif -%}
+    (
+                select {{ join.right.uses | join(', ') }}
+                from {{ right }} as pinned_right
+                where {{ near }}
+            )
 {%- endmacro %}
 
 {#
@@ -341,7 +356,7 @@
                 where {{ near }}
             ) as left_row
             left semi join {{ new_right }} as right_row
-                on {{ join.matches }}
+                on {{ join.touches }}
         )
     )
 {%- endmacro %}
@@ -367,11 +382,11 @@
 {%- endmacro %}
 
 {# Names the keys that have more rows than a join should multiply. A version of a dimension is the
-   only version of its time, however many its key has. #}
+   only version of its time, however many its key has, and the nearest row is one. #}
 {% macro _warn_of_skew(join, left, right) -%}
     {%- set most = var('join_rows_per_key', 1000) -%}
-    {%- set multiplies = join.name != 'temporal_join' and not join.left.relation.is_cte -%}
-    {%- if adapter.ranges.writes(flags) and multiplies -%}
+    {%- set multiplies = join.name != 'temporal_join' and not join.asof -%}
+    {%- if adapter.ranges.writes(flags) and multiplies and not join.left.relation.is_cte -%}
         {%- set skewed_sql -%}
             select
                 to_json(struct(

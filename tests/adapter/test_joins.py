@@ -71,6 +71,46 @@ OF_ROWS = {
     "interval_streams": ("interval", BOUNDS, "inner", "stream", "stream", join_oracle.within),
     "temporal_stream": ("temporal", "", "left", "folded", "stream", join_oracle.at_its_time),
 }  # fmt: skip
+TOLERANCE = "tolerance='6 {unit}'"
+OF_NEAREST = {
+    "asof_backward_left": (
+        "asof", "", "left", "folded", "folded",
+        join_oracle.Nearest("backward", tie_break=("position",)),
+    ),
+    "asof_backward_inner": (
+        "asof", f"{TOLERANCE}, strict=true", "inner", "log", "log",
+        join_oracle.Nearest("backward", 6, strict=True),
+    ),
+    "asof_backward_stream": (
+        "asof", TOLERANCE, "left", "stream", "stream",
+        join_oracle.Nearest("backward", 6, tie_break=("v",)),
+    ),
+    "asof_forward_left": (
+        "asof", "direction='forward', strict=true", "left", "view", "folded",
+        join_oracle.Nearest("forward", strict=True),
+    ),
+    "asof_forward_inner": (
+        "asof", f"direction='forward', {TOLERANCE}", "inner", "table", "table",
+        join_oracle.Nearest("forward", 6, tie_break=("v",)),
+    ),
+    "asof_nearest_left": (
+        "asof", "direction='nearest'", "left", "folded", "table",
+        join_oracle.Nearest("nearest", tie_break=("v",)),
+    ),
+    "asof_nearest_inner": (
+        "asof", f"direction='nearest', {TOLERANCE}, strict=true", "inner", "derived", "derived",
+        join_oracle.Nearest("nearest", 6, strict=True),
+    ),
+    "asof_nearest_zipper": (
+        "asof", f"direction='nearest', {TOLERANCE}", "left", "folded", "zipper",
+        join_oracle.Nearest("nearest", 6),
+    ),
+    "asof_nearest_stream": (
+        "asof", "direction='nearest', strict=true", "inner", "folded", "stream",
+        join_oracle.Nearest("nearest", strict=True, tie_break=("position",)),
+    ),
+}  # fmt: skip
+DECLARED = (OF_VERSIONS, OF_ROWS, OF_NEAREST)
 PAIR = ["id", "world", "k", "v", "rid", "right_world", "right_at", "right_v"]
 VIEW = """
     {{ config(materialized='view', meta={'row_wise': true}) }}
@@ -178,7 +218,7 @@ def key_of_pairs(right: str) -> list[str]:
     return ["id", "world", "rid", "right_world", *(["right_at"] if right == "zipper" else [])]
 
 
-def side(name: str, kind: str, times: dict[str, str]) -> str:
+def side(name: str, kind: str, times: dict[str, Any]) -> str:
     is_model = kind not in ("log", "table")
     relation = f"ref('{name}_{kind}')" if is_model else f"source('src', '{name}_{kind}')"
     columns = {item: item for item in (*KEYS["left"], "k", "v")}
@@ -194,10 +234,14 @@ def side(name: str, kind: str, times: dict[str, str]) -> str:
 
 
 def join_model(
-    macro: str, extra: str, kind: str, left: str, right: str, _: Any, *, unit: str
+    macro: str, extra: str, kind: str, left: str, right: str, fits: Any, *, unit: str
 ) -> str:
-    times: dict[str, dict[str, str]] = {"left": {}, "right": {}}
-    if macro in ("interval", "history"):
+    times: dict[str, dict[str, Any]] = {"left": {}, "right": {}}
+    if macro == "asof":
+        begin = "valid_from" if right == "zipper" else "at"
+        order = {"tie_break": list(fits.tie_break)} if fits.tie_break else {}
+        times = {"left": {"time": "at"}, "right": {"time": begin} | order}
+    elif macro in ("interval", "history"):
         times = {"left": {"time": "at"}, "right": {"time": "at"}}
     elif macro == "temporal":
         times["left"] = {"time": "at"}
@@ -433,14 +477,14 @@ def assert_changes_come_to_the_rows(project: DbtProject, joins: dict[str, tuple]
     return project.column("select count(*) from dw.reported")[0]
 
 
-def check_histories(make_project, kinds: tuple[int, int], worlds: int, runs: int) -> None:
-    """Play histories into so many of the joins of versions and of rows, chosen at random, as are
-    the types of their columns."""
+def check_histories(make_project, kinds: tuple[int, ...], worlds: int, runs: int) -> None:
+    """Play histories into so many of the joins of DECLARED, chosen at random, as are the types of
+    their columns."""
     seed = int(os.environ.get("JOIN_SEED") or random.SystemRandom().randint(0, 10**9))
     rng = random.Random(seed)
     joins = {
         name: declared[name]
-        for declared, count in zip((OF_VERSIONS, OF_ROWS), kinds, strict=True)
+        for declared, count in zip(DECLARED, kinds, strict=True)
         for name in rng.sample(list(declared), count)
     }
     types = Types.random(rng)
@@ -470,12 +514,17 @@ def check_histories(make_project, kinds: tuple[int, int], worlds: int, runs: int
 
 
 def test_every_run_equals_the_join_of_all_rows(make_project):
-    check_histories(make_project, kinds=(1, 1), worlds=50, runs=3)
+    check_histories(make_project, kinds=(1, 1, 1), worlds=50, runs=3)
 
 
 @pytest.mark.soak
-def test_every_run_of_500_histories_equals_the_join_of_all_rows(make_project):
-    check_histories(make_project, kinds=(len(OF_VERSIONS), len(OF_ROWS)), worlds=500, runs=7)
+@pytest.mark.parametrize(
+    "kinds",
+    [(len(OF_VERSIONS), len(OF_ROWS), 0), (0, 0, len(OF_NEAREST))],
+    ids=["of_matches", "of_nearest"],
+)
+def test_every_run_of_500_histories_equals_the_join_of_all_rows(make_project, kinds):
+    check_histories(make_project, kinds=kinds, worlds=500, runs=7)
 
 
 # ---- refusals of wrong declarations and of skew

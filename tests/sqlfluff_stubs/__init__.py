@@ -165,6 +165,7 @@ def repaired_join(left: Any, right: Any, on: Any, kind: str = "inner", **_: Any)
 
 
 interval_join = temporal_join = latest_join = history_join = repaired_join
+asof_join = repaired_join
 one_to_one_join = many_to_one_join = many_to_many_join = repaired_join
 
 

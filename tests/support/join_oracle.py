@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tests.support.zipper_oracle import versions
@@ -89,8 +90,49 @@ def current(left: Row, right: Row) -> bool:
     return right["until"] is None
 
 
+@dataclass(frozen=True)
+class Nearest:
+    """The choice of the row that is nearest by time.
+
+    Attributes:
+        direction: backward, forward or nearest.
+        tolerance: how far the times may lie from each other.
+        strict: whether a row of the same time is no partner.
+        tie_break: columns that order rows of one time, before their number and their v do.
+    """
+
+    direction: str
+    tolerance: float | None = None
+    strict: bool = False
+    tie_break: tuple[str, ...] = ()
+
+    def partners(self, left: Row, same: Iterable[Row]) -> list[Row]:
+        """The nearest of the rows, as a list of one or none."""
+        if left["at"] is None:
+            return []
+        allowed = [
+            item
+            for item in same
+            if item["at"] is not None
+            and not (self.strict and item["at"] == left["at"])
+            and (self.tolerance is None or abs(item["at"] - left["at"]) <= self.tolerance)
+        ]
+        order = ("at", *self.tie_break, "rid", "v")
+        allowed.sort(key=lambda item: _ordered(tuple(item[name] for name in order)))
+        before = [item for item in allowed if item["at"] <= left["at"]][-1:]
+        behind = [item for item in allowed if item["at"] >= left["at"]][:1]
+        if self.direction == "backward":
+            return before
+        if self.direction == "forward":
+            return behind
+        return sorted(before + behind, key=lambda item: abs(item["at"] - left["at"]))[:1]
+
+
 def joined(
-    left: Iterable[Row], right: Iterable[Row], fits: Callable[[Row, Row], bool], kind: str
+    left: Iterable[Row],
+    right: Iterable[Row],
+    fits: Callable[[Row, Row], bool] | Nearest,
+    kind: str,
 ) -> list[tuple[Row, Row | None]]:
     """The pairs of all left and all right rows."""
     by_key: dict[tuple, list[Row]] = {}
@@ -99,7 +141,10 @@ def joined(
     pairs: list[tuple[Row, Row | None]] = []
     for row in left:
         same = by_key.get((row["world"], row["k"]), []) if row["k"] is not None else []
-        partners = [item for item in same if fits(row, item)]
+        if isinstance(fits, Nearest):
+            partners = fits.partners(row, same)
+        else:
+            partners = [item for item in same if fits(row, item)]
         pairs += [(row, partner) for partner in partners]
         if not partners and kind == "left":
             pairs.append((row, None))

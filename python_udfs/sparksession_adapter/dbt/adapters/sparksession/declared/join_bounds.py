@@ -34,7 +34,8 @@ def interval_sql(text: Given) -> str:
     return f"interval '{count}' {unit}"
 
 
-def _interval(name: str, text: Given, problems: list[str]) -> str:
+def read_interval(name: str, text: Given, problems: list[str]) -> str:
+    """The SQL interval that an argument of this name is; a problem and no time where it is none."""
     try:
         return interval_sql(text)
     except ValueError as exc:
@@ -42,7 +43,8 @@ def _interval(name: str, text: Given, problems: list[str]) -> str:
         return "interval '0' day"
 
 
-def _seconds(interval: str) -> int:
+def seconds_of(interval: str) -> int:
+    """How many seconds a SQL interval of interval_sql is."""
     units = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
     _, count, unit = interval.replace("'", "").split()
     return int(count) * units[unit]
@@ -66,9 +68,9 @@ def join_bounds(
     to_left: dict[str, str | None]
     to_right: dict[str, str | None]
     if form == "interval_join":
-        lower = _interval("lower", given.get("lower"), problems)
-        upper = _interval("upper", given.get("upper"), problems)
-        if _seconds(lower) > _seconds(upper):
+        lower = read_interval("lower", given.get("lower"), problems)
+        upper = read_interval("upper", given.get("upper"), problems)
+        if seconds_of(lower) > seconds_of(upper):
             problems.append(
                 f"lower must not lie behind upper, got {given['lower']!r} and {given['upper']!r}"
             )
@@ -81,8 +83,8 @@ def join_bounds(
         to_left = {"low": other, "high": None, "known": other}
         to_right = {"low": None, "high": at, "known": at}
         if given.get("expiry") is not None:
-            expiry = _interval("expiry", given["expiry"], problems)
-            if _seconds(expiry) <= 0:
+            expiry = read_interval("expiry", given["expiry"], problems)
+            if seconds_of(expiry) <= 0:
                 problems.append(f"expiry must be above zero, got {given['expiry']!r}")
             condition += f" and right_row.{other} > left_row.{at} - {expiry}"
             to_left["high"], to_right["low"] = f"{other} + {expiry}", f"{at} - {expiry}"

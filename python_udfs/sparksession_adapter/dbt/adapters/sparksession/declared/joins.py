@@ -6,9 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal, get_args
 
+from dbt.adapters.sparksession.declared.asof import Asof, read_asof
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.declared.join_arguments import (
+    FORMS,
+    JoinArguments,
+    PlainSide,
+    Sides,
+)
 from dbt.adapters.sparksession.declared.join_bounds import (
     AS_KNOWN_AT,
     KNOWN_FROM,
@@ -20,18 +26,9 @@ from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_orde
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
-from dbt.adapters.sparksession.yaml_fields import (
-    Columns,
-    Fields,
-    Name,
-    NoColumns,
-    RelationGiven,
-    read_fields,
-)
-from pydantic import BeforeValidator, Field
+from dbt.adapters.sparksession.yaml_fields import read_fields
 
 COMMIT_NUMBER = "commit_number"
-Kind = Literal["inner", "left"]
 ALIASES = {"left": "left_row", "right": "right_row"}
 FOLD = {"sequence": [COMMIT_NUMBER], "row_kind": ROW_KIND}
 COLUMN = re.compile(r"[^\W\d]\w*+")
@@ -67,6 +64,7 @@ class Side:
         times: columns that the join's bounds go by, by what they are: time, valid_from, valid_to;
             of a join by what was known at a time also as_known_at, known_from, known_to.
         sequence: of a stream of retract rows the columns that order the changes of a key; else [].
+        tie_break: of the right side of asof_join the columns that order rows of one time.
         matched_by: columns that tell which rows of the other side match.
         types: column -> Spark type; empty where that is unknown.
     """
@@ -77,6 +75,7 @@ class Side:
     columns: dict[str, str]
     times: dict[str, str]
     sequence: list[str] = field(default_factory=list)
+    tie_break: list[str] = field(default_factory=list)
     matched_by: list[str] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
 
@@ -114,6 +113,7 @@ class Join:
         wanted_left, wanted_right: where one side's rows may find partners on the other, as
             arguments of PruningColumn; the same of touched keys: wanted_keys, wanted_pairs, of
             the right side's: wanted_right_keys.
+        asof: which of the rows that match a left row gets; None for all.
     """
 
     name: str
@@ -125,6 +125,7 @@ class Join:
     asked_of_right: frozenset[str] = frozenset()
     wanted_left: list[Json] = field(default_factory=list)
     wanted_right: list[Json] = field(default_factory=list)
+    asof: Asof | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -149,15 +150,38 @@ class Join:
         return self.right.wanted_keys(self.right.key)
 
     @property
+    def wanted_neighbours(self) -> list[Json]:
+        """Where the right rows are that may hide changed right rows from left rows."""
+        assert self.asof is not None
+        types = self.right.types
+        equal = [values_of(name, types[name]) for name in dict.fromkeys(self.on.values())]
+        return equal + _typed(self.asof.to_neighbours, self.right, True)
+
+    @property
+    def equal(self) -> list[str]:
+        """SQL conditions of the columns of `on`."""
+        return [f"left_row.{own} = right_row.{other}" for own, other in self.on.items()]
+
+    @property
     def conditions(self) -> list[str]:
         """SQL conditions of a pair."""
-        equal = [f"left_row.{own} = right_row.{other}" for own, other in self.on.items()]
-        return [*equal, *([self.condition] if self.condition else [])]
+        return [*self.equal, *([self.condition] if self.condition else [])]
 
     @property
     def matches(self) -> str:
         """The same as one."""
         return " and ".join(self.conditions)
+
+    @property
+    def touches(self) -> str:
+        """SQL condition: a left row has, had or gets a changed right row, see _touching_rows."""
+        return self.matches if self.asof is None else " and ".join([*self.equal, self.asof.touches])
+
+    @property
+    def reached(self) -> str:
+        """SQL condition: a right row may be the partner of some of a key's left rows."""
+        assert self.asof is not None
+        return " and ".join(filter(None, [*self.equal, self.asof.reached]))
 
     @property
     def definition(self) -> Json:
@@ -172,13 +196,15 @@ class Join:
             for side in (self.left, self.right)
             if side.sequence
         }
-        return orders | {
+        own: Json = {} if self.asof is None else {"asof": self.asof.definition}
+        own |= {
             "left": self.left.relation.name_only.render(),
             "right": self.right.relation.name_only.render(),
             "matches": self.matches,
             "kind": self.kind,
             "columns": columns,
         }
+        return orders | own
 
     def differs_from(self, stored: Settings) -> bool:
         """Whether rows that were stored under a definition say something else than its own do.
@@ -215,80 +241,6 @@ class Join:
         return (begin, end) if plain and types.get(begin) == types.get(end) else None
 
 
-def _mapped(columns: Given) -> Given:
-    """Columns as a mapping to their names in the join."""
-    if isinstance(columns, str):
-        return {columns: columns}
-    if isinstance(columns, (list, tuple)):
-        return {name: name for name in columns if isinstance(name, str)} or None
-    return columns
-
-
-Time = Annotated[Name, Field(description="name a column")]
-SequenceColumns = Annotated[NoColumns, Field(description="name columns")]
-
-
-class SideArguments(Fields):
-    """What every side of a join names."""
-
-    NEEDED: ClassVar[tuple[str, ...]] = ("relation", "key", "columns")
-
-    relation: RelationGiven = None
-    key: Annotated[Columns, Field(description="name the columns that distinguish its rows")] = ()
-    columns: Annotated[
-        dict[Name, Name],
-        BeforeValidator(_mapped),
-        Field(min_length=1, description="list columns or map them to their names in the join"),
-    ] = {}
-
-
-class PlainSide(SideArguments):
-    """A side that is joined by its columns alone."""
-
-    sequence: SequenceColumns = ()
-
-
-class TimedSide(SideArguments):
-    """A side whose rows have a time."""
-
-    NEEDED: ClassVar[tuple[str, ...]] = (*SideArguments.NEEDED, "time")
-
-    time: Time = ""
-    sequence: SequenceColumns = ()
-
-
-class VersionedSide(SideArguments):
-    """A side whose rows are versions."""
-
-    valid_from: Time = "valid_from"
-    valid_to: Time = "valid_to"
-    known_from: Time = KNOWN_FROM
-    known_to: Time = KNOWN_TO
-    sequence: SequenceColumns = ()
-
-
-class JoinArguments(Fields):
-    """What a join takes beside its sides."""
-
-    on: Annotated[
-        dict[Name, Name],
-        Field(
-            min_length=1,
-            description="map columns of the left side to equal columns of the right side",
-        ),
-    ] = {}
-    kind: Annotated[Kind, Field(description=f"be one of {', '.join(get_args(Kind))}")] = "inner"
-
-
-# form -> what its left and its right side name
-Sides = PlainSide | TimedSide | VersionedSide
-FORMS: dict[str, tuple[type[Sides], type[Sides]]] = {
-    "interval_join": (TimedSide, TimedSide),
-    "temporal_join": (TimedSide, VersionedSide),
-    "history_join": (TimedSide, TimedSide),
-}
-
-
 def _side(name: str, given: Given, arguments: type[Sides], problems: list[str]) -> Side:
     if not isinstance(given, Mapping):
         problems.append(f"{name} must be {{'relation', 'key', 'columns'}}, got {given!r}")
@@ -301,7 +253,8 @@ def _side(name: str, given: Given, arguments: type[Sides], problems: list[str]) 
         for time in ("time", "valid_from", "valid_to", KNOWN_FROM, KNOWN_TO)
         if time in arguments.model_fields
     }
-    return Side(name, read.relation, key, columns, times, list(read.sequence))
+    tie_break = list(getattr(read, "tie_break", ()))
+    return Side(name, read.relation, key, columns, times, list(read.sequence), tie_break)
 
 
 def _note_known_times(given: Given, left: Side, right: Side) -> None:
@@ -345,7 +298,13 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
         )
     for name in {*left.columns.values(), *right.columns.values()} & {COMMIT_NUMBER, ROW_KIND}:
         problems.append(f"{name}: columns of this name are the join's own")
-    condition, to_left, to_right = join_bounds(given, left.times, right.times, problems)
+    asof = None
+    if form == "asof_join":
+        order = list(dict.fromkeys([*right.tie_break, *right.key]))
+        asof = read_asof(given, left.times["time"], right.times["time"], order, problems)
+        condition, to_left, to_right = asof.condition, asof.to_left, asof.to_right
+    else:
+        condition, to_left, to_right = join_bounds(given, left.times, right.times, problems)
     asked_of_right = frozenset(columns_asked(right.alias, str(given.get("condition") or "")))
     if given.get("condition"):
         condition = " and ".join(filter(None, [condition, f"({given['condition']})"]))
@@ -354,7 +313,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     sides = {}
     for side, keys in ((left, on), (right, on.values())):
         named = columns_asked(side.alias, condition)
-        matched_by = list(dict.fromkeys([*keys, *side.times.values(), *named]))
+        matched_by = list(dict.fromkeys([*keys, *side.times.values(), *named, *side.tie_break]))
         sides[side.name] = replace(side, matched_by=matched_by)
     known = {name: types(side.relation) for name, side in sides.items()}
     for name, side in sides.items():
@@ -365,7 +324,8 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
         problems += _belief_problems(sides["right"], asked_of_right)
     if not problems:
         problems += _type_problems(sides["left"], sides["right"], on)
-    join = Join(form, sides["left"], sides["right"], on, condition, arguments.kind, asked_of_right)
+    left, right = sides["left"], sides["right"]
+    join = Join(form, left, right, on, condition, arguments.kind, asked_of_right, asof=asof)
     if known["left"] is not None and known["right"] is not None:
         problems += _config_problems(join, model)
     if problems:
@@ -407,7 +367,7 @@ def _column_problems(side: Side) -> list[str]:
     problems += [
         f"{where}: column {name} is {side.types[name]}, of which no two can be compared; give its "
         "model a column of to_json(..) to be joined instead"
-        for name in side.columns
+        for name in dict.fromkeys([*side.columns, *side.tie_break])
         if not is_ordered_type_name(side.types.get(name, ""))
     ]
     return problems + [

@@ -1,0 +1,99 @@
+"""Arguments of the join macros, as pydantic checks them."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, get_args
+
+from dbt.adapters.sparksession.declared.join_bounds import KNOWN_FROM, KNOWN_TO
+from dbt.adapters.sparksession.edges import Given
+from dbt.adapters.sparksession.yaml_fields import (
+    Columns,
+    Fields,
+    Name,
+    NoColumns,
+    RelationGiven,
+)
+from pydantic import BeforeValidator, Field
+
+Kind = Literal["inner", "left"]
+
+
+def _mapped(columns: Given) -> Given:
+    """Columns as a mapping to their names in the join."""
+    if isinstance(columns, str):
+        return {columns: columns}
+    if isinstance(columns, (list, tuple)):
+        return {name: name for name in columns if isinstance(name, str)} or None
+    return columns
+
+
+Time = Annotated[Name, Field(description="name a column")]
+SequenceColumns = Annotated[NoColumns, Field(description="name columns")]
+
+
+class SideArguments(Fields):
+    """What every side of a join names."""
+
+    NEEDED: ClassVar[tuple[str, ...]] = ("relation", "key", "columns")
+
+    relation: RelationGiven = None
+    key: Annotated[Columns, Field(description="name the columns that distinguish its rows")] = ()
+    columns: Annotated[
+        dict[Name, Name],
+        BeforeValidator(_mapped),
+        Field(min_length=1, description="list columns or map them to their names in the join"),
+    ] = {}
+
+
+class PlainSide(SideArguments):
+    """A side that is joined by its columns alone."""
+
+    sequence: SequenceColumns = ()
+
+
+class TimedSide(SideArguments):
+    """A side whose rows have a time."""
+
+    NEEDED: ClassVar[tuple[str, ...]] = (*SideArguments.NEEDED, "time")
+
+    time: Time = ""
+    sequence: SequenceColumns = ()
+
+
+class OrderedSide(TimedSide):
+    """A side whose rows have a time and an order among those of one time."""
+
+    tie_break: SequenceColumns = ()
+
+
+class VersionedSide(SideArguments):
+    """A side whose rows are versions."""
+
+    valid_from: Time = "valid_from"
+    valid_to: Time = "valid_to"
+    known_from: Time = KNOWN_FROM
+    known_to: Time = KNOWN_TO
+    sequence: SequenceColumns = ()
+
+
+class JoinArguments(Fields):
+    """What a join takes beside its sides."""
+
+    on: Annotated[
+        dict[Name, Name],
+        Field(
+            min_length=1,
+            description="map columns of the left side to equal columns of the right side",
+        ),
+    ] = {}
+    kind: Annotated[Kind, Field(description=f"be one of {', '.join(get_args(Kind))}")] = "inner"
+
+
+# form -> what its left and its right side name
+Sides = PlainSide | TimedSide | OrderedSide | VersionedSide
+FORMS: dict[str, tuple[type[Sides], type[Sides]]] = {
+    "interval_join": (TimedSide, TimedSide),
+    "temporal_join": (TimedSide, VersionedSide),
+    "history_join": (TimedSide, TimedSide),
+    "asof_join": (TimedSide, OrderedSide),
+}
