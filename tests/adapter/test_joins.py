@@ -27,8 +27,9 @@ from tests.support import join_oracle
 from tests.support.dbt_project import REPO, DbtProject
 
 MACROS = {
-    f"macros/joins/{path.name}": path.read_text(encoding="utf-8")
-    for path in sorted((REPO / "macros/joins").glob("*.sql"))
+    f"macros/{folder}/{path.name}": path.read_text(encoding="utf-8")
+    for folder in ("joins", "windows")
+    for path in sorted((REPO / "macros" / folder).glob("*.sql"))
 }
 START = datetime(2026, 3, 1)
 NAMES = {"left": "id", "right": "rid"}  # the column that distinguishes a side's rows in a world
@@ -69,6 +70,13 @@ OF_ROWS = {
     "many_to_many_left": ("many_to_many", "", "left", "folded", "folded", join_oracle.always),
     "many_to_many_streams": ("many_to_many", "", "left", "stream", "stream", join_oracle.always),
     "interval_streams": ("interval", BOUNDS, "inner", "stream", "stream", join_oracle.within),
+    "window_inner": (
+        "many_to_many", "", "inner", "windowed", "windowed", join_oracle.in_the_same_window
+    ),
+    "window_left": (
+        "interval", "lower='-10 {unit}', upper='10 {unit}'", "left", "windowed", "windowed",
+        join_oracle.in_the_same_window,
+    ),
     "temporal_stream": ("temporal", "", "left", "folded", "stream", join_oracle.at_its_time),
 }  # fmt: skip
 TOLERANCE = "tolerance='6 {unit}'"
@@ -115,6 +123,16 @@ PAIR = ["id", "world", "k", "v", "rid", "right_world", "right_at", "right_v"]
 VIEW = """
     {{ config(materialized='view', meta={'row_wise': true}) }}
     select * from {{ source('src', 'left_log') }}
+"""
+# the rows of a table that have a time, with its window
+WINDOWED = """
+    {{{{ config(materialized='view', meta={{'row_wise': true}}) }}}}
+    with held as (select * from {{{{ source('src', '{name}_table') }}}})
+
+    select windowed.*
+    from (
+        {{{{ tumble(rows='held', time='at', size='{size}', bounds={{'latest': '2200-01-01'}}) }}}}
+    ) as windowed
 """
 # each change in a source's form; what is taken away may be so by a change of its key
 STREAM = """
@@ -247,6 +265,7 @@ def join_model(
         times["left"] = {"time": "at"}
         if right != "zipper":  # whose columns have the names that are taken
             times["right"] = {"valid_from": "at", "valid_to": "until"}
+    on = {name: name for name in ("world", "k", *(["window_start"] * (left == "windowed")))}
     return f"""
         {{{{ config(materialized='folded', unique_key={key_of_pairs(right)}, fold={FOLD}) }}}}
         with
@@ -255,7 +274,7 @@ def join_model(
             {{{{ {macro}_join(
                 left={side("left", left, times["left"])},
                 right={side("right", right, times["right"])},
-                on={{'world': 'world', 'k': 'k'}},
+                on={on},
                 kind='{kind}',
                 {extra.format(unit=unit)}
             ) }}}}
@@ -269,6 +288,9 @@ def input_model(name: str, kind: str, types: Types) -> str:
     """Text of the model that one side is: its log folded, derived from that, or its versions."""
     if kind == "view":
         return VIEW
+    if kind == "windowed":
+        size = {"days": "1 week", "minutes": "10 minutes"}[types.unit]
+        return WINDOWED.format(name=name, size=size)
     if kind == "stream":
         return STREAM.format(name=name, columns=f"world, {NAMES[name]}, k, at, until, v, position")
     key, columns = list(KEYS[name]), "*"
@@ -434,7 +456,8 @@ class Worlds:
             return join_oracle.zipped(self.events[name], KEYS[name], self.types.tracked)
         if kind in ("log", "view"):
             return self.facts[name]
-        return list(self.table[name].values())
+        rows = list(self.table[name].values())
+        return join_oracle.windowed(rows, self.types.unit) if kind == "windowed" else rows
 
     def compare(self, joins: dict[str, tuple]) -> int:
         """Each join against the oracle; how many pairs there were."""

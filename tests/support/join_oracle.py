@@ -82,6 +82,20 @@ def ever_before_with_the_same_value(left: Row, right: Row) -> bool:
     return right["at"] <= left["at"] and right["v"] == left["v"]
 
 
+def windowed(rows: Iterable[Row], unit: str) -> list[Row]:
+    """The rows that have a time, each with the number of its window: of 10 minutes, or of a week
+    from Monday, where times count days from a Sunday."""
+    return [
+        {**row, "window": row["at"] // 10 if unit == "minutes" else (row["at"] + 6) // 7}
+        for row in rows
+        if row["at"] is not None
+    ]
+
+
+def in_the_same_window(left: Row, right: Row) -> bool:
+    return left["window"] == right["window"]
+
+
 def always(left: Row, right: Row) -> bool:
     return True
 
