@@ -25,6 +25,10 @@
     new; joins these again with what both sides are now, and writes what differs from the pairs that
     they had. Late rows, deletes and changed keys are changes like any other.
 
+    Of kind semi its rows are the left rows that have a partner, of kind anti those that have none,
+    each once: the right side has no `columns`, and the model's unique_key is the left key. A left
+    row comes or goes with its first or last partner; in between nothing is written.
+
     Equal values match by `=`: null matches nothing. A side's key has to be unique: of
     rows that share one the greatest is taken. `condition` is further SQL over left_row and
     right_row, every column with that name before it.
@@ -98,7 +102,7 @@
     select
         {{- _pair_columns(join, number) }}
     from {{ left }} as left_row
-    {{ join.kind }} join {{ right }} as right_row
+    {{ join.keyword }} join {{ right }} as right_row
         on
             {{ join.conditions | join('\n            and ') }}
     {%- endif -%}
@@ -106,12 +110,8 @@
 
 {# The columns of a pair, of left_row and right_row. #}
 {% macro _pair_columns(join, number) -%}
-        {%- for column, name in join.left.columns.items() %}
-        left_row.{{ column }}{{ ' as ' ~ name if name != column }},
-        {%- endfor %}
-        {%- for column, name in join.right.columns.items() %}
-        right_row.{{ column }}{{ ' as ' ~ name if name != column }}
-        {{- ',' if number or not loop.last }}
+        {%- for image in join.images %}
+        {{ image }}{{ ',' if number or not loop.last }}
         {%- endfor %}
         {%- if number %}
         '+I' as row_kind,
@@ -382,10 +382,11 @@
 {%- endmacro %}
 
 {# Names the keys that have more rows than a join should multiply. A version of a dimension is the
-   only version of its time, however many its key has, and the nearest row is one. #}
+   only version of its time, however many its key has; the nearest row is alone, and a left row
+   that is kept or dropped makes no pair. #}
 {% macro _warn_of_skew(join, left, right) -%}
     {%- set most = var('join_rows_per_key', 1000) -%}
-    {%- set multiplies = join.name != 'temporal_join' and not join.asof -%}
+    {%- set multiplies = join.name != 'temporal_join' and not join.asof and not join.is_filter -%}
     {%- if adapter.ranges.writes(flags) and multiplies and not join.left.relation.is_cte -%}
         {%- set skewed_sql -%}
             select

@@ -175,6 +175,7 @@ def test_all_problems_are_named_at_once() -> None:
         ({}, {"tolerance": "-5 minutes"}, "tolerance must be above zero, got '-5 minutes'"),
         ({"tie_break": "seen"}, {}, "right (quotes): there is no column seen"),
         ({"tie_break": "tags"}, {}, "column tags is map<a,b>, of which no two can be compared"),
+        ({}, {"kind": "semi"}, "kind must be inner or left, got 'semi'; whether there is any row"),
         ({"time": "n"}, {}, "time column n is bigint, must be a timestamp or a date"),
     ],
 )
@@ -182,6 +183,12 @@ def test_a_wrong_argument_is_named(right: dict[str, Any], given: dict, problem: 
     with pytest.raises(JoinConfigError) as raised:
         join(right, **given)
     assert problem in str(raised.value)
+
+
+def test_columns_of_a_side_that_only_filters_are_refused() -> None:
+    with pytest.raises(JoinConfigError) as raised:
+        join(kind="anti", form="many_to_many_join")
+    assert "right.columns must not be given: a join of kind anti has none" in str(raised.value)
 
 
 def test_another_choice_asks_for_a_full_refresh() -> None:

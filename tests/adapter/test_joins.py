@@ -51,6 +51,21 @@ OF_VERSIONS = {
         join_oracle.current,
     ),
 }  # fmt: skip
+OF_FILTERS = {
+    "interval_semi": ("interval", BOUNDS, "semi", "folded", "folded", join_oracle.within),
+    "interval_anti": ("interval", BOUNDS, "anti", "stream", "log", join_oracle.within),
+    "temporal_anti": ("temporal", "", "anti", "log", "zipper", join_oracle.at_its_time),
+    "latest_semi": ("latest", "", "semi", "view", "table", join_oracle.always),
+    "many_to_many_semi": ("many_to_many", "", "semi", "table", "stream", join_oracle.always),
+    "many_to_many_anti": ("many_to_many", "", "anti", "folded", "folded", join_oracle.always),
+    "window_anti": (
+        "many_to_many", "", "anti", "windowed", "windowed", join_oracle.in_the_same_window
+    ),
+    "history_semi": (
+        "history", "condition='left_row.v <=> right_row.v'", "semi", "folded", "table",
+        join_oracle.ever_before_with_the_same_value,
+    ),
+}  # fmt: skip
 OF_ROWS = {
     "interval_inner": ("interval", BOUNDS, "inner", "folded", "log", join_oracle.within),
     "interval_left": ("interval", BOUNDS, "left", "view", "folded", join_oracle.within),
@@ -118,7 +133,8 @@ OF_NEAREST = {
         join_oracle.Nearest("nearest", strict=True, tie_break=("position",)),
     ),
 }  # fmt: skip
-DECLARED = (OF_VERSIONS, OF_ROWS, OF_NEAREST)
+DECLARED = (OF_VERSIONS, OF_ROWS, OF_NEAREST, OF_FILTERS)
+FILTERS = ("semi", "anti")
 PAIR = ["id", "world", "k", "v", "rid", "right_world", "right_at", "right_v"]
 VIEW = """
     {{ config(materialized='view', meta={'row_wise': true}) }}
@@ -232,11 +248,23 @@ def typed(kind: str, value: float, first: int, step: timedelta) -> Any:
     return Decimal(first + value) if kind.startswith("decimal") else first + value
 
 
-def key_of_pairs(right: str) -> list[str]:
+def key_of_pairs(right: str, kind: str) -> list[str]:
+    if kind in FILTERS:
+        return ["id", "world"]
     return ["id", "world", "rid", "right_world", *(["right_at"] if right == "zipper" else [])]
 
 
-def side(name: str, kind: str, times: dict[str, Any]) -> str:
+def shown(kind: str, types: Types) -> str:
+    """SQL of the PAIR of a row of a join."""
+    if kind not in FILTERS:
+        return ", ".join(PAIR)
+    right = {"rid": types.key["right"], "right_world": "int"}
+    right |= {"right_at": types.time["right"], "right_v": "string"}
+    nulls = (f"cast(null as {of_type}) as {name}" for name, of_type in right.items())
+    return ", ".join([*(name for name in PAIR if name not in right), *nulls])
+
+
+def side(name: str, kind: str, times: dict[str, Any], has_columns: bool = True) -> str:
     is_model = kind not in ("log", "table")
     relation = f"ref('{name}_{kind}')" if is_model else f"source('src', '{name}_{kind}')"
     columns = {item: item for item in (*KEYS["left"], "k", "v")}
@@ -245,7 +273,7 @@ def side(name: str, kind: str, times: dict[str, Any]) -> str:
         begin = "valid_from" if kind == "zipper" else "at"
         columns = {"rid": "rid", "world": "right_world", begin: "right_at", "v": "right_v"}
         key += [begin] if kind == "zipper" else []
-    given = {"key": key, "columns": columns} | times
+    given = {"key": key} | ({"columns": columns} if has_columns else {}) | times
     if kind == "stream":
         given["sequence"] = "position"
     return f"{{'relation': {relation}, {str(given)[1:-1]}}}"
@@ -267,13 +295,13 @@ def join_model(
             times["right"] = {"valid_from": "at", "valid_to": "until"}
     on = {name: name for name in ("world", "k", *(["window_start"] * (left == "windowed")))}
     return f"""
-        {{{{ config(materialized='folded', unique_key={key_of_pairs(right)}, fold={FOLD}) }}}}
+        {{{{ config(materialized='folded', unique_key={key_of_pairs(right, kind)}, fold={FOLD}) }}}}
         with
 
         joined as (
             {{{{ {macro}_join(
                 left={side("left", left, times["left"])},
-                right={side("right", right, times["right"])},
+                right={side("right", right, times["right"], kind not in FILTERS)},
                 on={on},
                 kind='{kind}',
                 {extra.format(unit=unit)}
@@ -313,9 +341,9 @@ def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
         f"{{name: {name}_{kind}}}" for name in NAMES for kind in ("events", "log", "table")
     )
     reported = " union all ".join(
-        f"select '{name}' as model, {', '.join(PAIR)}, row_kind, sign "
+        f"select '{name}' as model, {shown(join[2], types)}, row_kind, sign "
         f"from {{{{ new_changes(ref('{name}')) }}}}"
-        for name in joins
+        for name, join in joins.items()
     )
     inputs = {
         item for *_, left, right, _ in joins.values() for item in (("left", left), ("right", right))
@@ -468,9 +496,9 @@ class Worlds:
             )
             expected = join_oracle.greatest(
                 (self.types.pair(*row) for row in found),
-                [PAIR.index(key_of_pair) for key_of_pair in key_of_pairs(right)],
+                [PAIR.index(key_of_pair) for key_of_pair in key_of_pairs(right, kind)],
             )
-            rows = self.project.query(f"select {', '.join(PAIR)} from dw.{model}")
+            rows = self.project.query(f"select {shown(kind, self.types)} from dw.{model}")
             got = Counter(tuple(row.values()) for row in rows)
             extra, missing = set(got) - expected, expected - set(got)
             worlds = sorted({item[1] for item in extra | missing})
@@ -483,11 +511,14 @@ class Worlds:
         return compared
 
 
-def assert_changes_come_to_the_rows(project: DbtProject, joins: dict[str, tuple]) -> int:
+def assert_changes_come_to_the_rows(
+    project: DbtProject, joins: dict[str, tuple], types: Types
+) -> int:
     """All changes that were given, summed by their sign, are the rows; how many there were."""
     names = ", ".join(PAIR)
     rows = " union all ".join(
-        f"select '{name}' as model, {names}, -1 as sign from dw.{name}" for name in joins
+        f"select '{name}' as model, {shown(join[2], types)}, -1 as sign from dw.{name}"
+        for name, join in joins.items()
     )
     assert (
         project.query(
@@ -523,7 +554,7 @@ def check_histories(make_project, kinds: tuple[int, ...], worlds: int, runs: int
             histories.more(0.7 if number == 1 else rng.choice([0.02, 0.2, 0.7]))
         outcome = project.run("run")
         compared += histories.compare(joins)
-        reported = assert_changes_come_to_the_rows(project, joins)
+        reported = assert_changes_come_to_the_rows(project, joins, types)
         if number == 2:
             messages = {name: outcome.results[name].message for name in joins}
             assert {name for name, message in messages.items() if "nothing new" in message} == set(
@@ -532,19 +563,23 @@ def check_histories(make_project, kinds: tuple[int, ...], worlds: int, runs: int
     project.run("run", "--full-refresh", "--exclude", "reported")
     compared += histories.compare(joins)
     project.run("run", "-s", "reported")
-    reported = assert_changes_come_to_the_rows(project, joins)
+    reported = assert_changes_come_to_the_rows(project, joins, types)
     print(f"{worlds} histories, {compared} pairs compared, {reported} changes reported, 0 differ")
 
 
 def test_every_run_equals_the_join_of_all_rows(make_project):
-    check_histories(make_project, kinds=(1, 1, 1), worlds=50, runs=3)
+    check_histories(make_project, kinds=(1, 1, 1, 1), worlds=50, runs=3)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "kinds",
-    [(len(OF_VERSIONS), len(OF_ROWS), 0), (0, 0, len(OF_NEAREST))],
-    ids=["of_matches", "of_nearest"],
+    [
+        (len(OF_VERSIONS), len(OF_ROWS), 0, 0),
+        (0, 0, len(OF_NEAREST), 0),
+        (0, 0, 0, len(OF_FILTERS)),
+    ],
+    ids=["of_matches", "of_nearest", "of_filters"],
 )
 def test_every_run_of_500_histories_equals_the_join_of_all_rows(make_project, kinds):
     check_histories(make_project, kinds=kinds, worlds=500, runs=7)
@@ -567,7 +602,7 @@ WRONG = {
             "left.time must name a column, got None",
             "right.relation must be ref(..) or source(..), got 'x'",
             "on must map columns of the left side to equal columns of the right side, got {}",
-            "kind must be one of inner, left, got 'outer'",
+            "kind must be one of inner, left, semi, anti, got 'outer'",
             "both sides have a column id; name the right one otherwise",
             "lower must be a whole number of seconds, minutes, hours, days or weeks, got "
             "'5 months'",
@@ -809,6 +844,49 @@ def test_a_pair_that_the_model_leaves_out_from_now_on_goes(make_project):
     project.run("run", "-s", "paid")
     rows = project.query("select rid, amount from dw.paid order by rid")
     assert [tuple(row.values()) for row in rows] == [(2, 30), (3, 30)]
+
+
+def test_a_further_partner_of_a_row_that_is_kept_writes_nothing(make_project):
+    model = """
+        {{ config(materialized='folded', unique_key='id', fold={
+            'sequence': 'commit_number', 'row_kind': 'row_kind'}) }}
+        {{ many_to_many_join(
+            left={'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id', 'k']},
+            right={'relation': source('src', 'others'), 'key': 'rid'},
+            on={'k': 'k'},
+            kind='%s',
+        ) }}
+    """
+    models = {
+        "models/sources.yml": "sources: [{name: src, tables: [{name: facts}, {name: others}]}]",
+        "models/paid.sql": model % "semi",
+        "models/unpaid.sql": model % "anti",
+    }
+    project = make_project(MACROS | models)
+    project.query("create namespace if not exists src")
+    project.query(
+        "create table src.facts using iceberg as "
+        "select * from values (1, 1), (2, 2), (3, null) as t(id, k)"
+    )
+    project.query("create table src.others using iceberg as select 1 as rid, 1 as k")
+
+    def rows() -> dict[str, list[tuple[int, int]]]:
+        project.run("run")
+        return {
+            name: [
+                tuple(row.values())
+                for row in project.query(f"select id, commit_number from dw.{name} order by id")
+            ]
+            for name in ("paid", "unpaid")
+        }
+
+    assert rows() == {"paid": [(1, 1)], "unpaid": [(2, 1), (3, 1)]}
+    project.query("insert into src.others values (2, 1), (3, 2), (4, null)")
+    assert rows() == {"paid": [(1, 1), (2, 2)], "unpaid": [(3, 1)]}
+    project.query("delete from src.others where rid = 1")
+    assert rows() == {"paid": [(1, 1), (2, 2)], "unpaid": [(3, 1)]}
+    project.query("delete from src.others where rid = 2")
+    assert rows() == {"paid": [(2, 2)], "unpaid": [(1, 4), (3, 1)]}
 
 
 @pytest.mark.soak

@@ -148,7 +148,7 @@ def joined(
     fits: Callable[[Row, Row], bool] | Nearest,
     kind: str,
 ) -> list[tuple[Row, Row | None]]:
-    """The pairs of all left and all right rows."""
+    """The pairs of all left and all right rows; of kind semi and anti left rows with None."""
     by_key: dict[tuple, list[Row]] = {}
     for item in right:
         by_key.setdefault((item["world"], item["k"]), []).append(item)
@@ -159,8 +159,9 @@ def joined(
             partners = fits.partners(row, same)
         else:
             partners = [item for item in same if fits(row, item)]
-        pairs += [(row, partner) for partner in partners]
-        if not partners and kind == "left":
+        if kind in ("inner", "left"):
+            pairs += [(row, partner) for partner in partners]
+        if kind == "semi" if partners else kind in ("left", "anti"):
             pairs.append((row, None))
     return pairs
 

@@ -15,7 +15,9 @@ from dbt.adapters.sparksession.yaml_fields import (
 )
 from pydantic import BeforeValidator, Field
 
-Kind = Literal["inner", "left"]
+Kind = Literal["inner", "left", "semi", "anti"]
+# kinds that keep or drop left rows, and have no columns of the right side
+FILTERS = ("semi", "anti")
 
 
 def _mapped(columns: Given) -> Given:

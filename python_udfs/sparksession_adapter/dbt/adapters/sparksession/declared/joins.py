@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from dbt.adapters.sparksession.declared.asof import Asof, read_asof
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.join_arguments import (
+    FILTERS,
     FORMS,
     JoinArguments,
     PlainSide,
@@ -109,7 +110,7 @@ class Join:
         on: column of the left side -> column of the right side.
         condition: further SQL over left_row and right_row, parts with `and` between; "" for none.
         asked_of_right: columns of the right side that an author's own condition names.
-        kind: inner or left.
+        kind: inner, left; semi or anti, whose rows are left rows that have a partner, or none.
         wanted_left, wanted_right: where one side's rows may find partners on the other, as
             arguments of PruningColumn; the same of touched keys: wanted_keys, wanted_pairs, of
             the right side's: wanted_right_keys.
@@ -128,14 +129,38 @@ class Join:
     asof: Asof | None = None
 
     @property
+    def is_filter(self) -> bool:
+        """Whether its rows are left rows, not pairs."""
+        return self.kind in FILTERS
+
+    @property
+    def shown(self) -> list[Side]:
+        """The sides whose columns it has."""
+        return [self.left] if self.is_filter else [self.left, self.right]
+
+    @property
     def columns(self) -> list[str]:
         """Columns of the join, in their order."""
-        return [*self.left.columns.values(), *self.right.columns.values()]
+        return [name for side in self.shown for name in side.columns.values()]
 
     @property
     def key(self) -> list[str]:
         """Columns that distinguish its rows: a pair's two keys."""
-        return [*self.left.key_names, *self.right.key_names]
+        return [name for side in self.shown for name in side.key_names]
+
+    @property
+    def images(self) -> list[str]:
+        """SQL of the columns, of left_row and right_row."""
+        return [
+            f"{side.alias}.{column}" + (f" as {name}" if name != column else "")
+            for side in self.shown
+            for column, name in side.columns.items()
+        ]
+
+    @property
+    def keyword(self) -> str:
+        """Which join it is, in SQL."""
+        return f"left {self.kind}" if self.is_filter else self.kind
 
     @property
     def wanted_keys(self) -> list[Json]:
@@ -188,7 +213,7 @@ class Join:
         """What its stored rows depend on; columns: name in the join -> where it comes from."""
         columns = {
             name: f"{side.name}.{column}"
-            for side in (self.left, self.right)
+            for side in self.shown
             for column, name in side.columns.items()
         }
         orders = {
@@ -257,6 +282,16 @@ def _side(name: str, given: Given, arguments: type[Sides], problems: list[str]) 
     return Side(name, read.relation, key, columns, times, list(read.sequence), tie_break)
 
 
+def _right_given(given: Settings, problems: list[str]) -> Given:
+    """The right side as it is given; of a join without its columns they are its key."""
+    right = given["right"]
+    if given["kind"] not in FILTERS or not isinstance(right, Mapping):
+        return right
+    if "columns" in right:
+        problems.append(f"right.columns must not be given: a join of kind {given['kind']} has none")
+    return {**right, "columns": right.get("key")}
+
+
 def _note_known_times(given: Given, left: Side, right: Side) -> None:
     """Let the sides have the times that a join by what was known goes by, and no other join."""
     if given is None:
@@ -286,20 +321,26 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     form = given["form"]
     of_left, of_right = FORMS.get(form, (PlainSide, PlainSide))
     left = _side("left", given["left"], of_left, problems)
-    right = _side("right", given["right"], of_right, problems)
+    right = _side("right", _right_given(given, problems), of_right, problems)
     own = {name: given[name] for name in JoinArguments.model_fields}
     arguments = read_fields(JoinArguments, own, "", problems)
     on = arguments.on
     _note_known_times(given.get(AS_KNOWN_AT), left, right)
-    for name in set(left.columns.values()) & set(right.columns.values()):
+    names = {*right.columns.values()} if arguments.kind not in FILTERS else set()
+    for name in set(left.columns.values()) & names:
         problems.append(
             f"both sides have a column {name}; name the right one otherwise: "
             f"'columns': {{'{name}': 'right_{name}'}}"
         )
-    for name in {*left.columns.values(), *right.columns.values()} & {COMMIT_NUMBER, ROW_KIND}:
+    for name in {*left.columns.values(), *names} & {COMMIT_NUMBER, ROW_KIND}:
         problems.append(f"{name}: columns of this name are the join's own")
     asof = None
     if form == "asof_join":
+        if arguments.kind in FILTERS:
+            problems.append(
+                f"kind must be inner or left, got {arguments.kind!r}; whether there is any row "
+                "within the tolerance, interval_join and history_join answer"
+            )
         order = list(dict.fromkeys([*right.tie_break, *right.key]))
         asof = read_asof(given, left.times["time"], right.times["time"], order, problems)
         condition, to_left, to_right = asof.condition, asof.to_left, asof.to_right
