@@ -13,8 +13,7 @@
 
     Of right rows that share a time the last counts looking back, the first looking forward, in the
     order of the right side's `tie_break` (columns, the log's position for instance), then of its
-    key, then of all values that are read. A row without a time, or with a null in `on`, has no
-    partner.
+    key, then of all values that are read. A row without a time has no partner.
 
     A right row that comes late, changes or goes takes over, or gives up, the left rows between its
     time and the right row behind it (backward), before it (forward), or both (nearest), in the run
@@ -53,8 +52,6 @@
     {%- set asof = join.asof -%}
     {%- set at, other = asof.at, asof.other -%}
     {%- set keys = range(join.on | length) -%}
-    {%- set known_left = join.on.keys() | list + [at] -%}
-    {%- set known_right = join.on.values() | list + [other] -%}
     {#- at one time the right rows come before the left row that they may be partners of; a left
         row without a time comes before all -#}
     {%- set turns = {'left': 0, 'right': 1} if asof.strict else {'left': 1, 'right': 0} -%}
@@ -125,7 +122,7 @@
                         null as right_row
                     from {{ left }} as left_side
                     {%- if join.kind == 'inner' %}
-                    where {{ known_left | join(' is not null and ') }} is not null
+                    where {{ join.known_left | join(' is not null and ') }} is not null
                     {%- endif %}
                     union all
                     select
@@ -138,7 +135,7 @@
                         null as left_row,
                         struct({{ join.right.uses | join(', ') }}) as right_row
                     from {{ right }} as right_side
-                    where {{ known_right | join(' is not null and ') }} is not null
+                    where {{ join.known_right | join(' is not null and ') }} is not null
                 ) as rows_of_both
             ) as rows_in_order
             where left_row is not null
@@ -168,7 +165,7 @@
     {%- set side = join.right -%}
     {%- set asof = join.asof -%}
     {%- set keys = join.on.values() | unique | list -%}
-    {%- set known = (keys + [asof.other]) | join(' is not null and ') ~ ' is not null' -%}
+    {%- set known = join.known_right | join(' is not null and ') ~ ' is not null' -%}
     {%- set images -%}
         (select distinct {{ side.uses | join(', ') }} from {{ changed }} as changed)
     {%- endset -%}

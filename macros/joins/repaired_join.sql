@@ -29,9 +29,10 @@
     each once: the right side has no `columns`, and the model's unique_key is the left key. A left
     row comes or goes with its first or last partner; in between nothing is written.
 
-    Equal values match by `=`: null matches nothing. A side's key has to be unique: of
-    rows that share one the greatest is taken. `condition` is further SQL over left_row and
-    right_row, every column with that name before it.
+    Equal values match by `=`: null matches nothing, unless `on` names the right column as
+    {'column': 'coupon', 'null_safe': true}: then nulls match each other. A side's key has to be
+    unique: of rows that share one the greatest is taken. `condition` is further SQL over left_row
+    and right_row, every column with that name before it.
 
     A side may be a stream of retract rows that names its `sequence`, the columns that order the
     changes of a key, in total: its rows are the last of each key, late rows and repeats count
@@ -409,7 +410,7 @@
             ) as right_keys
                 on
                 {%- for column, other in join.on.items() %}
-                left_keys.{{ column }} = right_keys.{{ other }}{{ ' and' if not loop.last }}
+                left_keys.{{ column }} {{ join.equals(column) }} right_keys.{{ other }}{{ ' and' if not loop.last }}
                 {%- endfor %}
             where
                 right_keys.right_rows > 1

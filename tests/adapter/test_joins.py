@@ -58,6 +58,7 @@ OF_FILTERS = {
     "latest_semi": ("latest", "", "semi", "view", "table", join_oracle.always),
     "many_to_many_semi": ("many_to_many", "", "semi", "table", "stream", join_oracle.always),
     "many_to_many_anti": ("many_to_many", "", "anti", "folded", "folded", join_oracle.always),
+    "many_to_many_anti_nulls": ("many_to_many", "", "anti", "log", "folded", join_oracle.always),
     "window_anti": (
         "many_to_many", "", "anti", "windowed", "windowed", join_oracle.in_the_same_window
     ),
@@ -83,6 +84,7 @@ OF_ROWS = {
     "one_to_one_left": ("one_to_one", "", "left", "table", "table", join_oracle.always),
     "many_to_many_inner": ("many_to_many", "", "inner", "log", "log", join_oracle.always),
     "many_to_many_left": ("many_to_many", "", "left", "folded", "folded", join_oracle.always),
+    "many_to_many_nulls": ("many_to_many", "", "left", "folded", "table", join_oracle.always),
     "many_to_many_streams": ("many_to_many", "", "left", "stream", "stream", join_oracle.always),
     "interval_streams": ("interval", BOUNDS, "inner", "stream", "stream", join_oracle.within),
     "window_inner": (
@@ -124,6 +126,9 @@ OF_NEAREST = {
         "asof", f"direction='nearest', {TOLERANCE}, strict=true", "inner", "derived", "derived",
         join_oracle.Nearest("nearest", 6, strict=True),
     ),
+    "asof_nearest_nulls": (
+        "asof", "direction='nearest'", "left", "folded", "log", join_oracle.Nearest("nearest"),
+    ),
     "asof_nearest_zipper": (
         "asof", f"direction='nearest', {TOLERANCE}", "left", "folded", "zipper",
         join_oracle.Nearest("nearest", 6),
@@ -133,6 +138,8 @@ OF_NEAREST = {
         join_oracle.Nearest("nearest", strict=True, tie_break=("position",)),
     ),
 }  # fmt: skip
+# those whose k is null-safe
+NULL_SAFE = ("many_to_many_nulls", "many_to_many_anti_nulls", "asof_nearest_nulls")
 DECLARED = (OF_VERSIONS, OF_ROWS, OF_NEAREST, OF_FILTERS)
 FILTERS = ("semi", "anti")
 PAIR = ["id", "world", "k", "v", "rid", "right_world", "right_at", "right_v"]
@@ -280,7 +287,15 @@ def side(name: str, kind: str, times: dict[str, Any], has_columns: bool = True) 
 
 
 def join_model(
-    macro: str, extra: str, kind: str, left: str, right: str, fits: Any, *, unit: str
+    macro: str,
+    extra: str,
+    kind: str,
+    left: str,
+    right: str,
+    fits: Any,
+    *,
+    unit: str,
+    null_safe: bool,
 ) -> str:
     times: dict[str, dict[str, Any]] = {"left": {}, "right": {}}
     if macro == "asof":
@@ -293,7 +308,11 @@ def join_model(
         times["left"] = {"time": "at"}
         if right != "zipper":  # whose columns have the names that are taken
             times["right"] = {"valid_from": "at", "valid_to": "until"}
-    on = {name: name for name in ("world", "k", *(["window_start"] * (left == "windowed")))}
+    on: dict[str, Any] = {
+        name: name for name in ("world", "k", *(["window_start"] * (left == "windowed")))
+    }
+    if null_safe:
+        on["k"] = {"column": "k", "null_safe": True}
     return f"""
         {{{{ config(materialized='folded', unique_key={key_of_pairs(right, kind)}, fold={FOLD}) }}}}
         with
@@ -359,7 +378,10 @@ def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
             for name, kind in inputs
             if kind not in ("log", "table")
         }
-        | {f"models/{name}.sql": join_model(*join, unit=types.unit) for name, join in joins.items()}
+        | {
+            f"models/{name}.sql": join_model(*join, unit=types.unit, null_safe=name in NULL_SAFE)
+            for name, join in joins.items()
+        }
     )
 
 
@@ -492,7 +514,7 @@ class Worlds:
         compared = 0
         for model, (_, _, kind, left, right, fits) in joins.items():
             found = join_oracle.joined(
-                self.held("left", left), self.held("right", right), fits, kind
+                self.held("left", left), self.held("right", right), fits, kind, model in NULL_SAFE
             )
             expected = join_oracle.greatest(
                 (self.types.pair(*row) for row in found),
@@ -601,7 +623,8 @@ WRONG = {
             "left.key must name the columns that distinguish its rows, got None",
             "left.time must name a column, got None",
             "right.relation must be ref(..) or source(..), got 'x'",
-            "on must map columns of the left side to equal columns of the right side, got {}",
+            "on must map columns of the left side to equal columns of the right side, or to "
+            "{'column': .., 'null_safe': true}, got {}",
             "kind must be one of inner, left, semi, anti, got 'outer'",
             "both sides have a column id; name the right one otherwise",
             "lower must be a whole number of seconds, minutes, hours, days or weeks, got "

@@ -147,6 +147,7 @@ def joined(
     right: Iterable[Row],
     fits: Callable[[Row, Row], bool] | Nearest,
     kind: str,
+    nulls_match: bool = False,
 ) -> list[tuple[Row, Row | None]]:
     """The pairs of all left and all right rows; of kind semi and anti left rows with None."""
     by_key: dict[tuple, list[Row]] = {}
@@ -154,7 +155,8 @@ def joined(
         by_key.setdefault((item["world"], item["k"]), []).append(item)
     pairs: list[tuple[Row, Row | None]] = []
     for row in left:
-        same = by_key.get((row["world"], row["k"]), []) if row["k"] is not None else []
+        has_key = nulls_match or row["k"] is not None
+        same = by_key.get((row["world"], row["k"]), []) if has_key else []
         if isinstance(fits, Nearest):
             partners = fits.partners(row, same)
         else:

@@ -13,7 +13,7 @@ from dbt.adapters.sparksession.yaml_fields import (
     NoColumns,
     RelationGiven,
 )
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, StrictBool
 
 Kind = Literal["inner", "left", "semi", "anti"]
 # kinds that keep or drop left rows, and have no columns of the right side
@@ -78,14 +78,22 @@ class VersionedSide(SideArguments):
     sequence: SequenceColumns = ()
 
 
+class EqualColumn(Fields):
+    """A column of the right side that a column of the left side equals, where it isn't a name."""
+
+    column: Name
+    null_safe: StrictBool = False
+
+
 class JoinArguments(Fields):
     """What a join takes beside its sides."""
 
     on: Annotated[
-        dict[Name, Name],
+        dict[Name, Name | EqualColumn],
         Field(
             min_length=1,
-            description="map columns of the left side to equal columns of the right side",
+            description="map columns of the left side to equal columns of the right side, or to "
+            "{'column': .., 'null_safe': true}",
         ),
     ] = {}
     kind: Annotated[Kind, Field(description=f"be one of {', '.join(get_args(Kind))}")] = "inner"

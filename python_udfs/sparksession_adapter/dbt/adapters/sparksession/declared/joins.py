@@ -108,6 +108,7 @@ class Join:
 
     Attributes:
         on: column of the left side -> column of the right side.
+        null_safe: columns of the left side in `on` whose nulls equal those of the right side.
         condition: further SQL over left_row and right_row, parts with `and` between; "" for none.
         asked_of_right: columns of the right side that an author's own condition names.
         kind: inner, left; semi or anti, whose rows are left rows that have a partner, or none.
@@ -124,6 +125,7 @@ class Join:
     condition: str
     kind: str
     asked_of_right: frozenset[str] = frozenset()
+    null_safe: frozenset[str] = frozenset()
     wanted_left: list[Json] = field(default_factory=list)
     wanted_right: list[Json] = field(default_factory=list)
     asof: Asof | None = None
@@ -185,7 +187,26 @@ class Join:
     @property
     def equal(self) -> list[str]:
         """SQL conditions of the columns of `on`."""
-        return [f"left_row.{own} = right_row.{other}" for own, other in self.on.items()]
+        return [
+            f"left_row.{own} {self.equals(own)} right_row.{other}" for own, other in self.on.items()
+        ]
+
+    def equals(self, column: str) -> str:
+        """The operator by which a left column of `on` equals its right column."""
+        return "<=>" if column in self.null_safe else "="
+
+    @property
+    def known_left(self) -> list[str]:
+        """Columns of the left side that are null in no row with a partner, of asof_join."""
+        assert self.asof is not None
+        return [own for own in self.on if own not in self.null_safe] + [self.asof.at]
+
+    @property
+    def known_right(self) -> list[str]:
+        """The same of the right side."""
+        assert self.asof is not None
+        plain = [other for own, other in self.on.items() if own not in self.null_safe]
+        return list(dict.fromkeys([*plain, self.asof.other]))
 
     @property
     def conditions(self) -> list[str]:
@@ -301,6 +322,15 @@ def _note_known_times(given: Given, left: Side, right: Side) -> None:
         left.times[AS_KNOWN_AT] = given
 
 
+def _equal_columns(arguments: JoinArguments) -> tuple[dict[str, str], frozenset[str]]:
+    """Column of the left side -> column of the right side, and those whose nulls are equal."""
+    given = arguments.on.items()
+    on = {own: other if isinstance(other, str) else other.column for own, other in given}
+    return on, frozenset(
+        own for own, other in given if not isinstance(other, str) and other.null_safe
+    )
+
+
 def _family(kind: str) -> str:
     """What values of a type can be equal to."""
     return "number" if kind in WHOLE_NUMBERS or kind.startswith("decimal") else kind
@@ -324,7 +354,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     right = _side("right", _right_given(given, problems), of_right, problems)
     own = {name: given[name] for name in JoinArguments.model_fields}
     arguments = read_fields(JoinArguments, own, "", problems)
-    on = arguments.on
+    on, null_safe = _equal_columns(arguments)
     _note_known_times(given.get(AS_KNOWN_AT), left, right)
     names = {*right.columns.values()} if arguments.kind not in FILTERS else set()
     for name in set(left.columns.values()) & names:
@@ -366,13 +396,25 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     if not problems:
         problems += _type_problems(sides["left"], sides["right"], on)
     left, right = sides["left"], sides["right"]
-    join = Join(form, left, right, on, condition, arguments.kind, asked_of_right, asof=asof)
+    join = Join(
+        form,
+        *(left, right, on, condition, arguments.kind),
+        asked_of_right=asked_of_right,
+        null_safe=null_safe,
+        asof=asof,
+    )
     if known["left"] is not None and known["right"] is not None:
         problems += _config_problems(join, model)
     if problems:
         raise JoinConfigError(form, problems)
-    equal = [{"column": left, "low": other, "high": other} for left, other in on.items()]
-    back = [{"column": other, "low": left, "high": left} for left, other in on.items()]
+    equal = [
+        {"column": own, "low": other, "high": other, "nulls": own in null_safe}
+        for own, other in on.items()
+    ]
+    back = [
+        {"column": other, "low": own, "high": own, "nulls": own in null_safe}
+        for own, other in on.items()
+    ]
     join.wanted_left.extend(_typed(equal, join.right) + _typed(to_left, join.left, True))
     join.wanted_right.extend(_typed(back, join.left) + _typed(to_right, join.right, True))
     return join
