@@ -44,6 +44,20 @@ def origin(*leaves: tuple[str, ...], reasons: tuple[str, ...] = ()) -> Origin:
             {"old": origin(("orders", "before", "amount"))},
         ),
         (
+            "select placed.order_id as id, known.label from ("
+            "select placed, case when user_id > 1 then if(user_id > 2, known, null) end as known "
+            "from (select user_id, struct(order_id, amount) as placed, "
+            "last_value(struct(concat(op_type, '!') as label, before), true) "
+            "over (partition by user_id order by amount) as known from dw.orders) as rows_in_order "
+            "union all select null as placed, null as known) as found",
+            {"id": origin(("orders", "order_id")), "label": origin(("orders", "op_type"))},
+        ),
+        (
+            "select latest.amount from (select max_by(struct(amount, before), order_id) as latest "
+            "from dw.orders) as found",
+            {"amount": origin(("orders", "amount"), ("orders", "before"), ("orders", "order_id"))},
+        ),
+        (
             "select sign from dw.orders lateral view explode("
             "case op_type when 'insert' then array(1) else array(-1, 1) end) signs as sign",
             {"sign": origin(("orders", "op_type"))},

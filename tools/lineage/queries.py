@@ -112,6 +112,14 @@ class _Columns:
         value = _query(scope).selects[names.index(name)].unalias()
         if isinstance(value, exp.Column):
             return self._column(scope, value, field)
+        if field is not None and (choices := _choices(value, field)) is not None:
+            origin = Origin()
+            for choice, of_choice in choices:
+                if isinstance(choice, exp.Column):
+                    origin |= self._column(scope, choice, of_choice)
+                else:
+                    origin |= self._expression(scope, choice)
+            return origin
         return self._expression(scope, value)
 
     def _expression(self, scope: Scope, value: exp.Expr) -> Origin:
@@ -176,6 +184,34 @@ def _parameters(node: exp.Expr) -> set[str]:
     while (node := node.find_ancestor(exp.Lambda)) is not None:  # type: ignore[assignment]
         names |= {expression.name for expression in node.expressions}
     return names
+
+
+def _choices(value: exp.Expr, field: str) -> list[tuple[exp.Expr, str | None]] | None:
+    """What a field of a struct may be the value of: columns with the name of their field, and
+    whole expressions with None. None where the struct isn't followed."""
+    if isinstance(value, exp.Null):
+        return []
+    if isinstance(value, exp.Column):
+        return [(value, field)]
+    if isinstance(value, exp.Struct):
+        fields = {part.name: part.expression for part in value.expressions}
+        return [(fields[field], None)] if field in fields else None
+    parts: list[exp.Expr | None]
+    if isinstance(value, (exp.Window, exp.IgnoreNulls, exp.FirstValue, exp.LastValue, exp.Paren)):
+        parts = [value.this]
+    elif isinstance(value, exp.If):
+        parts = [value.args["true"], value.args.get("false")]
+    elif isinstance(value, exp.Case):
+        parts = [*(branch.args["true"] for branch in value.args["ifs"]), value.args.get("default")]
+    else:
+        return None
+    found = []
+    for part in parts:
+        choices = [] if part is None else _choices(part, field)
+        if choices is None:
+            return None
+        found += choices
+    return found
 
 
 def _field_of(column: exp.Column) -> str | None:
