@@ -869,6 +869,7 @@ def test_a_pair_that_the_model_leaves_out_from_now_on_goes(make_project):
     assert [tuple(row.values()) for row in rows] == [(2, 30), (3, 30)]
 
 
+@pytest.mark.soak
 def test_a_further_partner_of_a_row_that_is_kept_writes_nothing(make_project):
     model = """
         {{ config(materialized='folded', unique_key='id', fold={
