@@ -106,7 +106,10 @@
                             {%- for number in keys %}
                             join__key_{{ number }}{{ ',' if not loop.last }}
                             {%- endfor %}
-                        order by join__time{{ order }} nulls first, join__turn, join__place{{ order }}
+                        order by
+                            join__time{{ order }} nulls first,
+                            join__turn,
+                            join__place{{ order }}
                         rows between unbounded preceding and current row
                     ) as row_{{ way }}{{ ',' if not loop.last }}
                     {%- endfor %}

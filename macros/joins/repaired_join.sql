@@ -171,7 +171,8 @@
         (
             select right_row.*
             from {{ _right_rows_near(join, right[0], near, keeps, 'right_keys') }} as right_row
-            left semi join {{ _asof_times(join, left_rows) if join.asof else left_rows }} as left_row
+            left semi join
+                {{ _asof_times(join, left_rows) if join.asof else left_rows }} as left_row
                 on {{ join.reached if join.asof else join.matches }}
         )
     {%- endset -%}
@@ -410,7 +411,8 @@
             ) as right_keys
                 on
                 {%- for column, other in join.on.items() %}
-                left_keys.{{ column }} {{ join.equals(column) }} right_keys.{{ other }}{{ ' and' if not loop.last }}
+                left_keys.{{ column }} {{ join.equals(column) }} right_keys.{{ other }}
+                {{- ' and' if not loop.last }}
                 {%- endfor %}
             where
                 right_keys.right_rows > 1

@@ -809,8 +809,8 @@ RUN_FAULTS = (
     Fault(
         "what a right row no longer matches stays",
         JOINED,
-        "{{ _touching_rows(join, changed) }}",
-        "{{ _touching_rows(join, '(select * from ' ~ changed ~ ' where sign = 1)') }}",
+        "else _touching_rows(join, changed) }}",
+        "else _touching_rows(join, '(select * from ' ~ changed ~ ' where sign = 1)') }}",
         JOIN_HISTORIES,
     ),
     Fault(

@@ -1,4 +1,4 @@
-"""Data tests: what the newest version proves of them, and where they may fail anew."""
+"""Data tests: what the newest version proves of them, and where new failures can be."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import re
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from dbt.adapters.sparksession.edges import Context, Foreign, Node
 from dbt.adapters.sparksession.iceberg.history import pinned_at, pinned_reads
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
@@ -34,9 +34,7 @@ READ = re.compile(
 )
 
 
-def _views_below(
-    parents: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
+def _views_below(parents: Iterable[Node], nodes: Mapping[str, Node]) -> list[Node]:
     """Views and folded models among some nodes, and those that they are made of."""
     found, left = {}, list(parents)
     while left:
@@ -79,7 +77,7 @@ class DataTests:
         self._queries_now: dict[str, tuple[str, dict[str, int]]] = {}
         self._unpinned: set[str] = set()  # nodes whose text reads something without a pin
 
-    def proof(self, model: Mapping[str, Any], sql: str, context: dict[str, Any]) -> str | None:
+    def proof(self, model: Node, sql: str, context: Context) -> str | None:
         """A hash of all that a data test looks at; None where that is unknown.
 
         Args:
@@ -108,10 +106,10 @@ class DataTests:
         return fingerprint
 
     @staticmethod
-    def _looked_at(model: Mapping[str, Any], sql: str, texts: Iterable[str]) -> list[str]:
+    def _looked_at(model: Node, sql: str, texts: Iterable[str]) -> list[str]:
         return [sql, json.dumps(model["config"], sort_keys=True, default=str), *texts]
 
-    def _names_others(self, sql: str, parents: Iterable[Mapping[str, Any]]) -> bool:
+    def _names_others(self, sql: str, parents: Iterable[Node]) -> bool:
         """Whether a query reads tables or views as they are now that aren't among some nodes'."""
         relations = [self._warehouse.relation_of_node(parent) for parent in parents]
         known = {f"{relation.schema}.{relation.identifier}".lower() for relation in relations}
@@ -121,7 +119,7 @@ class DataTests:
         # a name of one part is that of a CTE
         return not {".".join(parts[-2:]).lower() for parts in named if len(parts) > 1} <= known
 
-    def text_now(self, node: Mapping[str, Any], context: dict[str, Any]) -> str:
+    def text_now(self, node: Node, context: Context) -> str:
         """The same as text_of, found once as long as the run doesn't write what it reads."""
         before = self._queries_now.get(node["unique_id"])
         if before is not None:
@@ -141,7 +139,7 @@ class DataTests:
         self._queries_now[node["unique_id"]] = text, {read.table: read.pinned for read in reads}
         return text
 
-    def known_result(self, model: Mapping[str, Any], fingerprint: str | None) -> Any:
+    def known_result(self, model: Node, fingerprint: str | None) -> Foreign:
         """What the test found on exactly this by the newest version, as dbt takes it; None where
         that version doesn't know it. It knows tests that passed or warned."""
         newest = self._store.newest_version if fingerprint else None
@@ -157,9 +155,7 @@ class DataTests:
         """How many data tests of this run the newest version had proved."""
         return len(self._proved)
 
-    def narrowed(
-        self, model: Mapping[str, Any], sql: str, proof: str | None, context: dict[str, Any]
-    ) -> str:
+    def narrowed(self, model: Node, sql: str, proof: str | None, context: Context) -> str:
         """A data test's query over the rows alone that were touched since it passed; as it is where
         the newest version doesn't prove that it passed on the rows of then.
 
@@ -186,9 +182,9 @@ class DataTests:
 
     def _of_touched_rows(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         sql: str,
-        texts: list[tuple[Mapping[str, Any], str]],
+        texts: list[tuple[Node, str]],
         then: Mapping[str, int],
     ) -> str | None:
         """The query over touched rows alone; None where it has to read all.
@@ -212,11 +208,11 @@ class DataTests:
 
     def _when_it_passed(
         self,
-        model: Mapping[str, Any],
+        model: Node,
         sql: str,
-        texts: list[tuple[Mapping[str, Any], str]],
+        texts: list[tuple[Node, str]],
         newest: Version,
-        context: dict[str, Any],
+        context: Context,
     ) -> Mapping[str, int] | None:
         """Stored table -> the snapshot at which the newest version proves that a data test passed;
         None where it proves none."""
@@ -240,9 +236,7 @@ class DataTests:
                 return at
         return None
 
-    def _text_at(
-        self, node: Mapping[str, Any], snapshots: Mapping[str, int], context: dict[str, Any]
-    ) -> str:
+    def _text_at(self, node: Node, snapshots: Mapping[str, int], context: Context) -> str:
         """A node's pinned query over tables as they were at snapshots."""
         reader = f"text.{threading.get_ident()}"
         self._warehouse.inputs.forget(reader)
