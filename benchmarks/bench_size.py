@@ -4,15 +4,16 @@
 
 The sample but its last messages is built. Then the large tables get a history before the sample's
 days: the changelog, the orders' changes and events, the levels of the count, and the tables that
-are kept by order. It is what 23 million changes a day leave, 2 million of them new orders: over ten
-years 84 billion changes of 7.3 billion orders, and a hundredth of that (of the days and of the
-keys) beside. The files are only named, see benchmarks/metadata_history.py; what opens a file that
-it has no need of fails. A row takes as many bytes as in the sample's table, a file has 400 MB, or
-a partition's all.
+are kept by order or by user. It is what 23 million changes a day leave, 2 million of them new
+orders: over ten years 84 billion changes of 7.3 billion orders, and a hundredth of that (of the
+days and of the keys) beside. The files are only named, see benchmarks/metadata_history.py; what
+opens a file that it has no need of fails. A row takes as many bytes as in the sample's table, a
+file has 400 MB, or a partition's all.
 
 For both sizes, in this order: how long the metadata take to open and a day's read to plan; the run
-of the last messages, by model, without data tests (they read whole tables) and with its
-publication; the read of one user's totals and of one order; `compact` and `expire_versions`.
+of the last messages, by model (seconds, files opened, MB read), without data tests (they read whole
+tables) and with its publication; the read of one user's totals and of one order; `compact` and
+`expire_versions`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.bench_follow import WAREHOUSE, environment, land, sample
-from benchmarks.bench_history import FILE_BYTES, FILES, event_log, logged_reads
+from benchmarks.bench_history import FILE_BYTES, FILES, READ_BYTES, event_log, logged_reads
 from benchmarks.common import SCRATCH, run_child, run_module, session
 from benchmarks.metadata_history import Bound, History, Piece
 
@@ -58,13 +59,14 @@ KEYED = [
         "dim_order_history_zip",
     )
 ]
+BY_USER = "dwd_trade__order_user_index__runs"
 # table -> rows that a day brings
 BY_DAY = {
     "ods_shop__order_info": DAY_CHANGES,
     "dwd_trade__order_event": DAY_ORDERS,
     f"{COUNT}_1d": 2 * DAY_ORDERS,
 }
-LARGE = ["ods_binlog", *BY_DAY, f"{COUNT}_1m", f"{COUNT}_1y", *KEYED]
+LARGE = ["ods_binlog", *BY_DAY, f"{COUNT}_1m", f"{COUNT}_1y", *KEYED, BY_USER]
 
 
 # ---- the history -----------------------------------------------------------------------------
@@ -157,6 +159,26 @@ def keyed_pieces(history: History, key: str, rows: int) -> Iterator[Piece]:
             )
 
 
+def user_pieces(history: History, rows: int, days: int) -> Iterator[Piece]:
+    """All files of an index's old run, by user: each has orders of all days; the first are there,
+    for the look at the sample's users."""
+    row = history.row_bytes
+    ranges = split(0, USERS, max(1, files_of(rows // BUCKETS, row)))
+    size = int(rows * row / len(ranges) / BUCKETS)
+    bounds = day_bounds(history, FIRST_DAY - timedelta(days), FIRST_DAY - timedelta(1))
+    bounds |= {"order_id": (Decimal(-rows), Decimal(-1))}
+    for bucket in range(BUCKETS):
+        for at, users in enumerate(ranges):
+            yield Piece(
+                f"run_level={level_of(rows)}/user_id_bucket={bucket}",
+                rows // len(ranges) // BUCKETS,
+                size,
+                1,
+                bounds | {"user_id": users},
+                is_real=at == 0,
+            )
+
+
 def level_of(rows: int) -> int:
     """Size class of a keyed table's run, with the defaults of tier_rows and tier_runs."""
     return 1 + int(math.log(rows / 100_000, 8))
@@ -184,13 +206,15 @@ def pieces_of(history: History, table: str, days: int) -> tuple[list[list[Piece]
             [*chain.from_iterable(day_pieces(history, back, rows) for back in part)]
             for part in parts
         ], {}
-    if table in KEYED:
+    if table in (*KEYED, BY_USER):
         rows, before = days * DAY_ORDERS, history.properties()
         others = [
             *json.loads(before["fold.other_runs"]),
             [int(before["fold.level"]), int(before["added-records"])],
         ]
         properties = {"fold.other_runs": json.dumps(others), "fold.level": str(level_of(rows))}
+        if table == BY_USER:
+            return [[*user_pieces(history, rows, days)]], properties
         return [[*keyed_pieces(history, "order_id", rows)]], properties
     is_month = table.endswith("1m")
     first = FIRST_DAY - timedelta(days)
@@ -332,6 +356,9 @@ def measure(days: int, messages: Sequence[bytes]) -> dict[str, float]:
     for table in LARGE:
         name = table.removesuffix("__runs")
         found[f"run: {name}, s"] = run[name]
+        reads = logged_reads(log / "run", name)
+        found[f"run: {name}, files opened"] = reads[FILES]
+        found[f"run: {name}, MB read"] = reads[READ_BYTES] / 1e6
     end = [seconds for name, seconds in run.items() if "on-run-end" in name]
     found["run: publication (on-run-end), s"] = sum(end)
     points = run_module("bench_size", "--points", env=event_log(log / "points"))

@@ -45,6 +45,8 @@
     Where a right row changes, its left rows are looked for by the columns of `on` and the times: in
     a folded left side whose key doesn't hold them, first for keys in the runs as they lie, whose
     files are left out by the times' ranges if they follow the key, then for the rows of these keys.
+    A right row that begins far back meets left rows of all times since: it finds them in the index
+    that the left side names, see join_index, where that opens less.
 #}
 {% macro repaired_join(left, right, on, kind='inner', condition=none) -%}
     {{- _joined({
@@ -136,6 +138,14 @@
         )
     {%- endset -%}
     {%- set new_right = _kept(keeps, 'new_right', new_right) -%}
+    {%- set lookup = _lookup_in_index(join, new_right) if keeps and join.left.index else none -%}
+    {%- if lookup -%}
+        {%- set far_right = '(select * from ' ~ new_right ~ ' where ' ~ lookup.far ~ ')' -%}
+        {%- set far_right = _kept(keeps, 'far_right', far_right) -%}
+        {%- set found = _kept(keeps, 'found', _keys_in_index(join, lookup, far_right)) -%}
+        {%- set new_right = '(select * from ' ~ new_right ~ ' where ' ~ lookup.near ~ ')' -%}
+        {%- set new_right = _kept(keeps, 'near_right', new_right) -%}
+    {%- endif -%}
     {%- set near = _near(keeps, new_right, join.wanted_left).condition -%}
     {%- set candidates = none -%}
     {%- if join.left.sequence -%}
@@ -152,6 +162,13 @@
     {%- set near_pairs = near_keys -%}
     {%- if keeps and join.left.key != join.left.key_names -%}
         {%- set near_pairs = _near(keeps, touched, join.wanted_pairs) -%}
+    {%- endif -%}
+    {%- if lookup -%}
+        {#- keys of any time beside those of the day: each part has its own ranges -#}
+        {%- set near_keys = _or_found(near_keys, found, join.wanted_keys, lookup) -%}
+        {%- set near_pairs = _or_found(near_pairs, found, join.wanted_pairs, lookup) -%}
+        {%- set touched = '(select * from ' ~ touched ~ ' union select * from ' ~ found ~ ')' -%}
+        {%- set touched = _kept(keeps, 'touched_or_found', touched) -%}
     {%- endif -%}
     {%- set stored = _columns_of(this) -%}
     {%- set left_rows -%}
@@ -361,6 +378,44 @@
                 on {{ join.touches }}
         )
     )
+{%- endmacro %}
+
+{#
+    How the left rows are found of right rows that begin far back, by the index that the left side
+    names; none where nothing is looked up in it.
+#}
+{% macro _lookup_in_index(join, new_right) -%}
+    {%- do pinned(join.left.index) -%}
+    {%- set size = var('join_lookup_bytes', 64 * 1024 * 1024) | int -%}
+    {%- do return(adapter.joins.lookup(model, join, new_right, graph, size)) -%}
+{%- endmacro %}
+
+{# The keys of the left rows that an index has for right rows. #}
+{% macro _keys_in_index(join, lookup, far_right) -%}
+    (
+        select distinct
+            {%- for column in join.left.key %}
+            left_row.{{ column }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        from (
+            select {{ join.left.indexed_by | join(', ') }}
+            from {{ lookup.index }}
+            where {{ adapter.ranges.pruning_condition(
+                far_right, join.wanted_left, most=lookup.ranges
+            ).condition }}
+        ) as left_row
+        left semi join {{ far_right }} as right_row
+            on {{ join.matches }}
+    )
+{%- endmacro %}
+
+{# What is near some keys, or near the keys that an index gave. #}
+{% macro _or_found(near, found, wanted, lookup) -%}
+    {%- set far = adapter.ranges.pruning_condition(found, wanted, most=lookup.ranges) -%}
+    {%- do return({
+        'condition': '(' ~ near.condition ~ ' or ' ~ far.condition ~ ')',
+        'row_count': near.row_count + far.row_count,
+    }) -%}
 {%- endmacro %}
 
 {# `held` has a touched key: nulls are keys too. #}

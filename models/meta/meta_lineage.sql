@@ -25,6 +25,7 @@
     runs_of(ref('dwd_trade__order_customer')),
     runs_of(ref('dwd_trade__order_detail')),
     runs_of(ref('dwd_trade__order_price')),
+    runs_of(ref('dwd_trade__order_user_index')),
     runs_of(ref('dwd_trade__order_wide')),
     runs_of(ref('dwd_user__booking_class')),
     runs_of(ref('dwd_user__class_booking_wide')),

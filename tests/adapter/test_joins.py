@@ -184,6 +184,9 @@ DERIVED = """
 """
 
 
+SHARE_OF_INDEXES = 0.7  # of the joins' left sides
+
+
 @dataclass(frozen=True)
 class Types:
     """What the columns of random histories are of; a history's own values are plain numbers.
@@ -271,9 +274,19 @@ def shown(kind: str, types: Types) -> str:
     return ", ".join([*(name for name in PAIR if name not in right), *nulls])
 
 
-def side(name: str, kind: str, times: dict[str, Any], has_columns: bool = True) -> str:
+def relation_of(name: str, kind: str) -> str:
     is_model = kind not in ("log", "table")
-    relation = f"ref('{name}_{kind}')" if is_model else f"source('src', '{name}_{kind}')"
+    return f"ref('{name}_{kind}')" if is_model else f"source('src', '{name}_{kind}')"
+
+
+def side(
+    name: str,
+    kind: str,
+    times: dict[str, Any],
+    has_columns: bool = True,
+    index: str | None = None,
+) -> str:
+    relation = relation_of(name, kind)
     columns = {item: item for item in (*KEYS["left"], "k", "v")}
     key = list(KEYS[name])
     if name == "right":
@@ -283,7 +296,21 @@ def side(name: str, kind: str, times: dict[str, Any], has_columns: bool = True) 
     given = {"key": key} | ({"columns": columns} if has_columns else {}) | times
     if kind == "stream":
         given["sequence"] = "position"
-    return f"{{'relation': {relation}, {str(given)[1:-1]}}}"
+    indexed = f"'index': ref('{index}'), " if index else ""
+    return f"{{'relation': {relation}, {indexed}{str(given)[1:-1]}}}"
+
+
+def index_model(macro: str, extra: str, left: str) -> str:
+    """Text of the index that a join of these arguments finds its left rows by."""
+    by = ["world", "k"]
+    by += ["at"] if macro in ("interval", "history", "temporal") else []
+    by += ["v"] if "left_row.v" in extra else []
+    key = list(KEYS["left"])
+    columns = list(dict.fromkeys([*by, *key]))
+    return f"""
+        {{{{ config(materialized='folded', unique_key={columns}, fold={SMALL_TIERS}) }}}}
+        {{{{ join_index(relation={relation_of("left", left)}, key={key}, by={by}) }}}}
+    """
 
 
 def join_model(
@@ -296,6 +323,7 @@ def join_model(
     *,
     unit: str,
     null_safe: bool,
+    index: str | None = None,
 ) -> str:
     times: dict[str, dict[str, Any]] = {"left": {}, "right": {}}
     if macro == "asof":
@@ -319,7 +347,7 @@ def join_model(
 
         joined as (
             {{{{ {macro}_join(
-                left={side("left", left, times["left"])},
+                left={side("left", left, times["left"], index=index)},
                 right={side("right", right, times["right"], kind not in FILTERS)},
                 on={on},
                 kind='{kind}',
@@ -355,7 +383,7 @@ def input_model(name: str, kind: str, types: Types) -> str:
     """
 
 
-def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
+def files(joins: dict[str, tuple], types: Types, indexed: Iterable[str] = ()) -> dict[str, str]:
     tables = ", ".join(
         f"{{name: {name}_{kind}}}" for name in NAMES for kind in ("events", "log", "table")
     )
@@ -379,8 +407,17 @@ def files(joins: dict[str, tuple], types: Types) -> dict[str, str]:
             if kind not in ("log", "table")
         }
         | {
-            f"models/{name}.sql": join_model(*join, unit=types.unit, null_safe=name in NULL_SAFE)
+            f"models/{name}.sql": join_model(
+                *join,
+                unit=types.unit,
+                null_safe=name in NULL_SAFE,
+                index=f"{name}_index" if name in indexed else None,
+            )
             for name, join in joins.items()
+        }
+        | {
+            f"models/{name}_index.sql": index_model(*joins[name][:2], joins[name][3])
+            for name in indexed
         }
     )
 
@@ -564,8 +601,13 @@ def check_histories(make_project, kinds: tuple[int, ...], worlds: int, runs: int
         for name in rng.sample(list(declared), count)
     }
     types = Types.random(rng)
-    print(f"JOIN_SEED={seed}: {', '.join(joins)}; {types}")
-    project = make_project(files(joins, types))
+    indexed = [
+        name
+        for name, (macro, _, _, left, *_) in joins.items()
+        if macro != "asof" and left != "stream" and rng.random() < SHARE_OF_INDEXES
+    ]
+    print(f"JOIN_SEED={seed}: {', '.join(joins)}; indexes of {indexed}; {types}")
+    project = make_project(files(joins, types, indexed))
     histories = Worlds(project, rng, worlds, types)
     compared = 0
     for number in range(runs):
@@ -574,7 +616,10 @@ def check_histories(make_project, kinds: tuple[int, ...], worlds: int, runs: int
             histories.more(1.0, times=4)
         elif number != 2:
             histories.more(0.7 if number == 1 else rng.choice([0.02, 0.2, 0.7]))
-        outcome = project.run("run")
+        # all right rows are looked up in an index, those that begin far back, or none
+        looked_up = {"join_lookup_bytes": rng.choice([0, 0, 500, 2**40])}
+        behind = ["--exclude", "*_index"] if number and rng.random() < 0.2 else []
+        outcome = project.run("run", *behind, vars=looked_up)
         compared += histories.compare(joins)
         reported = assert_changes_come_to_the_rows(project, joins, types)
         if number == 2:

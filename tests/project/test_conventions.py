@@ -27,7 +27,7 @@ from tests.support.faults import RUN_FAULTS, SQL_FAULTS, WORKER_FAULTS
 
 WORD = r"[a-z0-9]+(?:_[a-z0-9]+)*"
 # facts about an entity, or what it is joined to
-DETAILS = "changelog|class|clean|coupon|customer|detail|event|latest|price|session|view|wide"
+DETAILS = "changelog|class|clean|coupon|customer|detail|event|index|latest|price|session|view|wide"
 # layer -> what its models are called; group `folder`: the folder that the model lies in
 NAMES = {
     "ods": rf"ods_binlog|ods_(?P<folder>[a-z0-9]+)__{WORD}",
@@ -47,7 +47,8 @@ MAY_READ = {
 READERS = "as_read_by|pinned|new_rows|new_changes|runs_of|changed_partitions|closed_periods"
 # macros that read what they are given themselves
 READING = (
-    "tumble|slide|cumulate|session|window_rejects|upsert_stream|append_stream|beliefs|key_filter"
+    "tumble|slide|cumulate|session|window_rejects|upsert_stream|append_stream|beliefs|key_filter|"
+    "join_index"
 )
 # folders whose macros are called by name: the project's, and of the adapter's those beside the
 # materializations
@@ -226,7 +227,7 @@ def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[An
         if node.config.materialized not in kinds or node.language != "sql":
             continue
         # a join is given its two sides, and reads them through the macros itself
-        reads = rf"(?:{READERS})\(|(?:{READING})\(\s*(?:rows=)?|'relation':"
+        reads = rf"(?:{READERS})\(|(?:{READING})\(\s*(?:rows=|relation=)?|'relation':|'index':"
         rest = re.sub(rf"(?:{reads})\s*(?:ref|source)\(", "", node.raw_code)
         if re.search(r"\b(?:ref|source)\(", rest):
             unpinned.append(node.name)
@@ -521,8 +522,8 @@ VARS_OF_TYPED_TABLES = {
     *("shop_log_resets", "batches"),
 }
 VARS_OF_COMMANDS = {  # they set what a run reports, refuses or keeps, and change no row
-    *("absent_columns_allowed", "allow_behind", "group_owners", "join_rows_per_key"),
-    *("max_line_mb", "open_window_days"),
+    *("absent_columns_allowed", "allow_behind", "group_owners", "join_lookup_bytes"),
+    *("join_rows_per_key", "max_line_mb", "open_window_days"),
     *("publish_versions", "reconciliation_threshold", "reject_least", "reject_threshold"),
     *("versions_days", "versions_kept", "worker_decoding_checked_in", "worker_decoding_from"),
 }

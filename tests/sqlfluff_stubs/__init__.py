@@ -169,6 +169,11 @@ asof_join = repaired_join
 one_to_one_join = many_to_one_join = many_to_many_join = repaired_join
 
 
+def join_index(relation: Any, key: Any, by: list[str]) -> str:
+    """Any query of the relation."""
+    return f"select {', '.join(by)} from {relation}"
+
+
 def tumble(rows: Any, time: str, **_: Any) -> str:
     """Any query of the rows."""
     return f"select * from {rows}"

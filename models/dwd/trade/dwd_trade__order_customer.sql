@@ -16,6 +16,7 @@ order_customer as (
                 'key': 'order_id',
                 'columns': order_columns() + ['product_id', 'product_name', 'price'],
                 'time': 'create_time',
+                'index': ref('dwd_trade__order_user_index'),
             },
             right={
                 'relation': ref('dim_user_customer_zip'),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, get_args
 
 from dbt.adapters.sparksession.declared.join_bounds import KNOWN_FROM, KNOWN_TO
-from dbt.adapters.sparksession.edges import Given
+from dbt.adapters.sparksession.edges import Given, Settings
 from dbt.adapters.sparksession.yaml_fields import (
     Columns,
     Fields,
@@ -51,6 +52,7 @@ class PlainSide(SideArguments):
     """A side that is joined by its columns alone."""
 
     sequence: SequenceColumns = ()
+    index: RelationGiven = None
 
 
 class TimedSide(SideArguments):
@@ -60,6 +62,7 @@ class TimedSide(SideArguments):
 
     time: Time = ""
     sequence: SequenceColumns = ()
+    index: RelationGiven = None
 
 
 class OrderedSide(TimedSide):
@@ -107,3 +110,22 @@ FORMS: dict[str, tuple[type[Sides], type[Sides]]] = {
     "history_join": (TimedSide, TimedSide),
     "asof_join": (TimedSide, OrderedSide),
 }
+
+
+def right_given(given: Settings, problems: list[str]) -> Given:
+    """The right side as it is given; of a join without its columns they are its key."""
+    right = given["right"]
+    if given["kind"] not in FILTERS or not isinstance(right, Mapping):
+        return right
+    if "columns" in right:
+        problems.append(f"right.columns must not be given: a join of kind {given['kind']} has none")
+    return {**right, "columns": right.get("key")}
+
+
+def equal_columns(arguments: JoinArguments) -> tuple[dict[str, str], frozenset[str]]:
+    """Column of the left side -> column of the right side, and those whose nulls are equal."""
+    given = arguments.on.items()
+    on = {own: other if isinstance(other, str) else other.column for own, other in given}
+    return on, frozenset(
+        own for own, other in given if not isinstance(other, str) and other.null_safe
+    )

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 from dbt.adapters.sparksession.declared.declarations import checked
+from dbt.adapters.sparksession.declared.join_indexes import (
+    INDEX_PROPERTY,
+    MOST_LOOKUPS,
+    Lookup,
+    index_columns,
+    index_definition,
+    index_problem,
+    lookups_wanted,
+)
 from dbt.adapters.sparksession.declared.joins import Join, JoinConfigError, read_join
-from dbt.adapters.sparksession.edges import Context, Graph, Json, Node
+from dbt.adapters.sparksession.edges import Context, Given, Graph, Json, Node
+from dbt.adapters.sparksession.iceberg.history import History
+from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
+from dbt.adapters.sparksession.reading.ranges import PruningColumn
 from dbt.adapters.sparksession.reading.retract_sql import changed_keys
+from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
@@ -98,22 +112,136 @@ class JoinModels:
             the condition is about its key, or about columns of several groups.
         """
         node = self._warehouse.node_of(join.left.relation, graph)
-        columns = {wanted["column"] for wanted in join.wanted_left}
         if node is None or node["config"]["materialized"] != FOLDED or condition == "true":
             return None
-        fold = self._keyed.declared_fold(node)
-        if not isinstance(fold, Fold) or fold.derived or not {*join.left.key} <= {*fold.key}:
+        columns = {wanted["column"] for wanted in join.wanted_left}
+        fold = self._pruned_fold(model, node, join)
+        if fold is None or columns <= {*fold.key}:
+            return None
+        table = stored_table_of(node)
+        pinned = self._warehouse.inputs.plan(model["unique_id"]).reads[table].pinned
+        keys = ", ".join(join.left.key)
+        return f"(select distinct {keys} from {table} version as of {pinned} where {condition})"
+
+    def _pruned_fold(self, model: Node, node: Node, join: Join) -> Fold | None:
+        """The left side's fold, where its runs hold the columns that right rows are matched by as
+        readers see them; else None."""
+        declared = self._keyed.declared_fold(node)
+        if not isinstance(declared, Fold) or declared.derived:
+            return None
+        if not {*join.left.key} <= {*declared.key}:
             return None
         table = stored_table_of(node)
         read = self._warehouse.inputs.plan(model["unique_id"]).reads[table]
         fold = self._keyed.stored_fold(node, self._warehouse.input_history(table).at(read.pinned))
         assert isinstance(fold, Fold)
-        if columns <= {*fold.key} or not any(columns <= {*held} for held in fold.plain_columns()):
+        columns = {wanted["column"] for wanted in join.wanted_left}
+        groups = ({*fold.key}, *({*held} for held in fold.plain_columns()))
+        return fold if any(columns <= held for held in groups) else None
+
+    def record_index(self, model: Node, relation: Relation, key: Given, by: Given) -> list[str]:
+        """The columns of an index of a relation, see the macro join_index; lets the model's next
+        commit say what it is of.
+
+        Args:
+            key, by: a column or columns: what it finds, what it finds it by.
+
+        Raises:
+            CompilationError: the arguments or the model's config don't fit.
+        """
+        columns = checked(index_columns, key, by)
+        if self._warehouse.credentials.offline or model["resource_type"] == "unit_test":
+            return columns
+        problem = index_problem(model, columns)
+        if problem:
+            raise CompilationError(f"{model['name']}: {problem}")
+        of_commit = {INDEX_PROPERTY: index_definition(relation.name_only.render(), columns)}
+        self._warehouse.inputs.note_properties(model["unique_id"], of_commit)
+        return columns
+
+    def lookup(self, model: Node, join: Join, rows: str, graph: Graph, size: int) -> Lookup | None:
+        """Which left rows a run looks up in the left side's index, which has to be pinned.
+
+        Args:
+            rows: SQL text for a `from`: the right rows that changed.
+            size: bytes that a lookup is taken to open.
+
+        Returns:
+            None where none is worth it, or where the index hasn't seen all the left rows that this
+            run reads: it is behind, because the run left its model out.
+
+        Raises:
+            CompilationError: it isn't an index of the left side by the join's columns.
+        """
+        index = join.left.index
+        reads = self._warehouse.inputs.plan(model["unique_id"]).reads
+        read = reads.get(self._table_of(index, graph))
+        left = self._table_of(join.left.relation, graph)
+        if read is None or left not in reads:  # a view
             return None
-        keys = ", ".join(join.left.key)
-        return (
-            f"(select distinct {keys} from {table} version as of {read.pinned} where {condition})"
+        history = self._warehouse.input_history(read.table).at(read.pinned)
+        left_name = join.left.relation.name_only.render()
+        wanted = index_definition(left_name, join.left.indexed_by)
+        found = history.recorded(INDEX_PROPERTY)
+        if found != wanted:
+            raise CompilationError(
+                f"{model['name']}: left.index ({index.name_only.render()}) must be a model of "
+                f"join_index that is of {wanted}; its commits say {found}"
+            )
+        if not self._has_seen(history, left, reads[left].pinned):
+            return None
+        column = None if join.wanted_time is None else PruningColumn(**join.wanted_time)
+        begins = self._begins(rows, column)
+        number = lookups_wanted(begins, self._files(model, join, column, graph), size)
+        if not number:
+            return None
+        far, near = "true", "false"
+        if number < len(begins):
+            begin = begins[number]
+            assert column is not None and begin is not None  # it is no other row's before it
+            cut = column.literal(begin)
+            if cut is None:
+                return None
+            near = f"cast({column.low} as {column.kind}) >= {cut}"
+            far = f"not coalesce({near}, false)"
+        return Lookup(f"{read.table} version as of {read.pinned}", far, near)
+
+    def _table_of(self, relation: Relation, graph: Graph) -> str:
+        """schema.name of the table that holds a relation's rows."""
+        node = self._warehouse.node_of(relation, graph)
+        return f"{relation.schema}.{relation.identifier}" if node is None else stored_table_of(node)
+
+    def _has_seen(self, index: History, table: str, pinned: int) -> bool:
+        """Whether the rows of an index are those of a table at a snapshot."""
+        seen = index.recorded(INPUT_PROPERTY + table)
+        if seen is None:
+            return False
+        since = self._warehouse.input_history(table).between(int(seen), pinned)
+        return since is not None and not any(commit.changes_rows for commit in since)
+
+    def _begins(self, rows: str, column: PruningColumn | None) -> list[Decimal | None]:
+        """See lookups_wanted."""
+        low = "null" if column is None else column.number(column.low)
+        asked = f"select {low} as begin from {rows} order by begin nulls first"
+        answer = self._warehouse.session().sql(f"{asked} limit {MOST_LOOKUPS + 1}").collect()
+        return [begin for (begin,) in answer]
+
+    def _files(
+        self, model: Node, join: Join, column: PruningColumn | None, graph: Graph
+    ) -> list[tuple[Decimal | None, int]]:
+        """Of each of the left side's files the last time that it holds, None where that is unknown
+        or no scan goes by it, and its bytes."""
+        last, node = "null", self._warehouse.node_of(join.left.relation, graph)
+        is_pruned = (
+            node is None
+            or node["config"]["materialized"] != FOLDED
+            or self._pruned_fold(model, node, join) is not None
         )
+        if column is not None and column.is_ordered and is_pruned:
+            last = column.number(f"readable_metrics.{quoted(column.column)}.upper_bound")
+        table = self._table_of(join.left.relation, graph)
+        asked = f"select {last}, file_size_in_bytes from {table}.files"
+        return [(bound, size) for bound, size in self._warehouse.session().sql(asked).collect()]
 
     def changed_pairs(self, before: str, after: str, join: Join) -> str:
         """Query of retract rows between two states of a join, see changed_keys.

@@ -15,6 +15,8 @@ from dbt.adapters.sparksession.declared.join_arguments import (
     JoinArguments,
     PlainSide,
     Sides,
+    equal_columns,
+    right_given,
 )
 from dbt.adapters.sparksession.declared.join_bounds import (
     AS_KNOWN_AT,
@@ -68,6 +70,7 @@ class Side:
         tie_break: of the right side of asof_join the columns that order rows of one time.
         matched_by: columns that tell which rows of the other side match.
         types: column -> Spark type; empty where that is unknown.
+        index: of the left side the index that finds its keys, see join_index; None without one.
     """
 
     name: str
@@ -79,6 +82,12 @@ class Side:
     tie_break: list[str] = field(default_factory=list)
     matched_by: list[str] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
+    index: Given = None
+
+    @property
+    def indexed_by(self) -> list[str]:
+        """Columns of an index of its rows, in their order."""
+        return list(dict.fromkeys([*self.matched_by, *self.key]))
 
     @property
     def alias(self) -> str:
@@ -139,6 +148,12 @@ class Join:
     def shown(self) -> list[Side]:
         """The sides whose columns it has."""
         return [self.left] if self.is_filter else [self.left, self.right]
+
+    @property
+    def wanted_time(self) -> Json | None:
+        """What wanted_left has of the left side's time; None of a join without."""
+        times = self.left.times.values()
+        return next((wanted for wanted in self.wanted_left if wanted["column"] in times), None)
 
     @property
     def columns(self) -> list[str]:
@@ -300,17 +315,11 @@ def _side(name: str, given: Given, arguments: type[Sides], problems: list[str]) 
         if time in arguments.model_fields
     }
     tie_break = list(getattr(read, "tie_break", ()))
-    return Side(name, read.relation, key, columns, times, list(read.sequence), tie_break)
-
-
-def _right_given(given: Settings, problems: list[str]) -> Given:
-    """The right side as it is given; of a join without its columns they are its key."""
-    right = given["right"]
-    if given["kind"] not in FILTERS or not isinstance(right, Mapping):
-        return right
-    if "columns" in right:
-        problems.append(f"right.columns must not be given: a join of kind {given['kind']} has none")
-    return {**right, "columns": right.get("key")}
+    index = getattr(read, "index", None)
+    if index is not None and (name == "right" or read.sequence):
+        problems.append(f"{name}.index is for a left side without a sequence")
+    sequence = list(read.sequence)
+    return Side(name, read.relation, key, columns, times, sequence, tie_break, index=index)
 
 
 def _note_known_times(given: Given, left: Side, right: Side) -> None:
@@ -320,15 +329,6 @@ def _note_known_times(given: Given, left: Side, right: Side) -> None:
             right.times.pop(name, None)
     elif isinstance(given, str) and COLUMN.fullmatch(given):
         left.times[AS_KNOWN_AT] = given
-
-
-def _equal_columns(arguments: JoinArguments) -> tuple[dict[str, str], frozenset[str]]:
-    """Column of the left side -> column of the right side, and those whose nulls are equal."""
-    given = arguments.on.items()
-    on = {own: other if isinstance(other, str) else other.column for own, other in given}
-    return on, frozenset(
-        own for own, other in given if not isinstance(other, str) and other.null_safe
-    )
 
 
 def _family(kind: str) -> str:
@@ -351,10 +351,10 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     form = given["form"]
     of_left, of_right = FORMS.get(form, (PlainSide, PlainSide))
     left = _side("left", given["left"], of_left, problems)
-    right = _side("right", _right_given(given, problems), of_right, problems)
+    right = _side("right", right_given(given, problems), of_right, problems)
     own = {name: given[name] for name in JoinArguments.model_fields}
     arguments = read_fields(JoinArguments, own, "", problems)
-    on, null_safe = _equal_columns(arguments)
+    on, null_safe = equal_columns(arguments)
     _note_known_times(given.get(AS_KNOWN_AT), left, right)
     names = {*right.columns.values()} if arguments.kind not in FILTERS else set()
     for name in set(left.columns.values()) & names:
@@ -370,6 +370,11 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
             problems.append(
                 f"kind must be inner or left, got {arguments.kind!r}; whether there is any row "
                 "within the tolerance, interval_join and history_join answer"
+            )
+        if left.index is not None:
+            problems.append(
+                "left.index isn't for asof_join, whose right rows touch left rows up to "
+                "their neighbours"
             )
         order = list(dict.fromkeys([*right.tie_break, *right.key]))
         asof = read_asof(given, left.times["time"], right.times["time"], order, problems)

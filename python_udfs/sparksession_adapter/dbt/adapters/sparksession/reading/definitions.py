@@ -58,8 +58,9 @@ COMMAND_VARS = frozenset(
             "compensate_days",
             "compensate_request",
         ),
-        *("hold_back", "join_rows_per_key", "kafka_accept_gap", "merge_runs", "open_window_days"),
-        *("publish_versions", "rebuild", "reconciliation_threshold", "reject_threshold"),
+        *("hold_back", "join_lookup_bytes", "join_rows_per_key", "kafka_accept_gap"),
+        *("merge_runs", "open_window_days", "publish_versions", "rebuild"),
+        *("reconciliation_threshold", "reject_threshold"),
         *("test_again", "versions_days", "versions_kept"),
     }
 )

@@ -155,8 +155,8 @@ where bound.is_there
 group by bound.place, bound.low is null, bound.high is null, bound.part"""
 
 
-def merged_ranges(parts: Iterable[Bounds]) -> list[Bounds]:
-    """At most RANGE_COUNT ranges, lowest first, that hold all the parts; their gaps are the widest.
+def merged_ranges(parts: Iterable[Bounds], most: int = RANGE_COUNT) -> list[Bounds]:
+    """At most so many ranges, lowest first, that hold all the parts; their gaps are the widest.
 
     >>> merged_ranges([(Decimal(5), Decimal(9)), (Decimal(1), Decimal(6))])
     [(Decimal('1'), Decimal('9'))]
@@ -170,13 +170,14 @@ def merged_ranges(parts: Iterable[Bounds]) -> list[Bounds]:
         else:
             held.append((low, high))
     gaps = sorted(range(1, len(held)), key=lambda i: (held[i - 1][1] - held[i][0], i))
-    starts = [0, *sorted(gaps[: RANGE_COUNT - 1]), len(held)]
+    starts = [0, *sorted(gaps[: most - 1]), len(held)]
     cuts = itertools.pairwise(starts)
     return [(held[start][0], held[end - 1][1]) for start, end in cuts if start < end]
 
 
-def ranges_condition(wanted: PruningColumn, parts: Sequence[Range]) -> str:
-    """SQL condition on the column; "false" where there is nothing, "true" where it has no bound."""
+def ranges_condition(wanted: PruningColumn, parts: Sequence[Range], most: int = RANGE_COUNT) -> str:
+    """SQL condition on the column, of at most so many ranges with both bounds; "false" where there
+    is nothing, "true" where it has no bound."""
     column = wanted.column
     has_none = (None, None) in parts
     if has_none and not wanted.is_value:
@@ -186,9 +187,8 @@ def ranges_condition(wanted: PruningColumn, parts: Sequence[Range]) -> str:
         conditions.append((min(lows), None))
     if highs := [high for low, high in parts if low is None and high is not None]:
         conditions.append((None, max(highs)))
-    conditions += merged_ranges(
-        (low, high) for low, high in parts if low is not None and high is not None
-    )
+    known = ((low, high) for low, high in parts if low is not None and high is not None)
+    conditions += merged_ranges(known, most)
     texts = []
     for bounds in conditions:
         low, high = (None if bound is None else wanted.literal(bound) for bound in bounds)
@@ -250,12 +250,14 @@ class ColumnRanges:
         """Whether the command writes what it compiles; for others ranges are not asked for."""
         return flags.WHICH in WRITING and not self._warehouse.inputs.is_noting
 
-    def pruning_condition(self, rows: str, wanted: Iterable[Settings]) -> Json:
+    def pruning_condition(
+        self, rows: str, wanted: Iterable[Settings], most: int = RANGE_COUNT
+    ) -> Json:
         """What may be a partner of the rows: {"condition": SQL, "row_count": of the rows}.
 
         Runs one query, which answers with at most PARTS rows of two numbers for each column; the
-        condition has at most RANGE_COUNT ranges of each. Columns of a type without an order that
-        files are pruned by (texts) give none.
+        condition has at most `most` ranges of each. Columns of a type without an order that files
+        are pruned by (texts) give none.
 
         Args:
             rows: SQL text for a `from`.
@@ -269,7 +271,7 @@ class ColumnRanges:
             return {"condition": "false", "row_count": 0}
         if not columns:
             return {"condition": "true", "row_count": row_count}
-        conditions = map(ranges_condition, columns, parts)
+        conditions = map(ranges_condition, columns, parts, itertools.repeat(most))
         return {"condition": " and ".join(conditions), "row_count": row_count}
 
     def literal_ranges(self, rows: str, wanted: Iterable[Settings]) -> list[list[tuple[str, str]]]:

@@ -1,0 +1,27 @@
+{#
+    An index for joins whose left side has another key than the columns that are joined by:
+
+        left                      the index, by user_id and create_time
+        order  user  create_time  user  create_time  order
+        1      77    10:00        77    10:00        1
+        2      78    11:00        77    12:00        3
+        3      77    12:00        78    11:00        2
+
+    For a model that is
+        config(materialized='folded', unique_key=<the columns of by, then of key>, fold={})
+    and selects all of it. The left side of a join names it as `index`: a right row that changed and
+    begins far back finds its left rows here, and the join opens their files alone, not those of all
+    left rows since. So `by` has the left columns of the join's `on`, in their order, then its time,
+    then those of its condition.
+
+    It keeps each combination that ever was: a left row that has changed since is looked at in vain.
+
+    Cost: the new rows of the relation.
+#}
+{% macro join_index(relation, key, by) -%}
+    {%- if execute -%}
+    {%- set columns = adapter.joins.record_index(model, relation, key, by) -%}
+    select distinct {{ columns | join(', ') }}
+    from {{ new_changes(relation, by=key) }}
+    {%- endif -%}
+{%- endmacro %}

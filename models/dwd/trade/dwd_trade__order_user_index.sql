@@ -1,0 +1,21 @@
+{{
+    config(
+        materialized='folded',
+        unique_key=['user_id', 'create_time', 'order_id'],
+        fold={},
+    )
+}}
+
+with
+
+order_user_index as (
+    {{
+        join_index(
+            relation=ref('dwd_trade__order_price'),
+            key='order_id',
+            by=['user_id', 'create_time'],
+        )
+    }}
+)
+
+select * from order_user_index
