@@ -76,7 +76,7 @@ class History:
 
     def __init__(self, spark: SparkSession, table: str) -> None:
         self._jvm: Any = spark._jvm
-        self.table = self.opened(spark, table)
+        self.table, self.name = self.opened(spark, table), table.partition(".")[2]
         self.names = 0
         scan = self.table.newScan().includeColumnStats().planFiles()
         try:
