@@ -372,10 +372,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
                 "within the tolerance, interval_join and history_join answer"
             )
         if left.index is not None:
-            problems.append(
-                "left.index isn't for asof_join, whose right rows touch left rows up to "
-                "their neighbours"
-            )
+            problems.append("left.index must not be given: asof_join takes none")
         order = list(dict.fromkeys([*right.tie_break, *right.key]))
         asof = read_asof(given, left.times["time"], right.times["time"], order, problems)
         condition, to_left, to_right = asof.condition, asof.to_left, asof.to_right
