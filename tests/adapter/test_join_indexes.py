@@ -138,7 +138,7 @@ def test_a_version_that_begins_far_back_opens_the_files_of_its_users_facts_alone
     old = (DAYS - 1) * FACTS_A_DAY  # the newest day's facts follow
     cheap = {"join_lookup_bytes": 1}
 
-    # an ordinary day: a version of the newest day closes the one before it
+    # an ordinary day: a version of the newest day ends the version before it
     newest = day(DAYS - 1)
     project.query(f"insert into src.versions select 30, 1, 'new', {START}, {newest}")
     project.query(f"insert into src.versions select 30, 1, 'old', {newest}, null")

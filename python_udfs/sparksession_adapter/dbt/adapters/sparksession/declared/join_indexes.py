@@ -16,7 +16,7 @@ from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 
 INDEX_PROPERTY = "join.index"  # of a commit of an index: what it is of, see index_definition
-MOST_LOOKUPS = 1_000  # right rows whose left rows are looked up one by one
+MOST_LOOKUPS = 1_000  # right rows whose left rows are looked up
 EXAMPLE = "join_index(relation=ref('order'), key='order_id', by=['user_id', 'create_time'])"
 LOOKUP_RANGES = 512  # of the keys that an index gives, see RANGE_COUNT: they lie wide apart
 
@@ -42,7 +42,7 @@ def index_columns(key: Given, by: Given) -> list[str]:
     """The columns of an index: those that it finds rows by, then those of the key that it finds.
 
     Raises:
-        DeclarationError: one of them names no columns.
+        DeclarationError: an argument names no columns.
     """
     problems: list[str] = []
     found: list[str] = []
@@ -106,7 +106,7 @@ def lookups_wanted(
     before = list(itertools.accumulate((size for _, size in known), initial=0))
 
     def opened(number: int) -> int:
-        """Bytes of the files that right rows from this one on lie in."""
+        """Bytes of the files that the right rows from this number on lie in."""
         if number == len(begins):
             return 0
         begin = begins[number]
