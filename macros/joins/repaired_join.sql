@@ -65,6 +65,10 @@
         {#- in a unit test, whose inputs are CTEs, there is no model that it adds to -#}
         {%- set adds = not join.left.relation.is_cte and is_incremental() -%}
         {%- set number = adapter.joins.record_join(model, join, adds) -%}
+        {%- if join.left.index -%}
+            {#- recorded by each commit: a run in which it has nothing new either isn't made -#}
+            {%- do pinned(join.left.index) -%}
+        {%- endif -%}
         {%- set left = _state_of(join.left) -%}
         {%- set right = _state_of(join.right) -%}
         {%- set new_left = new_changes(join.left.relation, by=join.left.key) -%}
@@ -385,7 +389,6 @@
     names; none where nothing is looked up in it.
 #}
 {% macro _lookup_in_index(join, new_right) -%}
-    {%- do pinned(join.left.index) -%}
     {%- set size = var('join_lookup_bytes', 64 * 1024 * 1024) | int -%}
     {%- do return(adapter.joins.lookup(model, join, new_right, graph, size)) -%}
 {%- endmacro %}

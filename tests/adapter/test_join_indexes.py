@@ -202,6 +202,15 @@ def test_a_version_that_begins_far_back_opens_the_files_of_its_users_facts_alone
     ]  # fmt: skip
 
 
+def test_a_run_with_nothing_new_makes_no_commit(project: DbtProject) -> None:
+    """The first build records that it read the index, though it looked nothing up in it."""
+    project.run("run", "--full-refresh", "-s", "indexed")
+    count = "select count(*) from dw.indexed__runs.snapshots"
+    before = project.column(count)
+    project.run("run")
+    assert project.column(count) == before
+
+
 def test_an_index_of_something_else_is_refused(project):
     project.write(
         {"models/indexed.sql": JOINED % ", 'index': ref('versions')", "models/facts_by_user.sql": (
