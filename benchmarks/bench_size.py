@@ -11,8 +11,8 @@ opens a file that it has no need of fails. A row takes as many bytes as in the s
 file has 400 MB, or a partition's all.
 
 For both sizes, in this order: how long the metadata take to open and a day's read to plan; the run
-of the last messages, by model, without data tests (they read whole tables) and with its
-publication; the read of one user's totals and of one order; `compact` and `expire_versions`.
+of the last messages, by model, without data tests and with its publication; the read of one user's
+totals and of one order; `compact` and `expire_versions`.
 """
 
 from __future__ import annotations

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from dbt.adapters.sparksession.edges import Node
 from dbt.adapters.sparksession.iceberg.metadata import has_same_columns, loaded
 from dbt.adapters.sparksession.reading import touched_rows
 from dbt.adapters.sparksession.session import own_session
-from dbt.adapters.sparksession.versions.data_tests import DataTests
 
 from tests.support.dbt_project import REPO, DbtProject, Outcome
+from tests.support.narrowed import record_queries
 from tests.support.plans import opened_files, ran
 from tests.support.small_warehouse import PROJECT, RAW_SOURCE
 
@@ -170,11 +169,6 @@ GENERIC = (
 )
 
 
-@pytest.fixture(autouse=True)
-def all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(touched_rows, "LARGE_TABLE", 0)
-
-
 @pytest.fixture
 def project(make_project: Callable[..., DbtProject]) -> DbtProject:
     macros = [REPO / "tests" / "dbt" / "generic" / f"{name}.sql" for name in GENERIC]
@@ -318,29 +312,21 @@ def check_histories(
         Data test -> in how many runs it was narrowed, and in how many of these it failed.
     """
     print(f"NARROWED_SEED={seed}")
-    of_run, seen, found = set[str](), Counter[str](), Counter[str]()
-    narrow = DataTests.narrowed
-
-    def narrowed(self: DataTests, model: Node, sql: str, proof: str | None, context: Node) -> str:
-        query = narrow(self, model, sql, proof, context)
-        if query != sql:
-            of_run.add(model["name"])
-        return query
-
-    patch.setattr(DataTests, "narrowed", narrowed)
+    queries, seen, found = record_queries(patch), Counter[str](), Counter[str]()
     rows = Rows(project, random.Random(seed))
     rows.right = [rows.single() for _ in range(4)] + list(rows.chain())
     rows.write(rows.right)
     project.run("build")
     for step in range(steps):
-        of_run.clear()
+        queries.clear()
         what = rows.step()
         built = project.run("build")
+        narrowed = queries.narrowed
         expected = failures(project.run("test"))
         assert failures(built) == expected, f"seed {seed}, step {step}: {what}\n{built.log}"
-        assert (f"{len(of_run)}{NARROWED}" in built.log) == bool(of_run)
-        seen.update(of_run)
-        found.update(of_run & expected.keys())
+        assert (f"{len(narrowed)}{NARROWED}" in built.log) == bool(narrowed)
+        seen.update(narrowed)
+        found.update(narrowed & expected.keys())
     return seen, found
 
 
@@ -388,13 +374,7 @@ def test_a_narrowed_test_opens_only_files_that_may_hold_its_keys(
     )
     project.query("create namespace if not exists dw")
     project.query("create table dw.raw (number bigint, place string) using iceberg")
-    queries, narrow = {}, DataTests.narrowed
-
-    def narrowed(self: DataTests, model: Node, sql: str, proof: str | None, context: Node) -> str:
-        queries[model["name"]] = narrow(self, model, sql, proof, context)
-        return queries[model["name"]]
-
-    monkeypatch.setattr(DataTests, "narrowed", narrowed)
+    queries = record_queries(monkeypatch)
     for day in range(6):
         project.query(
             f"insert into dw.raw select {day} * 100 + id, 'mysql-bin.00000{day}:' || id "
@@ -402,7 +382,7 @@ def test_a_narrowed_test_opens_only_files_that_may_hold_its_keys(
         )
         project.run("build")
     session = own_session(project.credentials()).session
-    opened = {name: opened_files(ran(session, sql)[1]) for name, sql in queries.items()}
+    opened = {name: opened_files(ran(session, sql)[1]) for name, (_, sql) in queries.items()}
     # beside the appended rows, whose reads Iceberg doesn't count
     assert opened == {"of_numbers": 1, "of_places": 1, "kinds": 0}
     assert opened_files(ran(session, "select distinct kind from dw.changes")[1]) == 6

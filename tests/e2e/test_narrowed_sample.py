@@ -6,11 +6,9 @@ import gzip
 from pathlib import Path
 
 import pytest
-from dbt.adapters.sparksession.edges import Node
-from dbt.adapters.sparksession.reading import touched_rows
-from dbt.adapters.sparksession.versions.data_tests import DataTests
 
 from tests.support.dbt_project import REPO
+from tests.support.narrowed import record_queries
 from tests.support.warehouse import Warehouse
 
 # they read all rows of what is small whatever came, or the rows of the newest commit
@@ -43,18 +41,10 @@ def test_all_but_the_tests_of_the_tag_read_what_was_touched(
     land_part(warehouse, first=True)
     warehouse.run("build", "--exclude-resource-type", "unit_test")
     land_part(warehouse, first=False)
-    monkeypatch.setattr(touched_rows, "LARGE_TABLE", 0)
-    whole, narrowed, narrow = set[str](), set[str](), DataTests.narrowed
-
-    def listed(self: DataTests, model: Node, sql: str, proof: str | None, context: Node) -> str:
-        query = narrow(self, model, sql, proof, context)
-        (whole if query == sql else narrowed).add(model["name"])
-        return query
-
-    monkeypatch.setattr(DataTests, "narrowed", listed)
+    queries = record_queries(monkeypatch)
     only = ("--exclude-resource-type", "unit_test", "--selector", "large_daily")
     built = warehouse.run("build", *only)
     assert "Published as version 2" in built.log
-    assert whole == SMALL
-    assert len(narrowed) > 100
+    assert queries.keys() - queries.narrowed == SMALL
+    assert len(queries.narrowed) > 100
     warehouse.run("test", "--select", "tag:whole_table")

@@ -67,6 +67,12 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ),
     (ADAPTER + "/join_bounds.py", "adapter/test_belief_declarations.py adapter/test_joins.py"),
     (ADAPTER + "/asof.py", "adapter/test_asof.py adapter/test_joins.py"),
+    (ADAPTER + "/join_indexes.py", "adapter/test_join_indexes.py"),
+    (ADAPTER + "/touched_rows.py", "adapter/test_narrowed_tests.py"),
+    (
+        ADAPTER + "/versions/data_tests.py",
+        "adapter/test_repeated_tests.py adapter/test_narrowed_tests.py",
+    ),
     (ADAPTER + "/join_arguments.py", "adapter/test_asof.py adapter/test_joins.py"),
     (ADAPTER + "/joins.py", "adapter/test_joins.py"),
     (ADAPTER + "/join_models.py", "adapter/test_joins.py"),

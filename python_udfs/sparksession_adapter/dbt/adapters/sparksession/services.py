@@ -83,7 +83,7 @@ class Services:
         queries = VersionQueries(warehouse, reads, store)
         self.differences = differences = Differences(warehouse, store)
         comparison = Comparison(warehouse, differences)
-        touched = TouchedRows(warehouse, keyed, ranges)
+        touched = TouchedRows(warehouse, keyed, ranges, self.changes)
         self.data_tests = tests = DataTests(warehouse, store, lease, queries, touched)
         self.versions = versions = Versions(
             warehouse, batches, store, lease, queries, comparison, tests=tests

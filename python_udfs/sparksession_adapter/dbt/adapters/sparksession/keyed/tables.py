@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Json, Node, Settings
-from dbt.adapters.sparksession.iceberg.history import History
+from dbt.adapters.sparksession.iceberg.history import History, Snapshot
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.layout import LEVEL, FoldConfigError
 from dbt.adapters.sparksession.keyed.partial_zippers import PartialZipper, is_partial
@@ -61,6 +61,11 @@ def runs_in(history: History) -> list[list[int]]:
 def columns_in(history: History) -> list[list[str]]:
     """[name, type] of the rows that readers of a table of runs see."""
     return json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
+
+
+def only_adds_runs(commits: Iterable[Snapshot]) -> bool:
+    """Whether commits of a table of runs added runs, or merged some, and did nothing else."""
+    return all(commit.adds_only or COMPACTED_PROPERTY in commit.summary for commit in commits)
 
 
 def hash_of_reading(fold: Fold | Zipper) -> str:

@@ -14,12 +14,13 @@ from dbt.adapters.sparksession.iceberg.partitions import (
 from dbt.adapters.sparksession.inputs import ReadPlan
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import (
-    COMPACTED_PROPERTY,
     FOLDED,
     KeyedTables,
     columns_in,
+    only_adds_runs,
     stored_table_of,
 )
+from dbt.adapters.sparksession.reading.commits import sharing
 from dbt.adapters.sparksession.reading.definitions import ACCEPT_VAR, MERGING, PARTIAL_RUNS
 from dbt.adapters.sparksession.reading.news import check_news_of, check_news_strategy
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
@@ -336,9 +337,7 @@ class ChangeReads:
         fold = self._keyed.declared_fold(node)
         if first == last:
             commits, after = [], before
-        adds_only = commits is not None and all(
-            commit.adds_only or COMPACTED_PROPERTY in commit.summary for commit in commits
-        )
+        adds_only = commits is not None and only_adds_runs(commits)
         if adds_only and self._warehouse.inputs.may_read_range(model_id, table, first, last):
             names = ", ".join(map(quoted, fold.touched_key))
             # over compactions such a read passes without a word, which is what is wanted here
@@ -348,9 +347,6 @@ class ChangeReads:
                 if commits
                 else f"select {names} from {before} limit 0"
             )
-            same = " and ".join(
-                f"held.{quoted(name)} <=> touched.{quoted(name)}" for name in fold.touched_key
-            )
             near = "true"
             if commits and self._warehouse.inputs.plan(model_id).news.asks_ranges:
                 kinds = dict(columns_in(history.at(last)))
@@ -359,11 +355,9 @@ class ChangeReads:
                     for name in fold.touched_key
                 ]
                 near = self._ranges.pruning_condition(f"({appended})", wanted)["condition"]
-            chosen = (
-                "(select held.* from {} as held left semi join "
-                f"({appended}) as touched on {same} where {near})"
+            before, after = (
+                sharing(state, appended, fold.touched_key, near) for state in (before, after)
             )
-            before, after = chosen.format(before), chosen.format(after)
         # the columns are those of the newer state: an older state has no others of that name
         old = self._keyed.folded_sql(node, history.at(first), before)
         new = self._keyed.folded_sql(node, history.at(last), after)

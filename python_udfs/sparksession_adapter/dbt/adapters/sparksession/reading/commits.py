@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+from collections.abc import Iterable
 from typing import Protocol
 
 from dbt.adapters.sparksession.edges import Given, Json, Node
@@ -23,6 +24,7 @@ from dbt.adapters.sparksession.reading.microbatch import (
     is_microbatch,
 )
 from dbt.adapters.sparksession.session import is_remote
+from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.invocation import get_invocation_id
 
@@ -32,6 +34,22 @@ def appended(table: str, first: Given, last: Given) -> str:
     return (
         f"(select * from {table} with "
         f"(`start-snapshot-id` = '{first}', `end-snapshot-id` = '{last}'))"
+    )
+
+
+def sharing(held: str, keys: str, names: Iterable[str], near: str = "true") -> str:
+    """SQL text, for a `from`, of the rows of `held` that have a key which a query gives; null is a
+    value like any other.
+
+    Args:
+        held: SQL text for a `from`.
+        keys: the query, of the columns `names`.
+        near: SQL condition on `held` that all these rows meet, by which files are left out.
+    """
+    same = " and ".join(f"held.{quoted(name)} <=> touched.{quoted(name)}" for name in names)
+    return (
+        f"(select held.* from {held} as held left semi join ({keys}) as touched "
+        f"on {same} where {near})"
     )
 
 

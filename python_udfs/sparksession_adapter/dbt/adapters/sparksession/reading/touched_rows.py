@@ -9,15 +9,10 @@ from dataclasses import dataclass
 from dbt.adapters.sparksession.edges import Foreign, Node
 from dbt.adapters.sparksession.iceberg.history import PINNED_READ, History, Snapshot, pinned_reads
 from dbt.adapters.sparksession.iceberg.metadata import has_same_columns
-from dbt.adapters.sparksession.keyed.tables import (
-    COMPACTED_PROPERTY,
-    FOLDED,
-    KeyedTables,
-)
-from dbt.adapters.sparksession.reading.changes import touched_partitions
-from dbt.adapters.sparksession.reading.commits import appended
+from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, only_adds_runs
+from dbt.adapters.sparksession.reading.changes import ChangeReads, touched_partitions
+from dbt.adapters.sparksession.reading.commits import appended, sharing
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
-from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -104,23 +99,23 @@ class Since:
         table: the stored table.
         history: its commits, as they are for the run.
         first: its snapshot in the version.
-        text: query of the rows of the table or view, which reads the table as `read`.
+        commits: those since, newest first.
+        text: pinned query of the rows of the table or view, which reads that table alone.
     """
 
     table: str
     history: History
     first: int
+    commits: list[Snapshot]
     text: str
-    read: str
-
-    @property
-    def commits(self) -> list[Snapshot] | None:
-        """The commits since, newest first; None where the line between is broken."""
-        return self.history.between(self.first, self.history.head)
 
     @property
     def then(self) -> str:
         return f"{self.table} version as of {self.first}"
+
+    @property
+    def now(self) -> str:
+        return f"{self.table} version as of {self.history.head}"
 
     @property
     def came(self) -> str:
@@ -129,16 +124,19 @@ class Since:
 
     def made_of(self, rows: str) -> str:
         """SQL text, for a `from`, of the rows that are made of some of the table's."""
-        return f"({self.text.replace(self.read, rows)})"
+        return f"({PINNED_READ.sub(lambda _: rows, self.text)})"
 
 
 class TouchedRows:
     """Finds the rows that commits touched, as far as data tests need them."""
 
-    def __init__(self, warehouse: Warehouse, keyed: KeyedTables, ranges: ColumnRanges) -> None:
+    def __init__(
+        self, warehouse: Warehouse, keyed: KeyedTables, ranges: ColumnRanges, changes: ChangeReads
+    ) -> None:
         self._warehouse = warehouse
         self._keyed = keyed
         self._ranges = ranges
+        self._changes = changes
 
     def is_any_large(self, texts: Iterable[str]) -> bool:
         """Whether a table that pinned queries read is large."""
@@ -169,14 +167,14 @@ class TouchedRows:
             return None
         if parent["config"].get("materialized") == FOLDED:
             return self._in_folded(parent, news, group)
-        types = self._types(news.made_of(news.then))
+        types = self._changes.kinds_at(news.made_of(news.then))
         if not set(group) <= types.keys():
             return None
-        now = news.made_of(news.read)
+        now = news.made_of(news.now)
         if all(commit.adds_only for commit in news.commits):
             came = news.made_of(news.came)
             return self._sharing(now, came, group, types) if group else came
-        name, condition = touched_partitions(news.commits, self._types(news.then))
+        name, condition = touched_partitions(news.commits, self._changes.kinds_at(news.then))
         if name is None:
             return None
         touched = self._touched_then_and_now(news, condition)
@@ -223,10 +221,10 @@ class TouchedRows:
             return f"coalesce((select sum({expression}) from {rows}), 0)"
 
         if not news.commits:
-            return None if news.commits is None else "0"
+            return "0"
         if all(commit.adds_only for commit in news.commits):
             return sum_over(news.made_of(news.came))
-        name, condition = touched_partitions(news.commits, self._types(news.then))
+        name, condition = touched_partitions(news.commits, self._changes.kinds_at(news.then))
         if name is None:
             return None
         then, now = map(sum_over, self._touched_then_and_now(news, condition))
@@ -239,39 +237,36 @@ class TouchedRows:
         if len(pins) != 1:
             return None
         ((table, head),) = pins
-        read, first = f"{table} version as of {head}", snapshots.get(table)
-        if first is None or text.count(read) != len(PINNED_READ.findall(text)):
-            return None
-        news = Since(table, self._warehouse.input_history(table).at(head), first, text, read)
-        found = self._warehouse.loaded(table) if news.commits is not None else None
-        if found is None or not has_same_columns(found, first):
+        history, first = self._warehouse.input_history(table).at(head), snapshots.get(table)
+        commits = history.between(first, head)
+        found = self._warehouse.loaded(table) if commits is not None else None
+        if first is None or commits is None or found is None or not has_same_columns(found, first):
             return None
         if parent["config"].get("materialized") == "view":
-            spark_read = f".{table} VERSION AS OF '{head}'"
-            if not is_row_wise(self._warehouse.session(), text, spark_read):
+            read = f".{table} VERSION AS OF '{head}'"
+            if not is_row_wise(self._warehouse.session(), text, read):
                 return None
-        return news
+        return Since(table, history, first, commits, text)
 
     @staticmethod
     def _touched_then_and_now(news: Since, condition: str) -> list[str]:
         """SQL texts, for a `from`, of the rows made of those of the table that meet a condition."""
-        states = (news.then, news.read)
+        states = (news.then, news.now)
         return [news.made_of(f"(select * from {state} where {condition})") for state in states]
 
     def _in_folded(self, parent: Node, news: Since, group: Sequence[str]) -> str | None:
         """Of a keyed table: what a reader sees of a key may change as a whole where a state row of
         it comes."""
-        commits = news.commits or []
-        if not all(commit.adds_only or COMPACTED_PROPERTY in commit.summary for commit in commits):
+        if not only_adds_runs(news.commits):
             return None
         key = self._keyed.declared_fold(parent).touched_key
         names = group if group and set(group) <= set(key) else key
         if group and not set(names) <= set(group):
             return None
-        types = self._types(news.then)
+        types = self._changes.kinds_at(news.then)
         if not set(names) <= types.keys():
             return None
-        state_rows = self._sharing(news.read, news.came, names, types)
+        state_rows = self._sharing(news.now, news.came, names, types)
         return self._keyed.folded_sql(parent, news.history, state_rows)
 
     def _sharing(
@@ -279,13 +274,8 @@ class TouchedRows:
     ) -> str:
         """SQL text, for a `from`, of the rows of `held` that share their values of the named
         columns with a row of `touched`."""
-        same = " and ".join(f"held.{quoted(name)} <=> touched.{quoted(name)}" for name in names)
-        columns = ", ".join(map(quoted, names))
-        near = self._near(touched, names, types)
-        return (
-            f"(select held.* from {held} as held left semi join "
-            f"(select distinct {columns} from {touched}) as touched on {same} where {near})"
-        )
+        keys = f"select distinct {', '.join(map(quoted, names))} from {touched}"
+        return sharing(held, keys, names, self._near(touched, names, types))
 
     def _near(self, touched: str, names: Sequence[str], types: Mapping[str, Foreign]) -> str:
         """SQL condition on `held` by which files are left out: the ranges that the values of
@@ -305,8 +295,3 @@ class TouchedRows:
                 column = f"held.{quoted(name)}"
                 conditions.append(f"({column} between {low} and {high} or {column} is null)")
         return " and ".join(conditions)
-
-    def _types(self, reading: str) -> dict[str, Foreign]:
-        """Column -> type."""
-        rows = self._warehouse.session().sql(statement_of(f"select * from {reading} limit 0"))
-        return {field.name: field.dataType for field in rows.schema}

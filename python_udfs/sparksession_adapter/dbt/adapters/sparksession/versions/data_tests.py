@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterable, Mapping
 
 from dbt.adapters.sparksession.edges import Context, Foreign, Node
@@ -13,24 +12,20 @@ from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.definitions import goes_by_clock
 from dbt.adapters.sparksession.reading.file_metrics import result_of_test
 from dbt.adapters.sparksession.reading.named_reads import relations_named
-from dbt.adapters.sparksession.reading.touched_rows import (
-    TouchedRows,
-    compared_sums,
-    in_place_of,
-)
+from dbt.adapters.sparksession.reading.touched_rows import TouchedRows, compared_sums, in_place_of
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.nodes import has_table, is_relation
-from dbt.adapters.sparksession.versions.queries import VersionQueries
+from dbt.adapters.sparksession.versions.queries import VersionQueries, thread_reader
 from dbt.adapters.sparksession.versions.store import Version, VersionStore
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 TRIED = 50  # snapshots of a table that is in no version
 # schema and name of what a query reads
 READ = re.compile(
-    r"(?i)\b(?:from|join|,)\s*(?:`?\w+`?\.)?`?(\w+)`?\.`?(\w+)(?!\w)`?(?! version as of)"
+    r"(?i)\b(?:from|join|,)\s*+(?:`?\w+`?\.)?`?(\w+)`?\.`?(\w++)`?+(?! version as of)"
 )
 
 
@@ -99,7 +94,7 @@ class DataTests:
             return None
         if any(parent["unique_id"] in self._unpinned for parent in parents):
             return None
-        if self._names_others(sql, parents) or any(self._names_others(text, []) for text in texts):
+        if self._names_others(sql, parents):
             return None
         fingerprint = mark_of("\0".join(seen))
         self.fingerprints[model["unique_id"]] = fingerprint
@@ -126,7 +121,7 @@ class DataTests:
             text, pins = before
             if all(self._warehouse.inputs.pinned(table) == pin for table, pin in pins.items()):
                 return text
-        reader = f"text.{threading.get_ident()}"
+        reader = thread_reader()
         self._warehouse.inputs.forget(reader)
         text = self._queries.text_of(node, reader, context)
         reads = self._warehouse.inputs.plan(reader).reads.values()
@@ -134,7 +129,8 @@ class DataTests:
         for known_node in context["graph"]["nodes"].values():
             if known_node["config"].get("materialized") in ("view", FOLDED):
                 known.add(f"{known_node['schema']}.{known_node['alias']}")
-        if not self._warehouse.inputs.plan(reader).relations <= known:
+        asked = self._warehouse.inputs.plan(reader).relations
+        if not asked <= known or self._names_others(text, []):
             self._unpinned.add(node["unique_id"])
         self._queries_now[node["unique_id"]] = text, {read.table: read.pinned for read in reads}
         return text
@@ -224,8 +220,9 @@ class DataTests:
         tables = {table: head for _, text in texts for table, head in pinned_reads(text)}
         unpublished = tables.keys() - newest.snapshots.keys()
         if not unpublished:
-            then = [self._text_at(parent, newest.snapshots, context) for parent, _ in texts]
-            return newest.snapshots if is_proved(then) else None
+            at = newest.snapshots
+            then = [self._queries.text_at(parent, context, at.get) for parent, _ in texts]
+            return at if is_proved(then) else None
         if len(unpublished) > 1:
             return None
         # a version names no snapshot of it, so each of its newest is tried
@@ -235,12 +232,6 @@ class DataTests:
             if is_proved([pinned_at(text, at) for _, text in texts]):
                 return at
         return None
-
-    def _text_at(self, node: Node, snapshots: Mapping[str, int], context: Context) -> str:
-        """A node's pinned query over tables as they were at snapshots."""
-        reader = f"text.{threading.get_ident()}"
-        self._warehouse.inputs.forget(reader)
-        return self._queries.text_of(node, reader, context, snapshots.get)
 
     def narrowed_tests(self) -> int:
         """How many data tests of this run looked at touched rows alone."""

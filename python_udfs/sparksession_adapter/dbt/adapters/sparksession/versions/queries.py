@@ -16,6 +16,11 @@ from dbt.adapters.sparksession.warehouse import Warehouse
 VIEW = "view"
 
 
+def thread_reader() -> str:
+    """Whose inputs the tables of a query are noted among that this thread writes."""
+    return f"text.{threading.get_ident()}"
+
+
 class VersionQueries:
     """Writes the queries of versions.
 
@@ -50,6 +55,17 @@ class VersionQueries:
             read = self._reads.read(model, relation, "all", context, as_of=snapshots)
         return f"select * from {read.render()}"
 
+    def text_at(
+        self,
+        node: Mapping[str, Any],
+        context: dict[str, Any],
+        snapshots: Callable[[str], int | None],
+    ) -> str:
+        """The same for this thread alone; whose inputs they are is noted nowhere."""
+        reader = thread_reader()
+        self._warehouse.inputs.forget(reader)
+        return self.text_of(node, reader, context, snapshots)
+
     def tables_below(self, node: Mapping[str, Any], nodes: Mapping[str, Any]) -> set[str]:
         """Stored tables of the project that a view's query reads, through other views too."""
         found, waiting, seen = set(), [node], set()
@@ -83,9 +99,7 @@ class VersionQueries:
         """
 
         def written(over: Mapping[str, int]) -> str:
-            reader = f"text.{threading.get_ident()}"
-            self._warehouse.inputs.forget(reader)
-            return self.text_of(view, reader, context, over.get)
+            return self.text_at(view, context, over.get)
 
         if before is not None and known is not None:
             # a source is read as of this run, which is no other SQL
