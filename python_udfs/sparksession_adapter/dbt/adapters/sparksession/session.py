@@ -25,6 +25,7 @@ from dbt.adapters.sparksession.executors import (
 from dbt.adapters.sparksession.jars import JarError, known_jars, verified_jars
 from dbt.adapters.sparksession.java import archive_options, find_java
 from dbt.adapters.sparksession.java_process import java_ended, note_error
+from dbt.adapters.sparksession.local_files import set_permissions_in_java
 from dbt.adapters.sparksession.private_files import keep_private
 from dbt.adapters.sparksession.secrets import (
     hide,
@@ -201,6 +202,7 @@ def _started(credentials: Any) -> SparkSession:
             session.stop()
             raise
     _look_up_once(session._jvm)
+    set_permissions_in_java(session)
     return session
 
 
