@@ -115,6 +115,7 @@ def check_a_lost_row(warehouse: Warehouse) -> None:
     [reported] = warehouse.column(f"select count(*) from dw.ods_binlog where {same}")
     warehouse.query(f"delete from dw.ods_shop__order_info where {same}")
 
+    warehouse.run("run", "--select", "meta_message_block")
     rows = warehouse.query("select topic, unaccounted from dw.meta_accounting")
     missed = {row["topic"]: row["unaccounted"] for row in rows if row["unaccounted"]}
     assert missed == {"maxwell_a": reported}

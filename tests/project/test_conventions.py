@@ -48,7 +48,7 @@ READERS = "as_read_by|pinned|new_rows|new_changes|runs_of|changed_partitions|clo
 # macros that read what they are given themselves
 READING = (
     "tumble|slide|cumulate|session|window_rejects|upsert_stream|append_stream|beliefs|key_filter|"
-    "join_index"
+    "join_index|touched_blocks|rows_of_blocks"
 )
 # folders whose macros are called by name: the project's, and of the adapter's those beside the
 # materializations
@@ -185,6 +185,7 @@ def test_only_helpers_are_private_and_nobody_outside_their_group_reads_them(
     """dbt refuses a reader of another group; what people read isn't private."""
     private = {node.unique_id: node for node in models if str(node.access) == "private"}
     assert {node.name for node in private.values()} == {
+        "meta_message_block",
         "meta_order_chain_link",
         "dqc_trade__user_status_at_source",
     }

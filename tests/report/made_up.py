@@ -59,7 +59,13 @@ MANIFEST: dict[str, Any] = {
     },
 }
 DAYS = Counted(
-    "dw.days", "days", "orders", {"n": "count", "amount": "sum"}, ("status",), has_days=True
+    "dw.days",
+    "days",
+    "orders",
+    {"n": "count", "amount": "sum"},
+    ("status",),
+    has_days=True,
+    columns={"n": "n_change", "amount": "amount_change"},
 )
 TOTALS = Counted(
     "dw.td", "td", "orders", {"n": "count", "amount": "sum"}, ("status",), ("user_id",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from dbt.adapters.sparksession.connections import SparkSessionCredentials
 
 from tests.report.made_up import context
 from tools.report.charts import to_date
-from tools.report.declared import counted_tables
-from tools.report.facts import count_query
+from tools.report.declared import Counted, counted_tables
+from tools.report.facts import count_query, refused_query, tables_of_runs
 from tools.report.history import KEPT, read, record
 from tools.report.make import keep
 from tools.report.places import kept_folder
@@ -65,9 +65,50 @@ def test_a_declared_count_and_a_metric_are_found_by_the_macro_that_a_model_calls
     # under the measure's name, whether the days hold its net changes or the number itself
     assert "sum(n_change) as n" in count_query(found["days"])
     assert found["placed"].has_days and "sum(n) as n" in count_query(found["placed"])
+    assert not found["placed"].columns  # its curve is of each day, that of the days is to date
     assert found["totals"].dimensions == ("status",) and found["totals"].ids == ("user_id",)
     assert found["windows"].grains == ("5m",) and found["windows"].sets == {"page": "page"}
     assert found["windows"].measures == {"pv": "count"}  # no reader reads a sketch
+
+
+def test_a_chart_of_days_reads_those_that_it_shows_and_takes_the_rest_from_the_totals() -> None:
+    days = Counted("dw.d", "d", "c", {"n": "count"}, has_days=True, columns={"n": "n_change"})
+    totals = Counted("dw.t", "t", "c", {"n": "count"})
+    query = " ".join(count_query(days, date(2026, 3, 8), totals).split())
+    assert query.count("from dw.d where cut_date > date '2025-09-05'") == query.count("dw.d") == 1
+    assert "to_date.n - coalesce(of_days.n, 0)" in query and query.count("dw.t") == 1
+    # without such a table the earlier days are summed up
+    query = " ".join(count_query(days, date(2026, 3, 8)).split())
+    assert "where not cut_date > date '2025-09-05'" in query
+    windows = Counted("dw.w", "w", "c", {"n": "count"}, grains=("5m", "1d"), sets={"city": "city"})
+    query = " ".join(count_query(windows, date(2026, 3, 8)).split())
+    assert query.count("dw.w") == 1
+    assert "(grain = '5m' and dimension_set = 'all' and cut_date > date '2026-03-05')" in query
+    assert "(grain = '1d' and dimension_set = 'all' and cut_date > date '2025-05-11')" in query
+
+
+def test_what_a_run_wrote_into_a_table_is_added_up() -> None:
+    early, late = datetime(2026, 3, 1, 1), datetime(2026, 3, 1, 2)
+    wrote = [("a", "x", early, 2), ("b", "x", early, 1), ("b", "y", late, 5), ("b", "x", late, 3)]
+    commits = [
+        {"run_id": run, "table_name": table, "committed_at": at, "rows_added": n, "rows_removed": 1}
+        for run, table, at, n in wrote
+    ]
+    found = tables_of_runs(commits)
+    assert [(row["run_id"], row["table_name"], row["rows_added"]) for row in found] == [
+        ("b", "y", 5),
+        ("b", "x", 4),
+        ("a", "x", 2),
+    ]
+    assert (found[1]["first_commit"], found[1]["last_commit"]) == (early, late)
+    assert found[1]["rows_removed"] == 2
+
+
+def test_refused_messages_are_looked_for_in_their_blocks_alone() -> None:
+    assert "where false" in refused_query("dw", [])
+    query = refused_query("dw", [0, 7])
+    assert "message_offset between 0 and 999999" in query
+    assert "message_offset between 7000000 and 7999999" in query
 
 
 def test_net_changes_add_up_to_totals_of_days_and_what_lies_before_them() -> None:

@@ -219,16 +219,22 @@ def to_date(rows: Rows, measure: str) -> list[dict[str, Any]]:
     return found
 
 
+def _as_they_are(rows: Rows, measure: str) -> list[dict[str, Any]]:
+    return [{DAY: row[DAY], "value": row["value"], measure: row[measure]} for row in rows]
+
+
 def of_count(counted: Counted, rows: Rows) -> ChartGroup:
     """The charts and tables of one counted table."""
     if counted.grains:
         return ChartGroup(counted.name, _of_windows(counted, rows))
     label = " / ".join(words(name) for name in counted.dimensions) or "all"
     if counted.has_days:
+        # the days of a count hold what changed, those of a daily table the day's own number
+        of_days, kind = (to_date, "to date") if counted.columns else (_as_they_are, "a day")
         charts = [
             curve(
-                f"{words(measure)} to date, by {label}",
-                to_date(rows, measure),
+                f"{words(measure)} {kind}, by {label}",
+                of_days(rows, measure),
                 DAY,
                 measure,
                 "value",

@@ -8,6 +8,7 @@ tables, as reports/version-<n>.html in the warehouse's folder.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from tools.report.page import html_of, libraries
 from tools.report.places import FILE as PAGE
 from tools.report.places import credentials, kept_folder, target_folder
 from tools.report.sections import Context
+from tools.run import QUICK_COMPILER
 
 ROOT = Path(__file__).parents[2]
 
@@ -124,6 +126,8 @@ def keep(page: Path, folder: Path, versions: Sequence[Mapping[str, Any]]) -> lis
 
 def main() -> int:
     """Write the report and print where it is."""
+    # its queries are over before Java's second compiler has paid for itself
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_COMPILER)
     try:
         pages = make_report(ROOT)
     except ReportError as exc:

@@ -1,0 +1,158 @@
+{#
+    The blocks of messages whose account a run makes again, for a model that keeps a row per block:
+    a message lies in the block `message_offset div 1000000` of its partition. Touched are those
+
+    - of new messages, and of new, corrected or lost rows of the typed tables,
+    - of other messages of a change that a typed table lost: it accounted for these too,
+    - in which the model counts unaccounted messages: they may have been taken since.
+
+    Returns {
+        "all": whether all blocks are made, as in a first build,
+        "rows": SQL text for a `from`: batch_id, topic, partition_number, offset_block,
+        "near": condition on the coordinates of a message, by which Iceberg leaves files out,
+        "near_changes": condition on a typed table's rows: changes of the same binlog files,
+    }
+
+    Cost of a run: the coordinates of the new messages and of the typed tables' changes, and of the
+    messages of the touched blocks; of the log's other files those that a lost change is in.
+
+    log: ods_binlog. typed: the typed models.
+#}
+{% macro touched_blocks(log, typed) -%}
+    {%- set found = {'all': true, 'rows': none, 'near': 'true', 'near_changes': 'true'} -%}
+    {%- if not execute -%}
+        {%- do return(found) -%}
+    {%- endif -%}
+    {%- set changes = _places_of_changes(log, typed) -%}
+    {%- if adapter.reading.plan(model).makes_all_rows(is_incremental()) -%}
+        {%- do return(found) -%}
+    {%- endif -%}
+    {%- set keeps = (
+        adapter.ranges.writes(flags) and not adapter.reading.nothing_new(model, graph)
+    ) -%}
+    {%- set near_lost = 'true' -%}
+    {%- if keeps -%}
+        {%- set changes = adapter.ranges.materialize_once(
+            model, 'changed_places', 'select * from ' ~ changes
+        ) -%}
+        {%- set lost = {
+            'column': 'binlog_file_number',
+            'kind': 'bigint',
+            'low': 'lost_file_number',
+            'high': 'lost_file_number',
+            'known': 'lost_file_number',
+        } -%}
+        {%- set near_lost = adapter.ranges.pruning_condition(changes, [lost]).condition -%}
+    {%- endif -%}
+    {%- set blocks = _blocks_of_changes(log, changes, near_lost) -%}
+    {%- if keeps -%}
+        {%- set blocks = adapter.ranges.materialize_once(
+            model, 'touched_blocks', 'select * from ' ~ blocks
+        ) -%}
+        {%- set offsets = {
+            'column': 'message_offset',
+            'kind': 'bigint',
+            'low': 'offset_block * 1000000',
+            'high': 'offset_block * 1000000 + 999999',
+        } -%}
+        {%- do found.update(
+            near=adapter.ranges.pruning_condition(blocks, [offsets]).condition
+        ) -%}
+        {%- set files = adapter.ranges.materialize_once(
+            model, 'touched_binlog_files', _binlog_files_of_blocks(log, blocks, found.near)
+        ) -%}
+        {%- set numbers = {
+            'column': 'binlog_file_number',
+            'kind': 'bigint',
+            'low': 'binlog_file_number',
+            'high': 'binlog_file_number',
+        } -%}
+        {%- do found.update(
+            near_changes=adapter.ranges.pruning_condition(files, [numbers]).condition
+        ) -%}
+    {%- endif -%}
+    {%- do found.update(all=false, rows=blocks) -%}
+    {%- do return(found) -%}
+{%- endmacro %}
+
+{# Blocks of what changed, and the number of the binlog file of a typed row that was lost. #}
+{% macro _places_of_changes(log, typed) -%}
+    (
+        select
+            batch_id,
+            topic,
+            partition_number,
+            message_offset div 1000000 as offset_block,
+            cast(null as bigint) as lost_file_number
+        from {{ new_rows(log) }}
+        {%- for typed_model in typed %}
+        union
+        select
+            batch_id,
+            topic,
+            partition_number,
+            message_offset div 1000000,
+            -- as the log counts: typed tables add the number of the log
+            case when row_kind in ('-U', '-D') then binlog_file_number % 10000000000 end
+        from {{ new_changes(typed_model) }}
+        {%- endfor %}
+    )
+{%- endmacro %}
+
+{% macro _blocks_of_changes(log, changes, near_lost) -%}
+    (
+        select
+            batch_id,
+            topic,
+            partition_number,
+            offset_block
+        from {{ changes }}
+        where offset_block is not null
+        union
+        select
+            batch_id,
+            topic,
+            partition_number,
+            offset_block
+        from {{ this }}
+        where unaccounted <> 0
+        union
+        select
+            read_again.batch_id,
+            read_again.topic,
+            read_again.partition_number,
+            read_again.message_offset div 1000000
+        from (
+            select * from {{ pinned(log) }} where {{ near_lost }}
+        ) as read_again
+        left semi join {{ changes }} as lost
+            on read_again.binlog_file_number = lost.lost_file_number
+    )
+{%- endmacro %}
+
+{# Numbers that the binlog files of the blocks' messages may have in typed tables. #}
+{% macro _binlog_files_of_blocks(log, blocks, near) -%}
+    {%- set logs = [] -%}
+    {%- for source in _declared_sources() -%}
+        {%- do logs.append(source.log_resets or [] | length) -%}
+    {%- endfor -%}
+    select of_log.binlog_file_number + 10000000000 * logs.log_number as binlog_file_number
+    from (
+        select distinct messages.binlog_file_number
+        from (
+            select * from {{ pinned(log) }} where {{ near }}
+        ) as messages
+        left semi join {{ blocks }} as touched
+            on {{ _is_of_block('messages', 'touched') }}
+        where messages.binlog_file_number is not null
+    ) as of_log
+        lateral view explode(sequence(0, {{ logs | max }})) logs as log_number
+{%- endmacro %}
+
+{# A message, or a typed row, lies in a block. #}
+{% macro _is_of_block(rows, blocks) -%}
+    {{ rows }}.batch_id = {{ blocks }}.batch_id
+            and {{ rows }}.topic = {{ blocks }}.topic
+            and {{ rows }}.partition_number = {{ blocks }}.partition_number
+            and {{ rows }}.message_offset div 1000000 = {{ blocks }}.offset_block
+{%- endmacro %}
