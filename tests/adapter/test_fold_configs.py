@@ -47,7 +47,24 @@ def test_what_readers_see_of_stored_state_is_compared():
 
 
 PROBLEMS = [
-    ({"sequence": 7}, "fold.sequence must be a list of columns, got 7"),
+    (
+        {"sequence": 7},
+        "fold.sequence must be a list of columns, or of {column: .., order: descending}, got 7",
+    ),
+    ({"sequence": [{"column": "at", "order": "down"}]}, "fold.sequence must be a list of columns"),
+    ({"sequence": {"columns": "at"}}, "or of {column: .., order: descending}, got {'columns': "),
+    (
+        {"sequence": ["at"], "tie_break": {"column": "at", "order": "descending"}},
+        "fold.sequence and tie_break: at is ascending and descending",
+    ),
+    (
+        {"sequence_groups": {"g": {"sequence": [{"column": "at"}, {}], "columns": ["v"]}}},
+        "fold.sequence_groups.g.sequence must name at least one column, as a name or as {column: ",
+    ),
+    (
+        {"sequence": [{"column": "nowhere", "order": "descending"}]},
+        "fold.sequence: the model has no column nowhere",
+    ),
     ({"default_aggregate": 7}, "fold.default_aggregate must be a function or {function, ..}"),
     ({"default_aggregate": "most"}, "fold.default_aggregate.function must be one of sum, "),
     ({"default_aggregate": "listagg"}, "fold.aggregates.at: listagg needs a sequence to go by"),
@@ -118,6 +135,32 @@ def test_a_problem_of_a_config_is_reported(config: dict, expected: str):
         Fold.read("m", "id", config).bound([("id", "int"), ("at", "int"), ("v", "int")])
     assert expected in str(caught.value)
     assert "Example: config(materialized='folded'" in str(caught.value)
+
+
+def test_an_order_that_turns_is_compared():
+    types = [("id", "int"), ("at", "int"), ("v", "int")]
+    falling = {"column": "at", "order": "descending"}
+
+    def bound(at: str | dict) -> Fold:
+        group = {"sequence": at, "columns": ["v"]}
+        return Fold.read("m", "id", {"sequence_groups": {"g": group}}).bound(types)
+
+    # as tables were made before an order could descend
+    assert '"g":[["at"],[],null]' in bound("at").signature()
+    assert bound({"column": "at", "order": "ascending"}).signature() == bound("at").signature()
+    assert bound(falling).changed_since(bound(falling).signature()) == []
+    assert bound(falling).changed_since(bound("at").signature()) == [
+        'group g was [["at"], [], null], is [[{"column": "at", "order": "descending"}], [], null]'
+    ]
+
+
+@pytest.mark.parametrize("kind", ["double", "float", "array<int>"])
+def test_a_type_that_has_no_exact_reverse_is_refused(kind: str):
+    fold = Fold.read("m", "id", {"tie_break": [{"column": "at", "order": "descending"}]})
+    expected = f"fold.tie_break: at is {kind}, which has no descending order here; cast it to "
+    with pytest.raises(FoldConfigError) as caught:
+        fold.bound([("id", "int"), ("at", kind)])
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(

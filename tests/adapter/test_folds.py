@@ -3,46 +3,15 @@ config."""
 
 from __future__ import annotations
 
-import dataclasses
 import random
-from collections import defaultdict
-from decimal import Decimal
-from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.evaluation import compile_again, leave_uncompiled
 from dbt.adapters.sparksession.keyed.folds import Fold
 from pyspark.sql import SparkSession
 
-from tests.support.fold_oracle import folded
+from tests.support.random_folds import KEY, POSITION, TYPES, differing_rows, random_fold
 
-KEY = ["stream", "id"]
-POSITION = ["file", "position"]
-TYPES = {
-    "stream": "int",
-    "id": "int",
-    "file": "int",
-    "position": "int",
-    "kind": "string",
-    "one": "int",
-    "one_b": "int",
-    "two": "bigint",
-    "a": "string",
-    "b": "int",
-    "c": "string",
-    "total": "decimal(12,2)",
-    "times": "int",
-    "high": "int",
-    "low": "int",
-    "tags": "string",
-    "words": "string",
-    "every": "boolean",
-    "some": "boolean",
-    "first": "string",
-    "earliest": "string",
-    "last": "string",
-    "known": "string",
-    "plain": "string",
-}
 IN_ONE = [
     "a",
     "b",
@@ -137,38 +106,6 @@ FOLDS = {
 STREAMS = 500
 
 
-def random_event(rng: random.Random, stream: int, position: int) -> dict[str, Any]:
-    def maybe(value: Any) -> Any:
-        return None if rng.random() < 0.25 else value
-
-    return {
-        "stream": stream,
-        "id": rng.randint(1, 3),
-        "file": 1 + position // 10,
-        "position": position % 10,
-        "kind": rng.choice(["+I", "+U", "+U", "+U", "-U", "-D"]),
-        "one": maybe(rng.randint(1, 4)),
-        "one_b": maybe(rng.randint(1, 3)),
-        "two": maybe(rng.randint(1, 9)),
-        "a": maybe(rng.choice("xyz")),
-        "b": maybe(rng.randint(-5, 5)),
-        "c": maybe(rng.choice("pqr")),
-        "total": maybe(Decimal(rng.randint(-900, 900)) / 100),
-        "times": maybe(1),
-        "high": maybe(rng.randint(-5, 5)),
-        "low": maybe(rng.randint(-5, 5)),
-        "tags": maybe(rng.choice("tuvw")),
-        "words": maybe(rng.choice(["he,llo", "w'o", "", "\\"])),
-        "every": maybe(rng.random() < 0.7),
-        "some": maybe(rng.random() < 0.3),
-        "first": maybe(rng.choice("fgh")),
-        "earliest": maybe(rng.choice("ijk")),
-        "last": maybe(rng.choice("klm")),
-        "known": maybe(rng.choice("nop")),
-        "plain": maybe(rng.choice("st")),
-    }
-
-
 def columns_of(name: str) -> list[str]:
     if name.startswith("sums"):
         return ["total", "times"]
@@ -177,65 +114,36 @@ def columns_of(name: str) -> list[str]:
     return [item for item in TYPES if item not in (*KEY, "kind")]
 
 
-def repeatable(name: str) -> bool:
-    counts = {"sum", "count"}
-    used = FOLDS[name].get("aggregates", {}).values()
-    return not any(row["function"] in counts or row.get("net") for row in used)
-
-
 @pytest.mark.parametrize("name", FOLDS)
 def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name: str):
     seed = random.SystemRandom().randint(0, 10**9)
     print(f"{name}: seed {seed}, {STREAMS} streams")
-    rng = random.Random(seed)
     config, columns = FOLDS[name], columns_of(name)
-    with_kind = [*columns, "kind"] if config.get("row_kind") else columns
-    by_key: dict[tuple, list[dict]] = defaultdict(list)
-    arrived = []
-    for stream in range(STREAMS):
-        # keys differ in their number of events, some have one alone
-        events = [random_event(rng, stream, n) for n in range(rng.randint(1, 30))]
-        for event in events:
-            by_key[stream, event["id"]].append(event)
-        if repeatable(name):
-            events += rng.choices(events, k=rng.randint(0, 5))
-        rng.shuffle(events)
-        arrived += [(rng.randint(0, 8), event) for event in events]
-    names = [*KEY, *with_kind]
-    schema = "batch int, " + ", ".join(f"`{name}` {TYPES[name]}" for name in names)
-    rows = [(batch, *(event[name] for name in names)) for batch, event in arrived]
-    spark.createDataFrame(rows, schema).createOrReplaceTempView("fold_events")
+    rows, wrong = differing_rows(spark, random.Random(seed), config, columns, STREAMS)
+    assert not wrong, f"seed {seed}: {len(wrong)} differ, e.g. {wrong[0]}"
+    print(f"{rows} rows, 0 differ")
+    assert rows > STREAMS / 2
 
-    bound = Fold.read("wide", KEY, config).bound([(name, TYPES[name]) for name in names])
-    # runs of nine batches, six of which are merged by threes: queries of the same fold with the
-    # number of the run in the key
-    per_run = dataclasses.replace(bound, key=("batch", *KEY))
-    runs = per_run.merge_states(f"({per_run.to_state('fold_events')})")
-    merged = per_run.merge_states(
-        f"(select * except (batch), if(batch < 6, batch % 2, batch) as batch from ({runs}))"
-    )
-    got = spark.sql(bound.folded(f"({merged})", run_count=9)).collect()
-    rows_got = [got]
-    if name == "groups that count":  # one run, read as it is
-        whole = bound.merge_states(f"({bound.to_state('fold_events')})")
-        rows_got.append(spark.sql(bound.folded(f"({whole})", run_count=1)).collect())
 
-    expected = {}
-    for key, events in by_key.items():
-        row = folded(events, config, columns)
-        if row is not None:
-            expected[key] = row
-    for rows in rows_got:
-        actual = {(row.stream, row.id): {column: row[column] for column in columns} for row in rows}
-        assert len(rows) == len(actual)
-        wrong = {
-            key: (actual.get(key), expected.get(key))
-            for key in actual.keys() | expected.keys()
-            if actual.get(key) != expected.get(key)
-        }
-        assert not wrong, f"seed {seed}: {len(wrong)} differ, e.g. {next(iter(wrong.items()))}"
-    print(f"{len(expected)} rows of {len(arrived)} events, 0 differ")
-    assert len(expected) > STREAMS / 2
+@pytest.mark.parametrize("folds", [8, pytest.param(150, marks=pytest.mark.soak)])
+def test_random_folds_in_any_order_and_batching_equal_one_sorted_pass(
+    spark: SparkSession, folds: int
+):
+    """Options of folds in all combinations that are allowed."""
+    seed = random.SystemRandom().randint(0, 10**9)
+    print(f"seed {seed}, {folds} folds")
+    rng, compared = random.Random(seed), 0
+    leave_uncompiled(spark)
+    try:
+        for _ in range(folds):
+            config, columns = random_fold(rng)
+            rows, wrong = differing_rows(spark, rng, config, columns, streams=25)
+            assert not wrong, f"seed {seed}, {config}: {len(wrong)} differ, e.g. {wrong[0]}"
+            compared += rows
+    finally:
+        compile_again(spark)
+    print(f"{compared} rows, 0 differ")
+    assert compared > folds
 
 
 TOMBSTONES = {

@@ -4,14 +4,43 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import total_ordering
 from typing import Any
 
 Event = dict[str, Any]
 
 
-def rank(event: Event, names: Iterable[str]) -> tuple:
-    """Where an event stands by these columns; null is lowest."""
-    return tuple((event[name] is not None, event[name] or 0) for name in names)
+Order = Iterable[str | dict[str, str]]  # columns as a config has them
+
+
+@total_ordering
+class Falling:
+    """A value that is the higher, the lower the value in it is."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Falling) and self.value == other.value
+
+    def __lt__(self, other: Falling) -> bool:
+        return other.value < self.value
+
+
+def names_of(order: Order) -> list[str]:
+    return [entry if isinstance(entry, str) else entry["column"] for entry in order]
+
+
+def rank(event: Event, order: Order) -> tuple:
+    """Where an event stands by these columns; null is lowest, also where a column descends."""
+    places = []
+    for entry, name in zip(order, names_of(order), strict=True):
+        value = event[name]
+        falls = not isinstance(entry, str) and entry.get("order") == "descending"
+        if value is not None and falls:
+            value = Falling(value)
+        places.append((value is not None, 0 if value is None else value))
+    return tuple(places)
 
 
 def folded(events: list[Event], fold: dict[str, Any], columns: list[str]) -> Event | None:
@@ -23,7 +52,9 @@ def folded(events: list[Event], fold: dict[str, Any], columns: list[str]) -> Eve
     """
     kind = fold.get("row_kind")
     groups = dict(fold.get("sequence_groups", {}))
-    ruled = {n for group in groups.values() for n in [*group["sequence"], *group["columns"]]}
+    ruled = {
+        n for group in groups.values() for n in [*names_of(group["sequence"]), *group["columns"]]
+    }
     ordered = fold.get("sequence") or fold.get("tie_break")
     by_default = ("remove_row" if ordered else "retract") if kind else "ignore"
     groups["other"] = {
@@ -53,7 +84,7 @@ def _group(events: list[Event], name: str, group: dict, fold: dict[str, Any]) ->
     kind, tie = fold.get("row_kind"), fold.get("tie_break", [])
     on_delete = group.get("on_delete", "retract")
     sequence = group["sequence"]
-    of_group = sequence or tie
+    of_group = names_of(sequence or tie)
     taken = []
     for event in events:
         ends = kind is not None and event[kind] in ("-U", "-D")
@@ -62,9 +93,9 @@ def _group(events: list[Event], name: str, group: dict, fold: dict[str, Any]) ->
         if not (ends and on_delete == "ignore"):
             taken.append((event, ends))
     taken.sort(key=lambda item: (rank(item[0], sequence), rank(item[0], tie), not item[1]))
-    shown = [*sequence, *group["columns"]]
+    shown = [*names_of(sequence), *group["columns"]]
     if name == "other":
-        shown = list(dict.fromkeys([*shown, *tie]))
+        shown = list(dict.fromkeys([*shown, *names_of(tie)]))
     if taken and taken[-1][1] and on_delete == "remove_row":
         return None
     return {item: _value(item, taken, name, sequence, tie, fold) for item in shown}
@@ -74,13 +105,13 @@ def _value(
     column: str,
     taken: list[tuple[Event, bool]],
     group: str,
-    sequence: list[str],
-    tie: list[str],
+    sequence: Order,
+    tie: Order,
     fold: dict[str, Any],
 ) -> Any:
     if not taken:
         return None
-    if column in sequence or (group == "other" and column in tie):
+    if column in names_of(sequence) or (group == "other" and column in names_of(tie)):
         return taken[-1][0][column]
     how = fold.get("aggregates", {}).get(column, fold.get("default_aggregate"))
     if how is None and group == "other" and fold.get("other_columns") == "last_non_null":

@@ -6,12 +6,14 @@ sees. Merging is commutative and associative, so neither order nor batching coun
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from dbt.adapters.sparksession.keyed.descending import reversed_value
 from dbt.adapters.sparksession.keyed.groups import (
     DELETED,
     FOLDED_ROWS,
     ORDER,
+    REVERSED,
     STATE,
     TIE,
     UPSERT,
@@ -120,12 +122,21 @@ class FoldSql(RunLayout):
 
     def _order(self, group: Group) -> str:
         """SQL struct that orders a model's rows within the group."""
-        parts = {name: quoted(name) for name in group.sequence}
+        parts = self._placed(group, group.sequence)
         if group.keeps_tie:
-            parts[TIE + group.name] = named_struct({name: quoted(name) for name in group.tie_break})
+            parts[TIE + group.name] = named_struct(self._placed(group, group.tie_break))
         else:
-            parts |= {name: quoted(name) for name in group.tie_break}
+            parts |= self._placed(group, group.tie_break)
         return named_struct(parts)
+
+    def _placed(self, group: Group, names: Iterable[str]) -> dict[str, str]:
+        """Column of a group's order -> SQL of what is higher the newer a row is."""
+        return {
+            name: reversed_value(quoted(name), self.types[name])
+            if name in group.descending
+            else quoted(name)
+            for name in names
+        }
 
     def _lifted_group(self, group: Group) -> dict[str, str]:
         takes = self._takes(group)
@@ -134,7 +145,7 @@ class FoldSql(RunLayout):
             passed = self.row_kind and not self._retracts(group)
             columns[name] = f"case when {takes} then {quoted(name)} end" if passed else quoted(name)
         if group.keeps_tie:
-            tie = named_struct({name: quoted(name) for name in group.tie_break})
+            tie = named_struct(self._placed(group, group.tie_break))
             columns[TIE + group.name] = f"case when {takes} then {tie} end"
         if self._retracts(group):
             columns[UPSERT + group.name] = f"case when {takes} then {self._is_upsert} end"
@@ -187,9 +198,9 @@ class FoldSql(RunLayout):
 
     def _first_entry(self, group: Group, value: str) -> str:
         sequence = group.sequence or group.tie_break
-        parts = {"sequence": named_struct({name: quoted(name) for name in sequence})}
+        parts = {"sequence": named_struct(self._placed(group, sequence))}
         if self._breaks_ties(group):
-            parts["tie"] = named_struct({name: quoted(name) for name in group.tie_break})
+            parts["tie"] = named_struct(self._placed(group, group.tie_break))
         return named_struct(parts | {"value": value})
 
     @staticmethod
@@ -217,7 +228,9 @@ class FoldSql(RunLayout):
                 if self._retracts(group):
                     fields.append(UPSERT + group.name)
                 fields += self._plain(group)
-                newest = named_struct({name: quoted(name) for name in fields})
+                newest = named_struct(
+                    self._newest_first(group) | {name: quoted(name) for name in fields}
+                )
                 made[last] = f"max(case when {group.is_there} then {newest} end)"
                 for name in fields:
                     columns[name] = f"{quoted(last)}.{quoted(name)}"
@@ -236,6 +249,15 @@ class FoldSql(RunLayout):
             columns |= outer
         keys = ", ".join(map(quoted, self.key))
         return select_text(columns, f"({select_text(made, rows)}\ngroup by {keys}) as fold__made")
+
+    def _newest_first(self, group: Group) -> dict[str, str]:
+        """Columns that order a group's state rows, as far as the last that descends: with what
+        takes its place; nothing where no column does. A tie that is kept is kept in order."""
+        falling = [place for place, name in enumerate(group.order) if name in group.descending]
+        if not falling:
+            return {}
+        order = self._placed(group, group.order[: falling[-1] + 1])
+        return {REVERSED + name: value for name, value in order.items()}
 
     def _combined_aggregate(
         self, name: str, aggregate: Aggregate

@@ -12,8 +12,18 @@ from dataclasses import dataclass, field, replace
 
 from dbt.adapters.sparksession.edges import Given, Json
 from dbt.adapters.sparksession.iceberg.transforms import Transform
+from dbt.adapters.sparksession.keyed.descending import REVERSIBLE, is_reversible
+from dbt.adapters.sparksession.keyed.fold_parts import (
+    NETTED,
+    declared_aggregates,
+    declared_default,
+    declared_derived,
+    descending_of,
+    names_of,
+    sequence_groups_of,
+)
 from dbt.adapters.sparksession.keyed.fold_sql import FIRST, FoldSql
-from dbt.adapters.sparksession.keyed.groups import FOLDED_ROWS, OTHERS, Aggregate, Derived, Group
+from dbt.adapters.sparksession.keyed.groups import OTHERS, Aggregate, Derived, Group
 from dbt.adapters.sparksession.keyed.layout import (
     HIDDEN,
     LEVEL,
@@ -24,17 +34,13 @@ from dbt.adapters.sparksession.keyed.layout import (
     listed,
 )
 from dbt.adapters.sparksession.keyed.settings import (
-    AggregateSettings,
-    DerivedSettings,
     FoldSettings,
-    GroupSettings,
     partition_problems,
     partition_setting,
 )
-from dbt.adapters.sparksession.yaml_fields import field_errors, read_fields
+from dbt.adapters.sparksession.yaml_fields import read_fields
 
 RETRACTING = ("sum", "count", "last_value", "last_non_null_value")  # by themselves
-NETTED = ("max", "min", "collect")  # where they keep the net count of each value
 ORDERED = (*FIRST, "last_value", "last_non_null_value", "listagg")
 
 
@@ -124,18 +130,21 @@ class Fold(FoldSql):
             key=key,
             others=Group(
                 OTHERS,
-                sequence=setting.sequence,
-                tie_break=setting.tie_break,
+                sequence=names_of(setting.sequence),
+                tie_break=names_of(setting.tie_break),
                 on_delete=setting.on_delete or by_default,
+                descending=descending_of(
+                    (*setting.sequence, *setting.tie_break), "fold.sequence and tie_break", problems
+                ),
             ),
-            groups=_groups(setting, problems),
-            aggregates=_aggregates(setting.aggregates, problems),
-            default_aggregate=_default_aggregate(setting, problems),
+            groups=sequence_groups_of(setting, problems),
+            aggregates=declared_aggregates(setting.aggregates, problems),
+            default_aggregate=declared_default(setting, problems),
             last_non_null=setting.other_columns == "last_non_null",
             row_kind=setting.row_kind,
             keep_when=setting.keep_when,
             never_null=setting.not_null,
-            derived=_derived(setting.derived, key, problems),
+            derived=declared_derived(setting.derived, key, problems),
             partition_by=partition_setting("fold", setting, key, problems),
             tier_runs=setting.tier_runs,
             tier_rows=setting.tier_rows,
@@ -304,6 +313,12 @@ class Fold(FoldSql):
             )
         for name, kind in types.items():
             problems += self._type_problems(name, kind, aggregates.get(name))
+        for name in dict.fromkeys(n for group in self.all_groups for n in group.descending):
+            if name in types and not is_reversible(types[name]):
+                problems.append(
+                    f"{asked[name]}: {name} is {types[name]}, which has no descending order here; "
+                    f"cast it to one of {', '.join(REVERSIBLE)}"
+                )
         # a last value that retracts is what a column holds without a function
         plain = {
             name
@@ -344,8 +359,8 @@ class Fold(FoldSql):
         """What the stored state rows depend on, as JSON."""
         groups = {
             group.name: [
-                group.sequence,
-                group.tie_break,
+                group.directed(group.sequence),
+                group.directed(group.tie_break),
                 group.on_delete if self.row_kind else None,
             ]
             for group in self.all_groups
@@ -389,66 +404,3 @@ class Fold(FoldSql):
                         f"is {json.dumps(now[part][name])}"
                     )
         return sorted(found)
-
-
-def _groups(setting: FoldSettings, problems: list[str]) -> tuple[Group, ...]:
-    """The groups that `sequence_groups` declares."""
-    groups = []
-    for name, given in setting.sequence_groups.items():
-        where = f"fold.sequence_groups.{name}"
-        if not isinstance(given, Mapping):
-            problems.append(f"{where} must be {{sequence, columns}}, got {given!r}")
-            continue
-        if name == OTHERS:
-            problems.append(f"{where}: {OTHERS!r} names the columns of no group, take another")
-        read = read_fields(GroupSettings, given, f"{where}.", problems)
-        tie_break = setting.tie_break if read.tie_break is None else read.tie_break
-        groups.append(Group(name, read.sequence, tie_break, read.columns, read.on_delete))
-    return tuple(groups)
-
-
-def _derived(declared: Given, key: tuple[str, ...], problems: list[str]) -> Derived | None:
-    if declared is None:
-        return None
-    if not isinstance(declared, Mapping) or field_errors(DerivedSettings, declared):
-        problems.append(
-            "fold.derived must be {by: columns of the key, key: columns of the derived rows, sql: "
-            f"a query from {FOLDED_ROWS}}}, got {declared!r}"
-        )
-        return None
-    derived = DerivedSettings.model_validate(declared)
-    for name in derived.by:
-        if name not in key:
-            problems.append(
-                f"fold.derived.by: {name} is not a column of the key, {listed(key)} are"
-            )
-    return Derived(derived.by, derived.key, derived.sql.strip())
-
-
-def _default_aggregate(setting: FoldSettings, problems: list[str]) -> Aggregate | None:
-    if setting.default_aggregate is None:
-        return None
-    if setting.other_columns != "last":
-        problems.append("fold.default_aggregate and fold.other_columns exclude each other")
-    where = "fold.default_aggregate"
-    return _aggregates({where: setting.default_aggregate}, problems, "").get(where)
-
-
-def _aggregates(
-    declared: Mapping[str, Given], problems: list[str], within: str = "fold.aggregates."
-) -> dict[str, Aggregate]:
-    """The functions of columns, by what is declared for each; `within` goes before their names in
-    problems."""
-    found = {}
-    for name, given in declared.items():
-        where = within + name
-        setting = {"function": given} if isinstance(given, str) else given
-        if not isinstance(setting, Mapping) or "function" not in setting:
-            problems.append(f"{where} must be a function or {{function, ..}}, got {given!r}")
-            continue
-        read = read_fields(AggregateSettings, setting, f"{where}.", problems)
-        if read.net and read.function not in NETTED:
-            problems.append(f"{where}.net is for {', '.join(NETTED)}, not for {read.function!r}")
-        if "function" in read.model_fields_set:  # else it is unknown
-            found[name] = Aggregate(read.function, read.ignore_retract, read.net, read.delimiter)
-    return found

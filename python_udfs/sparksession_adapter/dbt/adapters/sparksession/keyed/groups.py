@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dbt.adapters.sparksession.edges import Given
 from dbt.adapters.sparksession.keyed.layout import HIDDEN
 from dbt.adapters.sparksession.sql import quoted
 
 UPSERT, TIE, ORDER, STATE = (f"{HIDDEN}{name}__" for name in ("upsert", "tie", "order", "state"))
+REVERSED = f"{HIDDEN}reversed__"
 DELETED = f"{HIDDEN}deleted__"
 FOLDED_ROWS = "folded_rows"  # what derived rows are made of
 OTHERS = "other"  # name of the group of all columns that no declared group rules
@@ -54,6 +56,8 @@ class Group:
         sequence: columns; a row where all are null has no effect on the group, one that is lower
             than what is known changes nothing.
         tie_break: columns that decide between equal sequences.
+        descending: those of both whose lowest value is the newest; a null is older than any value
+            in either direction.
         columns: columns that hold the values of the row of the highest sequence.
         on_delete: what a retracting row does, see OnDelete.
     """
@@ -63,6 +67,7 @@ class Group:
     tie_break: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     on_delete: str = "retract"
+    descending: tuple[str, ...] = ()
 
     @property
     def keeps_tie(self) -> bool:
@@ -75,6 +80,13 @@ class Group:
         if self.keeps_tie:
             return (*self.sequence, TIE + self.name)
         return (*self.sequence, *self.tie_break)
+
+    def directed(self, names: Iterable[str]) -> list[Given]:
+        """Columns of its order as a config declares them."""
+        return [
+            {"column": name, "order": "descending"} if name in self.descending else name
+            for name in names
+        ]
 
     @property
     def is_there(self) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, get_args
 
 from dbt.adapters.sparksession.edges import Given
 from dbt.adapters.sparksession.iceberg.transforms import Transform
-from dbt.adapters.sparksession.yaml_fields import Columns, Fields, NoColumns, Text, WholeNumber
-from pydantic import Field, StrictBool, StrictInt, StrictStr
+from dbt.adapters.sparksession.yaml_fields import (
+    Columns,
+    Fields,
+    Name,
+    NoColumns,
+    Text,
+    WholeNumber,
+)
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
 OnDelete = Literal["ignore", "retract", "remove_row"]
 OtherColumns = Literal["last", "last_non_null"]
@@ -34,6 +41,27 @@ BUCKETS = 4  # where a config names no number
 LIST = "be a list of columns"
 SOME = "name at least one column"
 ONE_OF = "be one of {}"
+ORDER = "be a list of columns, or of {column: .., order: descending}"
+ORDER_OF_SOME = "name at least one column, as a name or as {column: .., order: descending}"
+
+
+class OrderColumn(Fields):
+    """A column that orders rows, the highest value last, or where it descends the lowest."""
+
+    column: Name
+    order: Literal["ascending", "descending"] = "ascending"
+
+
+def _ordering(value: Given) -> Given:
+    """A name, a mapping or a list of them as mappings."""
+    entries = (value,) if isinstance(value, (str, Mapping)) else value
+    if not isinstance(entries, (list, tuple)):
+        return value
+    return tuple({"column": entry} if isinstance(entry, str) else entry for entry in entries)
+
+
+NoOrder = Annotated[tuple[OrderColumn, ...], BeforeValidator(_ordering)]
+SomeOrder = Annotated[NoOrder, Field(min_length=1)]
 
 
 class RunSettings(Fields):
@@ -49,8 +77,8 @@ class RunSettings(Fields):
 class FoldSettings(RunSettings):
     """`fold` of a model's config."""
 
-    sequence: Annotated[NoColumns, Field(description=LIST)] = ()
-    tie_break: Annotated[NoColumns, Field(description=LIST)] = ()
+    sequence: Annotated[NoOrder, Field(description=ORDER)] = ()
+    tie_break: Annotated[NoOrder, Field(description=ORDER)] = ()
     sequence_groups: Annotated[
         dict[str, Given], Field(description="map names to {sequence, columns}")
     ] = {}
@@ -77,9 +105,9 @@ class GroupSettings(Fields):
 
     NEEDED = ("sequence",)
 
-    sequence: Annotated[Columns, Field(description=SOME)] = ()
+    sequence: Annotated[SomeOrder, Field(description=ORDER_OF_SOME)] = ()
     columns: Annotated[NoColumns, Field(description=LIST)] = ()
-    tie_break: Annotated[NoColumns | None, Field(description=LIST)] = None
+    tie_break: Annotated[NoOrder | None, Field(description=ORDER)] = None
     on_delete: Annotated[
         OnDelete, Field(description=ONE_OF.format(", ".join(get_args(OnDelete))))
     ] = "retract"
