@@ -90,6 +90,12 @@ PROBLEMS = [
         {"aggregates": {"at": "sum"}, "row_kind": "v", "on_delete": "remove_row"},
         "on_delete: remove_row needs fold.sequence or tie_break",
     ),
+    ({"aggregates": {"v": "sum"}, "count_rows": True}, "fold.count_rows needs fold.row_kind, "),
+    ({"count_rows": "v"}, "fold.count_rows must be true or false, got 'v'"),
+    (
+        {"aggregates": {"at": "sum"}, "row_kind": "v", "count_rows": True, "on_delete": "ignore"},
+        "fold.count_rows and fold.on_delete: ignore exclude each other",
+    ),
     ({"sequence": ["at"], "tombstone_days": 3}, "need each other"),
     (
         {"sequence": "at", "row_kind": "v", "tombstone_days": 3, "tombstone_time": "at"},
@@ -152,6 +158,17 @@ def test_an_order_that_turns_is_compared():
     assert bound(falling).changed_since(bound("at").signature()) == [
         'group g was [["at"], [], null], is [[{"column": "at", "order": "descending"}], [], null]'
     ]
+
+
+def test_whether_rows_are_counted_is_compared():
+    types = [("id", "int"), ("v", "int"), ("kind", "string")]
+    config = {"aggregates": {"v": "sum"}, "row_kind": "kind"}
+    plain, counting = (
+        Fold.read("m", "id", config | more).bound(types) for more in ({}, {"count_rows": True})
+    )
+    assert "count_rows" not in plain.signature()  # as tables were made before rows were counted
+    assert counting.changed_since(plain.signature()) == ["count_rows was null, is true"]
+    assert plain.changed_since(counting.signature()) == ["count_rows was true, is null"]
 
 
 @pytest.mark.parametrize("kind", ["double", "float", "array<int>"])

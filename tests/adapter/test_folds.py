@@ -276,17 +276,92 @@ def test_a_merge_of_all_runs_shows_the_rows_that_were_shown(
             assert {row[0] for row in after} == {1, 2, 3, 4}
 
 
+def rows_by_id(spark: SparkSession, fold: Fold, state: str) -> dict[int, tuple]:
+    rows = spark.sql(fold.folded(f"({state})", run_count=2)).collect()
+    return {row.id: tuple(row)[1:] for row in rows}
+
+
+SUMMED = {"aggregates": {"n": "sum"}, "row_kind": "kind", "on_delete": "retract"}
+
+
 def test_sums_that_come_to_nothing_are_forgotten(spark: SparkSession):
-    config = {"aggregates": {"n": "sum"}, "row_kind": "kind", "on_delete": "retract"}
-    fold = Fold.read("m", "id", config | {"keep_when": "n <> 0"}).bound(
-        [("id", "int"), ("n", "int"), ("kind", "string")]
-    )
+    config = SUMMED | {"keep_when": "n <> 0", "not_null": "n"}
+    fold = Fold.read("m", "id", config).bound([("id", "int"), ("n", "int"), ("kind", "string")])
     spark.sql(
         "select * from values (1, 2, '+I'), (1, 2, '-D'), (2, 1, '+I'), (3, 1, '-D') "
         "as t(id, n, kind)"
     ).createOrReplaceTempView("sum_rows")
     kept = spark.sql(merged_whole(spark, fold, "sum_rows")).collect()
     assert {(row.id, row.n) for row in kept} == {(2, 1), (3, -1)}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"keep_when": "n <> 0"},
+        {"keep_when": "n <> 0", "not_null": "n"},
+        {"count_rows": True},
+        {"count_rows": True, "keep_when": "n > 0"},
+    ],
+    ids=str,
+)
+def test_a_sum_that_begins_again_is_the_same_whether_its_runs_were_merged(
+    spark: SparkSession, more: dict
+):
+    """A key that came to nothing comes again with no amount: its amounts are then 0 or null, the
+    same before a merge and after it."""
+    types = [("id", "int"), ("n", "int"), ("amount", "int"), ("kind", "string")]
+    config = SUMMED | more | {"aggregates": {"n": "sum", "amount": "sum"}}
+    fold = Fold.read("m", "id", config).bound(types)
+    early = "values (1, 1, 5, '+I'), (1, 1, 5, '-D'), (2, 1, 5, '+I') as t(id, n, amount, kind)"
+    late = "values (1, 1, cast(null as int), '+I'), (2, 1, 5, '-D') as t(id, n, amount, kind)"
+    spark.sql(f"select * from {early}").createOrReplaceTempView("begun_rows")
+    kept = merged_whole(spark, fold, "begun_rows")
+    state = fold.merge_states(f"({fold.to_state(f'(select * from {late})')})")
+    both = rows_by_id(
+        spark, fold, f"select * except (run_level) from begun_rows_runs union all {state}"
+    )
+    assert rows_by_id(spark, fold, f"{kept} union all {state}") == both
+    forgets = "count_rows" in more
+    assert (1 not in {row.id for row in spark.sql(kept).collect()}) is forgets
+    assert both == {1: (1, None if forgets else 0)}
+
+
+def test_a_key_that_counts_no_rows_is_gone_like_a_group_of_sql(spark: SparkSession):
+    """Whatever its sums come to; and it comes again."""
+    types = [("id", "int"), ("amount", "int"), ("high", "int"), ("kind", "string")]
+    aggregates = {"amount": "sum", "high": {"function": "max", "net": True}}
+    config = {"aggregates": aggregates, "row_kind": "kind", "count_rows": True}
+    fold = Fold.read("m", "id", config).bound(types)
+    spark.sql(
+        "select * from values (1, 2, 7, '+I'), (1, 2, 7, '-D'), "  # nothing is left
+        "(2, 2, 7, '+I'), (2, 1, 7, '-D'), "  # its amounts don't agree: hidden, but not forgotten
+        "(3, 2, 7, '+I'), (3, null, 9, '+I'), (3, 2, 7, '-U'), (3, 4, 7, '+U'), "
+        "(4, 1, 1, '-D'), "  # its insert comes late
+        "(5, null, null, '+I') as t(id, amount, high, kind)"
+    ).createOrReplaceTempView("counted_rows")
+    kept = merged_whole(spark, fold, "counted_rows")
+    assert {row.id for row in spark.sql(kept).collect()} == {2, 3, 4, 5}
+    shown = {3: (4, 9), 4: (-1, None), 5: (None, None)}
+    assert rows_by_id(spark, fold, kept) == shown
+    late = "values (1, 3, 3, '+I'), (2, 5, 5, '+I'), (4, 1, 1, '+I') as t(id, amount, high, kind)"
+    state = fold.merge_states(f"({fold.to_state(f'(select * from {late})')})")
+    again = rows_by_id(spark, fold, f"{kept} union all {state}")
+    assert again == {1: (3, 3), 2: (6, 5), 3: (4, 9), 5: (None, None)}
+
+
+def test_a_counted_key_outlives_its_tombstone_while_rows_of_it_are_left(spark: SparkSession):
+    types = [("id", "int"), ("at", "int"), ("time", "timestamp"), ("v", "int"), ("kind", "string")]
+    fold = Fold.read("m", "id", TOMBSTONES | {"count_rows": True}).bound(types)
+    rows = (
+        "(1, 4, '2026-03-01', 1, '+I'), (1, 5, '2026-03-01', 1, '-D'), "
+        "(2, 5, '2026-03-01', 1, '-D'), (3, 9, '2026-03-08', 1, '+I')"
+    )
+    values = f"select id, at, cast(time as timestamp) as time, v, kind from values {rows} as t"
+    spark.sql(f"{values}(id, at, time, v, kind)").createOrReplaceTempView("counted_tombs")
+    kept = merged_whole(spark, fold, "counted_tombs")
+    assert {row.id for row in spark.sql(kept).collect()} == {2, 3}
+    assert list(rows_by_id(spark, fold, kept)) == [3]
 
 
 def test_deletes_that_are_ignored_make_no_key(spark: SparkSession):

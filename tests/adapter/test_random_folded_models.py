@@ -11,7 +11,7 @@ from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import DbtProject
 from tests.support.fold_oracle import folded
-from tests.support.random_folds import KEY, TYPES, is_repeatable, random_event, random_fold
+from tests.support.random_folds import KEY, TYPES, is_repeatable, random_events, random_fold
 
 MODELS = 4
 SMALL_TIERS = {"buckets": 2, "tier_runs": 2, "tier_rows": 20}
@@ -49,7 +49,12 @@ def test_random_folds_equal_the_oracle_after_every_run(make_project):
     held: list[dict[str, Any]] = []
     compared = 0
     for count in (60, 4, 30, 2):
-        new = [random_event(rng, rng.randint(1, 5), len(held) + n) for n in range(count)]
+        places = range(len(held), len(held) + count)
+        new = [
+            event
+            for stream in range(1, 6)
+            for event in random_events(rng, stream, places[stream - 1 :: 5])
+        ]
         held += new
         # what changes nothing may come again, long after it came first
         again = all(is_repeatable(fold) for fold, _ in folds.values())

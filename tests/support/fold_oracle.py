@@ -62,7 +62,10 @@ def folded(events: list[Event], fold: dict[str, Any], columns: list[str]) -> Eve
         "columns": [n for n in columns if n not in ruled],
         "on_delete": fold.get("on_delete") or by_default,
     }
-    ignoring = all(
+    counts = fold.get("count_rows")
+    if counts and sum(-1 if event[kind] in ("-U", "-D") else 1 for event in events) == 0:
+        return None
+    ignoring = not counts and all(
         group.get("on_delete", "retract") == "ignore"
         for group in groups.values()
         if group["sequence"] or fold.get("tie_break") or group["columns"]
@@ -109,11 +112,12 @@ def _value(
     tie: Order,
     fold: dict[str, Any],
 ) -> Any:
+    counts = fold.get("count_rows")
+    how = fold.get("aggregates", {}).get(column, fold.get("default_aggregate"))
     if not taken:
-        return None
+        return 0 if counts and how and how["function"] == "count" else None
     if column in names_of(sequence) or (group == "other" and column in names_of(tie)):
         return taken[-1][0][column]
-    how = fold.get("aggregates", {}).get(column, fold.get("default_aggregate"))
     if how is None and group == "other" and fold.get("other_columns") == "last_non_null":
         how = {"function": "last_non_null_value"}
     if how is None:
@@ -124,9 +128,11 @@ def _value(
     function = how["function"]
     signed = [(e[column], -1 if ends else 1) for e, ends in taken if e[column] is not None]
     if function == "sum":
-        return sum((value * sign for value, sign in signed), 0) if signed else None
+        total, held = sum(value * sign for value, sign in signed), sum(sign for _, sign in signed)
+        is_none = not total and not held if counts else not signed
+        return None if is_none else total
     if function == "count":
-        return sum(sign for _, sign in signed) if signed else None
+        return sum(sign for _, sign in signed) if signed or counts else None
     if function in ("max", "min", "collect"):
         return _of_values(function, how, signed)
     values = [value for value, _ in signed]

@@ -14,9 +14,11 @@ from dbt.adapters.sparksession.keyed.groups import (
     FOLDED_ROWS,
     ORDER,
     REVERSED,
+    ROW_COUNT,
     STATE,
     TIE,
     UPSERT,
+    VALUES,
     Aggregate,
     Derived,
     Group,
@@ -39,12 +41,17 @@ def _net(state: str) -> str:
     return f"filter({whole}, one -> one.net_count <> 0)"
 
 
+def _sum_of(name: str, kind: str = "bigint") -> str:
+    return f"cast(sum({quoted(name)}) as {kind})"
+
+
 class FoldSql(RunLayout):
     """The queries of a fold; what they go by is declared in `Fold`."""
 
     others: Group
     groups: tuple[Group, ...]
     aggregates: Mapping[str, Aggregate]
+    count_rows: bool
     keep_when: str | None
     derived: Derived | None
     tombstone_days: int | None
@@ -73,9 +80,10 @@ class FoldSql(RunLayout):
 
     def _drops_deletes(self) -> bool:
         """Whether rows that retract reach nothing, so that they make no key either."""
-        return self.row_kind is not None and not any(
+        reached = any(
             self._retracts(group) and (group.order or group.columns) for group in self.all_groups
         )
+        return self.row_kind is not None and not reached and not self.count_rows
 
     def _removing(self) -> list[Group]:
         return [
@@ -98,6 +106,8 @@ class FoldSql(RunLayout):
             rows: SQL text for a `from`.
         """
         columns = {name: quoted(name) for name in self.key}
+        if self.count_rows:
+            columns[ROW_COUNT] = f"if({self._is_upsert}, 1L, -1L)"
         for group in self.all_groups:
             columns |= self._lifted_group(group)
         for name, aggregate in self.aggregates.items():
@@ -167,7 +177,12 @@ class FoldSql(RunLayout):
         if aggregate.function == "sum":
             wide = f"cast({value} as {self._sum_type(name)})"
             signed_value = f"if({self._is_upsert}, {wide}, -{wide})" if signed else wide
-            return {name: f"case when {takes} then {signed_value} end"}
+            columns = {name: f"case when {takes} then {signed_value} end"}
+            if self.count_rows:
+                columns[VALUES + name] = (
+                    f"case when {takes} and {value} is not null then {sign} end"
+                )
+            return columns
         if aggregate.netted:
             counted = f"array({named_struct({'value': value, 'net_count': sign})})"
             return {STATE + name: f"case when {takes} and {value} is not null then {counted} end"}
@@ -221,6 +236,9 @@ class FoldSql(RunLayout):
         """
         made = {name: quoted(name) for name in self.key}
         columns = dict(made)
+        if self.count_rows:
+            made[ROW_COUNT] = _sum_of(ROW_COUNT)
+            columns[ROW_COUNT] = quoted(ROW_COUNT)
         for group in self.all_groups:
             if group.order:
                 last = HIDDEN + "last__" + group.name
@@ -296,7 +314,10 @@ class FoldSql(RunLayout):
             }
         if aggregate.function in ("sum", "count"):
             kind = "bigint" if aggregate.function == "count" else self._sum_type(name)
-            return {name: f"cast(sum({value}) as {kind})"}, {name: value}
+            sums = {name: _sum_of(name, kind)}
+            if aggregate.function == "sum" and self.count_rows:
+                sums[VALUES + name] = _sum_of(VALUES + name)
+            return sums, {name: quoted(name) for name in sums}
         function = "bitmap_or_agg" if aggregate.function == "bitmap_or" else aggregate.function
         return {name: f"{function}({value})"}, {name: value}
 
@@ -310,8 +331,11 @@ class FoldSql(RunLayout):
             name: self._finished(name) if name in self.aggregates else quoted(name)
             for name in self.types
         }
-        removed = " or ".join(self._is_removed(group) for group in self._removing())
-        query = select_text(columns, rows) + (f"\nwhere not ({removed})" if removed else "")
+        gone = [self._is_removed(group) for group in self._removing()]
+        gone += [f"{quoted(ROW_COUNT)} = 0"] if self.count_rows else []
+        query = select_text(columns, rows)
+        if gone:
+            query += f"\nwhere not ({' or '.join(gone)})"
         if self.keep_when:
             query = f"select *\nfrom ({query}) as fold__finished\nwhere {self.keep_when}"
         if self.derived:
@@ -326,6 +350,10 @@ class FoldSql(RunLayout):
 
     def _finished(self, name: str) -> str:
         aggregate, state = self.aggregates[name], quoted(STATE + name)
+        if self.count_rows and aggregate.function == "count":
+            return f"coalesce({quoted(name)}, 0L)"
+        if self.count_rows and aggregate.function == "sum":
+            return f"case when not ({self._is_empty(name)}) then {quoted(name)} end"
         if aggregate.netted:
             held = f"filter({state}, one -> one.net_count > 0).value"
             if aggregate.function == "collect":
@@ -342,8 +370,8 @@ class FoldSql(RunLayout):
     def drop_tombstones(self, rows: str, runs: str) -> str:
         """Query of the merged state rows of all runs that have to be kept.
 
-        Those go whose tombstone is past its declared life, and sums that came to nothing and that
-        `keep_when` doesn't show: of a merge readers see nothing. What no sequence rules outlives a
+        Those go whose tombstone is past its declared life, and those of which nothing is left and
+        that aren't shown: of a merge readers see nothing. What no sequence rules outlives a
         tombstone: rows that take it back may still come.
 
         Args:
@@ -366,26 +394,37 @@ class FoldSql(RunLayout):
             ended += [
                 self._is_empty(name) for name in self.aggregates if not self._group_of(name).order
             ]
+            ended += [f"{quoted(ROW_COUNT)} = 0"] if self.count_rows else []
             gone.append(
                 f"{' and '.join(ended)} and {time} < "
                 f"(select least(max({time}), {now}) from {runs}) "
                 f"- interval {self.tombstone_days} days"
             )
-        ordered = any(group.order for group in self.all_groups)
-        summed = all(
-            aggregate.function in ("sum", "count") for aggregate in self.aggregates.values()
-        )
-        if self.aggregates and summed and not ordered and self.keep_when:
-            empty = " and ".join(map(self._is_empty, self.aggregates))
-            gone.append(f"{empty} and not coalesce({self.keep_when}, false)")
+        empty = [self._is_empty(name) for name in self.aggregates]
+        if any(group.order for group in self.all_groups):
+            pass  # a place in an order is left
+        elif self.count_rows:
+            gone.append(" and ".join([f"{quoted(ROW_COUNT)} = 0", *empty]))
+        elif self.keep_when and empty and all(map(self._is_zero_again, self.aggregates)):
+            gone.append(f"{' and '.join(empty)} and not coalesce({self.keep_when}, false)")
         if not gone:
             return rows
         condition = " or ".join(f"coalesce({condition}, false)" for condition in gone)
         return f"select *\nfrom ({rows}) as fold__kept\nwhere not ({condition})"
 
+    def _is_zero_again(self, name: str) -> bool:
+        """Whether an aggregate that is 0 and goes on from 0 is what it is from no row on: not so
+        where the next row may have no value, so that its sum is null."""
+        aggregate, group = self.aggregates[name], self._group_of(name)
+        passes_by = self._retracts(group) and aggregate.ignore_retract
+        is_sum = aggregate.function in ("sum", "count")
+        return is_sum and name in self.never_null and not passes_by
+
     def _is_empty(self, name: str) -> str:
         """SQL condition: the state of an aggregate of no sequence is as if no row had come."""
         aggregate = self.aggregates[name]
+        if aggregate.function == "sum" and self.count_rows:
+            return f"coalesce({quoted(VALUES + name)}, 0) = 0 and coalesce({quoted(name)}, 0) = 0"
         if aggregate.function in ("sum", "count"):
             return f"coalesce({quoted(name)}, 0) = 0"
         if aggregate.netted or aggregate.function == "collect":

@@ -54,6 +54,7 @@ class Fold(FoldSql):
         key: columns of unique_key.
         others: the group of all columns that no declared group rules.
         groups: the declared groups.
+        count_rows: whether a key has a row only while the net count of its rows isn't 0.
         default_aggregate: of columns that have no function of their own and order nothing.
         partition_by: how the files of a run are split; by columns of the key alone.
         types: column -> Spark type of the model's rows, in their order; empty until it is bound.
@@ -67,6 +68,7 @@ class Fold(FoldSql):
     default_aggregate: Aggregate | None = None
     last_non_null: bool = False
     row_kind: str | None = None
+    count_rows: bool = False
     keep_when: str | None = None
     never_null: tuple[str, ...] = ()
     derived: Derived | None = None
@@ -142,6 +144,7 @@ class Fold(FoldSql):
             default_aggregate=declared_default(setting, problems),
             last_non_null=setting.other_columns == "last_non_null",
             row_kind=setting.row_kind,
+            count_rows=setting.count_rows,
             keep_when=setting.keep_when,
             never_null=setting.not_null,
             derived=declared_derived(setting.derived, key, problems),
@@ -217,6 +220,13 @@ class Fold(FoldSql):
             problems.append(
                 "fold.on_delete: remove_row needs fold.sequence or tie_break, which decide whether "
                 "a delete is the newest change; set retract or ignore"
+            )
+        if self.count_rows and not self.row_kind:
+            problems.append("fold.count_rows needs fold.row_kind, the column of +I, -U, +U and -D")
+        elif self.count_rows and self.others.on_delete == "ignore":
+            problems.append(
+                "fold.count_rows and fold.on_delete: ignore exclude each other: a delete that is "
+                "ignored takes no row away"
             )
         if self.tombstone_days is not None and not self._removing():
             problems.append("fold.tombstone_days needs on_delete: remove_row somewhere")
@@ -372,7 +382,8 @@ class Fold(FoldSql):
             if aggregate:
                 how = [aggregate.function, aggregate.ignore_retract, aggregate.netted]
             columns[name] = [self._group_of(name).name, how]
-        whole = {
+        whole: Json = {"count_rows": True} if self.count_rows else {}
+        whole |= {
             "unique_key": self.key,
             "partition_by": list(map(str, self.partition_by)),
             "groups": groups,
@@ -392,9 +403,9 @@ class Fold(FoldSql):
         if "groups" not in was:
             return ["it was a zipper, is a fold"]
         found = [
-            f"{name} was {json.dumps(was.get(name))}, is {json.dumps(now[name])}"
-            for name in ("unique_key", "partition_by")
-            if was.get(name) != now[name]
+            f"{name} was {json.dumps(was.get(name))}, is {json.dumps(now.get(name))}"
+            for name in ("unique_key", "partition_by", "count_rows")
+            if was.get(name) != now.get(name)
         ]
         for part, what in (("groups", "group"), ("columns", "column")):
             for name in was[part].keys() & now[part].keys():

@@ -12,6 +12,8 @@ from dbt.adapters.sparksession.sql import quoted
 UPSERT, TIE, ORDER, STATE = (f"{HIDDEN}{name}__" for name in ("upsert", "tie", "order", "state"))
 REVERSED = f"{HIDDEN}reversed__"
 DELETED = f"{HIDDEN}deleted__"
+ROW_COUNT = f"{HIDDEN}row_count"  # net count of a key's rows
+VALUES = f"{HIDDEN}values__"  # net count of the values in a sum
 FOLDED_ROWS = "folded_rows"  # what derived rows are made of
 OTHERS = "other"  # name of the group of all columns that no declared group rules
 

@@ -91,6 +91,7 @@ class FoldSettings(RunSettings):
     on_delete: Annotated[
         OnDelete | None, Field(description=ONE_OF.format(", ".join(get_args(OnDelete))))
     ] = None
+    count_rows: Annotated[StrictBool, Field(description="be true or false")] = False
     keep_when: Text = None
     not_null: Annotated[NoColumns, Field(description=LIST)] = ()
     derived: Given = None
