@@ -33,6 +33,8 @@ def test_what_readers_see_of_stored_state_is_compared():
         for more in (
             {"tier_runs": 3, "buckets": 8},  # of how it lies
             {"keep_when": "n > 1"},
+            {"hidden_columns": ["at", "n"]},
+            {"hidden_columns": "at"},
             {"derived": derived},
             {"derived": derived | {"sql": "select id, n from folded_rows"}},
             {"aggregates": config["aggregates"] | {"v": listing | {"delimiter": ";"}}},
@@ -95,6 +97,17 @@ PROBLEMS = [
     (
         {"aggregates": {"at": "sum"}, "row_kind": "v", "count_rows": True, "on_delete": "ignore"},
         "fold.count_rows and fold.on_delete: ignore exclude each other",
+    ),
+    ({"sequence": ["at"], "hidden_columns": 7}, "hidden_columns must be a list of columns, got 7"),
+    ({"sequence": ["at"], "hidden_columns": "w"}, "fold.hidden_columns: the model has no column w"),
+    ({"sequence": ["at"], "hidden_columns": "id"}, "hidden_columns: id is a column of the key"),
+    (
+        {
+            "sequence": ["at"],
+            "hidden_columns": "at",
+            "derived": {"by": "id", "key": "id", "sql": "select id from folded_rows"},
+        },
+        "fold.hidden_columns and fold.derived exclude each other",
     ),
     ({"sequence": ["at"], "tombstone_days": 3}, "need each other"),
     (

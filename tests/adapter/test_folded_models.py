@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
 from dbt.adapters.sparksession.keyed.tables import KeyedTables
 
-from tests.support.dbt_project import DbtProject
+from tests.support.dbt_project import REPO, DbtProject
 from tests.support.fold_oracle import folded
 
 WIDE = {
@@ -393,6 +393,78 @@ def test_another_choice_of_rows_reaches_who_follows_them(make_project):
         assert len(rows_of(project, "read_by_pin")) == counts[-1]
     assert counts[0] > counts[1] > counts[2] == counts[3] > 0
     assert outcome.results["latest"].message.startswith("nothing new")
+
+
+HIDING = LATEST | {"hidden_columns": ["position", "n"], "keep_when": "n > 0"}
+HIDDEN = {
+    "models/sources.yml": FILES["models/sources.yml"],
+    "models/latest.sql": f"""
+        {{{{ config({config_text(HIDING)}) }}}}
+        select id, position, kind, a, 1 as n from {{{{ new_rows(source('src', 'events')) }}}}
+    """,
+    "models/changes.sql": FILES["models/changes.sql"],
+    "models/stream.sql": """
+        {{ config(materialized='incremental', incremental_strategy='append') }}
+        {{ upsert_stream(rows=ref('latest'), key='id', columns=['a']) }}
+    """,
+} | {
+    f"macros/streams/{name}.sql": (REPO / f"macros/streams/{name}.sql").read_text("utf-8")
+    for name in ("upsert_stream", "append_stream")
+}
+
+
+def test_a_change_of_hidden_columns_alone_is_none(make_project):
+    project = make_project(HIDDEN)
+    Events(project, random.Random(1))  # an empty table
+    given: Counter = Counter()
+
+    def run(*rows: str, **variables: Any) -> list[tuple]:
+        """The changes that readers get of rows of id, position, kind and a."""
+        if rows:
+            project.query(
+                f"insert into src.events (id, position, kind, a) values {', '.join(rows)}"
+            )
+        project.run("run", vars=variables)
+        found = project.query("select * except (sign) from dw.changes")
+        assert all({*row} == {"id", "a", "row_kind"} for row in found)
+        new = Counter(tuple(row.values()) for row in found) - given
+        given.update(new)
+        return sorted(new.elements())
+
+    def streamed() -> int:
+        return project.query("select count(*) as n from dw.stream")[0]["n"]
+
+    assert run("(1, 5, '+I', 'x')", "(2, 5, '+I', 'y')") == [(1, "x", "+I"), (2, "y", "+I")]
+    assert streamed() == 2
+    # newer places of the same row: what they change is hidden
+    assert run("(1, 8, '+U', 'x')", "(2, 6, '+U', 'y')", "(3, 9, '-D', 'z')") == []
+    assert run("(1, 9, '-U', 'x')", "(1, 10, '+U', 'x')") == []
+    assert streamed() == 2
+    assert project.summary("dw.stream").get("added-records", "0") == "0"
+    assert project.summary("dw.changes").get("added-records", "0") == "0"
+    # but they are known: an older change counts nothing
+    assert run("(1, 7, '+U', 'old')", "(3, 2, '+I', 'old')", "(2, 7, '+U', 'new')") == [
+        (2, "new", "+U"),
+        (2, "y", "-U"),
+    ]
+    assert streamed() == 3
+    assert run(merge_runs=True) == []
+    assert project.query("select * from dw.latest order by id") == [
+        {"id": 1, "a": "x"},
+        {"id": 2, "a": "new"},
+    ]
+    project.run("run", "--full-refresh", "-s", "latest")
+    assert run() == []
+    # it only states what is shown of the stored rows
+    shown = HIDING | {"hidden_columns": ["n"]}
+    text = HIDDEN["models/latest.sql"].replace(str(HIDING | SMALL_TIERS), str(shown | SMALL_TIERS))
+    project.write({"models/latest.sql": text})
+    project.run("run", "-s", "latest")
+    assert project.query("select * from dw.latest where id = 1") == [
+        {"id": 1, "position": 10, "a": "x"}
+    ]
+    project.run("run", "-s", "changes", "--full-refresh")
+    assert len(project.query("select id, position, a from dw.changes")) == 2
 
 
 WRONG = """

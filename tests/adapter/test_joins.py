@@ -341,8 +341,10 @@ def join_model(
     }
     if null_safe:
         on["k"] = {"column": "k", "null_safe": True}
+    # the number of a pair's commit orders its rows, whether it is shown or not
+    fold = FOLD | ({"hidden_columns": "commit_number"} if kind == "left" else {})
     return f"""
-        {{{{ config(materialized='folded', unique_key={key_of_pairs(right, kind)}, fold={FOLD}) }}}}
+        {{{{ config(materialized='folded', unique_key={key_of_pairs(right, kind)}, fold={fold}) }}}}
         with
 
         joined as (

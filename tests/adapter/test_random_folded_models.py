@@ -11,7 +11,14 @@ from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import DbtProject
 from tests.support.fold_oracle import folded
-from tests.support.random_folds import KEY, TYPES, is_repeatable, random_events, random_fold
+from tests.support.random_folds import (
+    KEY,
+    TYPES,
+    is_repeatable,
+    random_events,
+    random_fold,
+    seen_columns,
+)
 
 MODELS = 4
 SMALL_TIERS = {"buckets": 2, "tier_runs": 2, "tier_rows": 20}
@@ -92,15 +99,17 @@ def compare(
 ) -> int:
     """How many rows of a model are those of the oracle, and what its changes come to."""
     fold, columns = declared
+    seen = seen_columns(fold, columns)
     by_key = defaultdict(list)
     for event in held:
         by_key[event["stream"], event["id"]].append(event)
     expected = {key: folded(events, fold, columns) for key, events in by_key.items()}
     rows = project.query(f"select * from dw.{name}")
-    got = {(row["stream"], row["id"]): {n: row[n] for n in columns} for row in rows}
+    got = {(row["stream"], row["id"]): {n: row[n] for n in seen} for row in rows}
     assert len(rows) == len(got)
     assert got == {key: row for key, row in expected.items() if row is not None}, fold
-    names = ", ".join([*KEY, *columns])
+    assert not rows or {*rows[0]} == {*KEY, *seen}
+    names = ", ".join([*KEY, *seen])
     differing = project.query(
         f"select {names}, sum(sign) as n from (select {names}, sign from dw.{name}_changes "
         f"union all select {names}, -1 from dw.{name}) group by all having sum(sign) <> 0"

@@ -278,7 +278,8 @@ def seen_columns(node: Any, sql: str) -> list[str]:
     fold, zipper = (node.config.get(item) or {} for item in ("fold", "zipper"))
     if "derived" in fold:
         sql = fold["derived"]["sql"]
-    unseen = {fold.get("row_kind")}
+    hidden = fold.get("hidden_columns", [])
+    unseen = {fold.get("row_kind"), *([hidden] if isinstance(hidden, str) else hidden)}
     unseen |= {zipper.get(name) for name in ("row_kind", "time", "known_columns")}
     if zipper and "time" not in zipper:
         unseen.add(zipper["sequence"])

@@ -10,6 +10,8 @@ from typing import Any
 Event = dict[str, Any]
 
 
+# conditions of `keep_when` that are known here -> the same in Python
+KEEP_WHEN = {"b is not null": lambda row: row["b"] is not None}
 Order = Iterable[str | dict[str, str]]  # columns as a config has them
 
 
@@ -44,7 +46,7 @@ def rank(event: Event, order: Order) -> tuple:
 
 
 def folded(events: list[Event], fold: dict[str, Any], columns: list[str]) -> Event | None:
-    """The row that all events of one key come to; None where there is none.
+    """The row that readers see of all events of one key; None where there is none.
 
     Args:
         fold: the model's config `fold`, with all functions given as mappings.
@@ -80,7 +82,11 @@ def folded(events: list[Event], fold: dict[str, Any], columns: list[str]) -> Eve
         if part is None:
             return None
         row |= part
-    return row
+    keeps = KEEP_WHEN.get(fold.get("keep_when", ""))
+    if keeps and not keeps(row):
+        return None
+    hidden = fold.get("hidden_columns", [])
+    return {name: value for name, value in row.items() if name not in hidden}
 
 
 def _group(events: list[Event], name: str, group: dict, fold: dict[str, Any]) -> Event | None:

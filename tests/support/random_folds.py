@@ -186,7 +186,17 @@ def random_fold(rng: random.Random) -> tuple[dict[str, Any], list[str]]:
             is_ordered=is_ordered,
         )
     fold["aggregates"] = aggregates
+    if rng.random() < 0.5:
+        fold["hidden_columns"] = rng.sample(columns, k=rng.randint(1, 4))
+    elif rng.random() < 0.3:
+        fold["derived"] = {"by": KEY, "key": KEY, "sql": "select * from folded_rows"}
+    if rng.random() < 0.3:
+        fold["keep_when"] = "b is not null"
     return fold, columns
+
+
+def seen_columns(fold: dict[str, Any], columns: list[str]) -> list[str]:
+    return [name for name in columns if name not in fold.get("hidden_columns", [])]
 
 
 def is_repeatable(fold: dict[str, Any]) -> bool:
@@ -243,11 +253,12 @@ def differing_rows(
     early = bound.merged("early_runs", 0, whole=True)
     late = "select * except (batch) from fold_runs where batch >= 6"
     whole = bound.merge_states(f"({bound.to_state('fold_events')})")
-    wrong = []
+    wrong, seen = [], seen_columns(fold, columns)
     for state, run_count in ((merged, 9), (f"{early} union all {late}", 4), (whole, 1)):
         got = spark.sql(bound.folded(f"({state})", run_count=run_count)).collect()
-        actual = {(row.stream, row.id): {column: row[column] for column in columns} for row in got}
+        actual = {(row.stream, row.id): {column: row[column] for column in seen} for row in got}
         assert len(got) == len(actual)
+        assert not got or {*got[0].asDict()} == {*KEY, *seen}
         wrong += [
             f"{key} of {run_count} runs is {actual.get(key)}, not {expected.get(key)}"
             for key in actual.keys() | expected.keys()

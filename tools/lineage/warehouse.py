@@ -336,7 +336,9 @@ class Lineage:
         fold = config.get("fold") or {}
         if fold.get("sequence") == "commit_number" and "commit_number" in columns:
             columns = columns | {"commit_number": Origin(reasons=frozenset({RUN}))}
-        columns = {name: column for name, column in columns.items() if name != fold.get("row_kind")}
+        hidden = {name.lower() for name in _listed(fold.get("hidden_columns"))}
+        hidden.add((fold.get("row_kind") or "").lower())
+        columns = {name: column for name, column in columns.items() if name not in hidden}
         for name, aggregate in (fold.get("aggregates") or {}).items():
             function = aggregate if isinstance(aggregate, str) else aggregate.get("function")
             if function in ("sum", "count") and columns.get(name.lower()) == CONSTANT_ALONE:

@@ -53,6 +53,7 @@ class FoldSql(RunLayout):
     aggregates: Mapping[str, Aggregate]
     count_rows: bool
     keep_when: str | None
+    hidden_columns: tuple[str, ...]
     derived: Derived | None
     tombstone_days: int | None
     tombstone_time: str | None
@@ -330,6 +331,7 @@ class FoldSql(RunLayout):
         columns = {
             name: self._finished(name) if name in self.aggregates else quoted(name)
             for name in self.types
+            if self.keep_when or name not in self.hidden_columns  # which a condition may read
         }
         gone = [self._is_removed(group) for group in self._removing()]
         gone += [f"{quoted(ROW_COUNT)} = 0"] if self.count_rows else []
@@ -337,7 +339,12 @@ class FoldSql(RunLayout):
         if gone:
             query += f"\nwhere not ({' or '.join(gone)})"
         if self.keep_when:
-            query = f"select *\nfrom ({query}) as fold__finished\nwhere {self.keep_when}"
+            seen = "*"
+            if self.hidden_columns:
+                seen = ", ".join(
+                    quoted(name) for name in columns if name not in self.hidden_columns
+                )
+            query = f"select {seen}\nfrom ({query}) as fold__finished\nwhere {self.keep_when}"
         if self.derived:
             # in a subquery, as it may begin with CTEs of its own
             derived = f"select *\nfrom (\n{self.derived.sql}\n) as fold__derived"

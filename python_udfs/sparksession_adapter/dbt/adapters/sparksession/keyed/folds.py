@@ -55,6 +55,7 @@ class Fold(FoldSql):
         others: the group of all columns that no declared group rules.
         groups: the declared groups.
         count_rows: whether a key has a row only while the net count of its rows isn't 0.
+        hidden_columns: those of the folded rows that no reader sees.
         default_aggregate: of columns that have no function of their own and order nothing.
         partition_by: how the files of a run are split; by columns of the key alone.
         types: column -> Spark type of the model's rows, in their order; empty until it is bound.
@@ -70,6 +71,7 @@ class Fold(FoldSql):
     row_kind: str | None = None
     count_rows: bool = False
     keep_when: str | None = None
+    hidden_columns: tuple[str, ...] = ()
     never_null: tuple[str, ...] = ()
     derived: Derived | None = None
     partition_by: tuple[Transform, ...] = ()
@@ -95,7 +97,9 @@ class Fold(FoldSql):
         derived, functions = self.derived, dict(self.aggregates)
         if self.default_aggregate is not None:
             functions["*"] = self.default_aggregate
-        return {
+        # tables that were made before columns could be hidden have the same hash as now
+        hidden = {"hidden": sorted(self.hidden_columns)} if self.hidden_columns else {}
+        return hidden | {
             "keep_when": self.keep_when,
             "derived": derived and [derived.by, derived.key, derived.sql],
             "delimiters": {
@@ -146,6 +150,7 @@ class Fold(FoldSql):
             row_kind=setting.row_kind,
             count_rows=setting.count_rows,
             keep_when=setting.keep_when,
+            hidden_columns=setting.hidden_columns,
             never_null=setting.not_null,
             derived=declared_derived(setting.derived, key, problems),
             partition_by=partition_setting("fold", setting, key, problems),
@@ -190,6 +195,14 @@ class Fold(FoldSql):
         for name in (*self.others.sequence, *self.others.tie_break):
             if name in self.key:
                 problems.append(f"fold.sequence and tie_break: {name} is a column of the key")
+        for name in self.hidden_columns:
+            if name in self.key:
+                problems.append(f"fold.hidden_columns: {name} is a column of the key")
+        if self.hidden_columns and self.derived:
+            problems.append(
+                "fold.hidden_columns and fold.derived exclude each other: the query of derived "
+                "rows names the columns that readers see"
+            )
         sequences = {name for group in self.all_groups for name in group.order}
         for name, aggregate in self.aggregates.items():
             where = f"fold.aggregates.{name}"
@@ -235,8 +248,9 @@ class Fold(FoldSql):
     # ---- bound to columns ----------------------------------------------------------------
 
     def named_columns(self) -> set[str]:
-        """Columns that a group or a function names."""
-        return {n for group in self.groups for n in group.columns} | set(self.aggregates)
+        """Columns that a group, a function or hidden_columns names."""
+        of_groups = {name for group in self.groups for name in group.columns}
+        return of_groups | {*self.aggregates, *self.hidden_columns}
 
     def without(self, names: set[str]) -> Fold:
         """The fold without columns that its table doesn't take."""
@@ -245,7 +259,8 @@ class Fold(FoldSql):
             for group in self.groups
         )
         aggregates = {n: aggregate for n, aggregate in self.aggregates.items() if n not in names}
-        return replace(self, groups=tuple(groups), aggregates=aggregates)
+        hidden = tuple(name for name in self.hidden_columns if name not in names)
+        return replace(self, groups=tuple(groups), aggregates=aggregates, hidden_columns=hidden)
 
     def _with_default_on(self, columns: Sequence[tuple[str, str]], default: Aggregate) -> Fold:
         """The fold with its default function on each column that it is for.
@@ -284,8 +299,12 @@ class Fold(FoldSql):
                     asked.setdefault(name, f"{where}.{part}")
         for name in self.aggregates:
             asked.setdefault(name, f"fold.aggregates.{name}")
-        for name in self.never_null:
-            asked.setdefault(name, "fold.not_null")
+        for setting, names in {
+            "hidden_columns": self.hidden_columns,
+            "not_null": self.never_null,
+        }.items():
+            for name in names:
+                asked.setdefault(name, f"fold.{setting}")
         for setting in ("row_kind", "tombstone_time"):
             if getattr(self, setting):
                 asked.setdefault(getattr(self, setting), f"fold.{setting}")

@@ -93,6 +93,7 @@ class FoldSettings(RunSettings):
     ] = None
     count_rows: Annotated[StrictBool, Field(description="be true or false")] = False
     keep_when: Text = None
+    hidden_columns: Annotated[NoColumns, Field(description=LIST)] = ()
     not_null: Annotated[NoColumns, Field(description=LIST)] = ()
     derived: Given = None
     tombstone_days: Annotated[WholeNumber | None, Field(description="be a whole number from 1")] = (

@@ -27,7 +27,7 @@ RUNS_SUFFIX = "__runs"
 FOLD_PROPERTIES = "fold."  # how all of these begin
 LEVEL_PROPERTY = "fold.level"  # of the run that it added
 OTHER_RUNS_PROPERTY = "fold.other_runs"  # [level, rows] of those that lie beside it
-COLUMNS_PROPERTY = "fold.columns"  # [name, type] of the rows that readers see
+COLUMNS_PROPERTY = "fold.columns"  # [name, type] of the folded rows
 SIGNATURE_PROPERTY = "fold.signature"
 READING_PROPERTY = "fold.reading"  # a hash of what is declared of the rows that readers see
 COMPACTED_PROPERTY = "fold.compacted"  # it merged runs: nothing that a reader sees has changed
@@ -59,7 +59,7 @@ def runs_in(history: History) -> list[list[int]]:
 
 
 def columns_in(history: History) -> list[list[str]]:
-    """[name, type] of the rows that readers of a table of runs see."""
+    """[name, type] of the rows that a table of runs comes to, hidden columns among them."""
     return json.loads(history.recorded(COLUMNS_PROPERTY) or "[]")
 
 
