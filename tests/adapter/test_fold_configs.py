@@ -87,6 +87,21 @@ PROBLEMS = [
     ({"aggregates": {"id": "sum"}}, "id is a column of the key"),
     ({"aggregates": {"at": "sum"}, "sequence": ["at"]}, "keeps its highest value"),
     ({"aggregates": {"v": {"function": "sum", "net": True}}}, "net is for max, min, collect"),
+    (
+        {"aggregates": {"v": {"function": "max", "distinct": False}}},
+        "fold.aggregates.v.distinct is for collect, not for 'max'",
+    ),
+    (
+        {"aggregates": {"v": {"function": "collect", "elements": True}}, "sequence": ["at"]},
+        "v (int): elements takes an array",
+    ),
+    (
+        {
+            "aggregates": {"v": {"function": "collect", "distinct": False}, "at": "sum"},
+            "row_kind": "kind",
+        },
+        "fold.aggregates.v: collect can't take a value back; set `ignore_retract: true` or `net:",
+    ),
     ({"on_delete": "remove_row", "sequence": ["at"]}, "needs fold.row_kind"),
     (
         {"aggregates": {"at": "sum"}, "row_kind": "v", "on_delete": "remove_row"},
@@ -170,6 +185,27 @@ def test_an_order_that_turns_is_compared():
     assert bound(falling).changed_since(bound(falling).signature()) == []
     assert bound(falling).changed_since(bound("at").signature()) == [
         'group g was [["at"], [], null], is [[{"column": "at", "order": "descending"}], [], null]'
+    ]
+
+
+def test_what_is_collected_is_compared():
+    types = [("id", "int"), ("v", "array<int>")]
+
+    def bound(**how: bool) -> Fold:
+        return Fold.read("m", "id", {"aggregates": {"v": {"function": "collect"} | how}}).bound(
+            types
+        )
+
+    # as tables were made before elements could be collected
+    assert '"v":["other",["collect",false,false]]' in bound().signature()
+    assert bound(distinct=True, elements=False).signature() == bound().signature()
+    found = {
+        bound(distinct=a, elements=b).signature() for a in (True, False) for b in (True, False)
+    }
+    assert len(found) == 4
+    assert bound(elements=True).changed_since(bound().signature()) == [
+        'column v was ["other", ["collect", false, false]], '
+        'is ["other", ["collect", false, false, true, true]]'
     ]
 
 

@@ -327,6 +327,22 @@ def test_a_sum_that_begins_again_is_the_same_whether_its_runs_were_merged(
     assert both == {1: (1, None if forgets else 0)}
 
 
+def test_a_sum_that_takes_nothing_back_is_not_forgotten_at_zero(spark: SparkSession):
+    """The next row may pass it by: it is 0 then, and null where it was forgotten."""
+    types = [("id", "int"), ("n", "int"), ("top", "int"), ("kind", "string")]
+    aggregates = {"n": "sum", "top": {"function": "sum", "ignore_retract": True}}
+    more = {"aggregates": aggregates, "keep_when": "n <> 0", "not_null": ["n", "top"]}
+    fold = Fold.read("m", "id", SUMMED | more).bound(types)
+    early, late = "(1, 1, 0, '+I'), (1, 1, 0, '-D')", "(1, 1, 3, '-D')"
+    spark.sql(f"select * from values {early} as t(id, n, top, kind)").createOrReplaceTempView(
+        "passed_rows"
+    )
+    kept = merged_whole(spark, fold, "passed_rows")
+    rows = f"(select * from values {late} as t(id, n, top, kind))"
+    state = fold.merge_states(f"({fold.to_state(rows)})")
+    assert rows_by_id(spark, fold, f"{kept} union all {state}") == {1: (-1, 0)}
+
+
 def test_a_key_that_counts_no_rows_is_gone_like_a_group_of_sql(spark: SparkSession):
     """Whatever its sums come to; and it comes again."""
     types = [("id", "int"), ("amount", "int"), ("high", "int"), ("kind", "string")]
@@ -386,6 +402,42 @@ def test_deletes_that_are_ignored_make_no_key(spark: SparkSession):
         rows = spark.sql(fold.folded(f"({state})", run_count=1)).collect()
         assert {row.id for row in rows} == ids, config
         assert {row.v for row in rows if row.id > 1} == {7}
+
+
+COLLECTED = [  # how, what is held of it after an array, and after more
+    ({}, [1, 2], [1, 2, 3]),
+    ({"distinct": False}, [1, 2, 2], [1, 2, 2, 2, 3]),
+    ({"net": True}, [1, 2], [2, 3]),
+    ({"net": True, "distinct": False}, [1, 2, 2], [2, 2, 3]),
+]
+
+
+@pytest.mark.parametrize(("how", "first", "second"), COLLECTED, ids=str)
+def test_elements_of_arrays_are_collected_one_by_one(
+    spark: SparkSession, how: dict, first: list[int], second: list[int]
+):
+    passing = {} if how.get("net") else PASSING
+    collect = {"function": "collect", "elements": True} | how | passing
+    config = {"aggregates": {"v": collect}, "row_kind": "one"}  # a name that lambdas have as well
+    types = [("id", "int"), ("v", "array<int>"), ("one", "string")]
+    fold = Fold.read("m", "id", config).bound(types)
+
+    def state_of(*rows: str) -> str:
+        values = f"(select * from values {', '.join(rows)} as t(id, v, one))"
+        return fold.merge_states(f"({fold.to_state(values)})")
+
+    state = state_of("(1, array(2, null, 1, 2), '+I')", "(2, array(), '+I')", "(3, null, '+I')")
+    nothing = {2: (None,), 3: (None,)}
+    assert rows_by_id(spark, fold, state) == {1: (first,)} | nothing
+    more = state_of("(1, array(2, 1, null), '-U')", "(1, array(3, 2), '+U')")
+    assert rows_by_id(spark, fold, f"{state} union all {more}") == {1: (second,)} | nothing
+    # what is taken back before it came is known until then
+    if how.get("net"):
+        ahead = state_of("(2, array(7, 7), '-D')", "(2, array(7), '+I')")
+        assert rows_by_id(spark, fold, f"{state} union all {ahead}")[2] == (None,)
+        late = state_of("(2, array(7, 7), '+I')")
+        both = f"{state} union all {ahead} union all {late}"
+        assert rows_by_id(spark, fold, both)[2] == ([7],)
 
 
 @pytest.mark.parametrize("on_delete", ["ignore", "retract", "remove_row"])

@@ -72,7 +72,12 @@ MODELS = {
         {{ config(
             materialized='folded',
             unique_key=['id', 'valid_from'],
-            fold={'sequence': 'seq', 'row_kind': 'row_kind'},
+            fold={
+                'sequence': 'seq',
+                'row_kind': 'row_kind',
+                'count_rows': true,
+                'hidden_columns': 'seq',
+            },
         ) }}
         select
             seq, id, valid_from, part, value, name, valid_to, is_current,

@@ -139,6 +139,8 @@ def _value(
         return None if is_none else total
     if function == "count":
         return sum(sign for _, sign in signed) if signed or counts else None
+    if how.get("elements"):
+        signed = [(item, sign) for held, sign in signed for item in held if item is not None]
     if function in ("max", "min", "collect"):
         return _of_values(function, how, signed)
     values = [value for value, _ in signed]
@@ -164,10 +166,12 @@ def _value(
 
 
 def _of_values(function: str, how: dict[str, Any], signed: list[tuple[Any, int]]) -> Any:
-    if how.get("net"):
-        counts: Counter = Counter()
-        for value, sign in signed:
-            counts[value] += sign
+    counts: Counter = Counter()
+    for value, sign in signed:
+        counts[value] += sign
+    if how.get("distinct") is False:
+        held = sorted(counts.elements())
+    elif how.get("net"):
         held = sorted(value for value, count in counts.items() if count > 0)
     else:
         held = sorted({value for value, _ in signed})

@@ -41,6 +41,7 @@ TYPES = {
     "last": "string",
     "known": "string",
     "plain": "string",
+    "items": "array<int>",
 }
 
 
@@ -73,6 +74,7 @@ def random_event(rng: random.Random, stream: int, position: int) -> dict[str, An
         "last": maybe(rng.choice("klm")),
         "known": maybe(rng.choice("nop")),
         "plain": maybe(rng.choice("st")),
+        "items": maybe([maybe(rng.randint(1, 4)) for _ in range(rng.randint(0, 3))]),
     }
 
 
@@ -91,8 +93,10 @@ def random_events(rng: random.Random, stream: int, places: Sequence[int]) -> lis
 
 
 ORDERING = ("file", "position", "one", "one_b", "two")
-GROUPED = {"of_one": (["one", "one_b"], ("a", "b", "total", "high", "tags", "words", "first")),
-           "of_two": (["two"], ("c", "last", "times"))}  # fmt: skip
+GROUPED = {
+    "of_one": (["one", "one_b"], ("a", "b", "total", "high", "tags", "words", "first", "items")),
+    "of_two": (["two"], ("c", "last", "times")),
+}
 NUMBERS = ("b", "total", "times", "high", "low")
 PASSING = {"ignore_retract": True}
 NEED_ORDER = ("first_value", "first_non_null_value", "last_value", "last_non_null_value", "listagg")
@@ -118,7 +122,8 @@ def random_aggregate(
         takes_back: whether retracting rows reach it.
         is_ordered: whether its group has an order.
     """
-    functions = ["count", "max", "min", "collect"]
+    functions = ["count", "collect"]
+    functions += ["max", "min"] if column != "items" else []
     functions += ["sum"] if column in NUMBERS else []
     functions += ["listagg"] if is_ordered and TYPES[column] == "string" else []
     functions += ["bool_and", "bool_or"] if TYPES[column] == "boolean" else []
@@ -128,6 +133,9 @@ def random_aggregate(
         how["delimiter"] = rng.choice([",", ";"])
     if how["function"] in NETTED and rng.random() < 0.6:
         how["net"] = True
+    if how["function"] == "collect":
+        how |= {"elements": True} if column == "items" else {}
+        how |= {"distinct": False} if rng.random() < 0.5 else {}
     if takes_back and (
         rng.random() < 0.3 or (how["function"] not in TAKE_BACK and not how.get("net"))
     ):
@@ -202,7 +210,10 @@ def seen_columns(fold: dict[str, Any], columns: list[str]) -> list[str]:
 def is_repeatable(fold: dict[str, Any]) -> bool:
     """Whether a row that comes twice changes nothing."""
     used = fold.get("aggregates", {}).values()
-    counts = any(row["function"] in ("sum", "count") or row.get("net") for row in used)
+    counts = any(
+        row["function"] in ("sum", "count") or row.get("net") or row.get("distinct") is False
+        for row in used
+    )
     return not counts and not fold.get("count_rows")
 
 

@@ -100,5 +100,15 @@ def declared_aggregates(
         if read.net and read.function not in NETTED:
             problems.append(f"{where}.net is for {', '.join(NETTED)}, not for {read.function!r}")
         if "function" in read.model_fields_set:  # else it is unknown
-            found[name] = Aggregate(read.function, read.ignore_retract, read.net, read.delimiter)
+            for part in ("distinct", "elements"):
+                if part in read.model_fields_set and read.function != "collect":
+                    problems.append(f"{where}.{part} is for collect, not for {read.function!r}")
+            found[name] = Aggregate(
+                read.function,
+                read.ignore_retract,
+                read.net,
+                read.delimiter,
+                distinct=read.distinct,
+                elements=read.elements,
+            )
     return found

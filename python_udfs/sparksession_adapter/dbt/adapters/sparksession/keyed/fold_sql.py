@@ -28,6 +28,7 @@ from dbt.adapters.sparksession.keyed.layout import HIDDEN, RunLayout, named_stru
 from dbt.adapters.sparksession.sql import literal, quoted
 
 FIRST = ("first_value", "first_non_null_value")
+ELEMENT = f"{HIDDEN}element"
 
 
 def _net(state: str) -> str:
@@ -184,13 +185,9 @@ class FoldSql(RunLayout):
                     f"case when {takes} and {value} is not null then {sign} end"
                 )
             return columns
-        if aggregate.netted:
-            counted = f"array({named_struct({'value': value, 'net_count': sign})})"
-            return {STATE + name: f"case when {takes} and {value} is not null then {counted} end"}
-        if aggregate.function == "collect":
-            return {
-                STATE + name: f"case when {takes} and {value} is not null then array({value}) end"
-            }
+        if aggregate.netted or aggregate.function == "collect":
+            state = self._lifted_values(aggregate, value, sign)
+            return {STATE + name: f"case when {takes} and {value} is not null then {state} end"}
         if aggregate.function == "listagg":
             entry = named_struct({"place": self._order(group), "value": value})
             return {
@@ -211,6 +208,18 @@ class FoldSql(RunLayout):
                 ORDER + name: f"case when {takes} then {self._order(group)} end",
             }
         return {name: f"case when {takes} then {value} end"}
+
+    @staticmethod
+    def _lifted_values(aggregate: Aggregate, value: str, sign: str) -> str:
+        """SQL array of the values of a row, each with its count where that is kept."""
+        if aggregate.elements:
+            values = f"filter({value}, one -> one is not null)"
+            # a name that no column has, as the sign is of the row's kind
+            counted = named_struct({"value": ELEMENT, "net_count": sign})
+            return f"transform({values}, {ELEMENT} -> {counted})" if aggregate.counts else values
+        if aggregate.counts:
+            return f"array({named_struct({'value': value, 'net_count': sign})})"
+        return f"array({value})"
 
     def _first_entry(self, group: Group, value: str) -> str:
         sequence = group.sequence or group.tie_break
@@ -286,7 +295,7 @@ class FoldSql(RunLayout):
         if aggregate.netted or aggregate.function in ("collect", "listagg"):
             gathered = f"flatten(collect_list({state}))"
             # of listagg by place, so in sequence; a repeated row adds nothing
-            whole = _net(state) if aggregate.netted else f"array_sort(array_distinct({state}))"
+            whole = _net(state) if aggregate.counts else f"array_sort(array_distinct({state}))"
             return {STATE + name: gathered}, {
                 STATE + name: f"case when cardinality({state}) > 0 then {whole} end"
             }
@@ -361,8 +370,12 @@ class FoldSql(RunLayout):
             return f"coalesce({quoted(name)}, 0L)"
         if self.count_rows and aggregate.function == "sum":
             return f"case when not ({self._is_empty(name)}) then {quoted(name)} end"
-        if aggregate.netted:
-            held = f"filter({state}, one -> one.net_count > 0).value"
+        if aggregate.counts:
+            held = f"filter({state}, one -> one.net_count > 0)"
+            if not aggregate.distinct:
+                each = f"transform({held}, one -> array_repeat(one.value, int(one.net_count)))"
+                return f"case when cardinality({held}) > 0 then flatten({each}) end"
+            held += ".value"
             if aggregate.function == "collect":
                 return f"case when cardinality({held}) > 0 then {held} end"
             return f"array_{aggregate.function}({held})"

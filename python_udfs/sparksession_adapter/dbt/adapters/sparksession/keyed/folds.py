@@ -374,6 +374,8 @@ class Fold(FoldSql):
             return [f"{where}: a sum must not depend on the order; cast it to a decimal"]
         if aggregate.function in ("bool_and", "bool_or") and kind != "boolean":
             return [f"{where}: {aggregate.function} takes a boolean"]
+        if aggregate.elements and not kind.startswith("array<"):
+            return [f"{where}: elements takes an array"]
         if aggregate.function == "listagg" and kind != "string":
             return [f"{where}: listagg takes a string"]
         if aggregate.function == "bitmap_or" and kind != "binary":
@@ -397,9 +399,7 @@ class Fold(FoldSql):
         columns = {}
         for name in self.types:
             aggregate = self.aggregates.get(name)
-            how = None
-            if aggregate:
-                how = [aggregate.function, aggregate.ignore_retract, aggregate.netted]
+            how = aggregate.stored_as if aggregate else None
             columns[name] = [self._group_of(name).name, how]
         whole: Json = {"count_rows": True} if self.count_rows else {}
         whole |= {

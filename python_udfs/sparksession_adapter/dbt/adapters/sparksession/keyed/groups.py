@@ -27,12 +27,27 @@ class Aggregate:
         ignore_retract: whether rows that retract pass it by.
         netted: whether it keeps the net count of each value, so that it retracts.
         delimiter: between the values of listagg.
+        distinct: whether collect has each value once, else as often as it is there.
+        elements: whether collect takes the elements of its values, which are arrays.
     """
 
     function: str
     ignore_retract: bool = False
     netted: bool = False
     delimiter: str = ","
+    distinct: bool = True
+    elements: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether its state is each value with its count."""
+        return self.netted or not self.distinct
+
+    @property
+    def stored_as(self) -> list[Given]:
+        """What its state depends on."""
+        how: list[Given] = [self.function, self.ignore_retract, self.netted]
+        return how if self.distinct and not self.elements else [*how, self.distinct, self.elements]
 
 
 @dataclass(frozen=True)

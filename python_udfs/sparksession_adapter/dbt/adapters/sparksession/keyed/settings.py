@@ -124,6 +124,8 @@ class AggregateSettings(Fields):
     ignore_retract: Annotated[StrictBool, Field(description="be true or false")] = False
     net: Annotated[StrictBool, Field(description="be true or false")] = False
     delimiter: Annotated[StrictStr, Field(description="be a text")] = ","
+    distinct: Annotated[StrictBool, Field(description="be true or false")] = True
+    elements: Annotated[StrictBool, Field(description="be true or false")] = False
 
 
 class DerivedSettings(Fields):
