@@ -705,9 +705,9 @@ WRONG = {
         "many_to_many_join(left={LEFT}, right=dict({RIGHT}, relation=source('src', 'stream')), "
         "on={'k': 'k'})",
         [
-            "right (src.stream): it is a stream of retract rows: sequence must name the columns "
-            "that order the changes of a key, in total; or join the folded model that keeps its "
-            "current rows."
+            "right (src.stream): it has a row_kind, so it is a stream of retract rows: sequence "
+            "must name the columns that order the changes of a key, in total; or join the folded "
+            "model that keeps its current rows. A column of the data needs another name."
         ],
     ),
     "no_stream": (

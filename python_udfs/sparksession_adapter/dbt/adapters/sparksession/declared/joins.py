@@ -436,8 +436,9 @@ def _column_problems(side: Side) -> list[str]:
         return [f"{where}: there is no such table or view; build it first"]
     if ROW_KIND in side.types and not side.sequence:
         return [
-            f"{where}: it is a stream of retract rows: sequence must name the columns that order "
-            "the changes of a key, in total; or join the folded model that keeps its current rows"
+            f"{where}: it has a {ROW_KIND}, so it is a stream of retract rows: sequence must name "
+            "the columns that order the changes of a key, in total; or join the folded model that "
+            "keeps its current rows. A column of the data needs another name"
         ]
     if side.sequence and ROW_KIND not in side.types:
         return [

@@ -122,8 +122,9 @@ def read_stream(
         ]
         if ROW_KIND in types and not sequence:
             problems.append(
-                "rows are a stream of retract rows: sequence must name the columns that order the "
-                "changes of a key, such as the binlog position"
+                "rows have a row_kind, so they are a stream of retract rows: sequence must name "
+                "the columns that order the changes of a key, such as the binlog position. A "
+                "column of the data needs another name"
             )
         if ROW_KIND not in types and is_view:
             problems.append(

@@ -33,7 +33,7 @@ from dbt.adapters.sparksession.reading.retract_sql import (
 )
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import statement_of
-from dbt.adapters.sparksession.sql import is_absent, quoted
+from dbt.adapters.sparksession.sql import is_absent, literal, quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
@@ -121,7 +121,14 @@ class ChangeReads:
         check_news_strategy(model, "new_changes")
         node = self._warehouse.node_of(relation, context["graph"])
         kind = node["config"]["materialized"] if node is not None else "table"
-        if kind == "view" or ROW_KIND in self.columns_at(relation.name_only.render()):
+        has_kind = kind != "view" and ROW_KIND in self.columns_at(relation.name_only.render())
+        if has_kind and kind == FOLDED:
+            raise CompilationError(
+                f"new_changes: {relation.name_only.render()} has a column {ROW_KIND}, which each "
+                "of its changes has too; give its own column another name, or list it in "
+                "fold.hidden_columns."
+            )
+        if has_kind or kind == "view":
             reading = self._reads.read_news(model, relation, incremental, context)
             if reading.is_rewrite:
                 inputs.note_news(model_id, is_replayed=True)
@@ -288,7 +295,17 @@ class ChangeReads:
                 "and changes have both or get both; give it a row_kind (+I, -U, +U, -D), or "
                 "another name for its sign."
             )
-        kind_and_sign = f"if({ROW_KIND} in ('-U', '-D'), -1, 1) as {SIGN}"
+        # a column of the data that has this name by chance
+        wrong = literal(
+            f"{rows.name_only.render()}: its column {ROW_KIND} has to hold +I, -U, +U or -D; where "
+            "it is a column of the data, give it another name in a table or keyed table of the "
+            "rows, and read the changes of that. Got "
+        )
+        kind_and_sign = (
+            f"case when {ROW_KIND} in ('+I', '+U') then 1 when {ROW_KIND} in ('-U', '-D') then -1 "
+            f"else raise_error(concat({wrong}, coalesce(cast({ROW_KIND} as string), 'null'))) "
+            f"end as {SIGN}"
+        )
         if ROW_KIND not in columns:
             kind_and_sign = f"'+I' as {ROW_KIND}, 1 as {SIGN}"
         return rows.replace(reading=f"(\nselect *, {kind_and_sign} from {rows.render()}\n)")
