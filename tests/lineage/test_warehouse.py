@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.dbt_project import REPO, DbtProject
+from tools.lineage.queries import Origin
 from tools.lineage.warehouse import UNKNOWN, Lineage
 
 
@@ -79,6 +80,14 @@ def test_a_column_comes_from(
 
 def test_a_column_that_another_model_drops_is_unknown(lineage: Lineage) -> None:
     assert lineage.roots("dws_trade__user_status_td", "nothing").verdict == UNKNOWN
+
+
+@pytest.mark.parametrize("hidden", ["AT", ["at"]])
+def test_columns_that_a_fold_hides_are_none(hidden: str | list[str]) -> None:
+    columns = {name: Origin() for name in ("id", "at", "kind", "v")}
+    fold = {"sequence": "at", "row_kind": "kind", "hidden_columns": hidden}
+    seen = Lineage.__new__(Lineage)._of_config({"config": {"fold": fold}}, columns)
+    assert list(seen) == ["id", "v"]
 
 
 def test_without_compiled_queries_the_columns_are_unknown_and_say_why(tmp_path: Path) -> None:
