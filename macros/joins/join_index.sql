@@ -7,9 +7,8 @@
         2      78    11:00        77    12:00        3
         3      77    12:00        78    11:00        2
 
-    For a model that is
-        config(materialized='folded', unique_key=<the columns of by, then of key>, fold={})
-    and selects all of it. The left side of a join names it as `index`: a right row that changed and
+    For a model that is config(materialized='folded') and selects all of it; while dbt parses it,
+    the macro writes its unique_key, the columns of by, then of key. The left side of a join names it as `index`: a right row that changed and
     begins far back finds its left rows here, and the join opens their files alone, not those of all
     left rows since. So `by` has the left columns of the join's `on`, in their order, then its time,
     then those of its condition.
@@ -19,7 +18,9 @@
     Cost: the new rows of the relation.
 #}
 {% macro join_index(relation, key, by) -%}
-    {%- if execute -%}
+    {%- if not execute -%}
+        {%- do config(adapter.joins.derived_index_config(model, config, key, by)) -%}
+    {%- else -%}
     {%- set columns = adapter.joins.record_index(model, relation, key, by) -%}
     select distinct {{ columns | join(', ') }}
     from {{ new_changes(relation, by=key) }}

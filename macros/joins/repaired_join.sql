@@ -14,10 +14,11 @@
                                                           2      null     -D
                                                           2      903      +I
 
-    For a model that is
-        config(materialized='folded', unique_key=<the left key, the right key>,
-            fold={'sequence': ['commit_number'], 'row_kind': 'row_kind'})
-    Its rows are pairs; of kind left a left row without a partner is one with nulls. `commit_number`
+    For a model that is config(materialized='folded'): while dbt parses it, the join writes the rest
+    of its config, the unique_key (the left key, the right key) and the fold by commit_number and
+    row_kind. What the config has already stays, and has to fit. Columns of a key that aren't
+    listed are among the join's columns; one of the right side is right_<name> where the left side
+    has its name. Its rows are pairs; of kind left a left row without a partner is one with nulls. `commit_number`
     grows with each of its commits, so that a later run's row of a pair wins. A full refresh
     numbers all pairs again, and readers of the model's changes receive them again.
 
@@ -60,7 +61,9 @@
 {%- endmacro %}
 
 {% macro _joined(declared) -%}
-    {%- if execute -%}
+    {%- if not execute -%}
+        {%- do config(adapter.joins.derived_config(model, config, declared)) -%}
+    {%- else -%}
         {%- set join = adapter.joins.declared_join(model, declared, context) -%}
         {#- in a unit test, whose inputs are CTEs, there is no model that it adds to -#}
         {%- set adds = not join.left.relation.is_cte and is_incremental() -%}

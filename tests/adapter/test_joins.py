@@ -185,6 +185,7 @@ DERIVED = """
 
 
 SHARE_OF_INDEXES = 0.7  # of the joins' left sides
+SHARE_OF_SHORT = 0.5  # of the joins, whose macro writes their config and names their keys
 
 
 @dataclass(frozen=True)
@@ -285,6 +286,8 @@ def side(
     times: dict[str, Any],
     has_columns: bool = True,
     index: str | None = None,
+    *,
+    lists_key: bool = True,
 ) -> str:
     relation = relation_of(name, kind)
     columns = {item: item for item in (*KEYS["left"], "k", "v")}
@@ -293,6 +296,8 @@ def side(
         begin = "valid_from" if kind == "zipper" else "at"
         columns = {"rid": "rid", "world": "right_world", begin: "right_at", "v": "right_v"}
         key += [begin] if kind == "zipper" else []
+    if not lists_key:
+        columns = {item: given for item, given in columns.items() if item not in KEYS[name]}
     given = {"key": key} | ({"columns": columns} if has_columns else {}) | times
     if kind == "stream":
         given["sequence"] = "position"
@@ -300,15 +305,16 @@ def side(
     return f"{{'relation': {relation}, {indexed}{str(given)[1:-1]}}}"
 
 
-def index_model(macro: str, extra: str, left: str) -> str:
+def index_model(macro: str, extra: str, left: str, *, is_short: bool) -> str:
     """Text of the index that a join of these arguments finds its left rows by."""
     by = ["world", "k"]
     by += ["at"] if macro in ("interval", "history", "temporal") else []
     by += ["v"] if "left_row.v" in extra else []
     key = list(KEYS["left"])
     columns = list(dict.fromkeys([*by, *key]))
+    stated = "" if is_short else f"unique_key={columns}, "
     return f"""
-        {{{{ config(materialized='folded', unique_key={columns}, fold={SMALL_TIERS}) }}}}
+        {{{{ config(materialized='folded', {stated}fold={SMALL_TIERS}) }}}}
         {{{{ join_index(relation={relation_of("left", left)}, key={key}, by={by}) }}}}
     """
 
@@ -324,6 +330,7 @@ def join_model(
     unit: str,
     null_safe: bool,
     index: str | None = None,
+    is_short: bool = False,
 ) -> str:
     times: dict[str, dict[str, Any]] = {"left": {}, "right": {}}
     if macro == "asof":
@@ -342,15 +349,20 @@ def join_model(
     if null_safe:
         on["k"] = {"column": "k", "null_safe": True}
     # the number of a pair's commit orders its rows, whether it is shown or not
-    fold = FOLD | ({"hidden_columns": "commit_number"} if kind == "left" else {})
+    hidden = {"hidden_columns": "commit_number"} if kind == "left" else {}
+    stated = f"unique_key={key_of_pairs(right, kind)}, fold={FOLD | hidden}"
+    if is_short:
+        stated = f"fold={SMALL_TIERS | hidden}"
     return f"""
-        {{{{ config(materialized='folded', unique_key={key_of_pairs(right, kind)}, fold={fold}) }}}}
+        {{{{ config(materialized='folded', {stated}) }}}}
         with
 
         joined as (
             {{{{ {macro}_join(
-                left={side("left", left, times["left"], index=index)},
-                right={side("right", right, times["right"], kind not in FILTERS)},
+                left={side("left", left, times["left"], index=index, lists_key=not is_short)},
+                right={
+        side("right", right, times["right"], kind not in FILTERS, lists_key=not is_short)
+    },
                 on={on},
                 kind='{kind}',
                 {extra.format(unit=unit)}
@@ -385,7 +397,12 @@ def input_model(name: str, kind: str, types: Types) -> str:
     """
 
 
-def files(joins: dict[str, tuple], types: Types, indexed: Iterable[str] = ()) -> dict[str, str]:
+def files(
+    joins: dict[str, tuple],
+    types: Types,
+    indexed: Iterable[str] = (),
+    short: Iterable[str] = (),
+) -> dict[str, str]:
     tables = ", ".join(
         f"{{name: {name}_{kind}}}" for name in NAMES for kind in ("events", "log", "table")
     )
@@ -414,11 +431,14 @@ def files(joins: dict[str, tuple], types: Types, indexed: Iterable[str] = ()) ->
                 unit=types.unit,
                 null_safe=name in NULL_SAFE,
                 index=f"{name}_index" if name in indexed else None,
+                is_short=name in short,
             )
             for name, join in joins.items()
         }
         | {
-            f"models/{name}_index.sql": index_model(*joins[name][:2], joins[name][3])
+            f"models/{name}_index.sql": index_model(
+                *joins[name][:2], joins[name][3], is_short=name in short
+            )
             for name in indexed
         }
     )
@@ -608,8 +628,9 @@ def check_histories(make_project, kinds: tuple[int, ...], worlds: int, runs: int
         for name, (macro, _, _, left, *_) in joins.items()
         if macro != "asof" and left != "stream" and rng.random() < SHARE_OF_INDEXES
     ]
-    print(f"JOIN_SEED={seed}: {', '.join(joins)}; indexes of {indexed}; {types}")
-    project = make_project(files(joins, types, indexed))
+    short = [name for name in joins if rng.random() < SHARE_OF_SHORT]
+    print(f"JOIN_SEED={seed}: {', '.join(joins)}; indexes of {indexed}; short are {short}; {types}")
+    project = make_project(files(joins, types, indexed, short))
     histories = Worlds(project, rng, worlds, types)
     compared = 0
     for number in range(runs):
@@ -730,8 +751,8 @@ WRONG = {
     "other_key": (
         "many_to_many_join(left=dict({LEFT}, key=['k', 'id']), right={RIGHT}, on={'k': 'k'})",
         [
-            "the model's config must be config(materialized='folded', unique_key=['k', 'id', "
-            "'rid'], fold={'sequence': ['commit_number'], 'row_kind': 'row_kind'})."
+            "unique_key of the model's config must be ['k', 'id', 'rid'] or be left out, got "
+            "['id', 'rid']."
         ],
     ),
 }

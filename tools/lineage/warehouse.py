@@ -334,7 +334,10 @@ class Lineage:
                 origin = Origin(reasons=frozenset({RUN}))
             return columns | dict.fromkeys(PERIODS[period], origin)
         fold = config.get("fold") or {}
-        if fold.get("sequence") == "commit_number" and "commit_number" in columns:
+        if (
+            fold.get("sequence") in ("commit_number", ["commit_number"])
+            and "commit_number" in columns
+        ):
             columns = columns | {"commit_number": Origin(reasons=frozenset({RUN}))}
         hidden = {name.lower() for name in _listed(fold.get("hidden_columns"))}
         hidden.add((fold.get("row_kind") or "").lower())

@@ -1,10 +1,4 @@
-{{
-    config(
-        materialized='folded',
-        unique_key=['order_id', 'coupon_user_id', 'coupon_code'],
-        fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
-    )
-}}
+{{ config(materialized='folded') }}
 
 with
 

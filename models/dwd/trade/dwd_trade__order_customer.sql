@@ -1,10 +1,4 @@
-{{
-    config(
-        materialized='folded',
-        unique_key=['order_id', 'customer_id', 'customer_valid_from'],
-        fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
-    )
-}}
+{{ config(materialized='folded') }}
 
 with
 

@@ -1,10 +1,4 @@
-{{
-    config(
-        materialized='folded',
-        unique_key=['order_id', 'start_city_code'],
-        fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
-    )
-}}
+{{ config(materialized='folded') }}
 
 with
 

@@ -1,10 +1,4 @@
-{{
-    config(
-        materialized='folded',
-        unique_key=['order_id', 'product_id', 'price_valid_from'],
-        fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
-    )
-}}
+{{ config(materialized='folded') }}
 
 with
 

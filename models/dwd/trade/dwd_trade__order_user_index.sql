@@ -1,10 +1,4 @@
-{{
-    config(
-        materialized='folded',
-        unique_key=['user_id', 'create_time', 'order_id'],
-        fold={},
-    )
-}}
+{{ config(materialized='folded') }}
 
 with
 

@@ -1,10 +1,4 @@
-{{
-    config(
-        materialized='folded',
-        unique_key=['class_id', 'booking_id'],
-        fold={'sequence': 'commit_number', 'row_kind': 'row_kind'},
-    )
-}}
+{{ config(materialized='folded') }}
 
 with
 

@@ -21,7 +21,7 @@ Kind = Literal["inner", "left", "semi", "anti"]
 FILTERS = ("semi", "anti")
 
 
-def _mapped(columns: Given) -> Given:
+def mapped_columns(columns: Given) -> Given:
     """Columns as a mapping to their names in the join."""
     if isinstance(columns, str):
         return {columns: columns}
@@ -43,7 +43,7 @@ class SideArguments(Fields):
     key: Annotated[Columns, Field(description="name the columns that distinguish its rows")] = ()
     columns: Annotated[
         dict[Name, Name],
-        BeforeValidator(_mapped),
+        BeforeValidator(mapped_columns),
         Field(min_length=1, description="list columns or map them to their names in the join"),
     ] = {}
 

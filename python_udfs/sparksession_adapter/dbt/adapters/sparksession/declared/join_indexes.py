@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
+from dbt.adapters.sparksession.declared.join_configs import config_problems
 from dbt.adapters.sparksession.edges import Given, Node
 from dbt.adapters.sparksession.keyed.layout import column_names
-from dbt.adapters.sparksession.keyed.tables import FOLDED
 
 INDEX_PROPERTY = "join.index"  # of a commit of an index: what it is of, see index_definition
 MOST_LOOKUPS = 1_000  # right rows whose left rows are looked up
@@ -68,15 +68,7 @@ def index_definition(table: str, columns: Sequence[str]) -> str:
 
 def index_problem(model: Node, columns: Sequence[str]) -> str | None:
     """What keeps a model from being an index with these columns; None where nothing does."""
-    config = model["config"]
-    key = config.get("unique_key")
-    key = [key] if isinstance(key, str) else key
-    if config["materialized"] == FOLDED and key == list(columns) and not config.get("zipper"):
-        return None
-    return (
-        f"the model's config must be config(materialized='folded', unique_key={list(columns)}, "
-        "fold={})"
-    )
+    return "; ".join(config_problems(model["config"], columns, {})) or None
 
 
 def lookups_wanted(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 
 from dbt.adapters.sparksession.declared.declarations import checked
+from dbt.adapters.sparksession.declared.join_configs import FOLD, derived_config, key_in_join
 from dbt.adapters.sparksession.declared.join_indexes import (
     INDEX_PROPERTY,
     MOST_LOOKUPS,
@@ -16,10 +18,19 @@ from dbt.adapters.sparksession.declared.join_indexes import (
     lookups_wanted,
 )
 from dbt.adapters.sparksession.declared.joins import Join, JoinConfigError, read_join
-from dbt.adapters.sparksession.edges import Context, Given, Graph, Json, Node
+from dbt.adapters.sparksession.edges import (
+    Context,
+    Foreign,
+    Given,
+    Graph,
+    Json,
+    Node,
+    Settings,
+)
 from dbt.adapters.sparksession.iceberg.history import History
 from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.folds import Fold
+from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.keyed.tables import FOLDED, KeyedTables, stored_table_of
 from dbt.adapters.sparksession.reading.ranges import PruningColumn
 from dbt.adapters.sparksession.reading.retract_sql import changed_keys
@@ -54,6 +65,27 @@ class JoinModels:
             }
 
         return checked(read_join, given, model, types)
+
+    def derived_config(self, model: Node, config: Foreign, given: Json) -> Json:
+        """What a join writes into its model's config while dbt parses it: what is missing there.
+
+        Args:
+            config: dbt's object of that name in a model that is parsed.
+            given: the join's arguments, see read_join.
+        """
+        return self._derived(model, config, key_in_join(given), FOLD)
+
+    def derived_index_config(self, model: Node, config: Foreign, key: Given, by: Given) -> Json:
+        """The same of an index of a join, see record_index."""
+        names = column_names(by), column_names(key)
+        columns = [*names[0], *names[1]] if names[0] and names[1] else []
+        return self._derived(model, config, list(dict.fromkeys(columns)), {})
+
+    def _derived(self, model: Node, config: Foreign, key: Sequence[str], fold: Settings) -> Json:
+        if model["resource_type"] != "model":
+            return {}
+        # dbt gives no setting of a model that is parsed; what is stated so far is in its builder
+        return derived_config(config.context_config.build_config_dict(), key, fold)
 
     def _unreadable(self, relation: Relation, graph: Graph) -> str | None:
         """Error text for a relation whose changes can't be found, else None."""

@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.sparksession.declared.asof import Asof, read_asof
@@ -24,16 +24,19 @@ from dbt.adapters.sparksession.declared.join_bounds import (
     KNOWN_TO,
     join_bounds,
 )
+from dbt.adapters.sparksession.declared.join_configs import (
+    COMMIT_NUMBER,
+    FOLD,
+    config_problems,
+    names_with_key,
+)
 from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered_type_name
-from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.yaml_fields import read_fields
 
-COMMIT_NUMBER = "commit_number"
 ALIASES = {"left": "left_row", "right": "right_row"}
-FOLD = {"sequence": [COMMIT_NUMBER], "row_kind": ROW_KIND}
 COLUMN = re.compile(r"[^\W\d]\w*+")
 EXAMPLE = (
     "interval_join(left={'relation': ref('order'), 'key': 'order_id', 'columns': ['order_id', "
@@ -302,13 +305,21 @@ class Join:
         return (begin, end) if plain and types.get(begin) == types.get(end) else None
 
 
-def _side(name: str, given: Given, arguments: type[Sides], problems: list[str]) -> Side:
+def _side(
+    name: str,
+    given: Given,
+    arguments: type[Sides],
+    problems: list[str],
+    *,
+    taken: Collection[str] = (),
+) -> Side:
+    """One side as it is given; `taken` are names of the other side's columns."""
     if not isinstance(given, Mapping):
         problems.append(f"{name} must be {{'relation', 'key', 'columns'}}, got {given!r}")
         given = {}
     read = read_fields(arguments, given, f"{name}.", problems)
     key = list(read.key)
-    columns = {column: column for column in key if column not in read.columns} | read.columns
+    columns = names_with_key(key, read.columns, taken)
     times = {
         time: getattr(read, time)
         for time in ("time", "valid_from", "valid_to", KNOWN_FROM, KNOWN_TO)
@@ -351,7 +362,9 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     form = given["form"]
     of_left, of_right = FORMS.get(form, (PlainSide, PlainSide))
     left = _side("left", given["left"], of_left, problems)
-    right = _side("right", right_given(given, problems), of_right, problems)
+    right = _side(
+        "right", right_given(given, problems), of_right, problems, taken=left.columns.values()
+    )
     own = {name: given[name] for name in JoinArguments.model_fields}
     arguments = read_fields(JoinArguments, own, "", problems)
     on, null_safe = equal_columns(arguments)
@@ -406,7 +419,7 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
         asof=asof,
     )
     if known["left"] is not None and known["right"] is not None:
-        problems += _config_problems(join, model)
+        problems += config_problems(model["config"], join.key, FOLD)
     if problems:
         raise JoinConfigError(form, problems)
     equal = [
@@ -480,21 +493,4 @@ def _type_problems(left: Side, right: Side, on: Mapping[str, str]) -> list[str]:
         f"{right.types[other]}; cast one of them in its model"
         for own, other in on.items()
         if left.types and right.types and _family(left.types[own]) != _family(right.types[other])
-    ]
-
-
-def _config_problems(join: Join, model: Node) -> list[str]:
-    config = model["config"]
-    key = config.get("unique_key")
-    key = [key] if isinstance(key, str) else key
-    fold = config.get("fold") or {}
-    fits = (
-        fold.get("sequence") in (COMMIT_NUMBER, [COMMIT_NUMBER])
-        and fold.get("row_kind") == ROW_KIND
-    )
-    if config["materialized"] == FOLDED and key == join.key and fits:
-        return []
-    return [
-        f"the model's config must be config(materialized='folded', unique_key={join.key}, "
-        f"fold={FOLD})"
     ]

@@ -38,7 +38,7 @@ STORED_KINDS = ("table", "incremental", FOLDED)
 OTHER_CONFIGS = frozenset(
     {
         *("access", "alias", "batch_size", "begin", "concurrent_batches", "contract", "database"),
-        *("appends_all_rows", PARTIAL_RUNS),
+        *("appends_all_rows", "derived_config", PARTIAL_RUNS),
         *("docs", "enabled", "event_time", "file_format", "fold", "freshness", "full_refresh"),
         *("grants", "group", "lookback", "materialized", "meta", "on_configuration_change"),
         *("on_definition_change", "on_schema_change", "packages", "persist_docs", "post-hook"),
