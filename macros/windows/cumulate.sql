@@ -9,18 +9,22 @@
         rows            a          b                        a: 3 windows   b: the last 2
 
     Starts and steps lie where windows of these lengths begin, see tumble; a step of up to an hour
-    needs a size of up to a day. The last one ends with the whole, shorter where a clock changes.
+    needs a size of up to a day. With an `offset`, see tumble, steps are counted from where their
+    window begins. The last one ends with the whole, shorter where a clock changes.
 
     Late data, and the cost of a run: as of tumble; but a row touches all windows behind it in the
     same `size`, and the rows of these are read from where that begins.
 #}
-{% macro cumulate(rows, time, size, step, zone=none, where=none, bounds=none) -%}
+{% macro cumulate(
+    rows, time, size, step, zone=none, where=none, bounds=none, offset=none
+) -%}
     {{- _windowed({
         'form': 'cumulate',
         'rows': rows,
         'time': time,
         'size': size,
         'step': step,
+        'offset': offset,
         'zone': zone,
         'where': where,
         'bounds': bounds,
@@ -29,21 +33,26 @@
 
 {% macro _cumulated_rows(window, rows) -%}
     {%- if window.part.is_counted -%}
-        {%- set first = _clock_floor(window.size, _clock(window, 'window__at')) -%}
-        {%- set last = _at_zone(window, _clock_plus(window.size, first, 1)) -%}
-        {%- set first = _at_zone(window, first) -%}
+        {%- set begun = _clock_floor(window.size, _earlier(window, _clock(window, 'window__at'))) -%}
+        {%- set last = _at_zone(window, _later(window, _clock_plus(window.size, begun, 1))) -%}
+        {%- set first = _at_zone(window, _later(window, begun)) -%}
+        {#- of a window that begins at no midnight the steps are counted from where it begins -#}
+        {%- set since = 'window_start' if window.shift else 'window__day' -%}
         {%- if window.size.is_counted -%}
-            {%- set first = 'timestamp_micros(' ~ _counted_start(window.size) ~ ')' -%}
-            {%- set last = (
-                'least(' ~ first ~ ' + ' ~ _micros_interval(window.size) ~ ', window__next_day)'
-            ) -%}
-        {%- endif %}
+            {%- set begun = 'timestamp_micros(' ~ _counted_start(window.size) ~ ')' -%}
+            {%- set last = 'least(' ~ begun ~ ' + ' ~ window.size.interval ~ ', window__next_day)' -%}
+            {%- set first = _later(window, begun) -%}
+            {%- set since = 'window__day' -%}
+        {%- endif -%}
+        {%- set end -%}
+            least(
+                timestamp_micros(unix_micros({{ since }}) + window__step * {{ window.part.micros }}),
+                window__last
+            )
+        {%- endset %}
     select
         * except (window__at, window__day, window__next_day, window__last, window__step),
-        least(
-            timestamp_micros(unix_micros(window__day) + window__step * {{ window.part.micros }}),
-            window__last
-        ) as window_end,
+        {{ _later(window, end) if window.is_shifted_evenly else end }} as window_end,
         {{ _window_date(window) }} as window_date
     from (
         select
@@ -57,9 +66,9 @@
     lateral view
         explode(
             {{ _steps(
-                '(unix_micros(window__at) - unix_micros(window__day)) div '
+                '(unix_micros(window__at) - unix_micros(' ~ since ~ ')) div '
                 ~ window.part.micros ~ ' + 1',
-                '(unix_micros(window__last) - unix_micros(window__day) + '
+                '(unix_micros(window__last) - unix_micros(' ~ since ~ ') + '
                 ~ (window.part.micros - 1) ~ ') div ' ~ window.part.micros,
             ) }}
         ) steps as window__step
@@ -80,15 +89,19 @@
         {%- endif %}
     select
         * except (window__at, window__first, window__whole, window__step),
-        {{ _at_zone(window, 'window__whole') }} as window_start,
+        {{ _at_zone(window, _later(window, 'window__whole')) }} as window_start,
         {{ _at_zone(
-            window, _clock_plus(window.part, 'window__first', 'cast(window__step as int)')
+            window,
+            _later(
+                window, _clock_plus(window.part, 'window__first', 'cast(window__step as int)')
+            ),
         ) }} as window_end,
         {{ _window_date(window) }} as window_date
     from (
         select
             *,
-            {{ _clock_floor(window.size, _clock(window, 'window__at')) }} as window__whole
+            {{ _clock_floor(window.size, _earlier(window, _clock(window, 'window__at'))) }}
+                as window__whole
         from (
             {{ _rows_by_clock(window, rows) }}
         ) as rows_by_clock

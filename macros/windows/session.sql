@@ -1,6 +1,6 @@
 {#
     Each row with the session of its key that it belongs to: rows of a key that follow each other
-    within `gap` are one session.
+    within `gap` are one session. Without a key those of all rows are.
 
         time        10:00 10:10        11:00     11:25      gap '30 minutes'
         user 77       a     b            c         d
@@ -23,9 +23,10 @@
     begin with the key, so that few files of those days are opened. All rows of a key are sorted
     in one task when the model is rebuilt. A model that leaves sessions out (having count(*) > 1)
     reads all rows of the keys for which a row of such a session lies within `gap` of what is
-    touched.
+    touched. Without a key all rows are those of one key: they are sorted in one task when the model
+    is rebuilt, and a run compares the rows near what is touched with each touched session.
 #}
-{% macro session(rows, time, key, gap, zone=none, where=none, bounds=none) -%}
+{% macro session(rows, time, key=none, gap=none, zone=none, where=none, bounds=none) -%}
     {{- _windowed({
         'form': 'session',
         'rows': rows,
@@ -39,18 +40,19 @@
 {%- endmacro %}
 
 {% macro _session_rows(window, rows) -%}
-    {%- set keys = window.key | join(', ') -%}
+    {%- set of_key = 'partition by ' ~ window.key | join(', ') if window.key else '' -%}
     select
         * except (window__at, window__begins, window__start),
         window__start as window_start,
-        max(window__at) over (partition by {{ keys }}, window__start) + {{ window.gap }}
-            as window_end,
+        max(window__at) over (
+            partition by {{ _and_key(window) }}window__start
+        ) + {{ window.gap }} as window_end,
         cast({{ _clock(window, 'window__start') }} as date) as window_date
     from (
         select
             *,
             max(if(window__begins, window__at, null)) over (
-                partition by {{ keys }}
+                {{ of_key }}
                 order by window__at
             ) as window__start
         from (
@@ -58,7 +60,7 @@
                 *,
                 coalesce(
                     window__at - {{ window.gap }} > lag(window__at) over (
-                        partition by {{ keys }}
+                        {{ of_key }}
                         order by window__at
                     ),
                     true
@@ -73,18 +75,21 @@
 {#
     The rows of those sessions that a change touches, before it or after it. A changed time touches
     the stored sessions of its key that lie within the gap; what is left of these and the time
-    itself are all that the new sessions can be made of, since any other lies further away.
+    itself are all that the new sessions can be made of, since any other lies further away. Changed
+    times that follow each other within the gap are one span: they touch what lies between them.
 #}
 {% macro _touched_sessions(window, all_rows, changes) -%}
     {%- set keeps = (
         adapter.ranges.writes(flags) and not adapter.reading.nothing_new(model, graph)
     ) -%}
-    {%- set keys = window.key | join(', ') -%}
+    {%- set keys = _and_key(window) -%}
     {%- set times -%}
         (
-            select distinct {{ keys }}, window__at
+            select distinct
+                {{ keys }}window_start as first_at,
+                window_end - {{ window.gap }} as last_at
             from (
-                {{ _valid_rows(window, changes) }}
+                {{ _session_rows(window, changes) }}
             )
         )
     {%- endset -%}
@@ -95,23 +100,21 @@
         ) -%}
         {%- set near = (
             adapter.ranges.pruning_condition(times, window.near_keys).condition ~ ' and '
-            ~ adapter.windows.near_spans(
-                times, 'window__at', 'window__at + ' ~ window.gap
-            )
+            ~ adapter.windows.near_spans(times, 'first_at', 'last_at + ' ~ window.gap)
         ) -%}
     {%- endif -%}
     {%- set stored -%}
         (
-            select distinct {{ keys }}, window_start, window_end
+            select distinct {{ keys }}window_start, window_end
             from (
-                select {{ keys }}, window_start, window_end
+                select {{ keys }}window_start, window_end
                 from {{ this }}
                 where {{ near }}
             ) as held
             left semi join {{ times }} as touched
                 on {{ _same_session_key(window, 'held', 'touched') }}
-                and held.window_start <= touched.window__at + {{ window.gap }}
-                and held.window_end >= touched.window__at
+                and held.window_start <= touched.last_at + {{ window.gap }}
+                and held.window_end >= touched.first_at
         )
     {%- endset -%}
     {%- if keeps -%}
@@ -121,10 +124,10 @@
     {%- endif -%}
     {%- set spans -%}
         (
-            select {{ keys }}, window__at as first_at, window__at as last_at
+            select {{ keys }}first_at, last_at
             from {{ times }}
             union all
-            select {{ keys }}, window_start, window_end - {{ window.gap }}
+            select {{ keys }}window_start, window_end - {{ window.gap }}
             from {{ stored }}
         )
     {%- endset -%}
@@ -180,11 +183,10 @@
     connected with can be seen in the rows alone.
 #}
 {% macro _keys_of_lost_neighbours(window, all_rows, spans) -%}
-    {%- set keys = window.key | join(', ') -%}
     {%- set near = adapter.ranges.pruning_condition(
         spans, window.near_keys + window.near_neighbours
     ).condition -%}
-    select distinct {{ keys }}
+    select distinct {{ window.key | join(', ') if window.key else 'true as is_lost' }}
     from (
         {{ _valid_rows(window, '(select * from ' ~ all_rows ~ ' where ' ~ near ~ ')') }}
     ) as neighbours
@@ -199,34 +201,40 @@
 
 {# The touched sessions, and all that are stored of the lost keys. #}
 {% macro _sessions_with_lost(window, stored, lost) -%}
-    {%- set keys = window.key | join(', ') -%}
-    select {{ keys }}, window_start, window_end
+    {%- set keys = _and_key(window) -%}
+    select {{ keys }}window_start, window_end
     from {{ stored }}
     union
-    select {{ keys }}, window_start, window_end
+    select {{ keys }}window_start, window_end
     from {{ this }} as held
     left semi join {{ lost }} as lost on {{ _same_session_key(window, 'held', 'lost') }}
 {%- endmacro %}
 
 {# The touched spans, those of all sessions that are stored of the lost keys, and of their rows. #}
 {% macro _spans_with_lost(window, all_rows, spans, stored, lost) -%}
-    {%- set keys = window.key | join(', ') -%}
+    {%- set keys = _and_key(window) -%}
     {%- set near = adapter.ranges.pruning_condition(lost, window.near_keys).condition -%}
-    select {{ keys }}, first_at, last_at
+    select {{ keys }}first_at, last_at
     from {{ spans }}
     union
-    select {{ keys }}, window_start, window_end - {{ window.gap }}
+    select {{ keys }}window_start, window_end - {{ window.gap }}
     from {{ stored }}
     union
-    select {{ keys }}, window__at, window__at
+    select {{ keys }}window__at, window__at
     from (
         {{ _valid_rows(window, '(select * from ' ~ all_rows ~ ' where ' ~ near ~ ')') }}
     ) as rows_of_key
     left semi join {{ lost }} as lost on {{ _same_session_key(window, 'rows_of_key', 'lost') }}
 {%- endmacro %}
 
+{# The columns of the key before others in a list. #}
+{% macro _and_key(window) -%}
+    {%- for name in window.key %}{{ name }}, {% endfor -%}
+{%- endmacro %}
+
 {# Both sides have the same key; null equals null. #}
 {% macro _same_session_key(window, left, right) -%}
+    {{- 'true' if not window.key -}}
     {%- for name in window.key -%}
         {{ left }}.{{ name }} <=> {{ right }}.{{ name }}{{ ' and ' if not loop.last }}
     {%- endfor -%}

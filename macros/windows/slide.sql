@@ -7,20 +7,23 @@
                             |-----------------|
         rows         a        b                             a: 1 window   b: both
 
-    Starts lie where windows of the length `slide` begin, see tumble. Of a slide of up to an hour
+    Starts lie where windows of the length `slide` begin, `offset` later, see tumble. Of a slide of up to an hour
     each window has exactly its size ('1 day' is 24 hours); longer windows go by clock and
     calendar, so that 7 days sliding by a day are 7 of the zone's days, of whatever hours.
 
     Late data, and the cost of a run: as of tumble; but a row touches size / slide windows, and the
     rows of all of these are read, twice the size of time around each new row at most.
 #}
-{% macro slide(rows, time, size, slide, zone=none, where=none, bounds=none) -%}
+{% macro slide(
+    rows, time, size, slide, zone=none, where=none, bounds=none, offset=none
+) -%}
     {{- _windowed({
         'form': 'slide',
         'rows': rows,
         'time': time,
         'size': size,
         'slide': slide,
+        'offset': offset,
         'zone': zone,
         'where': where,
         'bounds': bounds,
@@ -34,8 +37,10 @@
         ) -%}
     select
         * except (window__at, window__day, window__next_day, window__step),
-        timestamp_micros({{ start }}) as window_start,
-        timestamp_micros({{ start }} + {{ window.size.micros }}) as window_end,
+        {{ _later(window, 'timestamp_micros(' ~ start ~ ')') }} as window_start,
+        {{ _later(
+            window, 'timestamp_micros(' ~ start ~ ' + ' ~ window.size.micros ~ ')'
+        ) }} as window_end,
         {{ _window_date(window) }} as window_date
     from (
         {{ _rows_of_days(window, rows) }}
@@ -52,9 +57,10 @@
             )
         {%- endset %}
     select
-        * except (window__at),
-        window_start + {{ _micros_interval(window.size) }} as window_end,
-        {{ _window_date(window) }} as window_date
+        * except (window__at, window_start),
+        {{ _later(window, 'window_start') }} as window_start,
+        {{ _later(window, 'window_start + ' ~ window.size.interval) }} as window_end,
+        {{ _window_date(window, _later(window, 'window_start')) }} as window_date
     from (
         select
             * except (window__day, window__next_day, window__step),
@@ -66,7 +72,7 @@
         lateral view explode(sequence(0L, {{ 2 * window.panes }}L)) steps as window__step
     ) as half_slides
     where
-        window_start > window__at - {{ _micros_interval(window.size) }}
+        window_start > window__at - {{ window.size.interval }}
         and pmod({{ from_midnight }}, {{ window.part.micros }}) = 0
     {%- else -%}
         {%- set start = _clock_plus(window.part, 'window__first', '-window__step') -%}
@@ -75,16 +81,12 @@
         ) %}
     select
         * except (window__at, window__first, window__step),
-        {{ _at_zone(window, start) }} as window_start,
-        {{ _at_zone(window, end) }} as window_end,
+        {{ _at_zone(window, _later(window, start)) }} as window_start,
+        {{ _at_zone(window, _later(window, end)) }} as window_end,
         {{ _window_date(window) }} as window_date
     from (
         {{ _rows_by_clock(window, rows) }}
     ) as rows_by_clock
     lateral view explode(sequence(0, {{ window.panes - 1 }})) steps as window__step
     {%- endif -%}
-{%- endmacro %}
-
-{% macro _micros_interval(length) -%}
-    interval '{{ length.seconds }}' second
 {%- endmacro %}

@@ -15,6 +15,14 @@
     windows go by clock and calendar: days of 23, 24 or 25 hours, weeks from Monday, months; of
     several hours the window in which the clock changes is longer or shorter.
 
+    offset: by how much all windows begin later: of size '1 day' and offset '6 hours' days from six
+    to six, of '1 week' and '-1 day' weeks from Sunday, of '1 month' and '14 days' months from the
+    15th. Windows of up to an hour lie later by so much time, longer ones by so much on the clock.
+
+        offset '2 minutes'
+        windows    ---|-----------|-----------|--------
+                      00:02       00:07       00:12
+
     Late data: a row counts in the window of its own time, whenever it comes. A model of strategy
     replace_windows makes exactly the windows again that a new, changed or retracted row lies in, or
     lay in:
@@ -29,12 +37,13 @@
     of time that let Iceberg leave files out (of a time that is a text all rows are read); the
     model's own rows of the days in which these windows begin, which are written with them.
 #}
-{% macro tumble(rows, time, size, zone=none, where=none, bounds=none) -%}
+{% macro tumble(rows, time, size, zone=none, where=none, bounds=none, offset=none) -%}
     {{- _windowed({
         'form': 'tumble',
         'rows': rows,
         'time': time,
         'size': size,
+        'offset': offset,
         'zone': zone,
         'where': where,
         'bounds': bounds,
@@ -161,9 +170,12 @@
         {%- set start = _counted_start(window.size) -%}
     select
         * except (window__at, window__day, window__next_day),
-        timestamp_micros({{ start }}) as window_start,
-        least(timestamp_micros({{ start }} + {{ window.size.micros }}), window__next_day)
-            as window_end,
+        {{ _later(window, 'timestamp_micros(' ~ start ~ ')') }} as window_start,
+        {{ _later(
+            window,
+            'least(timestamp_micros(' ~ start ~ ' + ' ~ window.size.micros
+            ~ '), window__next_day)',
+        ) }} as window_end,
         {{ _window_date(window) }} as window_date
     from (
         {{ _rows_of_days(window, rows) }}
@@ -171,8 +183,9 @@
     {%- else -%}
     select
         * except (window__at, window__first),
-        {{ _at_zone(window, 'window__first') }} as window_start,
-        {{ _at_zone(window, _clock_plus(window.size, 'window__first', 1)) }} as window_end,
+        {{ _at_zone(window, _later(window, 'window__first')) }} as window_start,
+        {{ _at_zone(window, _later(window, _clock_plus(window.size, 'window__first', 1))) }}
+            as window_end,
         {{ _window_date(window) }} as window_date
     from (
         {{ _rows_by_clock(window, rows) }}
@@ -181,8 +194,17 @@
 {%- endmacro %}
 
 {# The zone's day in which a window begins. #}
-{% macro _window_date(window) -%}
-    cast({{ _clock(window, 'window_start') }} as date)
+{% macro _window_date(window, start='window_start') -%}
+    cast({{ _clock(window, start) }} as date)
+{%- endmacro %}
+
+{# A time, or what the clock shows, so much later as the window's offset is; and so much earlier. #}
+{% macro _later(window, time) -%}
+    {{ time ~ ' + ' ~ window.shift if window.shift else time }}
+{%- endmacro %}
+
+{% macro _earlier(window, time) -%}
+    {{ time ~ ' - ' ~ window.shift if window.shift else time }}
 {%- endmacro %}
 
 {# What the zone's clock shows, as a timestamp; and the instant at which it shows that. #}
@@ -194,7 +216,8 @@
     to_utc_timestamp({{ clock }}, {{ window.zone_text }})
 {%- endmacro %}
 
-{# The valid rows, when their day began (window__day), and when the next day does. #}
+{# The valid rows, when their day began (window__day), and when the next day does; all of them
+   earlier by an offset that is one of time. #}
 {% macro _rows_of_days(window, rows) -%}
     {%- set midnight = "date_trunc('day', " ~ _clock(window, 'window__at') ~ ')' -%}
     select
@@ -202,7 +225,16 @@
         {{ _at_zone(window, midnight) }} as window__day,
         {{ _at_zone(window, midnight ~ " + interval '1' day") }} as window__next_day
     from (
+        {%- if window.shift and window.is_shifted_evenly %}
+        select
+            * except (window__at),
+            {{ _earlier(window, 'window__at') }} as window__at
+        from (
+            {{ _valid_rows(window, rows) }}
+        ) as shifted_rows
+        {%- else %}
         {{ _valid_rows(window, rows) }}
+        {%- endif %}
     ) as valid_rows
 {%- endmacro %}
 
@@ -213,11 +245,13 @@
     * {{ length.micros }}
 {%- endmacro %}
 
-{# The valid rows, and what the clock showed (window__first) as the window's first part began. #}
+{# The valid rows, and what the clock showed (window__first) as the window's first part began,
+   earlier by the offset. #}
 {% macro _rows_by_clock(window, rows) -%}
     select
         *,
-        {{ _clock_floor(window.part, _clock(window, 'window__at')) }} as window__first
+        {{ _clock_floor(window.part, _earlier(window, _clock(window, 'window__at'))) }}
+            as window__first
     from (
         {{ _valid_rows(window, rows) }}
     ) as valid_rows

@@ -163,7 +163,8 @@ def test_all_problems_are_named_at_once() -> None:
         "right.tie_break must name columns, got [3]",
         "direction must be one of backward, forward, nearest, got 'back'",
         "strict must be true or false, got 'yes'",
-        "tolerance must be a whole number of seconds, minutes, hours, days or weeks",
+        "tolerance must be a whole number of microseconds, milliseconds, seconds, minutes, hours, "
+        "days or weeks",
     ):
         assert problem in str(raised.value)
 

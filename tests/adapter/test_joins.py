@@ -42,6 +42,8 @@ TIME_TYPES = ["date", "timestamp", "timestamp_ntz"]
 FIRST = {"int": 7, "bigint": 2**62, "decimal(20,0)": 2**64 - 10**6}  # number of a key's number 0
 # model -> (macro, its arguments, kind, left input, right input, what the oracle goes by)
 BOUNDS = "lower='-5 {unit}', upper='10 {unit}'"
+SHORT_BOUNDS = "lower='-{half} milliseconds', upper='{half} milliseconds'"
+HALVES = {"minutes": 30_000, "days": 43_200_000}  # milliseconds in a half of the unit
 OF_VERSIONS = {
     "temporal_zipper_inner": ("temporal", "", "inner", "log", "zipper", join_oracle.at_its_time),
     "temporal_zipper_left": ("temporal", "", "left", "folded", "zipper", join_oracle.at_its_time),
@@ -69,6 +71,9 @@ OF_FILTERS = {
 }  # fmt: skip
 OF_ROWS = {
     "interval_inner": ("interval", BOUNDS, "inner", "folded", "log", join_oracle.within),
+    "interval_short": (
+        "interval", SHORT_BOUNDS, "left", "folded", "table", join_oracle.within_a_half
+    ),
     "interval_left": ("interval", BOUNDS, "left", "view", "folded", join_oracle.within),
     "temporal_inner": ("temporal", "", "inner", "table", "folded", join_oracle.at_its_time),
     "temporal_left": ("temporal", "", "left", "folded", "folded", join_oracle.at_its_time),
@@ -365,7 +370,7 @@ def join_model(
     },
                 on={on},
                 kind='{kind}',
-                {extra.format(unit=unit)}
+                {extra.format(unit=unit, half=HALVES[unit])}
             ) }}}}
         )
 
@@ -695,8 +700,8 @@ WRONG = {
             "{'column': .., 'null_safe': true}, got {}",
             "kind must be one of inner, left, semi, anti, got 'outer'",
             "both sides have a column id; name the right one otherwise",
-            "lower must be a whole number of seconds, minutes, hours, days or weeks, got "
-            "'5 months'",
+            "lower must be a whole number of microseconds, milliseconds, seconds, minutes, hours, "
+            "days or weeks, got '5 months'",
             "upper must be a whole number",
             "Example: interval_join(left={'relation': ref('order')",
         ],

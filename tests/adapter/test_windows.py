@@ -13,6 +13,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -29,6 +30,7 @@ MACROS = {
     for path in sorted((REPO / "macros/windows").glob("*.sql"))
 }
 MINUTES, HOURS, DAYS = (timedelta(**{unit: 1}) for unit in ("minutes", "hours", "days"))
+MILLIS, MICROS = (timedelta(**{unit: 1}) for unit in ("milliseconds", "microseconds"))
 # zone -> a day on which its clocks change, or an ordinary one
 CHANGES = {
     "America/New_York": ["2026-03-08", "2026-11-01"],
@@ -61,6 +63,58 @@ GRIDS = {
     "cumulate(size='1 month', step='1 day'": (oracle.cumulating, Months(1), DAYS),
     "cumulate(size='1 year', step='3 months'": (oracle.cumulating, Months(12), Months(3)),
 }
+# macro call with an offset -> the same, and the offset
+LATER = {
+    "tumble(size='1 hour', offset='-15 minutes'": (oracle.tumbling, HOURS, 45 * MINUTES),
+    "tumble(size='5 minutes', offset='1500 milliseconds'": (
+        oracle.tumbling, 5 * MINUTES, 1500 * MILLIS,
+    ),
+    "tumble(size='6 hours', offset='5 hours'": (oracle.tumbling, 6 * HOURS, 5 * HOURS),
+    "tumble(size='1 day', offset='6 hours'": (oracle.tumbling, DAYS, 6 * HOURS),
+    "tumble(size='1 week', offset='-1 day'": (oracle.tumbling, 7 * DAYS, True, -DAYS),
+    "tumble(size='1 month', offset='14 days'": (oracle.tumbling, Months(1), 14 * DAYS),
+    "slide(size='1 hour', slide='20 minutes', offset='7 minutes'": (
+        oracle.sliding, HOURS, 20 * MINUTES, 7 * MINUTES,
+    ),
+    "slide(size='3 hours', slide='1 hour', offset='1 microsecond'": (
+        oracle.sliding, 3 * HOURS, HOURS, MICROS,
+    ),
+    "slide(size='7 days', slide='1 day', offset='6 hours'": (
+        oracle.sliding, 7 * DAYS, DAYS, 6 * HOURS,
+    ),
+    "slide(size='3 months', slide='1 month', offset='-2 hours'": (
+        oracle.sliding, Months(3), Months(1), -2 * HOURS,
+    ),
+    "cumulate(size='1 hour', step='15 minutes', offset='10 minutes'": (
+        oracle.cumulating_later, HOURS, 15 * MINUTES, 10 * MINUTES,
+    ),
+    "cumulate(size='1 day', step='1 hour', offset='6 hours'": (
+        oracle.cumulating_later, DAYS, HOURS, 6 * HOURS,
+    ),
+    "cumulate(size='1 day', step='6 hours', offset='5 hours'": (
+        oracle.cumulating_later, DAYS, 6 * HOURS, 5 * HOURS,
+    ),
+    "cumulate(size='1 month', step='1 day', offset='14 days'": (
+        oracle.cumulating_later, Months(1), DAYS, 14 * DAYS,
+    ),
+}  # fmt: skip
+# macro call below a second -> form, size, part, offset
+SHORT = {
+    "tumble(size='250 milliseconds'": ("tumble", 250 * MILLIS, None, 0 * DAYS),
+    "tumble(size='8 microseconds', offset='3 microseconds'": (
+        "tumble", 8 * MICROS, None, 3 * MICROS,
+    ),
+    "slide(size='1 second', slide='200 milliseconds'": (
+        "slide", 1000 * MILLIS, 200 * MILLIS, 0 * DAYS,
+    ),
+    # no half hour is made of these
+    "slide(size='4096 microseconds', slide='1024 microseconds', offset='1 microsecond'": (
+        "slide", 4096 * MICROS, 1024 * MICROS, MICROS,
+    ),
+    "cumulate(size='1 second', step='125 milliseconds', offset='60 milliseconds'": (
+        "cumulate", 1000 * MILLIS, 125 * MILLIS, 60 * MILLIS,
+    ),
+}  # fmt: skip
 
 
 def zone_of(name: str) -> Any:
@@ -86,12 +140,15 @@ QUICK_ZONES = ["America/New_York", "Australia/Lord_Howe"]
 )
 def test_windows_lie_where_the_zones_calendar_has_them(make_project, zones) -> None:
     rng = seeded()
+    calls = [*GRIDS, *LATER, *SHORT]
+    if zones == QUICK_ZONES:
+        calls = rng.sample(calls, len(GRIDS))
     models = {
         f"models/grid_{place}.sql": " union all ".join(
             f"select {number} as grid, id, window_start, window_end, window_date from ("
             f"{{{{ {call}, rows=source('src', 'times'), time='at', zone='{zone}', "
             f"where=\"zone = '{zone}'\") }}}})"
-            for number, call in enumerate(GRIDS)
+            for number, call in enumerate(calls)
         )
         for place, zone in enumerate(zones)
     }
@@ -129,7 +186,16 @@ def test_windows_lie_where_the_zones_calendar_has_them(make_project, zones) -> N
             tuple(row.values()) for row in project.query(f"select * from dw.grid_{place}")
         )
         expected = Counter()
-        for number, (layout, size, *rest) in enumerate(GRIDS.values()):
+        for number, call in enumerate(calls):
+            if call in SHORT:
+                form, size, part, offset = SHORT[call]
+                for key, at in held.items():
+                    for start, end in oracle.holding(form, at, within, size, part, offset=offset):
+                        expected[number, key, start, end, oracle.day_of(start, within).date()] += 1
+                continue
+            layout, size, *rest = (GRIDS | LATER)[call]
+            if call in LATER:
+                layout = partial(layout, offset=rest.pop())
             laid = set()
             for run in runs:
                 whole = [run[0].replace(day=1) + n * DAYS for n in range(-95, 130)]
@@ -161,35 +227,51 @@ COUNTED = """
     )
 
     select
-        world, {keys}window_start, window_end, window_date, count(*) as n,
+        {keys}window_start, window_end, window_date, count(*) as n,
         count(distinct v) as values_seen, sum({sign}) as net
     from windowed
-    group by world, {keys}window_start, window_end, window_date
+    group by {keys}window_start, window_end, window_date
 """
 NEW_YORK, TEXT_BOUNDS = "zone='America/New_York'", "bounds={'latest': '2027-01-01'}"
-# model -> (macro's call, columns beside the world, what is summed)
+# model -> (macro's call, columns beside the window's, what is summed)
 CALLS = {
     "tumbled": (
         "tumble(rows=ref('kept'), time='at', size='10 minutes', zone='UTC', where=\"v <> 'z'\")",
-        "", "1",
+        "world, ", "1",
     ),
     "net": (
-        f"tumble(rows=ref('changes'), time='at', size='6 hours', {NEW_YORK})", "", "sign",
+        f"tumble(rows=ref('changes'), time='at', size='6 hours', {NEW_YORK})", "world, ", "sign",
     ),
     "slid": (
         f"slide(rows=source('src', 'held'), time='at', size='1 hour', slide='20 minutes', "
-        f"{NEW_YORK})", "", "1",
+        f"{NEW_YORK})", "world, ", "1",
     ),
     "cumulated": (
         f"cumulate(rows=source('src', 'log'), time='raw_at', size='1 day', step='6 hours', "
-        f"{NEW_YORK}, {TEXT_BOUNDS})", "", "1",
+        f"{NEW_YORK}, {TEXT_BOUNDS})", "world, ", "1",
+    ),
+    "later": (
+        f"tumble(rows=source('src', 'held'), time='at', size='1 day', offset='6 hours', "
+        f"{NEW_YORK})", "world, ", "1",
+    ),
+    "split": (
+        "slide(rows=ref('kept'), time='at', size='1 second', slide='250 milliseconds', "
+        f"offset='30 milliseconds', {NEW_YORK})", "world, ", "1",
+    ),
+    "quick_sessions": (
+        "session(rows=ref('kept'), time='at', key=['world', 'k'], gap='300 milliseconds')",
+        "world, k, ", "1",
+    ),
+    "sessions_of_all": (
+        "session(rows=ref('kept'), time='at', gap='1 minute')", "", "1",
     ),
     "sessions": (
-        "session(rows=ref('kept'), time='at', key=['world', 'k'], gap='15 minutes')", "k, ", "1",
+        "session(rows=ref('kept'), time='at', key=['world', 'k'], gap='15 minutes')",
+        "world, k, ", "1",
     ),
     "log_sessions": (
         f"session(rows=source('src', 'log'), time='raw_at', key=['world', 'k'], "
-        f"gap='40 minutes', {NEW_YORK}, {TEXT_BOUNDS})", "k, ", "1",
+        f"gap='40 minutes', {NEW_YORK}, {TEXT_BOUNDS})", "world, k, ", "1",
     ),
 }  # fmt: skip
 EVENTS = "world int, id bigint, k int, at timestamp, v string, position bigint, row_kind string"
@@ -211,7 +293,7 @@ FILES = {
         {{{{ window_rejects(rows=new_rows(source('src', 'log')), time='raw_at', {TEXT_BOUNDS}) }}}}
     """,
 }
-QUICK_CALLS = ("cumulated", "sessions")
+QUICK_CALLS = 2  # of the models above
 BAD = {
     None: "event time is null",
     "yesterday": "event time can't be read",
@@ -267,6 +349,7 @@ class Histories:
             for _ in range(times * rng.choice([0, 1, 2, 5])):
                 self.position += 1
                 at = STARTS[world % len(STARTS)] + rng.randint(0, 300) * MINUTES
+                at += rng.choice([0, 0, 250, 400, 999]) * MILLIS
                 k, v = rng.choice([None, 1, 1, 1, 2]), rng.choice(["x", "y", "z"])
                 known = at if rng.random() < 0.95 else None
                 kind = rng.choice(["+I", "+U", "+U", "-D"])
@@ -327,11 +410,13 @@ class Histories:
             "slid": [(o[0], o[3], o[4], 1) for o in self.held.values()],
             "cumulated": [(o[0], when(o[2]), o[3], 1) for o in self.log],
         }
+        rows["later"] = rows["slid"]
         laid = {
             "tumbled": oracle.tumbling(days, UTC, 10 * MINUTES),
             "net": parts(oracle.tumbling, days, new_york, 6 * HOURS),
             "slid": parts(oracle.sliding, days, new_york, HOURS, 20 * MINUTES),
             "cumulated": parts(oracle.cumulating, days, new_york, DAYS, 6 * HOURS),
+            "later": parts(partial(oracle.tumbling, offset=6 * HOURS), days, new_york, DAYS),
         }
         found = {
             name: tally(
@@ -343,19 +428,32 @@ class Histories:
             )
             for name in rows
         }
+        found["split"] = tally(
+            ((o[0], *window), o[4], 1)
+            for o in self.kept()
+            if o[3] is not None
+            for window in oracle.holding(
+                *("slide", o[3], new_york, 1000 * MILLIS, 250 * MILLIS), offset=30 * MILLIS
+            )
+        )
         of_log = [((o[0], o[1]), when(o[2]), o[3]) for o in self.log]
         of_kept = [((o[0], o[2]), o[3], o[4]) for o in self.kept()]
-        for name, element, gap in (("sessions", of_kept, 15), ("log_sessions", of_log, 40)):
+        for name, element, gap in (
+            ("sessions", of_kept, 15 * MINUTES),
+            ("quick_sessions", of_kept, 300 * MILLIS),
+            ("log_sessions", of_log, 40 * MINUTES),
+            ("sessions_of_all", [((), *item[1:]) for item in of_kept], MINUTES),
+        ):
             element = [item for item in element if item[1] is not None]
             of_keys: dict[tuple, list[tuple]] = {}
-            laid_out = oracle.sessions([item[:2] for item in element], gap * MINUTES)
+            laid_out = oracle.sessions([item[:2] for item in element], gap)
             for (key, start), (end, _) in laid_out.items():
                 of_keys.setdefault(key, []).append((start, end))
             found[name] = tally(
                 ((*key, start, end), v, 1)
                 for key, at, v in element
                 for start, end in of_keys[key]
-                if start <= at <= end - gap * MINUTES
+                if start <= at <= end - gap
             )
         return found
 
@@ -366,7 +464,7 @@ class Histories:
                 continue
             keys = CALLS[name][1]
             rows = self.project.query(
-                f"select world, {keys}window_start, window_end, n, values_seen, net from dw.{name}"
+                f"select {keys}window_start, window_end, n, values_seen, net from dw.{name}"
             )
             got = {tuple(row.values())[:-3]: tuple(row.values())[-3:] for row in rows}
             assert len(got) == len(rows), f"{name} has a window twice"
@@ -412,10 +510,12 @@ def tally(rows: Any) -> dict[tuple, tuple[int, int, int]]:
     return {key: (n, len(values), net) for key, (n, values, net) in counts.items()}
 
 
-def check_histories(
-    project: DbtProject, worlds: int, runs: int, names: Iterable[str] = tuple(CALLS)
-) -> None:
-    histories = Histories(project, rng := seeded(), worlds, names)
+def check_histories(project: DbtProject, worlds: int, runs: int, count: int = len(CALLS)) -> None:
+    """Play histories into so many of the models of CALLS, chosen at random."""
+    rng = seeded()
+    names = rng.sample(list(CALLS), count)
+    print(", ".join(names))
+    histories = Histories(project, rng, worlds, names)
     project.write(files(names))
     compared = 0
     for number in range(runs):
@@ -435,7 +535,7 @@ def check_histories(
 
 
 def test_every_run_equals_the_windows_of_all_rows(make_project) -> None:
-    check_histories(make_project({}), worlds=30, runs=3, names=QUICK_CALLS)
+    check_histories(make_project({}), worlds=30, runs=3, count=QUICK_CALLS)
 
 
 @pytest.mark.soak
@@ -458,6 +558,17 @@ WRONG = [
     ("tumble", {"size": "1 day", "bounds": {"since": 1}}, "bounds must be a mapping of"),
     ("tumble", {"size": "1 day", "bounds": DAY_BOUNDS | {"ahead": "1 day"}}, "need each other"),
     ("tumble", {"size": "1 day", "bounds": DAY_BOUNDS | {"latest": "soon"}}, "got 'soon'"),
+    ("tumble", {"size": "7 milliseconds"}, "must divide it, got '7 milliseconds'"),
+    ("tumble", {"size": "999999999 weeks"}, "got '999999999 weeks'"),
+    ("tumble", {"size": "1 day", "offset": "1 month"}, "offset must be a whole number of micro"),
+    (
+        "tumble",
+        {"size": "1 day", "offset": "30 minutes", "zone": "Europe/Berlin"},
+        "offset must be of whole hours where windows are longer than an hour and the zone's "
+        "clocks may change, got '30 minutes' in Europe/Berlin",
+    ),
+    ("tumble", {"size": "1 month", "offset": "-999999999 weeks"}, "at most 999,999 weeks"),
+    ("slide", {"size": "1 day", "slide": "1 millisecond"}, "size must be at most 1,000,000 slides"),
     ("slide", {"size": "1 hour", "slide": "25 minutes"}, "size must be made of whole slides"),
     ("slide", {"size": "1 month", "slide": "1 day"}, "size must be made of whole slides"),
     ("cumulate", {"size": "1 week", "step": "1 hour"}, "one above a day of days or longer steps"),
@@ -492,7 +603,7 @@ def test_a_late_row_reads_and_writes_its_own_windows(make_project) -> None:
     counted = COUNTED.format(
         config=CONFIG,
         call="tumble(rows=source('src', 'facts'), time='at', size='5 minutes', zone='UTC')",
-        keys="",
+        keys="world, ",
         sign="1",
     )
     project = make_project(
@@ -546,20 +657,22 @@ def busy_sessions(rows: list[tuple[int | None, datetime]], gap: timedelta) -> Co
     return found
 
 
+BUSY = f"""
+    {{{{ {CONFIG} }}}}
+    with windowed as ({{{{ session(rows=source('src', 'clicks'), time='at', %(more)s) }}}})
+    select %(key)swindow_start, window_end, window_date, count(*) as n
+    from windowed group by all having count(*) > 1
+"""
+
+
 def test_sessions_that_a_model_leaves_out_are_joined_all_the_same(make_project) -> None:
     rng = seeded()
     project = make_project(
         MACROS
         | {
             "models/sources.yml": "sources: [{name: src, tables: [{name: clicks}]}]",
-            "models/busy.sql": f"""
-                {{{{ {CONFIG} }}}}
-                with windowed as ({{{{ session(
-                    rows=source('src', 'clicks'), time='at', key='k', gap='30 minutes'
-                ) }}}})
-                select k, window_start, window_end, window_date, count(*) as n
-                from windowed group by all having count(*) > 1
-            """,
+            "models/busy.sql": BUSY % {"key": "k, ", "more": "key='k', gap='30 minutes'"},
+            "models/busy_of_all.sql": BUSY % {"key": "", "more": "gap='12 minutes'"},
         }
     )
     project.query("create namespace if not exists src")
@@ -579,10 +692,13 @@ def test_sessions_that_a_model_leaves_out_are_joined_all_the_same(make_project) 
                 f"and at = timestamp '{at.isoformat()}'"
             )
             held = [item for item in held if item != (k, at)]
-        project.run("run", "-s", "busy")
-        rows = project.query(
-            "select k, unix_seconds(window_start) as first, unix_seconds(window_end) as end, n "
-            "from dw.busy"
-        )
-        expected = busy_sessions(held, 30 * MINUTES)
-        assert Counter(tuple(row.values()) for row in rows) == expected, number
+        project.run("run")
+        for name, key, expected in (
+            ("busy", "k", busy_sessions(held, 30 * MINUTES)),
+            ("busy_of_all", "null", busy_sessions([(None, at) for _, at in held], 12 * MINUTES)),
+        ):
+            rows = project.query(
+                f"select {key} as k, unix_seconds(window_start) as first, "
+                f"unix_seconds(window_end) as end, n from dw.{name}"
+            )
+            assert Counter(tuple(row.values()) for row in rows) == expected, (name, number)

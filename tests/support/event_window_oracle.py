@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 Window = tuple[datetime, datetime]
-DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+DAY, HOUR, NONE = timedelta(days=1), timedelta(hours=1), timedelta()
 MONDAY = datetime(1970, 1, 5)
 
 
@@ -74,25 +74,82 @@ def is_counted(length: Length) -> bool:
 
 
 def tumbling(
-    days: Sequence[datetime], zone: tzinfo, size: Length, weeks: bool = False
+    days: Sequence[datetime],
+    zone: tzinfo,
+    size: Length,
+    weeks: bool = False,
+    *,
+    offset: timedelta = NONE,
 ) -> list[Window]:
+    """With an offset short windows lie so much later in time, long ones on the clock."""
     if is_counted(size):
-        return list(counted(days, size, zone))
+        return [(start + offset, end + offset) for start, end in counted(days, size, zone)]
     return [
-        (instant(start, zone), instant(end, zone))
+        (instant(start + offset, zone), instant(end + offset, zone))
         for start, end in by_clock(days, size, zone, weeks)
     ]
 
 
-def sliding(days: Sequence[datetime], zone: tzinfo, size: Length, slide: Length) -> list[Window]:
+def sliding(
+    days: Sequence[datetime],
+    zone: tzinfo,
+    size: Length,
+    slide: Length,
+    *,
+    offset: timedelta = NONE,
+) -> list[Window]:
     """Windows that begin on the days."""
     if is_counted(slide):
-        return [(start, start + size) for start, _ in counted(days, slide, zone)]
+        starts = [start + offset for start, _ in counted(days, slide, zone)]
+        return [(start, start + size) for start in starts]
     parts = size.count // slide.count if isinstance(size, Months) else size // slide
     return [
-        (instant(start, zone), instant(later(start, slide, parts), zone))
+        (instant(start + offset, zone), instant(later(start, slide, parts) + offset, zone))
         for start, _ in by_clock(days, slide, zone)
     ]
+
+
+def cumulating_later(
+    days: Sequence[datetime], zone: tzinfo, size: Length, step: Length, *, offset: timedelta
+) -> list[Window]:
+    """The same with an offset."""
+    if is_counted(size):
+        return [(start + offset, end + offset) for start, end in cumulating(days, zone, size, step)]
+    found = []
+    for start, end in tumbling(days, zone, size, offset=offset):
+        if is_counted(step):
+            ends = [start + step * n for n in range(1, (end - start) // step + 1)]
+        else:
+            of_steps = tumbling([*days, days[-1] + 366 * DAY], zone, step, offset=offset)
+            ends = [item for _, item in of_steps]
+        found += [(start, item) for item in sorted({*ends, end}) if start < item <= end]
+    return found
+
+
+def holding(
+    form: str,
+    at: datetime,
+    zone: tzinfo,
+    size: timedelta,
+    part: timedelta | None = None,
+    *,
+    offset: timedelta = NONE,
+) -> Iterator[Window]:
+    """The windows of up to an hour that hold a time, laid out around it alone: there are many of
+    these in a day."""
+    at -= offset
+    part = part or size
+    counted_by = size if form == "cumulate" else part
+    for day in (day_of(at, zone) - DAY, day_of(at, zone)):
+        midnight, until = instant(day, zone), instant(day + DAY, zone)
+        start = midnight + max(0, (at - size - midnight) // counted_by) * counted_by
+        while start <= at and start < until:
+            last = start + size if form == "slide" else min(start + size, until)
+            ends = [start + n * part for n in range(1, size // part)] if form == "cumulate" else []
+            for end in {*ends, last}:
+                if at < end <= last:
+                    yield start + offset, end + offset
+            start += counted_by
 
 
 def cumulating(days: Sequence[datetime], zone: tzinfo, size: Length, step: Length) -> list[Window]:

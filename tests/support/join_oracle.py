@@ -64,6 +64,10 @@ def within(left: Row, right: Row) -> bool:
     return left["at"] + WITHIN[0] <= right["at"] <= left["at"] + WITHIN[1]
 
 
+def within_a_half(left: Row, right: Row) -> bool:
+    return _known(left["at"], right["at"]) and abs(left["at"] - right["at"]) <= 0.5
+
+
 def at_its_time(left: Row, right: Row) -> bool:
     if not _known(left["at"], right["at"]):
         return False

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from dbt.adapters.sparksession.declared.join_bounds import read_interval, seconds_of
+from dbt.adapters.sparksession.declared.join_bounds import micros_of, read_interval
 from dbt.adapters.sparksession.edges import Json, Settings
 from dbt.adapters.sparksession.yaml_fields import Fields, read_fields
 from pydantic import Field, StrictBool
@@ -169,6 +169,6 @@ def read_asof(given: Settings, at: str, other: str, order: list[str], problems: 
     tolerance = None
     if given["tolerance"] is not None:
         tolerance = read_interval("tolerance", given["tolerance"], problems)
-        if seconds_of(tolerance) <= 0:
+        if micros_of(tolerance) <= 0:
             problems.append(f"tolerance must be above zero, got {given['tolerance']!r}")
     return Asof(arguments.direction, tolerance, arguments.strict, at, other, order)

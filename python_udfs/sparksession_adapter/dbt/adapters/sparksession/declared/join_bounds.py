@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 
 from dbt.adapters.sparksession.declared.beliefs import moment_sql
 from dbt.adapters.sparksession.edges import Given, Json, Settings
@@ -12,7 +13,9 @@ from dbt.adapters.sparksession.keyed.zippers import KNOWN_TIME, PERIODS
 AS_KNOWN_AT = "as_known_at"
 # columns since when and until when something was known
 KNOWN_FROM, KNOWN_TO, _ = PERIODS[KNOWN_TIME]
-INTERVAL = re.compile(r"([+-]?\d{1,9}) (second|minute|hour|day|week)s?")
+INTERVAL = re.compile(r"([+-]?)(\d{1,9}) (microsecond|millisecond|second|minute|hour|day|week)s?")
+PARTS_OF_A_SECOND = {"millisecond": 1_000, "microsecond": 1_000_000}
+UNITS = "microseconds, milliseconds, seconds, minutes, hours, days or weeks"
 
 
 def interval_sql(text: Given) -> str:
@@ -22,16 +25,29 @@ def interval_sql(text: Given) -> str:
 
     Raises:
         ValueError: another text.
+
+    >>> interval_sql("-5 minutes"), interval_sql("-1 millisecond")
+    ("interval '-5' minute", "interval '-0.001000' second")
     """
     match = INTERVAL.fullmatch(str(text).strip().lower())
     if match is None:
-        raise ValueError(
-            f"must be a whole number of seconds, minutes, hours, days or weeks, got {text!r}"
-        )
-    count, unit = int(match[1]), match[2]
+        raise ValueError(f"must be a whole number of {UNITS}, got {text!r}")
+    sign, count, unit = "-" if match[1] == "-" else "", int(match[2]), match[3]
+    if unit in PARTS_OF_A_SECOND:
+        return seconds_sql(int(f"{sign}{count}") * 1_000_000 // PARTS_OF_A_SECOND[unit])
     if unit == "week":
         count, unit = count * 7, "day"
-    return f"interval '{count}' {unit}"
+    return f"interval '{sign if count else ''}{count}' {unit}"
+
+
+def seconds_sql(micros: int) -> str:
+    """So many microseconds as a SQL interval.
+
+    >>> seconds_sql(2_000_000), seconds_sql(-500)
+    ("interval '2' second", "interval '-0.000500' second")
+    """
+    whole, rest = divmod(abs(micros), 1_000_000)
+    return f"interval '{'-' if micros < 0 else ''}{whole}{f'.{rest:06}' if rest else ''}' second"
 
 
 def read_interval(name: str, text: Given, problems: list[str]) -> str:
@@ -43,11 +59,11 @@ def read_interval(name: str, text: Given, problems: list[str]) -> str:
         return "interval '0' day"
 
 
-def seconds_of(interval: str) -> int:
-    """How many seconds a SQL interval of interval_sql is."""
+def micros_of(interval: str) -> int:
+    """How many microseconds a SQL interval of interval_sql is."""
     units = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
     _, count, unit = interval.replace("'", "").split()
-    return int(count) * units[unit]
+    return int(Decimal(count) * units[unit] * 1_000_000)
 
 
 def join_bounds(
@@ -70,7 +86,7 @@ def join_bounds(
     if form == "interval_join":
         lower = read_interval("lower", given.get("lower"), problems)
         upper = read_interval("upper", given.get("upper"), problems)
-        if seconds_of(lower) > seconds_of(upper):
+        if micros_of(lower) > micros_of(upper):
             problems.append(
                 f"lower must not lie behind upper, got {given['lower']!r} and {given['upper']!r}"
             )
@@ -84,7 +100,7 @@ def join_bounds(
         to_right = {"low": None, "high": at, "known": at}
         if given.get("expiry") is not None:
             expiry = read_interval("expiry", given["expiry"], problems)
-            if seconds_of(expiry) <= 0:
+            if micros_of(expiry) <= 0:
                 problems.append(f"expiry must be above zero, got {given['expiry']!r}")
             condition += f" and right_row.{other} > left_row.{at} - {expiry}"
             to_left["high"], to_right["low"] = f"{other} + {expiry}", f"{at} - {expiry}"

@@ -6,13 +6,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
-from dbt.adapters.sparksession.declared.join_bounds import interval_sql
+from dbt.adapters.sparksession.declared.join_bounds import (
+    UNITS,
+    interval_sql,
+    micros_of,
+    seconds_sql,
+)
 from dbt.adapters.sparksession.edges import Given, Json, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES
 from dbt.adapters.sparksession.reading.ranges import values_of
@@ -23,12 +28,23 @@ from pydantic import AfterValidator, BeforeValidator, Field
 STRATEGY = "replace_windows"
 START, END, DATE = "window_start", "window_end", "window_date"
 AT = "window__at"  # the event time of a row, as the macros' SQL passes it on
-LENGTH = re.compile(r"(\d{1,6}) (second|minute|hour|day|week|month|year)s?")
+LENGTH = re.compile(r"(\d{1,9}) (microsecond|millisecond|second|minute|hour|day|week|month|year)s?")
 OFFSET = re.compile(r"[+-](0\d|1[0-8]):[0-5]\d")
 ZONE = re.compile(r"[A-Za-z][\w+\-]*(/[\w+\-]+)*")
-HOUR, DAY, WEEK = 3600, 86_400, 7 * 86_400
-SECONDS = {"second": 1, "minute": 60, "hour": HOUR, "day": DAY, "week": WEEK}
-HALF_HOUR = 1800  # clocks are put forward and back by whole or half hours
+SECOND = 1_000_000  # all lengths are counted in microseconds
+HOUR, DAY, WEEK = 3600 * SECOND, 86_400 * SECOND, 7 * 86_400 * SECOND
+MICROS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": SECOND,
+    "minute": 60 * SECOND,
+    "hour": HOUR,
+    "day": DAY,
+    "week": WEEK,
+}
+LONGEST = 999_999 * WEEK  # a sum of a time and two of them is a whole number of 64 bits
+MOST_PARTS = 1_000_000  # of a window: each row would be in that many
+HALF_HOUR = HOUR // 2  # clocks are put forward and back by whole or half hours
 MONDAY = 4 * DAY  # 1970-01-05, from which weeks are counted
 EXAMPLES = {
     "tumble": "tumble(rows=ref('x'), time='create_time', size='5 minutes')",
@@ -48,9 +64,9 @@ class WindowError(DeclarationError):
 
 @dataclass(frozen=True)
 class Length:
-    """A length of time: so many seconds, or so many months."""
+    """A length of time: so many microseconds, or so many months."""
 
-    seconds: int = 0
+    micros: int = 0
     months: int = 0
     weeks: bool = False
 
@@ -62,52 +78,59 @@ class Length:
             ValueError: another text.
         """
         match = LENGTH.fullmatch(str(text).strip().lower())
-        if match is None or int(match[1]) == 0:
+        count, unit = (int(match[1]), match[2]) if match else (0, "")
+        if not 0 < count * MICROS.get(unit, DAY) <= LONGEST:
             raise ValueError(
-                "must be a number of seconds, minutes, hours, days, weeks, months or years, "
-                f"got {text!r}"
+                "must be a number of microseconds, milliseconds, seconds, minutes, hours, days, "
+                f"weeks, months or years, got {text!r}"
             )
-        count, unit = int(match[1]), match[2]
-        if unit in SECONDS:
-            return cls(seconds=count * SECONDS[unit], weeks=unit == "week")
+        if unit in MICROS:
+            return cls(micros=count * MICROS[unit], weeks=unit == "week")
         return cls(months=count * (12 if unit == "year" else 1))
 
     @property
     def is_counted(self) -> bool:
         """Whether windows of it are counted from the day's midnight, and each is as long as it
         states; longer windows are cut by clock and calendar."""
-        return 0 < self.seconds <= HOUR
+        return 0 < self.micros <= HOUR
 
     @property
-    def micros(self) -> int:
-        return self.seconds * 1_000_000
+    def interval(self) -> str:
+        """It as a SQL interval, where it isn't of months."""
+        return seconds_sql(self.micros)
+
+    @property
+    def stored(self) -> list[int | str | bool]:
+        """It as commits have it: seconds, months, whether it is of weeks."""
+        seconds, rest = divmod(self.micros, SECOND)
+        return [f"{self.micros} microseconds" if rest else seconds, self.months, self.weeks]
 
     @property
     def anchor(self) -> int:
         """Microseconds from 1970-01-01 to where windows of it are counted from."""
-        return MONDAY * 1_000_000 if self.weeks else 0
+        return MONDAY if self.weeks else 0
 
     @property
     def grid_problem(self) -> str | None:
         """Error text for windows that no day, or no year, is made of, else None."""
         if self.months:
             return None if 12 % self.months == 0 else "months must be 1, 2, 3, 4, 6 or 12"
-        if self.seconds <= HOUR:
-            return None if HOUR % self.seconds == 0 else "a length below an hour must divide it"
-        if self.seconds < DAY:
-            fits = self.seconds % HOUR == 0 and DAY % self.seconds == 0
+        if self.micros <= HOUR:
+            return None if HOUR % self.micros == 0 else "a length below an hour must divide it"
+        if self.micros < DAY:
+            fits = self.micros % HOUR == 0 and DAY % self.micros == 0
             return None if fits else "hours must be 1, 2, 3, 4, 6, 8 or 12"
-        return None if self.seconds % DAY == 0 else "a length above a day must be of whole days"
+        return None if self.micros % DAY == 0 else "a length above a day must be of whole days"
 
     def holds(self, part: Length) -> bool:
         """Whether it is made of whole parts, which begin where it begins."""
         if self.months:
-            fits_day = 0 < part.seconds <= DAY and DAY % part.seconds == 0
+            fits_day = 0 < part.micros <= DAY and DAY % part.micros == 0
             return self.months % part.months == 0 if part.months else fits_day
-        if part.months or self.seconds % part.seconds:
+        if part.months or self.micros % part.micros:
             return False
         # weeks and other numbers of days are counted from different days
-        return part.seconds <= DAY or part.weeks == self.weeks
+        return part.micros <= DAY or part.weeks == self.weeks
 
 
 @dataclass(frozen=True)
@@ -120,11 +143,13 @@ class Window:
         time_type: its Spark type; "" where that is unknown.
         size: length of a window; of a session the gap that ends it.
         part: length of a slide or of a step; else that of the size.
-        key: columns of a session's key.
+        key: columns of a session's key; () where all rows are of one.
         key_types: their types, where known.
         zone: in which days begin.
         where: SQL condition on the rows; "" for none.
         invalid: (SQL condition on window__at and the row, reason) of times that open no window.
+        offset: microseconds by which the windows begin later; of a length without months fewer
+            than of the part that it is counted by.
     """
 
     form: str
@@ -137,6 +162,7 @@ class Window:
     where: str = ""
     invalid: tuple[tuple[str, str], ...] = ()
     time_type: str = ""
+    offset: int = 0
     key_types: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -149,13 +175,23 @@ class Window:
         """How many slides a window is long."""
         if self.size.months:
             return self.size.months // self.part.months
-        return self.size.seconds // self.part.seconds
+        return self.size.micros // self.part.micros
 
     @property
     def is_even(self) -> bool:
         """Whether slides of a counted length follow each other evenly across every midnight."""
-        fixed = self.zone == "UTC" or OFFSET.fullmatch(self.zone)
-        return bool(fixed) or HALF_HOUR % self.part.seconds == 0
+        return is_fixed(self.zone) or HALF_HOUR % self.part.micros == 0
+
+    @property
+    def shift(self) -> str:
+        """By how much its windows begin later than those without an offset, as a SQL interval; ""
+        where they don't."""
+        return seconds_sql(self.offset) if self.offset else ""
+
+    @property
+    def is_shifted_evenly(self) -> bool:
+        """Whether its windows lie by so much later in time, not on the clock, see `shift`."""
+        return self.part.is_counted and (self.form != "cumulate" or self.size.is_counted)
 
     @property
     def unit(self) -> tuple[str, ...]:
@@ -189,14 +225,21 @@ class Window:
             "form": self.form,
             "time": self.time,
             "key": self.key,
-            "size": [self.size.seconds, self.size.months, self.size.weeks],
-            "part": [self.part.seconds, self.part.months, self.part.weeks],
+            "size": self.size.stored,
+            "part": self.part.stored,
             "gap": self.gap,
             "zone": self.zone,
             "where": self.where,
             "invalid": [condition for condition, _ in self.invalid],
         }
+        if self.offset:
+            definition["offset"] = f"{self.offset} microseconds"
         return json.dumps(definition, separators=(",", ":"))
+
+
+def is_fixed(zone: str) -> bool:
+    """Whether a zone's clocks never change."""
+    return zone == "UTC" or OFFSET.fullmatch(zone) is not None
 
 
 def _zone(value: Given) -> str:
@@ -265,9 +308,10 @@ class WindowArguments(Fields):
 class SessionArguments(Fields):
     """What `session` takes beside, apart from its gap."""
 
-    NEEDED = ("key",)
-
-    key: Annotated[Columns, Field(description="name the columns of a session's key")] = ()
+    key: Annotated[
+        Columns | None,
+        Field(description="name the columns of a session's key, or be left out"),
+    ] = None
 
 
 class WindowBounds(Fields):
@@ -285,7 +329,7 @@ class WindowBounds(Fields):
     ahead: Annotated[
         str | None,
         BeforeValidator(lambda text: text if text is None else interval_sql(text)),
-        Field(description="be a whole number of seconds, minutes, hours, days or weeks"),
+        Field(description=f"be a whole number of {UNITS}"),
     ] = None
 
 
@@ -294,7 +338,7 @@ def _length(name: str, text: Given, problems: list[str]) -> Length:
         return Length.read(text)
     except ValueError as exc:
         problems.append(f"{name} {exc}")
-        return Length(seconds=DAY)
+        return Length(micros=DAY)
 
 
 def _invalid(given: Given, time: str, problems: list[str]) -> tuple[tuple[str, str], ...]:
@@ -336,10 +380,10 @@ def _lengths(form: str, given: Settings, problems: list[str]) -> tuple[Length, L
         problems.append(f"{name} {part.grid_problem}, got {given[name]!r}")
     if form == "slide":
         fits = size.months % part.months == 0 if part.months else not size.months
-        fits = fits and (bool(part.months) or size.seconds % part.seconds == 0)
+        fits = fits and (bool(part.months) or size.micros % part.micros == 0)
         fits = fits and bool(size.months) == bool(part.months)
     else:
-        fits = size.holds(part) and not (part.is_counted and (size.months or size.seconds > DAY))
+        fits = size.holds(part) and not (part.is_counted and (size.months or size.micros > DAY))
         if size.grid_problem:
             problems.append(f"size {size.grid_problem}, got {given['size']!r}")
     if not fits:
@@ -348,7 +392,38 @@ def _lengths(form: str, given: Settings, problems: list[str]) -> tuple[Length, L
             + ("; one above a day of days or longer steps" if form == "cumulate" else "")
             + f", got {given['size']!r} and {given[name]!r}"
         )
+    elif not part.months and size.micros // part.micros > MOST_PARTS:
+        problems.append(
+            f"size must be at most {MOST_PARTS:,} {name}s, got {given['size']!r} and "
+            f"{given[name]!r}"
+        )
     return size, part
+
+
+def _offset(given: Settings, window: Window, problems: list[str]) -> int:
+    """By how many microseconds the windows begin later, see Window.offset.
+
+    Where clocks are put back, an hour is shown twice: a window over an hour may begin where that
+    hour does, but not within it.
+    """
+    text = given.get("offset")
+    if text is None:
+        return 0
+    try:
+        offset = micros_of(interval_sql(text))
+    except ValueError as exc:
+        problems.append(f"offset {exc}")
+        return 0
+    if abs(offset) > LONGEST:
+        problems.append(f"offset must be at most {LONGEST // WEEK:,} weeks, got {text!r}")
+        return 0
+    length = window.size if window.form == "cumulate" else window.part
+    if not window.is_shifted_evenly and not is_fixed(window.zone) and offset % HOUR:
+        problems.append(
+            "offset must be of whole hours where windows are longer than an hour and the zone's "
+            f"clocks may change, got {text!r} in {window.zone}"
+        )
+    return offset if length.months else offset % length.micros
 
 
 def read_window(given: Settings) -> Window:
@@ -368,12 +443,12 @@ def read_window(given: Settings) -> Window:
     key: tuple[str, ...] = ()
     gap = ""
     if form == "session":
-        key = read_fields(SessionArguments, {"key": given.get("key")}, "", problems).key
+        key = read_fields(SessionArguments, {"key": given.get("key")}, "", problems).key or ()
         try:
             gap = interval_sql(given.get("gap"))
         except ValueError as exc:
             problems.append(f"gap {exc}")
-        if re.match(r"interval '(0|-\d+)'", gap):
+        if gap and micros_of(gap) <= 0:
             problems.append(f"gap must be above zero, got {given['gap']!r}")
     window = Window(
         form=form,
@@ -386,6 +461,8 @@ def read_window(given: Settings) -> Window:
         where=given.get("where") or "",
         invalid=_invalid(given.get("bounds"), arguments.time, problems),
     )
+    if not problems:
+        window = replace(window, offset=_offset(given, window, problems))
     if problems:
         raise WindowError(form, problems)
     return window
