@@ -8,10 +8,10 @@
         3      77    12:00        78    11:00        2
 
     For a model that is config(materialized='folded') and selects all of it; while dbt parses it,
-    the macro writes its unique_key, the columns of by, then of key. The left side of a join names it as `index`: a right row that changed and
-    begins far back finds its left rows here, and the join opens their files alone, not those of all
-    left rows since. So `by` has the left columns of the join's `on`, in their order, then its time,
-    then those of its condition.
+    the macro writes its unique_key, the columns of by, then of key. The left side of a join names
+    it as `index`: a right row that changed and begins far back finds its left rows here, and the
+    join opens their files alone, not those of all left rows since. So `by` has the left columns of
+    the join's `on`, in their order, then its time, then those of its condition.
 
     It keeps each combination that ever was: a left row that has changed since is looked at in vain.
 

@@ -17,10 +17,10 @@
     For a model that is config(materialized='folded'): while dbt parses it, the join writes the rest
     of its config, the unique_key (the left key, the right key) and the fold by commit_number and
     row_kind. What the config has already stays, and has to fit. Columns of a key that aren't
-    listed are among the join's columns; one of the right side is right_<name> where the left side
-    has its name. Its rows are pairs; of kind left a left row without a partner is one with nulls. `commit_number`
-    grows with each of its commits, so that a later run's row of a pair wins. A full refresh
-    numbers all pairs again, and readers of the model's changes receive them again.
+    listed are among the join's columns; of the right side they are right_<name> where the left side
+    has the name. Its rows are pairs; of kind left a left row without a partner is one with nulls.
+    `commit_number` grows with each of its commits, so that a later run's row of a pair wins. A full
+    refresh numbers all pairs again, and readers of the model's changes receive them again.
 
     A run looks up the left rows that changed and those that match a right row that changed, old or
     new; joins these again with what both sides are now, and writes what differs from the pairs that

@@ -33,20 +33,24 @@
 
 {% macro _cumulated_rows(window, rows) -%}
     {%- if window.part.is_counted -%}
-        {%- set begun = _clock_floor(window.size, _earlier(window, _clock(window, 'window__at'))) -%}
+        {%- set clock = _earlier(window, _clock(window, 'window__at')) -%}
+        {%- set begun = _clock_floor(window.size, clock) -%}
         {%- set last = _at_zone(window, _later(window, _clock_plus(window.size, begun, 1))) -%}
         {%- set first = _at_zone(window, _later(window, begun)) -%}
         {#- of a window that begins at no midnight the steps are counted from where it begins -#}
         {%- set since = 'window_start' if window.shift else 'window__day' -%}
         {%- if window.size.is_counted -%}
             {%- set begun = 'timestamp_micros(' ~ _counted_start(window.size) ~ ')' -%}
-            {%- set last = 'least(' ~ begun ~ ' + ' ~ window.size.interval ~ ', window__next_day)' -%}
+            {%- set last = begun ~ ' + ' ~ window.size.interval -%}
+            {%- set last = 'least(' ~ last ~ ', window__next_day)' -%}
             {%- set first = _later(window, begun) -%}
             {%- set since = 'window__day' -%}
         {%- endif -%}
         {%- set end -%}
             least(
-                timestamp_micros(unix_micros({{ since }}) + window__step * {{ window.part.micros }}),
+                timestamp_micros(
+                    unix_micros({{ since }}) + window__step * {{ window.part.micros }}
+                ),
                 window__last
             )
         {%- endset %}

@@ -7,9 +7,9 @@
                             |-----------------|
         rows         a        b                             a: 1 window   b: both
 
-    Starts lie where windows of the length `slide` begin, `offset` later, see tumble. Of a slide of up to an hour
-    each window has exactly its size ('1 day' is 24 hours); longer windows go by clock and
-    calendar, so that 7 days sliding by a day are 7 of the zone's days, of whatever hours.
+    Starts lie where windows of the length `slide` begin, `offset` later, see tumble. Of a slide of
+    up to an hour each window has exactly its size ('1 day' is 24 hours); longer windows go by clock
+    and calendar, so that 7 days sliding by a day are 7 of the zone's days, of whatever hours.
 
     Late data, and the cost of a run: as of tumble; but a row touches size / slide windows, and the
     rows of all of these are read, twice the size of time around each new row at most.

@@ -17,7 +17,7 @@
 
     offset: by how much all windows begin later: of size '1 day' and offset '6 hours' days from six
     to six, of '1 week' and '-1 day' weeks from Sunday, of '1 month' and '14 days' months from the
-    15th. Windows of up to an hour lie later by so much time, longer ones by so much on the clock.
+    15th. Windows of up to an hour lie later by so much time, longer windows on the clock.
 
         offset '2 minutes'
         windows    ---|-----------|-----------|--------
@@ -27,10 +27,10 @@
     replace_windows makes exactly the windows again that a new, changed or retracted row lies in, or
     lay in:
 
-        config(materialized='incremental', incremental_strategy='replace_windows',
-            partition_by='window_date')
+        config(materialized='incremental', incremental_strategy='replace_windows')
 
-    and everything else reads as the relation is read. A row without a valid time opens no window,
+    Its table is partitioned by window_date, which it has also where the model's query leaves it
+    out. Everything else reads as the relation is read. A row without a valid time opens no window,
     see window_rejects.
 
     Cost of a run of such a model: the new rows; all rows of the touched windows, found by ranges
@@ -55,7 +55,9 @@
     snapshots that the model's commits name; a CTE, or what another macro has read, as it is.
 #}
 {% macro _windowed(given) -%}
-    {%- if execute -%}
+    {%- if not execute -%}
+        {%- do config(adapter.windows.derived_config(model, config)) -%}
+    {%- else -%}
         {%- set bounds = {
             'earliest': var('event_time_earliest', '2000-01-01'),
             'latest': var('event_time_latest', '2100-01-01'),
@@ -217,7 +219,7 @@
 {%- endmacro %}
 
 {# The valid rows, when their day began (window__day), and when the next day does; all of them
-   earlier by an offset that is one of time. #}
+   earlier by an offset that counts as time, not on the clock. #}
 {% macro _rows_of_days(window, rows) -%}
     {%- set midnight = "date_trunc('day', " ~ _clock(window, 'window__at') ~ ')' -%}
     select

@@ -10,12 +10,11 @@ import re
 from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.declared.derived_configs import DERIVED, overwritten_in_yaml
 from dbt.adapters.sparksession.declared.join_configs import (
-    DERIVED,
     config_problems,
     derived_config,
     key_in_join,
-    overwritten_in_yaml,
 )
 
 from tests.support.dbt_project import REPO, DbtProject
@@ -114,14 +113,14 @@ def test_the_shortest_form_gives_the_rows_of_the_longest(project) -> None:
 def test_a_config_that_does_not_fit_has_its_sentence(project) -> None:
     outcome = project.run("run", "-s", "wrong", "a_table", expect_ok=False)
     key = "['id', 'right_id', 'n']"
-    said = f"unique_key of the model's config must be {key} or be left out, got 'id'."
-    assert said in outcome.results["wrong"].message
-    said = "the model's config must be config(materialized='folded')."
-    assert said in outcome.results["a_table"].message
+    sentence = f"unique_key of the model's config must be {key} or be left out, got 'id'."
+    assert sentence in outcome.results["wrong"].message
+    sentence = "the model's config must be config(materialized='folded')."
+    assert sentence in outcome.results["a_table"].message
 
 
 def test_a_macro_that_names_a_column_is_parsed_again(project) -> None:
-    """dbt parses the models anew that call a macro whose text has changed."""
+    """dbt parses the models again that call a macro whose text has changed."""
     renamed = JOINED.replace("{'v': own_name()}", "{'n': own_name(), 'v': 'v'}")
     project.write(
         {"models/short.sql": renamed % (CONFIGS["short"], "left")}

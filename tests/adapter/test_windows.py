@@ -214,10 +214,9 @@ def test_windows_lie_where_the_zones_calendar_has_them(make_project, zones) -> N
 
 # ---- what runs make of late, changed and retracted rows ------------------------------------
 
-CONFIG = (
-    "config(materialized='incremental', incremental_strategy='replace_windows', "
-    "partition_by='window_date')"
-)
+SHORT_CONFIG = "config(materialized='incremental', incremental_strategy='replace_windows')"
+CONFIG = SHORT_CONFIG[:-1] + ", partition_by='window_date')"
+SHARE_OF_SHORT = 0.5  # of the models, which leave window_date to the strategy
 COUNTED = """
     {{{{ {config} }}}}
     with
@@ -227,10 +226,10 @@ COUNTED = """
     )
 
     select
-        {keys}window_start, window_end, window_date, count(*) as n,
+        {keys}window_start, window_end, {date}count(*) as n,
         count(distinct v) as values_seen, sum({sign}) as net
     from windowed
-    group by {keys}window_start, window_end, window_date
+    group by {date}{keys}window_start, window_end
 """
 NEW_YORK, TEXT_BOUNDS = "zone='America/New_York'", "bounds={'latest': '2027-01-01'}"
 # model -> (macro's call, columns beside the window's, what is summed)
@@ -308,13 +307,17 @@ STARTS = [
 ]
 
 
-def files(names: Iterable[str]) -> dict[str, str]:
-    """The project with these of the models."""
+def files(names: Iterable[str], short: Iterable[str]) -> dict[str, str]:
+    """The project with these of the models, of which some don't carry window_date."""
     models = {}
     for name in names:
         call, keys, sign = CALLS[name]
         models[f"models/{name}.sql"] = COUNTED.format(
-            config=CONFIG, call=call, keys=keys, sign=sign
+            config=SHORT_CONFIG if name in short else CONFIG,
+            date="" if name in short else "window_date, ",
+            call=call,
+            keys=keys,
+            sign=sign,
         )
     return MACROS | FILES | models
 
@@ -466,6 +469,10 @@ class Histories:
             rows = self.project.query(
                 f"select {keys}window_start, window_end, n, values_seen, net from dw.{name}"
             )
+            zone = ZoneInfo("America/New_York") if NEW_YORK in CALLS[name][0] else UTC
+            days = self.project.query(f"select distinct window_start, window_date from dw.{name}")
+            for day in days:
+                assert day["window_date"] == oracle.day_of(day["window_start"], zone).date()
             got = {tuple(row.values())[:-3]: tuple(row.values())[-3:] for row in rows}
             assert len(got) == len(rows), f"{name} has a window twice"
             differ = sorted(
@@ -514,9 +521,10 @@ def check_histories(project: DbtProject, worlds: int, runs: int, count: int = le
     """Play histories into so many of the models of CALLS, chosen at random."""
     rng = seeded()
     names = rng.sample(list(CALLS), count)
-    print(", ".join(names))
+    short = [name for name in names if rng.random() < SHARE_OF_SHORT]
+    print(f"{', '.join(names)}; short are {short}")
     histories = Histories(project, rng, worlds, names)
-    project.write(files(names))
+    project.write(files(names, short))
     compared = 0
     for number in range(runs):
         # rows enough for the third run to change and delete them; the second has nothing new
@@ -601,7 +609,8 @@ def test_what_shares_an_end_with_a_span_meets_it() -> None:
 def test_a_late_row_reads_and_writes_its_own_windows(make_project) -> None:
     """A month of 5-minute windows: of a few late rows a day's files are opened and written."""
     counted = COUNTED.format(
-        config=CONFIG,
+        config=SHORT_CONFIG,
+        date="",
         call="tumble(rows=source('src', 'facts'), time='at', size='5 minutes', zone='UTC')",
         keys="world, ",
         sign="1",
@@ -702,3 +711,63 @@ def test_sessions_that_a_model_leaves_out_are_joined_all_the_same(make_project) 
                 f"unix_seconds(window_end) as end, n from dw.{name}"
             )
             assert Counter(tuple(row.values()) for row in rows) == expected, (name, number)
+
+
+CONTRACT = """
+    models:
+      - name: whole
+        config: {contract: {enforced: true}, on_schema_change: fail}
+        columns:
+          - {name: window_start, data_type: timestamp}
+          - {name: window_end, data_type: timestamp}
+          - {name: n, data_type: bigint, constraints: [{type: not_null}]}
+          - {name: window_date, data_type: date}
+"""
+
+
+def test_a_query_without_the_day_of_its_windows_is_given_it_or_refused(make_project) -> None:
+    call = "tumble(rows=source('src', 'clicks'), time='at', size='1 hour', zone='%s')"
+    counted = f"""
+        {{{{ {SHORT_CONFIG} }}}}
+        with windowed as ({{{{ {call % "+08:00"} }}}})
+        select window_start, %s count(*) as n from windowed group by all
+    """
+    several = f"""
+        {{{{ {SHORT_CONFIG} }}}}
+        with windowed as (
+            select * from ({{{{ {call % "+08:00"} }}}}) union all
+            select * from ({{{{ {call % "UTC"} }}}})
+        )
+        select window_start, window_end, %s count(*) as n from windowed group by all
+    """
+    other = CONFIG.replace("'window_date'", "'window_start'")
+    project = make_project(
+        MACROS
+        | {
+            "models/sources.yml": "sources: [{name: src, tables: [{name: clicks}]}]",
+            "models/without_end.sql": counted % "",
+            "models/several.sql": several % "",
+            "models/whole.sql": counted % "window_end, ",
+            "models/whole.yml": CONTRACT,
+            "models/partitioned.sql": (counted % "window_end, ").replace(SHORT_CONFIG, other),
+        }
+    )
+    project.query("create namespace if not exists src")
+    project.query(
+        "create or replace table src.clicks using iceberg as "
+        "select timestamp'2026-03-01 20:30' as at"
+    )
+    outcome = project.run("run", expect_ok=False)
+    for name, sentence in {
+        "without_end": "its rows must have the columns of their window, but there is no window_end",
+        "several": "its rows must have the column window_date, as its windows lie in the zones "
+        "+08:00, UTC",
+        "partitioned": "partition_by of a model of strategy replace_windows must be 'window_date' "
+        "or be left out, got 'window_start'",
+    }.items():
+        assert sentence in outcome.results[name].message, outcome.results[name].message
+    row = "select cast(window_date as string) as day, n from dw.whole"
+    assert project.query(row) == [{"day": "2026-03-02", "n": 1}]
+    project.query("insert into src.clicks values (timestamp'2026-03-01 20:45')")
+    project.run("run", "-s", "whole")
+    assert project.query(row) == [{"day": "2026-03-02", "n": 2}]

@@ -81,7 +81,7 @@ def tumbling(
     *,
     offset: timedelta = NONE,
 ) -> list[Window]:
-    """With an offset short windows lie so much later in time, long ones on the clock."""
+    """With an offset short windows lie so much later in time, long windows on the clock."""
     if is_counted(size):
         return [(start + offset, end + offset) for start, end in counted(days, size, zone)]
     return [

@@ -333,6 +333,8 @@ class Lineage:
             if period == KNOWN_TIME:
                 origin = Origin(reasons=frozenset({RUN}))
             return columns | dict.fromkeys(PERIODS[period], origin)
+        if config.get("incremental_strategy") == "replace_windows" and "window_start" in columns:
+            columns = {"window_date": columns["window_start"]} | columns
         fold = config.get("fold") or {}
         if (
             fold.get("sequence") in ("commit_number", ["commit_number"])

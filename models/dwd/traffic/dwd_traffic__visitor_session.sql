@@ -3,7 +3,6 @@
         materialized='incremental',
         incremental_strategy='replace_windows',
         on_schema_change='fail',
-        partition_by='window_date',
         sort_by=['visitor_id', 'window_start'],
     )
 }}

@@ -223,6 +223,7 @@ class ReadPlan:
         by_partition: which of its inputs it reads by their changed partitions.
         replaced: the partitions that it rewrites; None unless it asked for changed partitions.
         windows: the windows that it rewrites; None unless it noted some.
+        window_zones: zones in which the windows of its rows lie, of strategy replace_windows.
         python: of a Python model, what its code decided.
         batch_rows: about how many rows its run has; None for as many as it reads.
         counts: the counts that its rows are of, see record_count.
@@ -239,6 +240,7 @@ class ReadPlan:
     by_partition: PartitionReading = field(default_factory=PartitionReading)
     replaced: ReplacedPartitions | None = None
     windows: TouchedWindows | None = None
+    window_zones: frozenset[str] = frozenset()
     python: PythonAnswer = field(default_factory=PythonAnswer)
     batch_rows: int | None = None
     counts: tuple[Mapping[str, Any], ...] = ()

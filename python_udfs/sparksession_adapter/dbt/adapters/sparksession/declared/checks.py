@@ -21,7 +21,7 @@ from dbt.adapters.sparksession.declared.business_time import (
 from dbt.adapters.sparksession.declared.chain_plans import chain_plan
 from dbt.adapters.sparksession.declared.cleaning import check_cleaning
 from dbt.adapters.sparksession.declared.declarations import checked
-from dbt.adapters.sparksession.declared.join_configs import overwritten_in_yaml, yaml_config
+from dbt.adapters.sparksession.declared.derived_configs import overwritten_in_yaml, yaml_config
 from dbt.adapters.sparksession.declared.outdated_files import outdated_files
 from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.keyed.tables import (
@@ -99,10 +99,9 @@ class Declarations:
                     raise CompilationError("\n".join(of_project[model.unique_id]))
                 if model.config.materialized == FOLDED:
                     self._keyed.declared_fold({"name": model.name, "config": model.config})
-                    stated = yaml_config(model, manifest)
-                    problems += overwritten_in_yaml(
-                        {"name": model.name, "config": model.config}, stated
-                    )
+                problems += overwritten_in_yaml(
+                    {"name": model.name, "config": model.config}, yaml_config(model, manifest)
+                )
                 if is_microbatch(model.config):
                     called = called_macros(model, manifest.macros)
                     names = {manifest.macros[unique_id].name for unique_id in called}

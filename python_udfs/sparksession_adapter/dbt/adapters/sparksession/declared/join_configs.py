@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from dbt.adapters.sparksession.declared.derived_configs import DERIVED
 from dbt.adapters.sparksession.declared.join_arguments import FILTERS, mapped_columns
-from dbt.adapters.sparksession.edges import Foreign, Given, Json, Node, Settings
+from dbt.adapters.sparksession.edges import Json, Settings
 from dbt.adapters.sparksession.keyed.layout import column_names
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 
 COMMIT_NUMBER = "commit_number"
 FOLD = {"sequence": COMMIT_NUMBER, "row_kind": ROW_KIND}
-# a model's config: names of the settings that a macro has written, see derived_config
-DERIVED = "derived_config"
 OF_RIGHT = "right_{}"  # the name of a right key column whose own name is taken
 
 
@@ -89,35 +88,3 @@ def config_problems(config: Settings, key: Sequence[str], fold: Settings) -> lis
             f"out, got {own!r}"
         )
     return problems
-
-
-def overwritten_in_yaml(model: Node, given: Settings) -> list[str]:
-    """A sentence for each setting of a model that its YAML states otherwise than its macro: dbt
-    takes that of the model's file.
-
-    Args:
-        given: its `config` in YAML.
-    """
-    config = model["config"]
-    return [
-        f"config {name} of {model['name']} is {given[name]!r} in YAML, but its macro writes "
-        f"{config.get(name)!r}; leave it out, or state it in config(..) of the model's file"
-        for name in config.get(DERIVED) or ()
-        if name in given and _listed(given[name]) != _listed(config.get(name))
-    ]
-
-
-def _listed(value: Given) -> Given:
-    """A setting in which a name is as good as a list of it."""
-    if isinstance(value, Mapping):
-        return {key: _listed(own) for key, own in value.items()}
-    return [value] if isinstance(value, str) else value
-
-
-def yaml_config(model: Foreign, manifest: Foreign) -> Json:
-    """`config` of a model in its YAML file; {} where it has none."""
-    file = (getattr(manifest, "files", None) or {}).get(model.patch_path)
-    for entry in (getattr(file, "dict_from_yaml", None) or {}).get("models") or ():
-        if isinstance(entry, Mapping) and entry.get("name") == model.name:
-            return dict(entry.get("config") or {})
-    return {}

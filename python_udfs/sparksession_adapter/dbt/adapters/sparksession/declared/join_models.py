@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from dbt.adapters.sparksession.declared.declarations import checked
+from dbt.adapters.sparksession.declared.derived_configs import stated_config
 from dbt.adapters.sparksession.declared.join_configs import FOLD, derived_config, key_in_join
 from dbt.adapters.sparksession.declared.join_indexes import (
     INDEX_PROPERTY,
@@ -82,10 +83,8 @@ class JoinModels:
         return self._derived(model, config, list(dict.fromkeys(columns)), {})
 
     def _derived(self, model: Node, config: Foreign, key: Sequence[str], fold: Settings) -> Json:
-        if model["resource_type"] != "model":
-            return {}
-        # dbt gives no setting of a model that is parsed; what is stated so far is in its builder
-        return derived_config(config.context_config.build_config_dict(), key, fold)
+        stated = stated_config(model, config)
+        return {} if stated is None else derived_config(stated, key, fold)
 
     def _unreadable(self, relation: Relation, graph: Graph) -> str | None:
         """Error text for a relation whose changes can't be found, else None."""

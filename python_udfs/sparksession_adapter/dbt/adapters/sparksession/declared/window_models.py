@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from dbt.adapters.sparksession.declared.derived_configs import DERIVED, stated_config
 from dbt.adapters.sparksession.declared.windows import (
     DATE,
     END,
@@ -16,12 +17,12 @@ from dbt.adapters.sparksession.declared.windows import (
     read_window,
     spans_condition,
 )
-from dbt.adapters.sparksession.edges import Json, Node
+from dbt.adapters.sparksession.edges import Foreign, Json, Node
 from dbt.adapters.sparksession.inputs import ReadPlan, TouchedWindows
 from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
-from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.sql import literal, quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
@@ -89,7 +90,7 @@ class WindowModels:
             [DATE],
         ):
             problems.append(
-                f"a model of strategy {STRATEGY} must have partition_by='{DATE}', "
+                f"partition_by of a model of strategy {STRATEGY} must be '{DATE}' or be left out, "
                 f"got {config.get('partition_by')!r}"
             )
         return problems
@@ -102,6 +103,8 @@ class WindowModels:
         """
         if self._warehouse.credentials.offline:
             return
+        zones = self._warehouse.inputs.plan(model["unique_id"]).window_zones
+        self._warehouse.inputs.note(model["unique_id"], window_zones=zones | {window.zone})
         definition = f"{rows.name_only.render()} {window.definition}"
         if incremental:
             table = f"{model['schema']}.{model['alias']}"
@@ -115,6 +118,45 @@ class WindowModels:
                 )
         properties = {WINDOW_PROPERTY: definition}
         self._warehouse.inputs.note_properties(model["unique_id"], properties)
+
+    def derived_config(self, model: Node, config: Foreign) -> Json:
+        """What a window macro writes into its model's config while dbt parses it, where it is
+        missing there.
+
+        Args:
+            config: dbt's object of that name in a model that is parsed.
+        """
+        stated = stated_config(model, config) or {}
+        if stated.get("incremental_strategy") != STRATEGY or stated.get("partition_by") is not None:
+            return {}
+        return {"partition_by": DATE, DERIVED: ["partition_by"]}
+
+    def window_date(self, model: Node, columns: Iterable[str]) -> str | None:
+        """SQL of the day in which a row's window begins, where the query of a model of strategy
+        replace_windows leaves it out; None where it has it.
+
+        Args:
+            columns: of the query.
+
+        Raises:
+            CompilationError: it can't be found.
+        """
+        names = {name.lower() for name in columns}
+        if DATE in names:
+            return None
+        missing = [name for name in (START, END) if name not in names]
+        if missing:
+            raise CompilationError(
+                f"{model['name']}: its rows must have the columns of their window, but there is "
+                f"no {', '.join(missing)}"
+            )
+        zones = sorted(self._warehouse.inputs.plan(model["unique_id"]).window_zones)
+        if len(zones) != 1:
+            found = f"lie in the zones {', '.join(zones)}" if zones else "are of no window macro"
+            raise CompilationError(
+                f"{model['name']}: its rows must have the column {DATE}, as its windows {found}"
+            )
+        return f"cast(from_utc_timestamp({START}, {literal(zones[0])}) as date)"
 
     def near_spans(self, rows: str, low: str, high: str) -> str:
         """SQL condition on stored windows: they may meet one of the rows' spans of time.

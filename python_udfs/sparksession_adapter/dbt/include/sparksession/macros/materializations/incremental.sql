@@ -94,9 +94,7 @@
             {{ create_table_as(
                 False,
                 target_relation,
-                _first_rows(
-                    _unique_rows(strategy_name, _with_constraints(_rows_of_batch(select_sql)))
-                ),
+                _first_rows(_rows_to_write(strategy_name, select_sql)),
             ) }}
         {%- endcall -%}
         {% do _store_commit_report(target_relation) %}
@@ -126,7 +124,7 @@
             {{ create_table_as(
                 True,
                 staging_relation,
-                _unique_rows(strategy_name, _with_constraints(_rows_of_batch(select_sql))),
+                _rows_to_write(strategy_name, select_sql),
             ) }}
         {%- endcall -%}
         {# the staged columns; none under on_schema_change='ignore', where both are the same #}
@@ -182,6 +180,33 @@
         ~ "insert_overwrite, microbatch or the name of a macro get_incremental_<name>_sql, got '" ~
         strategy_name ~ "'. Example: incremental_strategy='append'"
     ) %}
+{% endmacro %}
+
+{# The rows of a model's query as they are written: with its window's day, of its batch, looked at. #}
+{% macro _rows_to_write(strategy_name, select_sql) %}
+    {%- if strategy_name == 'replace_windows' -%}
+        {%- set select_sql = _with_window_date(select_sql) -%}
+    {%- endif -%}
+    {%- do return(
+        _unique_rows(strategy_name, _with_constraints(_rows_of_batch(select_sql)))
+    ) -%}
+{% endmacro %}
+
+{# The rows of windows with the day in which their window begins, which a query may leave out. #}
+{% macro _with_window_date(select_sql) %}
+    {%- set day = adapter.windows.window_date(model, get_columns_in_query(select_sql)) -%}
+    {%- if day is none -%}
+        {%- do return(select_sql) -%}
+    {%- endif -%}
+    {%- set dated_rows -%}
+        select
+            *,
+            {{ day }} as window_date
+        from (
+            {{ select_sql }}
+        ) as rows_of_windows
+    {%- endset -%}
+    {%- do return(dated_rows) -%}
 {% endmacro %}
 
 {% macro _insert_new_rows(arg_dict) %}
