@@ -67,13 +67,17 @@ class Case:
 
 
 CASES = {
-    "known columns": Case(ONE | {"known_columns": "known"}, Partial("known")),
+    "known columns": Case(ONE | {"known_columns": "known", "keep_time": True}, Partial("known")),
     "no null counts": Case(ONE | {"ignore_nulls": True}, Partial(None, HELD)),
     "some nulls, some tracked": Case(
-        ONE | {"ignore_nulls": ["b"], "tracked": ["a", "b"]}, Partial(None, ["b"]), ("a", "b")
+        ONE | {"ignore_nulls": ["b"], "tracked": ["a", "b"], "keep_time": True},
+        Partial(None, ["b"]),
+        ("a", "b"),
     ),
     "known columns without nulls": Case(
-        ONE | {"known_columns": "known", "ignore_nulls": ["a", "d"], "keep_when": "b = 1"},
+        ONE
+        | {"known_columns": "known", "ignore_nulls": ["a", "d"], "keep_when": "b = 1"}
+        | {"keep_time": True},
         Partial("known", ["a", "d"]),
         is_kept=lambda row: row["b"] == 1,
     ),
@@ -152,8 +156,9 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
     )
     whole = zipper.merge_states(f"({zipper.to_state('partial_events')})")
     shown = [*HELD, *(["file", "position", "own"] if is_wide else [])]
+    dated = ["dated"] if case.config.get("keep_time") else []
     expected = {
-        (*key, start): (end, end is None, *(cell(row[name]) for name in shown))
+        (*key, start): (end, end is None, *(cell(row[name]) for name in [*shown, *dated]))
         for key, events in by_key.items()
         for start, end, row in wide_versions(
             events, case.groups, ("time", "kind"), case.tracked, case.partial, case.is_kept
@@ -165,7 +170,7 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
             (row.stream, row.id, row.valid_from): (
                 row.valid_to,
                 row.is_current,
-                *(cell(row[name]) for name in shown),
+                *(cell(row[name]) for name in [*shown, *(["time"] if dated else [])]),
             )
             for row in got
         }
@@ -226,6 +231,10 @@ PROBLEMS = [
     (
         WIDE | {"sequence_groups": {"g": {"sequence": "own", "columns": ["id"]}}},
         "zipper.sequence_groups.g.columns: id is a column of the key, the time or a sequence",
+    ),
+    (
+        WIDE | {"keep_time": True},
+        "zipper.keep_time isn't for sequence_groups, of which each has a time of its own",
     ),
     ({"sequence_groups": GROUPS}, "zipper.time must name the column that dates a change, got None"),
     (

@@ -37,6 +37,8 @@ ZIPPERS = {
     "all columns": ZIPPER,
     "some columns": ZIPPER | {"tracked": ["a"]},
     "a key without nulls, upserts alone": {"sequence": ["file", "position"], "time": "time"},
+    "all columns with the time": ZIPPER | {"keep_time": True},
+    "some columns with the time": ZIPPER | {"tracked": ["a"], "keep_time": True},
 }
 STREAMS = 500
 
@@ -92,8 +94,9 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
         f"(select * except (batch), if(batch < 6, batch % 2, batch) as batch from ({runs}))"
     )
     whole = zipper.merge_states(f"({zipper.to_state('zipper_events')})")
+    dated = ["dated"] if config.get("keep_time") else []
     expected = {
-        (*key, start): (end, end is None, event["a"], event["b"], event["c"])
+        (*key, start): (end, end is None, *(event[name] for name in ("a", "b", "c", *dated)))
         for key, events in by_key.items()
         for start, end, event in versions(events, config["sequence"], "time", tracked, "kind")
     }
@@ -106,10 +109,12 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
                 row.a,
                 row.b,
                 row.c,
+                *(row.time for _ in dated),
             )
             for row in got
         }
         assert len(got) == len(actual)
+        assert ("time" in got[0]) is bool(dated)
         wrong = {
             key: (actual.get(key), expected.get(key))
             for key in actual.keys() | expected.keys()
@@ -134,6 +139,10 @@ def test_a_version_has_the_place_of_the_change_that_began_it(spark: SparkSession
         (1, "x", 2, 1, 5, False),
         (1, "y", 3, 5, None, True),
     ]
+    shows = dataclasses.replace(zipper, keep_time=True)
+    rows = spark.sql(shows.folded(f"({state})", 1))
+    assert rows.columns == ["id", "at", "a", "b", "valid_from", "valid_to", "is_current"]
+    assert {(row.at, row.valid_from) for row in rows.collect()} == {(1, 1), (5, 5)}
 
 
 OWN_SEQUENCES = "(1, 1, '+I', 1, 'a'), (1, 2, '-U', 1, 'a'), (1, 3, '+U', 10, 'b')"
@@ -190,6 +199,9 @@ def test_a_before_image_is_paired_by_its_sequence(spark: SparkSession, rows: str
 def test_what_is_tracked_may_change_over_stored_state():
     types = [("id", "int"), ("at", "int"), ("a", "int"), ("b", "int")]
     zipper = Zipper.read("z", "id", {"sequence": "at"}).bound(types)
+    dated = Zipper.read("z", "id", {"sequence": "at", "keep_time": True}).bound(types)
+    assert dated.changed_since(zipper.signature()) == []
+    assert dated.reading != zipper.reading
     other = Zipper.read("z", "id", {"sequence": "at", "tracked": "a"}).bound([*types, ("c", "int")])
     assert other.changed_since(zipper.signature()) == []
     moved = Zipper.read("z", "id", {"sequence": "b", "buckets": 8}).bound(types)
@@ -212,6 +224,7 @@ PROBLEMS = [
         "zipper.unpaired_retraction has no effect without zipper.row_kind",
     ),
     ({"sequence": "at", "buckets": 0}, "zipper.buckets must be a whole number from 1, got 0"),
+    ({"sequence": "at", "keep_time": "at"}, "zipper.keep_time must be true or false, got 'at'"),
     ({"sequence": "at", "merge": 1}, "zipper.merge is an unknown setting"),
     ({"sequence": "nowhere"}, "zipper.sequence: the model has no column nowhere"),
     ({"sequence": "at", "tracked": "w"}, "zipper.tracked: the model has no column w"),

@@ -14,7 +14,8 @@ RANKS = {"-U": 0, "+I": 1, "+U": 1, "-D": 2}
 def versions(
     events: list[Event], sequence: Sequence[str], time: str, tracked: Sequence[str], kind: str
 ) -> list[tuple[Any, Any, Event]]:
-    """(valid from, valid to, last event in it) of each version of one key, in their order.
+    """(valid from, valid to, last event in it) of each version of one key, in their order; that
+    event with the time of the change that began the version as `dated`.
 
     Events of one sequence are one change: a delete before an upsert, an upsert before a -U.
     """
@@ -39,8 +40,12 @@ def versions(
             continue
         if found:
             found[-1][1] = start
-        found.append([start, None, event, image])
-    return [(start, end, event) for start, end, event, image in found if image is not None]
+        found.append([start, None, event, image, event[time]])
+    return [
+        (start, end, {**event, "dated": dated})
+        for start, end, event, image, dated in found
+        if image is not None
+    ]
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ def states_by_time(
                     values = values | partial.given(event, group.columns)
         else:
             values = dict.fromkeys(group.columns)
-        order = dict(zip(group.sequence, place, strict=True))
+        order = dict(zip(group.sequence, place, strict=True)) | {"dated": places[place][0][time]}
         found[now] = (rank == RANKS["+U"], values | order)
     return found
 
@@ -103,7 +108,8 @@ def wide_versions(
     partial: Partial,
     is_kept: Callable[[Event], bool] = lambda row: True,
 ) -> list[tuple[Any, Any, Event]]:
-    """(valid from, valid to, last values in it) of each version of one key, from partial rows.
+    """(valid from, valid to, last values in it) of each version of one key, from partial rows;
+    with one group, the values with the time of the change that began the version as `dated`.
 
     Args:
         names: the columns that date a change, and of its kind.
@@ -126,5 +132,9 @@ def wide_versions(
             continue
         if found:
             found[-1][1] = at
-        found.append([at, None, row, image])
-    return [(start, end, row) for start, end, row, image in found if image is not None]
+        found.append([at, None, row, image, row.get("dated")])
+    return [
+        (start, end, {**row, "dated": dated})
+        for start, end, row, image, dated in found
+        if image is not None
+    ]

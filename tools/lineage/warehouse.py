@@ -326,7 +326,8 @@ class Lineage:
             zipper = config["zipper"]
             time = zipper.get("time") or next(iter(_listed(zipper.get("sequence"))), "")
             origin = columns.get(time.lower(), Origin(reasons=frozenset({UNKNOWN})))
-            unseen = (time, zipper.get("row_kind"), zipper.get("known_columns"))
+            unseen = [zipper.get("row_kind"), zipper.get("known_columns")]
+            unseen += [] if zipper.get("keep_time") else [time]
             hidden = {name.lower() for name in unseen if name}
             columns = {name: column for name, column in columns.items() if name not in hidden}
             period = zipper.get("period", VALID_TIME)

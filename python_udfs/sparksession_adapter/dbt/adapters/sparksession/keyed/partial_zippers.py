@@ -91,6 +91,10 @@ class PartialZipper(Zipper):
         except ZipperConfigError as exc:
             raise ZipperConfigError(model, [*exc.problems, *problems]) from exc
         taken = {*zipper.key, *zipper.sequence, zipper.time}
+        if groups and zipper.keep_time:
+            problems.append(
+                "zipper.keep_time isn't for sequence_groups, of which each has a time of its own"
+            )
         problems += [
             f"zipper.sequence_groups.{group.name}.columns: {name} is a column of the key, the "
             "time or a sequence"

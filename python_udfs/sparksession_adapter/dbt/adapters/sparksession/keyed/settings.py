@@ -145,6 +145,7 @@ class ZipperSettings(RunSettings):
     time: Annotated[StrictStr | None, Field(description="name the column that dates a change")] = (
         None
     )
+    keep_time: Annotated[StrictBool, Field(description="be true or false")] = False
     tracked: Annotated[Columns | None, Field(description=SOME)] = None
     row_kind: Text = None
     unpaired_retraction: Annotated[

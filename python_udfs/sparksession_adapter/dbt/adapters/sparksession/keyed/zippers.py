@@ -84,6 +84,7 @@ class Zipper(RunLayout):
             its own time; IGNORED: no -U does anything. None: a batch with a -U is refused, for
             its +U may be filtered out, or come with a sequence of its own.
         period: what the times are: VALID_TIME or KNOWN_TIME, see PERIODS.
+        keep_time: whether a version has the time of the change that began it.
         types: column -> Spark type of the model's rows, in their order; empty until it is bound.
     """
 
@@ -95,6 +96,7 @@ class Zipper(RunLayout):
     row_kind: str | None = None
     unpaired_retraction: str | None = None
     period: str = VALID_TIME
+    keep_time: bool = False
     partition_by: tuple[Transform, ...] = ()
     tier_runs: int = 8
     tier_rows: int = 100_000
@@ -148,6 +150,7 @@ class Zipper(RunLayout):
             row_kind=setting.row_kind,
             unpaired_retraction=setting.unpaired_retraction,
             period=setting.period,
+            keep_time=setting.keep_time,
             partition_by=partition_by,
             tier_runs=setting.tier_runs,
             tier_rows=setting.tier_rows,
@@ -156,8 +159,10 @@ class Zipper(RunLayout):
     @property
     def reading(self) -> Json:
         """What is declared of the rows that a reader sees, whatever the state rows hold."""
-        period = {} if self.period == VALID_TIME else {"period": self.period}
-        return {"tracked": self.tracked, **period}
+        more: Json = {} if self.period == VALID_TIME else {"period": self.period}
+        if self.keep_time:
+            more["keep_time"] = True
+        return {"tracked": self.tracked, **more}
 
     @property
     def period_columns(self) -> tuple[str, str, str]:
@@ -412,7 +417,8 @@ class Zipper(RunLayout):
             f"select *, lead({quoted(AT)}) over ({self._window}) as {quoted(end)}\n"
             f"from ({compared}) as zipper__compared\nwhere {step}"
         )
-        columns = {name: quoted(name) for name in self.types if name != self.time}
+        hidden = () if self.keep_time else (self.time,)
+        columns = {name: quoted(name) for name in self.types if name not in hidden}
         columns[begin] = quoted(AT)
         columns[end] = quoted(end)
         columns[is_open] = f"{quoted(end)} is null"
