@@ -26,3 +26,40 @@
     from {{ new_changes(relation, by=key) }}
     {%- endif -%}
 {%- endmacro %}
+
+{#
+    How the left rows are found of right rows that begin far back, by the index that the left side
+    names; none where nothing is looked up in it.
+#}
+{% macro _lookup_in_index(join, new_right) -%}
+    {%- set size = var('join_lookup_bytes', 64 * 1024 * 1024) | int -%}
+    {%- do return(adapter.joins.lookup(model, join, new_right, graph, size)) -%}
+{%- endmacro %}
+
+{# The keys of the left rows that an index has for right rows. #}
+{% macro _keys_in_index(join, lookup, far_right) -%}
+    (
+        select distinct
+            {%- for column in join.left.key %}
+            left_row.{{ column }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        from (
+            select {{ join.left.indexed_by | join(', ') }}
+            from {{ lookup.index }}
+            where {{ adapter.ranges.pruning_condition(
+                far_right, join.wanted_left, most=lookup.ranges
+            ).condition }}
+        ) as left_row
+        left semi join {{ far_right }} as right_row
+            on {{ join.matches }}
+    )
+{%- endmacro %}
+
+{# What is near some keys, or near the keys that an index gave. #}
+{% macro _or_found(near, found, wanted, lookup) -%}
+    {%- set far = adapter.ranges.pruning_condition(found, wanted, most=lookup.ranges) -%}
+    {%- do return({
+        'condition': '(' ~ near.condition ~ ' or ' ~ far.condition ~ ')',
+        'row_count': near.row_count + far.row_count,
+    }) -%}
+{%- endmacro %}

@@ -30,6 +30,10 @@
     each once: the right side has no `columns`, and the model's unique_key is the left key. A left
     row comes or goes with its first or last partner; in between nothing is written.
 
+    Of kind full its rows are also the right rows without a partner, whose left columns are null. A
+    column found_in states whether a row was found on both sides, left or right; the model has to
+    select it. Such a run also reads the left rows that may match the right rows it touches.
+
     Equal values match by `=`: null matches nothing, unless `on` names the right column as
     {'column': 'coupon', 'null_safe': true}: then nulls match each other. A side's key has to be
     unique: of rows that share one the greatest is taken. `condition` is further SQL over left_row
@@ -111,10 +115,19 @@
     {%- else -%}
     select
         {{- _pair_columns(join, number) }}
-    from {{ left }} as left_row
-    {{ join.keyword }} join {{ right }} as right_row
+    from {{ _there(join, left) }} as left_row
+    {{ join.keyword }} join {{ _there(join, right) }} as right_row
         on
             {{ join.conditions | join('\n            and ') }}
+    {%- endif -%}
+{%- endmacro %}
+
+{# The rows of a side; of kind full each states that it is there. #}
+{% macro _there(join, rows) -%}
+    {%- if join.is_full -%}
+        (select *, true as join__is_there from {{ rows }} as rows_of_side)
+    {%- else -%}
+        {{- rows -}}
     {%- endif -%}
 {%- endmacro %}
 
@@ -137,7 +150,7 @@
     {%- set keeps = (
         adapter.ranges.writes(flags) and not adapter.reading.nothing_new(model, graph)
     ) -%}
-    {%- set changed = _rows_of_changed_keys(join, right[1], keeps) -%}
+    {%- set changed = _rows_of_changed_keys(join.right, right[1], join.wanted_right_keys, keeps) -%}
     {%- set new_right -%}
         (
             {{ _asof_touching_rows(join, right[0], changed, keeps) if join.asof
@@ -153,17 +166,7 @@
         {%- set new_right = '(select * from ' ~ new_right ~ ' where ' ~ lookup.near ~ ')' -%}
         {%- set new_right = _kept(keeps, 'near_right', new_right) -%}
     {%- endif -%}
-    {%- set near = _near(keeps, new_right, join.wanted_left).condition -%}
-    {%- set candidates = none -%}
-    {%- if join.left.sequence -%}
-        {%- set candidates = _keys_in_stream(join.left, near) -%}
-    {%- elif keeps -%}
-        {%- set candidates = adapter.joins.candidate_keys(model, join, near, graph) -%}
-    {%- endif -%}
-    {%- if candidates -%}
-        {%- set candidates = _kept(keeps, 'candidates', candidates) -%}
-        {%- set near = near ~ ' and ' ~ _near(keeps, candidates, join.wanted_keys).condition -%}
-    {%- endif -%}
+    {%- set near = _near_left(join, new_right, keeps, 'candidates') -%}
     {%- set touched = _kept(keeps, 'touched', _touched(join, left, new_right, near)) -%}
     {%- set near_keys = _near(keeps, touched, join.wanted_keys) -%}
     {%- set near_pairs = near_keys -%}
@@ -201,6 +204,10 @@
         )
     {%- endset -%}
     {%- set right_rows = _kept(keeps, 'right_rows', right_rows) -%}
+    {%- set unpaired = none -%}
+    {%- if join.is_full -%}
+        {%- set unpaired = _unpaired_rows(join, left, right, stored, keeps) -%}
+    {%- endif -%}
     {%- if keeps -%}
         {%- do adapter.joins.expect_rows(model, near_keys.row_count) -%}
         {%- do _warn_of_skew(join, left_rows, right_rows) -%}
@@ -219,10 +226,19 @@
         ) as held
         left semi join {{ touched }} as touched
             on {{ _same_key(join.left.key_names, join.left.key) }}
+        {%- if unpaired %}
+        where held.found_in <> 'right'
+        union all
+        {{ unpaired.before }}
+        {%- endif %}
     ),
 
     pairs_after as (
         {{ _pairs(join, left_rows, right_rows) }}
+        {%- if unpaired %}
+        union all
+        {{ unpaired.after }}
+        {%- endif %}
     ),
 
     changed_pairs as (
@@ -237,6 +253,95 @@
         {{ number }}L as commit_number
     -- a -U counts where the model leaves its +U out: of one run the +U comes first
     from changed_pairs
+{%- endmacro %}
+
+{# Which left rows may be partners of right rows: the condition on what is read of them. #}
+{% macro _near_left(join, right_rows, keeps, name) -%}
+    {%- set near = _near(keeps, right_rows, join.wanted_left).condition -%}
+    {%- set candidates = none -%}
+    {%- if join.left.sequence -%}
+        {%- set candidates = _keys_in_stream(join.left, near) -%}
+    {%- elif keeps -%}
+        {%- set candidates = adapter.joins.candidate_keys(model, join, near, graph) -%}
+    {%- endif -%}
+    {%- if candidates -%}
+        {%- set candidates = _kept(keeps, name, candidates) -%}
+        {%- set near = near ~ ' and ' ~ _near(keeps, candidates, join.wanted_keys).condition -%}
+    {%- endif -%}
+    {%- do return(near) -%}
+{%- endmacro %}
+
+{#
+    Of kind full: the right rows without a partner that a run touches, as they are stored (before)
+    and as they are (after), as queries. It touches the keys of the right rows that changed, and of
+    those that match a left row that did, old or new. found_in distinguishes such a row from a pair
+    whose left row has a key of nulls.
+#}
+{% macro _unpaired_rows(join, left, right, stored, keeps) -%}
+    {%- if 'found_in' not in stored -%}
+        {%- do exceptions.raise_compiler_error(
+            model.name ~ ': rows of a join of kind full must have its column found_in; select it '
+            ~ 'and run the model with --full-refresh'
+        ) -%}
+    {%- endif -%}
+    {%- set side = join.right -%}
+    {%- set changed = _rows_of_changed_keys(join.left, left[1], join.wanted_keys, keeps) -%}
+    {%- set changed -%}
+        (select distinct {{ join.left.matched_by | join(', ') }} from {{ changed }} as changed)
+    {%- endset -%}
+    {%- set changed = _kept(keeps, 'changed_left', changed) -%}
+    {%- set near = _near(keeps, changed, join.wanted_right).condition -%}
+    {%- set touched -%}
+        (
+            select {{ side.key | join(', ') }}
+            from {{ right[1] }} as changed
+            union
+            select {{ side.key | join(', ') }}
+            from {{ _right_rows_near(join, right[0], near, keeps, 'keys_near_changed') }}
+                as right_row
+            left semi join {{ changed }} as left_row
+                on {{ join.matches }}
+        )
+    {%- endset -%}
+    {%- set touched = _kept(keeps, 'touched_right', touched) -%}
+    {%- set near = _near(keeps, touched, join.wanted_right_keys).condition -%}
+    {%- set rows -%}
+        (
+            select held.*
+            from (
+                select {{ side.uses | join(', ') }}
+                from {{ right[0] }} as pinned_right
+                where {{ near }}
+            ) as held
+            left semi join {{ touched }} as touched on {{ _same_key(side.key, side.key) }}
+        )
+    {%- endset -%}
+    {%- set rows = _kept(keeps, 'touched_right_rows', rows) -%}
+    {%- set before -%}
+        select held.*
+        from (
+            select
+                {%- for name in join.columns %}
+                {{ name if name in stored else 'null as ' ~ name }}{{ ',' if not loop.last }}
+                {%- endfor %}
+            from {{ this }}
+            where
+                found_in = 'right'
+                and {{ _near(keeps, touched, join.wanted_right_pairs).condition }}
+        ) as held
+        left semi join {{ touched }} as touched on {{ _same_key(side.key_names, side.key) }}
+    {%- endset -%}
+    {%- set after -%}
+        select {{ join.images_of_right | join(', ') }}
+        from {{ rows }} as right_row
+        left anti join (
+            select {{ join.left.uses | join(', ') }}
+            from {{ left[0] }} as pinned_left
+            where {{ _near_left(join, rows, keeps, 'candidates_of_right') }}
+        ) as left_row
+            on {{ join.matches }}
+    {%- endset -%}
+    {%- do return({'before': before, 'after': after}) -%}
 {%- endmacro %}
 
 {#
@@ -298,70 +403,29 @@
 {%- endmacro %}
 
 {#
-    The right rows that changed, old and new. The -U of a stream is the row before it in the
+    The rows of a side that changed, old and new. The -U of a stream is the row before it in the
     source, not the last that was read: all rows of its key are taken, and the last is among them.
 #}
-{% macro _rows_of_changed_keys(join, changes, keeps) -%}
-    {%- set side = join.right -%}
+{% macro _rows_of_changed_keys(side, changes, wanted, keeps) -%}
     {%- if not side.sequence -%}
         {%- do return(changes) -%}
     {%- endif -%}
     {%- set keys -%}
         (select distinct {{ side.key | join(', ') }} from {{ changes }} as stream)
     {%- endset -%}
-    {%- set keys = _kept(keeps, 'changed_right_keys', keys) -%}
+    {%- set keys = _kept(keeps, 'changed_' ~ side.name ~ '_keys', keys) -%}
     {%- set rows -%}
         (
             select held.*
             from (
                 select {{ side.uses | join(', ') }}
                 from {{ pinned(side.relation) }} as stream
-                where {{ _near(keeps, keys, join.wanted_right_keys).condition }}
+                where {{ _near(keeps, keys, wanted).condition }}
             ) as held
             left semi join {{ keys }} as touched on {{ _same_key(side.key, side.key) }}
         )
     {%- endset -%}
     {%- do return(rows) -%}
-{%- endmacro %}
-
-{#
-    What the changed right rows match by, old and new. Of a version that only ends at another time
-    it is the time between both ends: the facts before have it as they had. So a new price touches
-    the orders behind it, not all since the price before.
-#}
-{% macro _touching_rows(join, changed) -%}
-    {%- if join.ends_by is none -%}
-    select distinct {{ join.right.matched_by | join(', ') }}
-    from {{ changed }} as changed
-    {%- else -%}
-    {%- set begin, end = join.ends_by -%}
-    {%- set of_key = 'partition by ' ~ join.right.key | join(', ') -%}
-    {%- set other_columns = join.right.uses | reject('equalto', end) | join(', ') -%}
-    {%- set values_read = 'struct(' ~ other_columns ~ ')' -%}
-    select distinct
-        {%- for column in join.right.matched_by %}
-        {% if column == begin -%}
-            if(join__ends, join__first_end, {{ begin }}) as {{ begin }}
-        {%- elif column == end -%}
-            if(join__ends, if(join__is_open, null, join__last_end), {{ end }}) as {{ end }}
-        {%- else -%}
-            {{ column }}
-        {%- endif -%}
-        {{- ',' if not loop.last }}
-        {%- endfor %}
-    from (
-        select
-            *,
-            count_if(sign < 0) over ({{ of_key }}) = 1
-            and count_if(sign > 0) over ({{ of_key }}) = 1
-            and min({{ values_read }}) over ({{ of_key }})
-            <=> max({{ values_read }}) over ({{ of_key }}) as join__ends,
-            bool_or({{ end }} is null) over ({{ of_key }}) as join__is_open,
-            min({{ end }}) over ({{ of_key }}) as join__first_end,
-            max({{ end }}) over ({{ of_key }}) as join__last_end
-        from {{ changed }} as changed
-    ) as changed
-    {%- endif -%}
 {%- endmacro %}
 
 {# The keys of the left rows that changed, or that match a right row that did. #}
@@ -387,43 +451,6 @@
     )
 {%- endmacro %}
 
-{#
-    How the left rows are found of right rows that begin far back, by the index that the left side
-    names; none where nothing is looked up in it.
-#}
-{% macro _lookup_in_index(join, new_right) -%}
-    {%- set size = var('join_lookup_bytes', 64 * 1024 * 1024) | int -%}
-    {%- do return(adapter.joins.lookup(model, join, new_right, graph, size)) -%}
-{%- endmacro %}
-
-{# The keys of the left rows that an index has for right rows. #}
-{% macro _keys_in_index(join, lookup, far_right) -%}
-    (
-        select distinct
-            {%- for column in join.left.key %}
-            left_row.{{ column }}{{ ',' if not loop.last }}
-            {%- endfor %}
-        from (
-            select {{ join.left.indexed_by | join(', ') }}
-            from {{ lookup.index }}
-            where {{ adapter.ranges.pruning_condition(
-                far_right, join.wanted_left, most=lookup.ranges
-            ).condition }}
-        ) as left_row
-        left semi join {{ far_right }} as right_row
-            on {{ join.matches }}
-    )
-{%- endmacro %}
-
-{# What is near some keys, or near the keys that an index gave. #}
-{% macro _or_found(near, found, wanted, lookup) -%}
-    {%- set far = adapter.ranges.pruning_condition(found, wanted, most=lookup.ranges) -%}
-    {%- do return({
-        'condition': '(' ~ near.condition ~ ' or ' ~ far.condition ~ ')',
-        'row_count': near.row_count + far.row_count,
-    }) -%}
-{%- endmacro %}
-
 {# `held` has a touched key: nulls are keys too. #}
 {% macro _same_key(held, touched) -%}
     {%- for held_column, touched_column in zip(held, touched) -%}
@@ -442,51 +469,4 @@
 {% macro _near(keeps, rows, wanted) -%}
     {%- set anywhere = {'condition': 'true', 'row_count': none} -%}
     {%- do return(adapter.ranges.pruning_condition(rows, wanted) if keeps else anywhere) -%}
-{%- endmacro %}
-
-{# Names the keys that have more rows than a join should multiply. A version of a dimension is the
-   only version of its time, however many its key has; the nearest row is alone, and a left row
-   that is kept or dropped makes no pair. #}
-{% macro _warn_of_skew(join, left, right) -%}
-    {%- set most = var('join_rows_per_key', 1000) -%}
-    {%- set multiplies = join.name != 'temporal_join' and not join.asof and not join.is_filter -%}
-    {%- if adapter.ranges.writes(flags) and multiplies and not join.left.relation.is_cte -%}
-        {%- set skewed_sql -%}
-            select
-                to_json(struct(
-                    {%- for column in join.on -%}
-                        left_keys.{{ column }}{{ ', ' if not loop.last }}
-                    {%- endfor -%}
-                )) as join_key,
-                left_keys.left_rows,
-                right_keys.right_rows
-            from (
-                select {{ join.on | join(', ') }}, count(*) as left_rows
-                from {{ left }} as left_row
-                group by {{ join.on | join(', ') }}
-            ) as left_keys
-            inner join (
-                select {{ join.on.values() | unique | join(', ') }}, count(*) as right_rows
-                from {{ right }} as right_row
-                group by {{ join.on.values() | unique | join(', ') }}
-            ) as right_keys
-                on
-                {%- for column, other in join.on.items() %}
-                left_keys.{{ column }} {{ join.equals(column) }} right_keys.{{ other }}
-                {{- ' and' if not loop.last }}
-                {%- endfor %}
-            where
-                right_keys.right_rows > 1
-                and greatest(left_keys.left_rows, right_keys.right_rows) > {{ most | int }}
-            order by cast(left_rows as double) * right_rows desc, join_key
-            limit 5
-        {%- endset -%}
-        {%- set skewed = adapter.joins.skewed_keys(skewed_sql) -%}
-        {%- if skewed -%}
-            {%- do exceptions.warn(
-                model.name ~ ': keys with more than ' ~ most ~ ' rows in a join (var '
-                ~ 'join_rows_per_key): ' ~ skewed | join('; ')
-            ) -%}
-        {%- endif -%}
-    {%- endif -%}
 {%- endmacro %}

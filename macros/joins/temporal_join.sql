@@ -38,3 +38,43 @@
         'as_known_at': as_known_at,
     }) -}}
 {%- endmacro %}
+
+{#
+    What the changed right rows match by, old and new. Of a version that only ends at another time
+    it is the time between both ends: the facts before have it as they had. So a new price touches
+    the orders behind it, not all since the price before.
+#}
+{% macro _touching_rows(join, changed) -%}
+    {%- if join.ends_by is none -%}
+    select distinct {{ join.right.matched_by | join(', ') }}
+    from {{ changed }} as changed
+    {%- else -%}
+    {%- set begin, end = join.ends_by -%}
+    {%- set of_key = 'partition by ' ~ join.right.key | join(', ') -%}
+    {%- set other_columns = join.right.uses | reject('equalto', end) | join(', ') -%}
+    {%- set values_read = 'struct(' ~ other_columns ~ ')' -%}
+    select distinct
+        {%- for column in join.right.matched_by %}
+        {% if column == begin -%}
+            if(join__ends, join__first_end, {{ begin }}) as {{ begin }}
+        {%- elif column == end -%}
+            if(join__ends, if(join__is_open, null, join__last_end), {{ end }}) as {{ end }}
+        {%- else -%}
+            {{ column }}
+        {%- endif -%}
+        {{- ',' if not loop.last }}
+        {%- endfor %}
+    from (
+        select
+            *,
+            count_if(sign < 0) over ({{ of_key }}) = 1
+            and count_if(sign > 0) over ({{ of_key }}) = 1
+            and min({{ values_read }}) over ({{ of_key }})
+            <=> max({{ values_read }}) over ({{ of_key }}) as join__ends,
+            bool_or({{ end }} is null) over ({{ of_key }}) as join__is_open,
+            min({{ end }}) over ({{ of_key }}) as join__first_end,
+            max({{ end }}) over ({{ of_key }}) as join__last_end
+        from {{ changed }} as changed
+    ) as changed
+    {%- endif -%}
+{%- endmacro %}

@@ -100,7 +100,7 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
     ("macros/cleaning/cleaned.sql", r"date ~ '[ T]\\d\\d:\\d\\d(:\\d\\d(\\.\\d+)?)?'"): [
         r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?"
     ],
-    (f"{ADAPTER}/declared/joins.py", "f'\\\\b{alias}\\\\.`?(\\\\w+)'"): [r"\bone\.`?(\w+)"],
+    (f"{ADAPTER}/declared/join_sides.py", "f'\\\\b{alias}\\\\.`?(\\\\w+)'"): [r"\bone\.`?(\w+)"],
 }
 WORDS = re.compile(r"[A-Za-z]{2,}")
 SIGNS = [

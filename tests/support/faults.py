@@ -823,8 +823,8 @@ RUN_FAULTS = (
     Fault(
         "what a stream's row was before it stays",
         JOINED,
-        "{%- set changed = _rows_of_changed_keys(join, right[1], keeps) -%}",
-        "{%- set changed = right[1] -%}",
+        "_rows_of_changed_keys(join.right, right[1], join.wanted_right_keys, keeps)",
+        "right[1]",
         JOIN_HISTORIES,
         seed=46,
     ),

@@ -152,12 +152,15 @@ def joined(
     fits: Callable[[Row, Row], bool] | Nearest,
     kind: str,
     nulls_match: bool = False,
-) -> list[tuple[Row, Row | None]]:
-    """The pairs of all left and all right rows; of kind semi and anti left rows with None."""
+) -> list[tuple[Row | None, Row | None]]:
+    """The pairs of all left and all right rows; of kind semi and anti left rows with None, of kind
+    full also right rows with None."""
     by_key: dict[tuple, list[Row]] = {}
+    right = list(right)
+    paired: set[int] = set()
     for item in right:
         by_key.setdefault((item["world"], item["k"]), []).append(item)
-    pairs: list[tuple[Row, Row | None]] = []
+    pairs: list[tuple[Row | None, Row | None]] = []
     for row in left:
         has_key = nulls_match or row["k"] is not None
         same = by_key.get((row["world"], row["k"]), []) if has_key else []
@@ -165,10 +168,13 @@ def joined(
             partners = fits.partners(row, same)
         else:
             partners = [item for item in same if fits(row, item)]
-        if kind in ("inner", "left"):
+        paired |= {id(partner) for partner in partners}
+        if kind in ("inner", "left", "full"):
             pairs += [(row, partner) for partner in partners]
-        if kind == "semi" if partners else kind in ("left", "anti"):
+        if kind == "semi" if partners else kind in ("left", "full", "anti"):
             pairs.append((row, None))
+    if kind == "full":
+        pairs += [(None, item) for item in right if id(item) not in paired]
     return pairs
 
 

@@ -16,9 +16,11 @@ from dbt.adapters.sparksession.yaml_fields import (
 )
 from pydantic import BeforeValidator, Field, StrictBool
 
-Kind = Literal["inner", "left", "semi", "anti"]
+Kind = Literal["inner", "left", "full", "semi", "anti"]
 # kinds that keep or drop left rows, and have no columns of the right side
 FILTERS = ("semi", "anti")
+# a column of a join of kind full: on which sides a row was found, both, left or right
+FOUND_IN = "found_in"
 
 
 def mapped_columns(columns: Given) -> Given:

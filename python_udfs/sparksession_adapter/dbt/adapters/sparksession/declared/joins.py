@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from dbt.adapters.sparksession.declared.asof import Asof, read_asof
@@ -12,6 +12,7 @@ from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.join_arguments import (
     FILTERS,
     FORMS,
+    FOUND_IN,
     JoinArguments,
     PlainSide,
     Sides,
@@ -30,13 +31,19 @@ from dbt.adapters.sparksession.declared.join_configs import (
     config_problems,
     names_with_key,
 )
+from dbt.adapters.sparksession.declared.join_sides import (
+    Side,
+    belief_problems,
+    column_problems,
+    columns_asked,
+    type_problems,
+)
 from dbt.adapters.sparksession.edges import Given, Json, Node, Settings
-from dbt.adapters.sparksession.keyed.layout import TIMES, WHOLE_NUMBERS, is_ordered_type_name
+from dbt.adapters.sparksession.keyed.layout import is_ordered_type_name
 from dbt.adapters.sparksession.reading.ranges import values_of
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
 from dbt.adapters.sparksession.yaml_fields import read_fields
 
-ALIASES = {"left": "left_row", "right": "right_row"}
 COLUMN = re.compile(r"[^\W\d]\w*+")
 EXAMPLE = (
     "interval_join(left={'relation': ref('order'), 'key': 'order_id', 'columns': ['order_id', "
@@ -53,67 +60,6 @@ class JoinConfigError(DeclarationError):
         super().__init__(name, problems, EXAMPLE)
 
 
-def columns_asked(alias: str, condition: str) -> list[str]:
-    """Columns of a side that a SQL condition names by its alias."""
-    return re.findall(rf"\b{alias}\.`?(\w+)", condition)
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of a join.
-
-    Attributes:
-        name: left or right.
-        relation: what is read.
-        key: columns that distinguish its rows.
-        columns: column -> its name in the join, the key's first where they aren't named.
-        times: columns that the join's bounds go by, by what they are: time, valid_from, valid_to;
-            of a join by what was known at a time also as_known_at, known_from, known_to.
-        sequence: of a stream of retract rows the columns that order the changes of a key; else [].
-        tie_break: of the right side of asof_join the columns that order rows of one time.
-        matched_by: columns that tell which rows of the other side match.
-        types: column -> Spark type; empty where that is unknown.
-        index: of the left side the index that finds its keys, see join_index; None without one.
-    """
-
-    name: str
-    relation: Given
-    key: list[str]
-    columns: dict[str, str]
-    times: dict[str, str]
-    sequence: list[str] = field(default_factory=list)
-    tie_break: list[str] = field(default_factory=list)
-    matched_by: list[str] = field(default_factory=list)
-    types: dict[str, str] = field(default_factory=dict)
-    index: Given = None
-
-    @property
-    def indexed_by(self) -> list[str]:
-        """Columns of an index of its rows, in their order."""
-        return list(dict.fromkeys([*self.matched_by, *self.key]))
-
-    @property
-    def alias(self) -> str:
-        return ALIASES[self.name]
-
-    @property
-    def uses(self) -> list[str]:
-        """All columns that the join reads."""
-        return list(dict.fromkeys([*self.columns, *self.matched_by]))
-
-    @property
-    def key_names(self) -> list[str]:
-        """The key's columns by their names in the join."""
-        return [self.columns[name] for name in self.key]
-
-    def wanted_keys(self, columns: Sequence[str]) -> list[Json]:
-        """Where its keys lie in a table with these columns, as arguments of PruningColumn."""
-        return [
-            values_of(column, self.types[column], column=name)
-            for name, column in zip(columns, self.key, strict=True)
-        ]
-
-
 @dataclass(frozen=True)
 class Join:
     """A join as its macro writes it.
@@ -123,7 +69,8 @@ class Join:
         null_safe: columns of the left side in `on` whose nulls equal those of the right side.
         condition: further SQL over left_row and right_row, parts with `and` between; "" for none.
         asked_of_right: columns of the right side that an author's own condition names.
-        kind: inner, left; semi or anti, whose rows are left rows that have a partner, or none.
+        kind: inner, left; full, which has right rows without a partner too; semi or anti, whose
+            rows are left rows that have a partner, or none.
         wanted_left, wanted_right: where one side's rows may find partners on the other, as
             arguments of PruningColumn; the same of touched keys: wanted_keys, wanted_pairs, of
             the right side's: wanted_right_keys.
@@ -161,7 +108,13 @@ class Join:
     @property
     def columns(self) -> list[str]:
         """Columns of the join, in their order."""
-        return [name for side in self.shown for name in side.columns.values()]
+        names = [name for side in self.shown for name in side.columns.values()]
+        return [*names, FOUND_IN] if self.is_full else names
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its rows are also right rows without a partner."""
+        return self.kind == "full"
 
     @property
     def key(self) -> list[str]:
@@ -171,11 +124,23 @@ class Join:
     @property
     def images(self) -> list[str]:
         """SQL of the columns, of left_row and right_row."""
-        return [
+        images = [
             f"{side.alias}.{column}" + (f" as {name}" if name != column else "")
             for side in self.shown
             for column, name in side.columns.items()
         ]
+        found_in = (
+            "case when right_row.join__is_there is null then 'left' "
+            f"when left_row.join__is_there is null then 'right' else 'both' end as {FOUND_IN}"
+        )
+        return [*images, found_in] if self.is_full else images
+
+    @property
+    def images_of_right(self) -> list[str]:
+        """The same of a right row without a partner, of kind full."""
+        images = [f"null as {name}" for name in self.left.columns.values()]
+        images += [f"right_row.{column} as {name}" for column, name in self.right.columns.items()]
+        return [*images, f"'right' as {FOUND_IN}"]
 
     @property
     def keyword(self) -> str:
@@ -189,6 +154,10 @@ class Join:
     @property
     def wanted_pairs(self) -> list[Json]:
         return self.left.wanted_keys(self.left.key_names)
+
+    @property
+    def wanted_right_pairs(self) -> list[Json]:
+        return self.right.wanted_keys(self.right.key_names)
 
     @property
     def wanted_right_keys(self) -> list[Json]:
@@ -342,11 +311,6 @@ def _note_known_times(given: Given, left: Side, right: Side) -> None:
         left.times[AS_KNOWN_AT] = given
 
 
-def _family(kind: str) -> str:
-    """What values of a type can be equal to."""
-    return "number" if kind in WHOLE_NUMBERS or kind.startswith("decimal") else kind
-
-
 def read_join(given: Settings, model: Node, types: Given) -> Join:
     """The join that a macro declares.
 
@@ -375,11 +339,12 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
             f"both sides have a column {name}; name the right one otherwise: "
             f"'columns': {{'{name}': 'right_{name}'}}"
         )
-    for name in {*left.columns.values(), *names} & {COMMIT_NUMBER, ROW_KIND}:
+    own_names = {COMMIT_NUMBER, ROW_KIND, *([FOUND_IN] if arguments.kind == "full" else [])}
+    for name in {*left.columns.values(), *names} & own_names:
         problems.append(f"{name}: columns of this name are the join's own")
     asof = None
     if form == "asof_join":
-        if arguments.kind in FILTERS:
+        if arguments.kind not in ("inner", "left"):
             problems.append(
                 f"kind must be inner or left, got {arguments.kind!r}; whether there is any row "
                 "within the tolerance, interval_join and history_join answer"
@@ -405,11 +370,11 @@ def read_join(given: Settings, model: Node, types: Given) -> Join:
     for name, side in sides.items():
         if known[name] is not None:
             side.types.update(known[name])
-            problems += _column_problems(side)
+            problems += column_problems(side)
     if form == "temporal_join":
-        problems += _belief_problems(sides["right"], asked_of_right)
+        problems += belief_problems(sides["right"], asked_of_right)
     if not problems:
-        problems += _type_problems(sides["left"], sides["right"], on)
+        problems += type_problems(sides["left"], sides["right"], on)
     left, right = sides["left"], sides["right"]
     join = Join(
         form,
@@ -440,57 +405,4 @@ def _typed(wanted: list[Json], side: Side, by_column: bool = False) -> list[Json
     return [
         arguments | {"kind": side.types.get(arguments["column" if by_column else "low"], "")}
         for arguments in wanted
-    ]
-
-
-def _column_problems(side: Side) -> list[str]:
-    where = f"{side.name} ({side.relation.name_only.render()})"
-    if not side.types:
-        return [f"{where}: there is no such table or view; build it first"]
-    if ROW_KIND in side.types and not side.sequence:
-        return [
-            f"{where}: it has a {ROW_KIND}, so it is a stream of retract rows: sequence must name "
-            "the columns that order the changes of a key, in total; or join the folded model that "
-            "keeps its current rows. A column of the data needs another name"
-        ]
-    if side.sequence and ROW_KIND not in side.types:
-        return [
-            f"{where}: sequence is for a stream of retract rows, which has a column {ROW_KIND}; "
-            f"it has {', '.join(side.types)}"
-        ]
-    problems = [
-        f"{where}: there is no column {name}; it has {', '.join(side.types)}"
-        for name in dict.fromkeys([*side.uses, *side.sequence])
-        if name not in side.types
-    ]
-    problems += [
-        f"{where}: column {name} is {side.types[name]}, of which no two can be compared; give its "
-        "model a column of to_json(..) to be joined instead"
-        for name in dict.fromkeys([*side.columns, *side.tie_break])
-        if not is_ordered_type_name(side.types.get(name, ""))
-    ]
-    return problems + [
-        f"{where}: {what} column {name} is {side.types[name]}, must be a timestamp or a date"
-        for what, name in side.times.items()
-        if name in side.types and side.types[name] not in TIMES
-    ]
-
-
-def _belief_problems(right: Side, asked: frozenset[str]) -> list[str]:
-    """Beliefs that are joined as if they were versions: a fact would have each of them."""
-    is_known = KNOWN_TO in right.times or asked & {KNOWN_FROM, KNOWN_TO}
-    if is_known or not {KNOWN_FROM, KNOWN_TO} <= right.types.keys():
-        return []
-    return [
-        f"right ({right.relation.name_only.render()}) holds beliefs ({KNOWN_FROM}, {KNOWN_TO}): "
-        f"{AS_KNOWN_AT} must be a column of the left side or a moment; or join its zipper"
-    ]
-
-
-def _type_problems(left: Side, right: Side, on: Mapping[str, str]) -> list[str]:
-    return [
-        f"on: {own} of the left side is {left.types[own]}, {other} of the right side "
-        f"{right.types[other]}; cast one of them in its model"
-        for own, other in on.items()
-        if left.types and right.types and _family(left.types[own]) != _family(right.types[other])
     ]
