@@ -35,7 +35,7 @@ from tests.support.warehouse import (
 )
 from tools.lineage.warehouse import Lineage
 from tools.report.charts import to_date
-from tools.report.facts import SERIES, asker
+from tools.report.facts import SERIES, Gathering, asker
 from tools.report.make import context_of
 from tools.report.page import html_of, libraries
 
@@ -635,7 +635,7 @@ def test_each_main_number_of_the_report_is_that_of_a_query(
     in_one_go.run("compile", "--target", "ci", "--select", "fqn:*", "--write-json")
     manifest = json.loads((in_one_go.target / "manifest.json").read_text(encoding="utf-8"))
     ask = asker(in_one_go.credentials())
-    context = context_of(REPO, manifest, ask, "dw", in_one_go.target, tmp_path)
+    context = context_of(REPO, manifest, Gathering(ask, "dw"), in_one_go.target, tmp_path)
     html = html_of(context, libraries(REPO / "target"))
     numbers = dict(re.findall(r'data-number="([^"]+)">([^<]*)<', html))
 

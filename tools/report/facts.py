@@ -6,7 +6,7 @@ holds. A table that isn't there yet gives no rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -70,6 +70,8 @@ end
 def queries(schema: str) -> dict[str, str]:
     """Name -> query over the meta tables of a schema."""
     return {
+        # the slowest begins first
+        "commits": commits_query(schema),
         "versions": f"""
             select version, published_at, run_id, made_by, tag, changed, stale,
                 size(snapshots) as tables
@@ -127,7 +129,6 @@ def queries(schema: str) -> dict[str, str]:
             from {schema}.meta_quality
             order by checked_at desc, check_name limit 500
         """,
-        "commits": commits_query(schema),
         "compensations": f"""
             select table_name, request, cut_date, rows_added, rows_removed, committed_at
             from {schema}.meta_compensation
@@ -323,28 +324,38 @@ def _totals_of(counted: Counted, others: Sequence[Counted]) -> Counted | None:
     return None
 
 
-def gather(ask: Callable[[str], Rows], schema: str, counted: Sequence[Counted]) -> Facts:
-    """Ask all queries, a few at a time."""
-    asked: Mapping[str, str] = queries(schema)
+class Gathering:
+    """Asks the queries, a few at a time. Those that need nothing but the schema begin at once."""
 
-    def count_of(table: Counted) -> Rows:
+    def __init__(self, ask: Callable[[str], Rows], schema: str) -> None:
+        """
+        Args:
+            ask: gives the rows of a query; threads call it.
+        """
+        self._ask = ask
+        self._schema = schema
+        self._pool = ThreadPoolExecutor(THREADS)
+        self._rows = {name: self._pool.submit(ask, sql) for name, sql in queries(schema).items()}
+        self._rows["refused"] = self._pool.submit(self._refused)
+
+    def facts(self, counted: Sequence[Counted]) -> Facts:
+        """All rows, those of the counted tables among them; it can be called once."""
+        found = Facts()
+        with self._pool as pool:
+            counts = {table.name: pool.submit(self._count, table, counted) for table in counted}
+            found.rows = {name: future.result() for name, future in self._rows.items()}
+            found.counts = {name: future.result() for name, future in counts.items()}
+        found.rows["run_tables"] = tables_of_runs(found.rows["commits"])
+        return found
+
+    def _refused(self) -> Rows:
+        blocks = [row["block"] for row in self._ask(blocks_query(self._schema))]
+        return self._ask(refused_query(self._schema, blocks)) if blocks else []
+
+    def _count(self, table: Counted, counted: Sequence[Counted]) -> Rows:
         if not table.has_days and not table.grains:
-            return ask(count_query(table))
+            return self._ask(count_query(table))
         # Iceberg's metadata answers this
-        days = ask(f"select max({DAY}) as newest from {table.table}")
+        days = self._ask(f"select max({DAY}) as newest from {table.table}")
         newest = days[0]["newest"] if days else None
-        return ask(count_query(table, newest, _totals_of(table, counted)))
-
-    def refused() -> Rows:
-        blocks = [row["block"] for row in ask(blocks_query(schema))]
-        return ask(refused_query(schema, blocks)) if blocks else []
-
-    facts = Facts()
-    with ThreadPoolExecutor(THREADS) as pool:
-        rows = {name: pool.submit(ask, sql) for name, sql in asked.items()}
-        rows["refused"] = pool.submit(refused)
-        counts = {table.name: pool.submit(count_of, table) for table in counted}
-        facts.rows = {name: future.result() for name, future in rows.items()}
-        facts.counts = {name: future.result() for name, future in counts.items()}
-    facts.rows["run_tables"] = tables_of_runs(facts.rows["commits"])
-    return facts
+        return self._ask(count_query(table, newest, _totals_of(table, counted)))

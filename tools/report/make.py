@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ from tools.lineage.events import FILE as EVENTS
 from tools.lineage.events import lineage_events, send_events, write_events
 from tools.lineage.warehouse import Lineage
 from tools.report.declared import counted_tables
-from tools.report.facts import Rows, asker, gather
+from tools.report.facts import Gathering, asker
 from tools.report.history import last_command, record
 from tools.report.page import html_of, libraries
 from tools.report.places import FILE as PAGE
@@ -65,12 +65,13 @@ def make_report(root: Path) -> list[Path]:
         bundle = pool.submit(libraries, target)
         ask = asker(settings)
         ask("select 1")
+        gathering = Gathering(ask, str(settings.schema))
         printed = compiling.communicate()[0]
         if compiling.returncode:
             raise ReportError(f"dbt can't compile the project:\n{printed.strip()}")
         manifest = json.loads((target / FOLDER / "manifest.json").read_text(encoding="utf-8"))
         kept = kept_folder(settings, target)
-        context = context_of(root, manifest, ask, str(settings.schema), target, kept)
+        context = context_of(root, manifest, gathering, target, kept)
         page = target / PAGE
         page.write_text(html_of(context, bundle.result()), encoding="utf-8")
     place = warehouse if scheme_of(warehouse) else Path(warehouse).as_uri()
@@ -83,8 +84,7 @@ def make_report(root: Path) -> list[Path]:
 def context_of(
     root: Path,
     manifest: Mapping[str, Any],
-    ask: Callable[[str], Rows],
-    schema: str,
+    gathering: Gathering,
     target: Path,
     kept: Path,
 ) -> Context:
@@ -92,7 +92,7 @@ def context_of(
 
     Args:
         manifest: dbt's, of compiled models.
-        ask: gives the rows of a query.
+        gathering: asks the queries.
         target: dbt's target folder.
         kept: where what the commands did is kept.
     """
@@ -104,7 +104,7 @@ def context_of(
         name=project["name"],
         zone=str(variables.get("business_zone", "UTC")),
         made_at=datetime.now(UTC),
-        facts=gather(ask, schema, counted),
+        facts=gathering.facts(counted),
         counted=counted,
         lineage=Lineage(manifest),
         commands=record(target, kept),

@@ -202,7 +202,12 @@ class SparkSessionCredentials(SparkCredentials):
             "spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}",
         }
         if is_local(given.get("spark.master", "local[*]")):  # executors elsewhere have to reach it
-            own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+            own |= {
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                # a task writes its rows into one file, not into one for each task that reads them
+                "spark.shuffle.sort.bypassMergeThreshold": "1",
+            }
         else:
             own |= self._checkpoint_settings()
         if lake not in given:
