@@ -83,7 +83,7 @@ def identity(line: bytes) -> tuple:
 
 def kept(warehouse: Warehouse) -> dict[tuple[str, int], Counter]:
     """(topic, block) -> what the warehouse counts; which of equal messages was applied depends on
-    the order in which they were read, so applied and duplicates are one number."""
+    the order in which they were read, so applied and duplicates are counted together."""
     rows = warehouse.query("select * from dw.meta_message_block")
     for row in rows:
         parts = ("applied", "duplicates", "filtered", "rejected", "unaccounted")

@@ -325,7 +325,7 @@ def _totals_of(counted: Counted, others: Sequence[Counted]) -> Counted | None:
 
 
 class Gathering:
-    """Asks the queries, a few at a time. Those that need nothing but the schema begin at once."""
+    """Asks the queries, a few at a time. Those that need the schema alone begin at once."""
 
     def __init__(self, ask: Callable[[str], Rows], schema: str) -> None:
         """

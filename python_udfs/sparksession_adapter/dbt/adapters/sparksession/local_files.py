@@ -8,7 +8,9 @@ its time went there. Java can set permissions itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dbt.adapters.sparksession.edges import Foreign
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,8 +45,8 @@ def set_permissions_in_java(session: SparkSession) -> None:
     Hadoop keeps one file system for `file:` and gives it to all that ask, Iceberg among them. Its
     place in that cache is taken by one that differs in this alone.
     """
-    jvm: Any = session._jvm
-    gateway: Any = session.sparkContext._gateway
+    jvm: Foreign = session._jvm
+    gateway: Foreign = session.sparkContext._gateway
     java_class, java_object = jvm.java.lang.Class, jvm.java.lang.Object
 
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
