@@ -34,7 +34,7 @@ class Log:
         self.lost: set[tuple] = set()  # changes whose row went from its table
 
     def deliver(self, warehouse: Warehouse, count: int) -> None:
-        """Land so many messages behind the others: new ones, some again, some damaged."""
+        """Land so many messages behind the others: new, sent again or damaged."""
         topic = self.rng.choice(TOPICS)
         known = list(self.messages.values())
         lines = []
