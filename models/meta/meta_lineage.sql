@@ -10,6 +10,7 @@
     ref('dws_trade__user_status_1m'),
     ref('dws_trade__user_status_1y'),
     ref('dws_traffic__page_view_5m'),
+    ref('meta_message_block'),
     ref('meta_order_chain_break'),
     ref('meta_order_chain_link'),
 ] -%}
@@ -30,6 +31,7 @@
     runs_of(ref('dwd_user__booking_class')),
     runs_of(ref('dwd_user__class_booking_wide')),
     runs_of(ref('dwd_user__class_session_wide')),
+    runs_of(ref('meta_topic_hour')),
 ] -%}
 {%- set tables = [ref('ods_binlog')] + typed_models() + folded + others -%}
 

@@ -225,8 +225,8 @@ def test_an_index_of_something_else_is_refused(project):
         '{"of":"dw.facts","columns":["k","at","id"]}; its commits say None'
     ) in outcome.results["indexed"].message
     assert (
-        "facts_by_user: the model's config must be config(materialized='folded', "
-        "unique_key=['k', 'at', 'id'], fold={})"
+        "facts_by_user: unique_key of the model's config must be ['k', 'at', 'id'] or be left out, "
+        "got ['at', 'id']"
     ) in outcome.results["facts_by_user"].message
     with pytest.raises(DeclarationError, match="by must name columns, got None"):
         index_columns("id", None)

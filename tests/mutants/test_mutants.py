@@ -117,15 +117,15 @@ def test_a_mutants_own_adapter_is_imported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "right", "line"),
     [
-        ("macros/joins/repaired_join.sql", "<=>", "<=> max({{ values_read }}) over"),
+        ("macros/joins/temporal_join.sql", "<=>", "<=> max({{ values_read }}) over"),
         (
             "macros/joins/repaired_join.sql",
             "<=>",
             "held.{{ held_column }} <=> touched.{{ touched_column }}",
         ),
         ("macros/changelog/retract_rows.sql", "<=>", "<=> {{ from_cte }}.{{ column }}"),
-        ("macros/joins/repaired_join.sql", "<", "count_if(sign < 0) over"),
-        ("macros/windows/session.sql", "<=", "held.window_start <= touched.window__at"),
+        ("macros/joins/temporal_join.sql", "<", "count_if(sign < 0) over"),
+        ("macros/windows/session.sql", "<=", "held.window_start <= touched.last_at"),
     ],
 )
 def test_operators_of_macros_are_found(file: str, right: str, line: str) -> None:
