@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,12 @@ def test_the_project_takes_what_the_tutorials_have_their_readers_write(tmp_path:
             if not isinstance(step, Command):
                 step.apply(root)
     run_in_copy(root, ".venv/bin/dbt", "parse", "--target", "ci")
+    # dbt asks for the columns of a contract only when it builds the model
+    manifest = json.loads((root / "target" / "manifest.json").read_text(encoding="utf-8"))
+    models = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
+    assert {"dws_trade__product_status_1d", "ods_shop__pp_new"} <= {node["name"] for node in models}
+    under_contract = [node for node in models if node["config"]["contract"]["enforced"]]
+    assert [node["name"] for node in under_contract if not node["columns"]] == []
 
 
 @pytest.mark.soak
