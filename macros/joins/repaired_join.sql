@@ -216,14 +216,7 @@
 
     pairs_before as (
         select held.*
-        from (
-            select
-                {%- for name in join.columns %}
-                {{ name if name in stored else 'null as ' ~ name }}{{ ',' if not loop.last }}
-                {%- endfor %}
-            from {{ this }}
-            where {{ near_pairs.condition }}
-        ) as held
+        from {{ _stored_pairs(join, stored, near_pairs.condition) }} as held
         left semi join {{ touched }} as touched
             on {{ _same_key(join.left.key_names, join.left.key) }}
         {%- if unpaired %}
@@ -253,6 +246,18 @@
         {{ number }}L as commit_number
     -- a -U counts where the model leaves its +U out: of one run the +U comes first
     from changed_pairs
+{%- endmacro %}
+
+{# The model's own rows; a column that they don't have yet is null. #}
+{% macro _stored_pairs(join, stored, condition) -%}
+    (
+            select
+                {%- for name in join.columns %}
+                {{ name if name in stored else 'null as ' ~ name }}{{ ',' if not loop.last }}
+                {%- endfor %}
+            from {{ this }}
+            where {{ condition }}
+        )
 {%- endmacro %}
 
 {# Which left rows may be partners of right rows: the condition on what is read of them. #}
@@ -317,18 +322,12 @@
         )
     {%- endset -%}
     {%- set rows = _kept(keeps, 'touched_right_rows', rows) -%}
+    {%- set near -%}
+        found_in = 'right' and {{ _near(keeps, touched, join.wanted_right_pairs).condition }}
+    {%- endset -%}
     {%- set before -%}
         select held.*
-        from (
-            select
-                {%- for name in join.columns %}
-                {{ name if name in stored else 'null as ' ~ name }}{{ ',' if not loop.last }}
-                {%- endfor %}
-            from {{ this }}
-            where
-                found_in = 'right'
-                and {{ _near(keeps, touched, join.wanted_right_pairs).condition }}
-        ) as held
+        from {{ _stored_pairs(join, stored, near) }} as held
         left semi join {{ touched }} as touched on {{ _same_key(side.key_names, side.key) }}
     {%- endset -%}
     {%- set after -%}

@@ -35,14 +35,7 @@
         {%- set changes = adapter.ranges.materialize_once(
             model, 'changed_places', 'select * from ' ~ changes
         ) -%}
-        {%- set lost = {
-            'column': 'binlog_file_number',
-            'kind': 'bigint',
-            'low': 'lost_file_number',
-            'high': 'lost_file_number',
-            'known': 'lost_file_number',
-        } -%}
-        {%- set near_lost = adapter.ranges.pruning_condition(changes, [lost]).condition -%}
+        {%- set near_lost = _in_binlog_files(changes, 'lost_file_number') -%}
     {%- endif -%}
     {%- set blocks = _blocks_of_changes(log, changes, near_lost) -%}
     {%- if keeps -%}
@@ -61,18 +54,22 @@
         {%- set files = adapter.ranges.materialize_once(
             model, 'touched_binlog_files', _binlog_files_of_blocks(log, blocks, found.near)
         ) -%}
-        {%- set numbers = {
-            'column': 'binlog_file_number',
-            'kind': 'bigint',
-            'low': 'binlog_file_number',
-            'high': 'binlog_file_number',
-        } -%}
-        {%- do found.update(
-            near_changes=adapter.ranges.pruning_condition(files, [numbers]).condition
-        ) -%}
+        {%- do found.update(near_changes=_in_binlog_files(files, 'binlog_file_number')) -%}
     {%- endif -%}
     {%- do found.update(all=false, rows=blocks) -%}
     {%- do return(found) -%}
+{%- endmacro %}
+
+{# Condition on a row's binlog file: its number is among those that a column of the rows has. #}
+{% macro _in_binlog_files(rows, numbers) -%}
+    {%- set file = {
+        'column': 'binlog_file_number',
+        'kind': 'bigint',
+        'low': numbers,
+        'high': numbers,
+        'known': numbers,
+    } -%}
+    {%- do return(adapter.ranges.pruning_condition(rows, [file]).condition) -%}
 {%- endmacro %}
 
 {# Blocks of what changed, and the number of the binlog file of a typed row that was lost. #}
