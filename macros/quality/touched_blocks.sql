@@ -1,6 +1,6 @@
 {#
     The blocks of messages whose account a run makes again, for a model that keeps a row per block:
-    a message lies in the block `message_offset div 1000000` of its partition. Touched are those
+    a message lies in a block of its partition, see `offsets_of_block`. Touched are those
 
     - of new messages, and of new, corrected or lost rows of the typed tables,
     - of other messages of a change that a typed table lost: it accounted for these too,
@@ -42,11 +42,12 @@
         {%- set blocks = adapter.ranges.materialize_once(
             model, 'touched_blocks', 'select * from ' ~ blocks
         ) -%}
+        {%- set size = offsets_of_block() -%}
         {%- set offsets = {
             'column': 'message_offset',
             'kind': 'bigint',
-            'low': 'offset_block * 1000000',
-            'high': 'offset_block * 1000000 + 999999',
+            'low': 'offset_block * ' ~ size,
+            'high': 'offset_block * ' ~ size ~ ' + ' ~ (size - 1),
         } -%}
         {%- do found.update(
             near=adapter.ranges.pruning_condition(blocks, [offsets]).condition
@@ -79,7 +80,7 @@
             batch_id,
             topic,
             partition_number,
-            message_offset div 1000000 as offset_block,
+            message_offset div {{ offsets_of_block() }} as offset_block,
             cast(null as bigint) as lost_file_number
         from {{ new_rows(log) }}
         {%- for typed_model in typed %}
@@ -88,7 +89,7 @@
             batch_id,
             topic,
             partition_number,
-            message_offset div 1000000,
+            message_offset div {{ offsets_of_block() }},
             -- as the log counts: typed tables add the number of the log
             case when row_kind in ('-U', '-D') then binlog_file_number % 10000000000 end
         from {{ new_changes(typed_model) }}
@@ -118,7 +119,7 @@
             read_again.batch_id,
             read_again.topic,
             read_again.partition_number,
-            read_again.message_offset div 1000000
+            read_again.message_offset div {{ offsets_of_block() }}
         from (
             select * from {{ pinned(log) }} where {{ near_lost }}
         ) as read_again
@@ -151,5 +152,5 @@
     {{ rows }}.batch_id = {{ blocks }}.batch_id
             and {{ rows }}.topic = {{ blocks }}.topic
             and {{ rows }}.partition_number = {{ blocks }}.partition_number
-            and {{ rows }}.message_offset div 1000000 = {{ blocks }}.offset_block
+            and {{ rows }}.message_offset div {{ offsets_of_block() }} = {{ blocks }}.offset_block
 {%- endmacro %}

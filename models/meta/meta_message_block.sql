@@ -69,7 +69,7 @@ ods_binlog as (
         topic,
         partition_number,
         message_offset,
-        message_offset div 1000000 as offset_block,
+        message_offset div {{ offsets_of_block() }} as offset_block,
         op,
         event_time,
         concat_ws('.', database_name, table_name) as metadata_table,

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
+from dbt.adapters.sparksession.edges import Node
+from dbt.adapters.sparksession.versions.data_tests import DataTests
 
 from tests.support.dbt_project import DbtProject
-from tests.support.four_models import TESTS, D, four_models, land
+from tests.support.four_models import TESTS, D, F, four_models, land
+
+KEPT = re.compile(r"(?:from|join) global_temp\.`dw__[a-z]+__tested`")
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +77,49 @@ def test_what_warned_and_what_is_not_published_is_not_tested_again_either(
     project.query("insert into dw.own_table values (null, 'by hand')")
     again = project.run("build", expect_ok=False)
     assert again.statuses()["not_null_own_table_id"] == "fail"
+
+
+def test_tests_of_one_view_share_rows_that_are_computed_once(
+    make: Callable[..., DbtProject], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make(f=F)
+    declared = """
+      - name: f
+        columns: [{name: id, data_tests: [unique, not_null]}]
+    """
+    related = "{relationships: {arguments: {to: ref('f'), field: id}}}"
+    tested = TESTS.rstrip().removesuffix("[unique]") + f"[unique, not_null, {related}]"
+    project.write({"models/_models.yml": tested + declared})
+    queries: dict[str, str] = {}
+    over_kept_rows = DataTests.over_kept_rows
+
+    def recorded(self: DataTests, model: Node, *args: Any) -> str:
+        queries[model["name"]] = over_kept_rows(self, model, *args)
+        return queries[model["name"]]
+
+    monkeypatch.setattr(DataTests, "over_kept_rows", recorded)
+
+    def kept_in(**options: Any) -> tuple[Counter[str], list[str]]:
+        """How often each test's query reads kept rows, and the tests that failed."""
+        queries.clear()
+        done = project.run("build", **options)
+        assert not project.query("show views in global_temp")
+        counts = {name: len(KEPT.findall(query)) for name, query in queries.items()}
+        failed = [name for name, status in done.statuses().items() if status == "fail"]
+        return Counter(counts), failed
+
+    # every other run of a test takes few rows for many
+    assert kept_in() == (Counter(), [])
+    land(project, 3, 5)
+    each_once = dict.fromkeys(("unique_d_id", "not_null_d_id", "unique_f_id", "not_null_f_id"), 1)
+    related_name = "relationships_d_id__id__ref_f_"
+    assert kept_in() == (Counter({**each_once, related_name: 2}), [])
+    land(project, 5, 6)
+    assert kept_in() == (Counter(), [])
+    # a row by hand: found in the rows as they are by then
+    project.query("insert into dw.b select * from dw.b where id = 1")
+    found = Counter({"unique_d_id": 1, "not_null_d_id": 1, related_name: 2})
+    assert kept_in(expect_ok=False) == (found, ["unique_d_id"])
 
 
 @pytest.mark.soak

@@ -67,8 +67,22 @@ def in_place_of(sql: str, relation: str, rows: str) -> str | None:
     'select id from (rows) where id > 0'
     >>> in_place_of("select dw.a.id from dw.a", "dw.a", "(rows)")
     """
-    read = re.compile(rf"from {re.escape(relation)}(?![\w.`])")
-    found = read.sub(lambda _: f"from {rows}", sql)
+    return _reading_instead("from", sql, relation, rows)
+
+
+def reading_instead(sql: str, relation: str, other: str) -> str | None:
+    """A query that reads another relation of the same rows; None where it names this one otherwise
+    than as what it reads or joins.
+
+    >>> reading_instead("select a.id from dw.`a` as a join dw.`a` as b using (id)", "dw.`a`", "c")
+    'select a.id from c as a join c as b using (id)'
+    """
+    return _reading_instead("from|join", sql, relation, other)
+
+
+def _reading_instead(words: str, sql: str, relation: str, other: str) -> str | None:
+    read = re.compile(rf"\b({words}) {re.escape(relation)}(?![\w.`])")
+    found = read.sub(lambda match: f"{match[1]} {other}", sql)
     bare, left = relation.replace("`", ""), read.sub("", sql).replace("`", "")
     return None if found == sql or bare in left else found
 

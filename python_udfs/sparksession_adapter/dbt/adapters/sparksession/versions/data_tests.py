@@ -19,6 +19,7 @@ from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.nodes import has_table, is_relation
 from dbt.adapters.sparksession.versions.queries import VersionQueries, thread_reader
+from dbt.adapters.sparksession.versions.shared_rows import SharedRows
 from dbt.adapters.sparksession.versions.store import Version, VersionStore
 from dbt.adapters.sparksession.warehouse import Warehouse
 
@@ -66,6 +67,7 @@ class DataTests:
         self._lease = lease
         self._queries = queries
         self._touched = touched
+        self._shared = SharedRows(warehouse)
         self.fingerprints: dict[str, str] = {}  # of this run's data tests
         self._proved: set[str] = set()
         self._narrowed: set[str] = set()
@@ -175,6 +177,28 @@ class DataTests:
             return sql
         self._narrowed.add(model["unique_id"])
         return found
+
+    def over_kept_rows(self, model: Node, sql: str, proof: str | None, context: Context) -> str:
+        """A data test's query over rows that are kept for all tests of a small view or keyed table;
+        as it is where it tests no such.
+
+        Args:
+            proof: what `proof` gave.
+        """
+        if proof is None:
+            return sql
+        nodes = context["graph"]["nodes"]
+        parents = [nodes[unique_id] for unique_id in model["depends_on"]["nodes"]]
+        texts = [(parent, self.text_now(parent, context)) for parent in parents]
+        return self._shared.query_over(model, sql, texts, context)
+
+    def end_test(self, model: Node) -> None:
+        """Free the rows that were kept for a data test, unless others wait for them."""
+        self._shared.end_test(model["unique_id"])
+
+    def end(self) -> None:
+        """Free all rows that were kept: the run is over."""
+        self._shared.end()
 
     def _of_touched_rows(
         self,

@@ -7,7 +7,8 @@
       null in the column;
     - a test that by the newest version passed on the rows of then reads the rows that may fail
       since: those that came, and those that share with a row which came or went the columns that
-      the test names by `meta={'fails_within': [..]}`.
+      the test names by `meta={'fails_within': [..]}`;
+    - tests of one small view, or keyed table, share its rows, which are computed once.
     `--vars 'test_again: true'` runs them all over all rows.
 #}
 {% materialization test, adapter='sparksession' %}
@@ -28,9 +29,13 @@
         {%- endif -%}
         {%- if known is none and not config.get('sql_header') -%}
             {%- set query = adapter.data_tests.narrowed(model, sql, proof, context) -%}
+            {%- if query == sql -%}
+                {%- set query = adapter.data_tests.over_kept_rows(model, sql, proof, context) -%}
+            {%- endif -%}
         {%- endif -%}
     {%- endif -%}
     {%- if known is not none -%}
+        {%- do adapter.data_tests.end_test(model) -%}
         {%- do store_raw_result(
             'main',
             message='OK',
@@ -40,7 +45,9 @@
         ) -%}
         {{ return({'relations': []}) }}
     {%- elif query == sql -%}
-        {{ return(dbt.materialization_test_default()) }}
+        {%- set found = dbt.materialization_test_default() -%}
+        {%- do adapter.data_tests.end_test(model) -%}
+        {{ return(found) }}
     {%- endif -%}
     {%- call statement('main', fetch_result=True) -%}
         {{ get_test_sql(
@@ -51,6 +58,7 @@
             config.get('limit'),
         ) }}
     {%- endcall -%}
+    {%- do adapter.data_tests.end_test(model) -%}
     {{ return({'relations': []}) }}
 
 {% endmaterialization %}

@@ -28,6 +28,7 @@
         {% endfor %}
         {% set problem = stores.problem %}
     {% endif %}
+    {% do adapter.data_tests.end() %}
     {% do adapter.writer.give_back_lease(results) %}
     {% for line in (
         adapter.cut_runs.lines_about_unread(results)
