@@ -8,9 +8,9 @@
 
     Returns {
         "all": whether all blocks are made, as in a first build,
+        "keeps": whether rows of the blocks may be kept until the model is built,
         "rows": SQL text for a `from`: batch_id, topic, partition_number, offset_block,
         "near": condition on the coordinates of a message, by which Iceberg leaves files out,
-        "near_changes": condition on a typed table's rows: changes of the same binlog files,
     }
 
     Cost of a run: the coordinates of the new messages and of the typed tables' changes, and of the
@@ -19,7 +19,7 @@
     log: ods_binlog. typed: the typed models.
 #}
 {% macro touched_blocks(log, typed) -%}
-    {%- set found = {'all': true, 'rows': none, 'near': 'true', 'near_changes': 'true'} -%}
+    {%- set found = {'all': true, 'keeps': false, 'rows': none, 'near': 'true'} -%}
     {%- if not execute -%}
         {%- do return(found) -%}
     {%- endif -%}
@@ -52,12 +52,8 @@
         {%- do found.update(
             near=adapter.ranges.pruning_condition(blocks, [offsets]).condition
         ) -%}
-        {%- set files = adapter.ranges.materialize_once(
-            model, 'touched_binlog_files', _binlog_files_of_blocks(log, blocks, found.near)
-        ) -%}
-        {%- do found.update(near_changes=_in_binlog_files(files, 'binlog_file_number')) -%}
     {%- endif -%}
-    {%- do found.update(all=false, rows=blocks) -%}
+    {%- do found.update(all=false, keeps=keeps, rows=blocks) -%}
     {%- do return(found) -%}
 {%- endmacro %}
 
@@ -126,25 +122,6 @@
         left semi join {{ changes }} as lost
             on read_again.binlog_file_number = lost.lost_file_number
     )
-{%- endmacro %}
-
-{# Numbers that the binlog files of the blocks' messages may have in typed tables. #}
-{% macro _binlog_files_of_blocks(log, blocks, near) -%}
-    {%- set logs = [] -%}
-    {%- for source in _declared_sources() -%}
-        {%- do logs.append(source.log_resets or [] | length) -%}
-    {%- endfor -%}
-    select of_log.binlog_file_number + 10000000000 * logs.log_number as binlog_file_number
-    from (
-        select distinct messages.binlog_file_number
-        from (
-            select * from {{ pinned(log) }} where {{ near }}
-        ) as messages
-        left semi join {{ blocks }} as touched
-            on {{ _is_of_block('messages', 'touched') }}
-        where messages.binlog_file_number is not null
-    ) as of_log
-        lateral view explode(sequence(0, {{ logs | max }})) logs as log_number
 {%- endmacro %}
 
 {# A message, or a typed row, lies in a block. #}

@@ -12,138 +12,16 @@
 }}
 
 {%- set blocks = touched_blocks(ref('ods_binlog'), typed_models()) %}
+{%- set outcomes = message_outcomes(ref('ods_binlog'), typed_models(), blocks) %}
 
 with
 
-log_rows as (
-    {{
-        rows_of_blocks(
-            ref('ods_binlog'),
-            columns=[
-                'held.batch_id',
-                'held.topic',
-                'held.partition_number',
-                'held.message_offset',
-                'held.op',
-                'held.format',
-                'held.database_name',
-                'held.table_name',
-                'held.event_time',
-                'held.binlog_file',
-                'held.binlog_position',
-                'held.row_number',
-                'held.cut_reason',
-                'held.reject_reason',
-            ],
-            blocks=blocks,
-        )
-    }}
-),
-
-messages as (
-    {{
-        messages_once(
-            'log_rows',
-            columns=[
-                'batch_id',
-                'topic',
-                'partition_number',
-                'message_offset',
-                'op',
-                'format',
-                'database_name',
-                'table_name',
-                'event_time',
-                'binlog_file',
-                'binlog_position',
-                'row_number',
-                'reject_reason',
-            ],
-        )
-    }}
-),
-
-ods_binlog as (
-    select
-        batch_id,
-        topic,
-        partition_number,
-        message_offset,
-        message_offset div {{ offsets_of_block() }} as offset_block,
-        op,
-        event_time,
-        concat_ws('.', database_name, table_name) as metadata_table,
-        binlog_file,
-        binlog_position,
-        row_number,
-        reject_reason,
-        {{ is_read_batch() }} as is_read,
-        {{ is_declared_table() }} as is_declared
-    from messages
-),
-
-typed as (
-    {% for typed_model in typed_models() -%}
-        {{
-            rows_of_blocks(
-                typed_model,
-                columns=[
-                    'held.batch_id',
-                    'held.topic',
-                    'held.partition_number',
-                    'held.message_offset',
-                    'held.reject_reason',
-                ],
-                blocks=blocks,
-            )
-        }}
-        {% if not loop.last -%}
-            union all
-        {% endif -%}
-    {% endfor %}
-),
-
--- a message of several rows is refused when one of them is
-taken as (
-    select
-        batch_id,
-        topic,
-        partition_number,
-        message_offset,
-        count(reject_reason) > 0 as is_refused
-    from typed
-    group by
-        batch_id,
-        topic,
-        partition_number,
-        message_offset
-),
-
 outcomes as (
-    select
-        ods_binlog.*,
-        case
-            when ods_binlog.reject_reason is not null or taken.is_refused
-                then 'rejected'
-            when taken.is_refused is not null then 'applied'
-            when not ods_binlog.is_read or not ods_binlog.is_declared
-                then 'filtered'
-            when ods_binlog.op in ('insert', 'update', 'delete')
-                then 'open'
-            when ods_binlog.op in ('snapshot', 'truncate', 'drop', 'rename')
-                then 'applied'
-            else 'filtered'
-        end as outcome
-    from ods_binlog
-    left join taken
-        on
-            ods_binlog.batch_id = taken.batch_id
-            and ods_binlog.topic = taken.topic
-            and ods_binlog.partition_number = taken.partition_number
-            and ods_binlog.message_offset = taken.message_offset
+    select * from {{ outcomes }}
 ),
 
 changes as (
+    {%- set near = near_open_changes(outcomes, blocks) %}
     {% for typed_model in typed_models() -%}
         select
             metadata_table,
@@ -155,7 +33,7 @@ changes as (
         where
             reject_reason is null
             and metadata_op_type in ('insert', 'update', 'delete')
-            and {{ blocks.near_changes }}
+            and {{ near }}
         {% if not loop.last -%}
             union all
         {% endif -%}

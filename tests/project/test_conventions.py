@@ -48,7 +48,7 @@ READERS = "as_read_by|pinned|new_rows|new_changes|runs_of|changed_partitions|clo
 # macros that read what they are given themselves
 READING = (
     "tumble|slide|cumulate|session|window_rejects|upsert_stream|append_stream|beliefs|key_filter|"
-    "join_index|touched_blocks|rows_of_blocks"
+    "join_index|touched_blocks|rows_of_blocks|message_outcomes"
 )
 # folders whose macros are called by name: the project's, and of the adapter's those beside the
 # materializations

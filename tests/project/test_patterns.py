@@ -82,8 +82,8 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
         f"{ADAPTER}/reading/named_reads.py",
         "f'[ .\\\\[]{re.escape(table)}(?![\\\\w.])'",
     ): [r"[ .\[]dw\.a(?![\w.])"],
-    (f"{ADAPTER}/reading/touched_rows.py", "f'from {re.escape(relation)}(?![\\\\w.`])'"): [
-        r"from dw\.a(?![\w.`])"
+    (f"{ADAPTER}/reading/touched_rows.py", "f'({words}) {re.escape(relation)}(?![\\\\w.`])'"): [
+        r"(from|join) dw\.a(?![\w.`])"
     ],
     (f"{INGESTION}/whole_table/statements.py", "name"): [r"(?<![\w$])order_info(?![\w$])"],
     (f"{INGESTION}/tables/log_resets.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],

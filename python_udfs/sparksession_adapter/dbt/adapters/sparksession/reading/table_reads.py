@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Graph, Json, Node
-from dbt.adapters.sparksession.evaluation import choose_evaluation
+from dbt.adapters.sparksession.evaluation import choose_evaluation, reads_few
 from dbt.adapters.sparksession.inputs import (
     INPUT_PROPERTY,
     OwnCommits,
@@ -131,6 +131,10 @@ class TableReads:
         """What the model's SQL, or its Python code, has read; to be asked for once it is compiled,
         or has run. In a macro: what the reads before have found."""
         return self._warehouse.inputs.plan(model["unique_id"])
+
+    def reads_few(self, model: Node) -> bool:
+        """Whether the model adds to few rows of its own, and reads few for that."""
+        return reads_few(self.plan(model))
 
     def is_clone(self, relation: Relation) -> bool:
         """Whether a relation is a view that dbt clone made."""

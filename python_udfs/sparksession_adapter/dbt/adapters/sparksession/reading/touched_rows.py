@@ -81,7 +81,7 @@ def reading_instead(sql: str, relation: str, other: str) -> str | None:
 
 
 def _reading_instead(words: str, sql: str, relation: str, other: str) -> str | None:
-    read = re.compile(rf"\b({words}) {re.escape(relation)}(?![\w.`])")
+    read = re.compile(rf"({words}) {re.escape(relation)}(?![\w.`])")
     found = read.sub(lambda match: f"{match[1]} {other}", sql)
     bare, left = relation.replace("`", ""), read.sub("", sql).replace("`", "")
     return None if found == sql or bare in left else found

@@ -120,12 +120,19 @@
                 ) -%}
             {%- endif -%}
         {%- endif -%}
+        {%- set staged_sql = _rows_to_write(strategy_name, select_sql) -%}
+        {%- if (
+            strategy_name == 'merge'
+            and model['language'] == 'sql'
+            and adapter.reading.reads_few(model)
+        ) -%}
+            {#- a MERGE reads its source twice: to find the files to write, and to write them -#}
+            {%- set staged_sql = 'select * from ' ~ adapter.ranges.materialize_once(
+                model, 'merged_rows', staged_sql
+            ) -%}
+        {%- endif -%}
         {%- call statement('create_staging_relation') -%}
-            {{ create_table_as(
-                True,
-                staging_relation,
-                _rows_to_write(strategy_name, select_sql),
-            ) }}
+            {{ create_table_as(True, staging_relation, staged_sql) }}
         {%- endcall -%}
         {# the staged columns; none under on_schema_change='ignore', where both are the same #}
         {%- set staged_columns = process_schema_changes(
