@@ -47,7 +47,9 @@ def test_a_fault_in_the_run_fails_a_test(tmp_path: Path, fault: Fault) -> None:
     root = copy_of_project(tmp_path)
     fault.put_into(root)
     command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider {fault.caught_by}"
-    seeds = dict.fromkeys(("JOIN_SEED", "WINDOW_SEED", "BELIEFS_SEED"), str(fault.seed))
+    seeds = dict.fromkeys(
+        ("JOIN_SEED", "WINDOW_SEED", "BELIEFS_SEED", "EXTRACTS_SEED"), str(fault.seed)
+    )
     env = environment_of(root) | seeds
     done = subprocess.run(command, shell=True, cwd=root, env=env, capture_output=True, text=True)
     assert done.returncode == 1, f"{fault.name}: {done.stdout[-3000:]}"

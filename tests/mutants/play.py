@@ -27,6 +27,7 @@ SEEDS = (
     "WINDOW_SEED",
     "STREAM_SEED",
     "BELIEFS_SEED",
+    "EXTRACTS_SEED",
     "FILTER_SEED",
     "MODELS_SEED",
     "KILL_SEED",

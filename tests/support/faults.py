@@ -232,6 +232,10 @@ BELIEF_HISTORIES = "tests/adapter/test_beliefs.py -m 'not soak' -k oracle"
 BELIEFS = "macros/streams/beliefs.sql"
 
 
+EXTRACT_HISTORIES = "tests/adapter/test_extracts.py -m 'not soak'"
+EXTRACTS = "macros/changelog/extract_changes.sql"
+
+
 WINDOW_HISTORIES = "tests/adapter/test_windows.py -m 'not soak' -k every_run"
 
 
@@ -866,6 +870,42 @@ RUN_FAULTS = (
         "",
         BELIEF_HISTORIES,
         seed=5,
+    ),
+    Fault(
+        "a key that an extract lacks stays",
+        EXTRACTS,
+        "and not (stated.extract__earlier_row <=> stated.extract__row)",
+        "and not (stated.extract__earlier_row <=> stated.extract__row)\n"
+        "            and stated.extract__row is not null",
+        EXTRACT_HISTORIES,
+    ),
+    Fault(
+        "the extract behind a late one isn't compared again",
+        EXTRACTS,
+        "or coalesce(lag(extract__is_new) over (order by extract__place), false)",
+        "or false",
+        EXTRACT_HISTORIES,
+    ),
+    Fault(
+        "what the log changed before an extract stays",
+        EXTRACTS,
+        "bool_or(extract__is_mark) as extract__is_changed",
+        "false as extract__is_changed",
+        EXTRACT_HISTORIES,
+    ),
+    Fault(
+        "a late change outlives the extract behind it",
+        EXTRACTS,
+        "_keys_changed(plan, inputs.new_log, 'true', in_order)",
+        "_keys_changed(plan, inputs.new_log, 'true', touched)",
+        EXTRACT_HISTORIES,
+    ),
+    Fault(
+        "a cut extract is taken for whole",
+        EXTRACTS,
+        "when coalesce(counted.row_count, 0) <> in_order.{{ plan.row_count }}",
+        "when coalesce(counted.row_count, 0) > in_order.{{ plan.row_count }}",
+        "tests/adapter/test_extract_refusals.py -k cut",
     ),
     Fault(
         "rows that lie just the gap apart are of two sessions",

@@ -17,6 +17,7 @@ from dbt.adapters.sparksession.constraints import SUPPORT, guards_of
 from dbt.adapters.sparksession.declared.beliefs import BeliefModels
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
+from dbt.adapters.sparksession.declared.extracts import ExtractModels
 from dbt.adapters.sparksession.declared.join_models import JoinModels
 from dbt.adapters.sparksession.declared.key_filters import KeyFilters
 from dbt.adapters.sparksession.declared.streams import StreamModels
@@ -156,6 +157,11 @@ class SparkSessionAdapter(SparkAdapter):
     def beliefs(self) -> BeliefModels:
         """What the macros of beliefs ask."""
         return self.services.beliefs
+
+    @available_property
+    def extracts(self) -> ExtractModels:
+        """What the macro of full extracts asks."""
+        return self.services.extracts
 
     @available_property
     def key_filters(self) -> KeyFilters:

@@ -6,6 +6,7 @@ from dbt.adapters.sparksession.building import NodeBuilds
 from dbt.adapters.sparksession.declared.beliefs import BeliefModels
 from dbt.adapters.sparksession.declared.checks import Declarations
 from dbt.adapters.sparksession.declared.counts import CountModels
+from dbt.adapters.sparksession.declared.extracts import ExtractModels
 from dbt.adapters.sparksession.declared.join_models import JoinModels
 from dbt.adapters.sparksession.declared.key_filters import KeyFilters
 from dbt.adapters.sparksession.declared.streams import StreamModels
@@ -70,6 +71,7 @@ class Services:
         self.windows = WindowModels(warehouse, changes, ranges)
         self.streams = StreamModels(warehouse)
         self.beliefs = BeliefModels(warehouse, keyed, definitions)
+        self.extracts = ExtractModels(warehouse)
         self.key_filters = KeyFilters(warehouse, keyed)
         self.counts = CountModels(warehouse)
         self.declarations = Declarations(warehouse, keyed)
