@@ -35,9 +35,9 @@
 
     `rows` has the rows of all extracts, `complete` a row of each extract that has landed as a
     whole: how many rows it has, its place among the changes (`sequence`) and its time. An extract
-    counts once it stands there; an empty one has no rows and a row_count of 0. Rows that landed
+    counts once it stands there; without rows its row_count is 0. Rows that landed
     twice count once. An extract of more or fewer keys than it declares, or with two different rows
-    of a key, refuses the run before anything is written. So does one that removes more than
+    of a key, refuses the run before anything is written. So does an extract that removes more than
     most_removed_percent of the keys of the extract before it, where that is given.
 
     `log` is a relation of retract rows with the same columns. A change at an extract's own place
@@ -48,9 +48,10 @@
     stays true whatever comes between. A late extract, or a late change, only adds what the next
     extract states of the keys that it touches.
 
-    Cost: a new extract is read once, and the one before it; a late extract also the next one, and
-    a late change the extract behind it. The log between these extracts is read again, by ranges of
-    its sequence. A full refresh reads all extracts twice: it counts them first.
+    Cost: a new extract is read once, and the extract before it; a late extract, or a late change,
+    also reads the extract behind it. The log between these extracts is read again, by ranges of
+    its sequence. A full refresh reads all extracts twice, as it counts them first, and compares
+    each change of the log with the place of each extract.
 #}
 {% macro extract_changes(extracts, key, columns, sequence, time=none, log=none) -%}
     {%- if execute -%}
@@ -153,7 +154,7 @@
         1 as from_extract
         {%- if plan.own_time %},
         {% if plan.dated_by -%}
-        {#- not after the extract, which has the row, nor before the one that has it otherwise -#}
+        {#- not after the extract, which has the row, nor before the earlier, which hadn't -#}
         greatest(
             least(stated.extract__row.{{ plan.dated_by }}, in_order.{{ plan.time }}),
             in_order.extract__earlier_time
@@ -187,8 +188,8 @@
 {%- endmacro %}
 
 {#
-    All complete extracts, each with the one before it. Those are touched that are new, and those
-    behind a new one. A declaration that comes twice is one.
+    All complete extracts, each with the extract before it. New extracts are touched, and those
+    behind a new extract. A declaration that comes twice counts once.
 #}
 {% macro _extracts_in_order(plan, inputs) -%}
     select
@@ -229,7 +230,7 @@
 {%- endmacro %}
 
 {#
-    Keys that the log changed between an extract and the one before it: of the touched extracts by
+    Keys that the log changed between an extract and the extract before: of the touched extracts by
     all changes, of the others by those that are new.
 #}
 {% macro _keys_changed_before_extracts(plan, inputs, in_order, touched, keeps) -%}

@@ -41,6 +41,34 @@ FILES = {
             tables: [{name: extracts}, {name: extract_rows}, {name: changes}]
     """,
     "models/latest.sql": MODEL.format(more="'most_removed_percent': 50,"),
+    "models/unit_tests.yml": """
+        unit_tests:
+          - name: what_an_extract_lacks_is_deleted
+            model: latest
+            given:
+              - input: source('src', 'extracts')
+                rows:
+                  - {extract_id: 1, row_count: 2, place: 10}
+                  - {extract_id: 2, row_count: 1, place: 20}
+              - input: source('src', 'extract_rows')
+                rows:
+                  - {extract_id: 1, id: 1, a: x}
+                  - {extract_id: 1, id: 2, a: x}
+                  - {extract_id: 2, id: 1, a: y}
+              - input: source('src', 'changes')
+                rows:
+                  - {id: 3, a: z, row_kind: +I, place: 10}
+                  - {id: 4, a: z, row_kind: +I, place: 21}
+            expect:
+              rows:
+                - {id: 3, a: z, row_kind: +I, place: 10, from_extract: 0}
+                - {id: 4, a: z, row_kind: +I, place: 21, from_extract: 0}
+                - {id: 1, a: x, row_kind: +I, place: 10, from_extract: 1}
+                - {id: 2, a: x, row_kind: +I, place: 10, from_extract: 1}
+                - {id: 3, a: null, row_kind: -D, place: 10, from_extract: 1}
+                - {id: 1, a: y, row_kind: +U, place: 20, from_extract: 1}
+                - {id: 2, a: null, row_kind: -D, place: 20, from_extract: 1}
+    """,
 }
 
 
@@ -126,7 +154,7 @@ def test_an_extract_that_removes_too_much_is_refused(project: DbtProject):
     assert rows(project) == {(2, "y")}
 
 
-def test_rows_of_a_key_that_differ_are_refused_and_equal_ones_count_once(project: DbtProject):
+def test_rows_of_a_key_that_differ_are_refused_and_equal_rows_count_once(project: DbtProject):
     land(project, 3, 30, {1: "x", 2: "y"})
     land(project, 3, 30, {1: "x", 2: "y"})
     project.run("run")
@@ -164,7 +192,12 @@ def test_a_null_key_is_a_key_like_others(project: DbtProject):
     assert rows(project) == {(1, "x"), (2, "y"), (None, "back"), (7, "new")}
 
 
-def test_a_run_opens_the_new_extract_and_the_one_before_it_alone(project: DbtProject):
+def test_a_unit_test_gives_extracts_and_a_log(project: DbtProject):
+    ran = project.run("test", "-s", "latest,test_type:unit")
+    assert ran.statuses() == {"what_an_extract_lacks_is_deleted": "pass"}
+
+
+def test_a_run_opens_the_new_extract_and_the_extract_before_it_alone(project: DbtProject):
     """The files of the oldest extract are gone from the disk."""
     opened = project.column(
         "select file_path from src.extract_rows.files where partition.extract_id = 1"
@@ -179,7 +212,7 @@ def test_a_run_opens_the_new_extract_and_the_one_before_it_alone(project: DbtPro
     assert rows(project) == {(1, "z"), (2, "y")}
 
 
-def test_an_extract_whose_rows_were_deleted_is_needed_by_late_ones_alone(project: DbtProject):
+def test_an_extract_whose_rows_were_deleted_is_needed_by_late_extracts_alone(project: DbtProject):
     project.query("delete from src.extract_rows where extract_id = 1")
     land(project, 3, 30, {1: "z", 2: "y"})
     project.run("run")

@@ -13,7 +13,10 @@ ADAPTER = "*sparksession_adapter/*"
 NEAREST: tuple[tuple[str, str], ...] = (
     # macros
     ("macros/*chain/*", "e2e/test_chain.py e2e/test_sample.py"),
-    ("macros/changelog/extract_changes.sql", "adapter/test_extracts.py"),
+    (
+        "macros/changelog/extract_changes.sql",
+        "adapter/test_extracts.py adapter/test_extract_refusals.py",
+    ),
     ("macros/changelog/*", "adapter/test_macro_sql.py e2e/test_sample.py e2e/test_accounting.py"),
     ("macros/cleaning/*", "adapter/test_cleaning.py e2e/test_sample.py"),
     ("macros/business/counts/*", "e2e/test_sample.py e2e/test_levels.py"),
@@ -66,7 +69,10 @@ NEAREST: tuple[tuple[str, str], ...] = (
         ADAPTER + "/beliefs.py",
         "adapter/test_belief_declarations.py adapter/test_belief_versions.py",
     ),
-    (ADAPTER + "/declared/extracts.py", "adapter/test_extracts.py"),
+    (
+        ADAPTER + "/declared/extracts.py",
+        "adapter/test_extract_refusals.py adapter/test_extracts.py",
+    ),
     (ADAPTER + "/join_bounds.py", "adapter/test_belief_declarations.py adapter/test_joins.py"),
     (ADAPTER + "/asof.py", "adapter/test_asof.py adapter/test_joins.py"),
     (ADAPTER + "/join_indexes.py", "adapter/test_join_indexes.py"),

@@ -127,7 +127,7 @@ class Extracts:
 
     @property
     def wanted_log(self) -> list[Json]:
-        """Where the changes between a touched extract and the one before it lie, likewise."""
+        """Where the changes between touched extracts and those before them lie, likewise."""
         if not self.sequence_kinds:
             return []
         first = quoted(self.sequence[0])
