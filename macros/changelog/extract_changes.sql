@@ -79,13 +79,14 @@
     {%- endif -%}
 {%- endmacro %}
 
-{# The query; with `keeps` what it is made of is evaluated once, and asked where it lies. #}
+{# The query. A run that writes evaluates once which extracts it reads, and with `keeps` all that
+   the query is made of; then it asks where that lies. #}
 {% macro _extract_changes(plan, inputs, writes, keeps) -%}
     {%- set in_order = _extract_part(
-        keeps, 'extracts_in_order', _extracts_in_order(plan, inputs)
+        writes, 'extracts_in_order', _extracts_in_order(plan, inputs)
     ) -%}
     {%- set touched = _extract_part(
-        keeps, 'touched_extracts', 'select * from ' ~ in_order ~ ' where extract__is_touched'
+        writes, 'touched_extracts', 'select * from ' ~ in_order ~ ' where extract__is_touched'
     ) -%}
     {%- set changed = none -%}
     {%- if plan.has_log -%}
@@ -96,7 +97,7 @@
         ) -%}
     {%- endif -%}
     {%- set reads = _extract_part(
-        keeps, 'extract_reads', _extract_reads(plan, touched, changed)
+        writes, 'extract_reads', _extract_reads(plan, touched, changed)
     ) -%}
     {%- if keeps and plan.has_log and not adapter.ranges.kept_count(model, reads) -%}
         {{- _changes_of_log(plan, inputs.new_log) -}}

@@ -21,8 +21,10 @@ MACRO = "macros/changelog/extract_changes.sql"
 KEY, COLUMNS = ("world", "id"), ("a", "b")
 START = datetime(2026, 3, 1, tzinfo=UTC)
 SMALL_TIERS = {"buckets": 2, "tier_runs": 3, "tier_rows": 50}
-SEQUENCE = {"sequence": ["place", "from_extract"], "row_kind": "row_kind"} | SMALL_TIERS
-FOLD = SEQUENCE | {"hidden_columns": ["place", "from_extract"]}
+A_FILE = 20  # places of the log
+ORDER = ["file", "position", "from_extract"]
+SEQUENCE = {"sequence": ORDER, "row_kind": "row_kind"} | SMALL_TIERS
+FOLD = SEQUENCE | {"hidden_columns": ORDER}
 ZIPPER = SEQUENCE | {"time": "time"}
 MODEL = """
     {{{{ config(materialized='folded', unique_key=['world', 'id'], {kind}={config}) }}}}
@@ -36,7 +38,7 @@ MODEL = """
         }},
         key=['world', 'id'],
         columns=['a', 'b'],
-        sequence='place',
+        sequence=['file', 'position'],
         {others}
     ) }}}}
 """
@@ -78,10 +80,10 @@ class Landed:
         self.coming_extracts, self.coming_changes = self._history()
         project.query("create namespace if not exists src")
         for table, columns in {
-            "extracts": "extract_id int, row_count bigint, place int, time timestamp",
+            "extracts": "extract_id int, row_count bigint, file int, position int, time timestamp",
             "extract_rows": "extract_id int, world int, id int, a string, b int, updated timestamp",
-            "changes": "world int, id int, a string, b int, row_kind string, place int, "
-            "time timestamp",
+            "changes": "world int, id int, a string, b int, row_kind string, file int, "
+            "position int, time timestamp",
         }.items():
             project.query(f"create or replace table src.{table} ({columns}) using iceberg")
 
@@ -125,14 +127,14 @@ class Landed:
     def _write(self, table: str, rows: list[dict[str, Any]]) -> None:
         session = own_session(self.project.credentials()).session
         schema = session.table(f"src.{table}").schema
-        cells = [
-            tuple(
-                at(row[name]) if name in ("time", "updated") else row[name] for name in schema.names
-            )
-            for row in rows
-        ]
+        cells = [tuple(self._cell(row, name) for name in schema.names) for row in rows]
         if cells:
             session.createDataFrame(cells, schema).writeTo(f"src.{table}").append()
+
+    def _cell(self, row: dict[str, Any], name: str) -> Any:
+        if name in ("file", "position"):
+            return dict(zip(("file", "position"), divmod(row["place"], A_FILE), strict=True))[name]
+        return at(row[name]) if name in ("time", "updated") else row[name]
 
     def land_changes(self, share: float) -> None:
         """Let changes of the log come: most in their order, a few late or again."""
@@ -239,7 +241,7 @@ def check_histories(make_project: Any, worlds: int, runs: int, seed: int) -> Non
         if step not in ("nothing", "only_log"):
             landed.land_extracts(rng.choice([1, 1, 2]) if number else 2)
         if step == "rewritten":
-            project.query("delete from src.changes where place % 7 = 3")
+            project.query(f"delete from src.changes where (file * {A_FILE} + position) % 7 = 3")
             landed.changes = [row for row in landed.changes if row["place"] % 7 != 3]
         selected = ["-s", "rows"] if step == "one_model" else []
         outcome = project.run(
