@@ -160,7 +160,9 @@ class Landed:
         rng = self.rng
         rows, declared = [], []
         for _ in range(min(count, len(self.coming_extracts))):
-            late = rng.random() < 0.4 and len(self.coming_extracts) > 1
+            # the second always overtakes another, which is late then; the others may
+            late = len(self.extracts) == 1 or rng.random() < 0.4
+            late = late and len(self.coming_extracts) > 1
             extract = self.coming_extracts.pop(1 if late else 0)
             rows += self._rows_of(extract)
             declared.append(extract)
@@ -253,8 +255,10 @@ def check_histories(make_project: Any, worlds: int, runs: int, seed: int) -> Non
         if step == "nothing":
             assert "nothing new" in outcome.results["rows"].message
         compared += landed.compare(*(["rows"] if selected else MODELS))
-    landed.land_changes(1)
     landed.land_extracts(9)
+    project.run("run")
+    compared += landed.compare(*MODELS)
+    landed.land_changes(1)  # most of them before an extract that is there
     project.run("run")
     compared += landed.compare(*MODELS)
     project.run("run", "--full-refresh")
@@ -267,7 +271,7 @@ def a_seed() -> int:
 
 
 def test_every_run_equals_what_extracts_and_log_state(make_project):
-    check_histories(make_project, worlds=20, runs=5, seed=a_seed())
+    check_histories(make_project, worlds=20, runs=4, seed=a_seed())
 
 
 @pytest.mark.soak
