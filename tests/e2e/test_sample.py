@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -33,9 +34,10 @@ from tests.support.warehouse import (
     summed,
     truth,
 )
+from tools.lineage.commits import commits_query
 from tools.lineage.warehouse import Lineage
 from tools.report.charts import to_date
-from tools.report.facts import SERIES, Gathering, asker
+from tools.report.facts import SERIES, Asker, Gathering
 from tools.report.make import context_of
 from tools.report.page import html_of, libraries
 
@@ -628,14 +630,23 @@ NUMBERS = {
 }
 
 
+def in_order(commits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Commits, each with its inputs in the order of their names."""
+    return [
+        {**commit, "inputs": sorted(commit["inputs"], key=lambda read: read["input_table"])}
+        for commit in commits
+    ]
+
+
 @pytest.mark.soak
 def test_each_main_number_of_the_report_is_that_of_a_query(
     in_one_go: Warehouse, tmp_path: Path
 ) -> None:
     in_one_go.run("compile", "--target", "ci", "--select", "fqn:*", "--write-json")
     manifest = json.loads((in_one_go.target / "manifest.json").read_text(encoding="utf-8"))
-    ask = asker(in_one_go.credentials())
-    context = context_of(REPO, manifest, Gathering(ask, "dw"), in_one_go.target, tmp_path)
+    asker = Asker(in_one_go.credentials())
+    gathering = Gathering(asker)
+    context = context_of(REPO, manifest, gathering, in_one_go.target, tmp_path)
     html = html_of(context, libraries(REPO / "target"))
     numbers = dict(re.findall(r'data-number="([^"]+)">([^<]*)<', html))
 
@@ -647,6 +658,11 @@ def test_each_main_number_of_the_report_is_that_of_a_query(
     figures = Lineage(manifest).figures
     assert numbers["lineage.columns"] == f"{figures['columns']:,}"
     assert numbers["lineage.unknown"] == "0"
+
+    # commits are read without a query: of the tables that meta_lineage lists they are its own
+    listed = {commit["table_name"] for commit in asker.rows(commits_query("dw")) or ()}
+    commits = [commit for commit in asker.commits() or () if commit["table_name"] in listed]
+    assert in_order(commits) == in_order(asker.rows(commits_query("dw")) or []) != []
 
     # the curve of a count ends at the total, whatever days it shows
     [of_days] = [counted for counted in context.counted if counted.name == DAYS_OF_STATUS]

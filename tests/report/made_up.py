@@ -118,7 +118,7 @@ def facts(days: int = 8, texts: tuple[str, ...] = HOSTILE) -> Facts:
             {
                 "topic": text,
                 "messages": 60,
-                "refused": 1,
+                "unreadable": 1,
                 "missing": 2,
                 "first_event_time": NOW - timedelta(days=1),
                 "last_event_time": NOW - timedelta(minutes=number + 3),
@@ -137,7 +137,7 @@ def facts(days: int = 8, texts: tuple[str, ...] = HOSTILE) -> Facts:
                 "applied": 50,
                 "duplicates": 4,
                 "filtered": 5,
-                "rejected": 1,
+                "refused": 1,
                 "unaccounted": 0,
             }
             for text in texts

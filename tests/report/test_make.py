@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,20 @@ from typing import Any
 import pytest
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 
-from tests.report.made_up import context
-from tools.report.charts import to_date
+from tests.report.made_up import NOW, context
+from tools.report.charts import of_count, recent, to_date
 from tools.report.declared import Counted, counted_tables
-from tools.report.facts import count_query, refused_query, tables_of_runs
+from tools.report.facts import MODELS, Facts, Gathering, count_query, refused_query, tables_of_runs
 from tools.report.history import KEPT, read, record
 from tools.report.make import keep
 from tools.report.places import kept_folder
-from tools.report.sections import correctness_section, overview_section, received_section, runs
+from tools.report.sections import (
+    correctness_section,
+    overview_section,
+    received_section,
+    runs,
+    sections_of,
+)
 
 
 def model(name: str, macro: str, columns: tuple[str, ...]) -> dict[str, Any]:
@@ -76,7 +83,7 @@ def test_a_chart_of_days_reads_those_that_it_shows_and_takes_the_rest_from_the_t
     totals = Counted("dw.t", "t", "c", {"n": "count"})
     query = " ".join(count_query(days, date(2026, 3, 8), totals).split())
     assert query.count("from dw.d where cut_date > date '2025-09-05'") == query.count("dw.d") == 1
-    assert "to_date.n - coalesce(of_days.n, 0)" in query and query.count("dw.t") == 1
+    assert "if(cut_date is null, n - n_of_days, n) as n" in query and query.count("dw.t") == 1
     # without such a table the earlier days are summed up
     query = " ".join(count_query(days, date(2026, 3, 8)).split())
     assert "where not cut_date > date '2025-09-05'" in query
@@ -84,7 +91,92 @@ def test_a_chart_of_days_reads_those_that_it_shows_and_takes_the_rest_from_the_t
     query = " ".join(count_query(windows, date(2026, 3, 8)).split())
     assert query.count("dw.w") == 1
     assert "(grain = '5m' and dimension_set = 'all' and cut_date > date '2026-03-05')" in query
-    assert "(grain = '1d' and dimension_set = 'all' and cut_date > date '2025-05-11')" in query
+    assert "(grain = '1d' and dimension_set = 'all' and cut_date > date '2025-09-05')" in query
+
+
+class Warehouse:
+    """Answers queries that hold a text; the others ask a table that isn't there."""
+
+    schema = "dw"
+
+    def __init__(self, **answers: list[dict[str, Any]]) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def rows(self, sql: str) -> list[dict[str, Any]] | None:
+        self.asked.append(" ".join(sql.split()))
+        held = [rows for text, rows in self.answers.items() if text in self.asked[-1]]
+        return held[0] if held else None
+
+    def commits(self) -> list[dict[str, Any]]:
+        return []
+
+
+def facts_of(warehouse: Any, *counted: Counted) -> Facts:
+    gathering = Gathering(warehouse)
+    gathering.ask(counted)
+    return gathering.facts()
+
+
+def test_a_day_that_is_far_ahead_is_counted_in_words_and_takes_no_place_in_a_chart() -> None:
+    """A row of 2099 would be the newest day, and all others would lie before what is drawn."""
+    days = Counted("dw.d", "d", "c", {"n": "count"}, has_days=True, columns={"n": "n_change"})
+    newest, last = date(2026, 3, 8), date(2099, 1, 1)
+
+    class Ahead(Warehouse):
+        def rows(self, sql: str) -> list[dict[str, Any]] | None:
+            if sql == "select max(cut_date) as newest from dw.d":
+                return [{"newest": last}]
+            return super().rows(sql)
+
+    answers = {"as newest from dw.d where": [{"newest": newest}]}
+    asked = Ahead(**answers, **{"count(distinct cut_date)": [{"count": 3, "days": 2}]})
+    facts = facts_of(asked, days)
+    assert facts.beyond == {"d": {"count": 3, "days": 2, "newest": newest, "last": last}}
+    [drawn] = [sql for sql in asked.asked if "as value" in sql]
+    assert "where cut_date > date '2025-09-05'" in drawn
+    assert drawn.count("cut_date <= date '2026-03-08'") == 2  # which groups, and which days
+    text = "Not drawn: 3 rows of 2 days after 2026-03-08 (to 2099-01-01)."
+    assert of_count(days, [], facts.beyond["d"]).note == text
+    # a table that has no other day shows these
+    facts = facts_of(Ahead(**{"as newest from dw.d where": [{"newest": None}]}), days)
+    assert facts.beyond == {}
+
+
+def test_days_and_hours_that_are_far_off_are_counted_in_words() -> None:
+    rows = [{"day": date(*day)} for day in ((1969, 12, 31), (2026, 3, 8), (2026, 3, 10))]
+    shown, text = recent(rows, "day", NOW, "day", "days")  # a zone may be a day ahead
+    assert shown == rows[1:] and text.startswith("Not drawn: 1 day before 2025-09-08 (from 1969-")
+    shown, text = recent([*rows, {"day": date(2026, 3, 11)}], "day", NOW, "day", "days")
+    assert shown == rows[1:] and text.endswith(", 1 day after 2026-03-10 (to 2026-03-11).")
+    assert recent(rows[1:], "day", NOW, "day", "days") == (rows[1:], "")
+    assert recent([], "day", NOW, "day", "days") == ([], "")
+    made = context(texts=("shop",))
+    hours = made.facts.rows["hours"]
+    hours.append({"topic": "shop", "hour": datetime(1969, 1, 1, tzinfo=UTC), "messages": 1})
+    hours.append({"topic": "shop", "hour": None, "messages": 2})
+    [chart] = [chart for chart in received_section(made).charts if "hour" in chart.title]
+    assert len(chart.rows) == 24
+    assert chart.note == (
+        "Not drawn: 1 hour of a topic before 2025-09-07 (from 1969-01-01 on). "
+        "Not drawn: 2 messages of hours that are still to come."
+    )
+
+
+def test_what_a_warehouse_lacks_is_named_and_everything_else_is_shown() -> None:
+    """An empty one, or one that older code built: it has no meta_message_block, say."""
+    totals = Counted("dw.t", "t", "c", {"n": "count"})
+    facts = facts_of(Warehouse(), totals)
+    assert facts.missing == [*MODELS.values(), "t"]
+    assert not any(facts.rows.values()) and facts.counts == {"t": []}
+    empty = replace(context(texts=("shop",)), facts=facts, counted=[totals])
+    notes = [note for section in sections_of(empty) for note in section.notes]
+    assert any(note.text.startswith("7 models aren't in the warehouse") for note in notes)
+    # without its blocks the quarantine is asked as a whole
+    refused = [{"refused_by": "ods", "topic": "a", "reason": "b", "messages": 1, "sample": "c"}]
+    older = Warehouse(meta_quarantine=refused)
+    assert facts_of(older).rows["refused"] == refused
+    assert any("meta_quarantine where true" in sql for sql in older.asked)
 
 
 def test_what_a_run_wrote_into_a_table_is_added_up() -> None:

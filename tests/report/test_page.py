@@ -55,6 +55,20 @@ def test_each_section_draws_its_charts_asks_for_nothing_and_prints_no_error(
     assert back == ("rgb(13, 17, 23)" if dark else "rgb(255, 255, 255)")
 
 
+def test_a_chart_of_a_single_day_and_of_a_few_names_the_days(
+    chromium: Browser, tmp_path: Path, bundle: str
+) -> None:
+    """Vega itself labels the first of a month by the month, and parts of a day by their hours."""
+    for days, label in ((1, ["Mar 8"]), (3, ["Mar 6", "Mar 7", "Mar 8"])):
+        file = tmp_path / f"{days}.html"
+        file.write_text(html_of(context(days=days, texts=("shop",)), bundle), encoding="utf-8")
+        shown(chromium, file, "counts")
+        axis = "document.querySelector('#counts-panel .chart .role-axis-label').children"
+        assert chromium.evaluate(f"[...{axis}].map(text => text.textContent)") == label
+        title = "document.querySelector('#counts-panel .chart .role-axis-title').textContent"
+        assert chromium.evaluate(title).startswith("business day, 2026-03-")
+
+
 def test_texts_of_the_data_are_shown_as_texts(chromium: Browser, page: Path) -> None:
     chromium.show_as(1280, 900)
     shown(chromium, page, "input")

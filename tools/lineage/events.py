@@ -38,35 +38,8 @@ from tools.lineage.warehouse import Lineage, TracedTable
 
 FILE = "openlineage.jsonl"
 LOG = "change_log"  # namespace of the source tables, of which the log alone is read
-RUNS, COMMITS = 20, 2000  # newest that events and the report are of
 DIRECT = [column_lineage_dataset.Transformation(type="DIRECT")]
 RUN_OF_KEYED = "__runs"  # ends the name of the table that a keyed table is stored in
-
-
-def commits_query(schema: str) -> str:
-    """The newest commits of the newest runs, oldest first, each with the snapshots that it read."""
-    return f"""
-        with commits as (
-            select *, max(committed_at) over (partition by run_id) as run_ended
-            from {schema}.meta_lineage where run_id is not null
-        ),
-        numbered as (
-            select *, dense_rank() over (order by run_ended desc, run_id) as place
-            from commits
-        ),
-        newest as (
-            select run_id, table_name, model_id, snapshot_id, committed_at,
-                rows_added, rows_removed,
-                collect_list(
-                    case when input_table is not null then
-                        struct(input_table, input_snapshot_id) end
-                ) as inputs
-            from numbered where place <= {RUNS}
-            group by all
-            order by committed_at desc, table_name, snapshot_id limit {COMMITS}
-        )
-        select * from newest order by committed_at, table_name, snapshot_id
-    """
 
 
 def lineage_events(
@@ -75,7 +48,7 @@ def lineage_events(
     """Events of commits, oldest first, and of the views.
 
     Args:
-        commits: rows of `commits_query`.
+        commits: as commits.py gives them, oldest first.
         place: the warehouse as a URI, which is the namespace of its tables and jobs.
         now: the time of the views' events.
     """

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
 import altair as alt
 
 from tools.report.declared import DAY, Counted
-from tools.report.parts import Chart, ChartGroup, grid
+from tools.report.parts import Chart, ChartGroup, grid, numbered
 
 Rows = Sequence[Mapping[str, Any]]
 HEIGHT = 240
 LABEL = 60  # characters of a text
 DOUBLE = 2**53  # integers above are texts: JavaScript would round them
-OUTCOMES = ("applied", "duplicates", "filtered", "rejected", "unaccounted")
-SHOWN_AS = {"rejected": "refused", "unaccounted": "lost"}  # outcome -> as readers know it
+OUTCOMES = ("applied", "duplicates", "filtered", "refused", "unaccounted")
+DRAWN = 184  # days before the newest
+FEW = 10  # days of which each has a label
 TOPICS = 11  # that have a color of their own
 OTHERS = "(other topics)"
 # large numbers short: 40000000 as 40M
@@ -47,6 +49,63 @@ def plain(value: Any) -> Any:
     if isinstance(value, str):
         return value if len(value) <= LABEL else f"{value[:LABEL]} .."
     return value.isoformat() if isinstance(value, date) else value
+
+
+def day_of(moment: date) -> date:
+    """The day of a time or a day."""
+    return moment.date() if isinstance(moment, datetime) else moment
+
+
+def recent(
+    rows: Rows, time: str, now: datetime, single: str, several: str
+) -> tuple[list[Mapping[str, Any]], str]:
+    """The rows of the newest DRAWN days, and a sentence about the others, which would squeeze the
+    axis; no day is the newest that is after tomorrow, if there are others.
+
+    Args:
+        time: column of days or times; rows without one are left out.
+        now: in UTC; a business zone may be a day ahead.
+        single, several: what a row is, and rows are.
+
+    >>> days = [date(1969, 1, 1), date(2026, 3, 8), date(2099, 1, 1)]
+    >>> shown, text = recent([{"day": d} for d in days], "day", datetime(2026, 3, 9), "day", "days")
+    >>> [str(row["day"]) for row in shown]
+    ['2026-03-08']
+    >>> text.split(", ")[1]
+    '1 day after 2026-03-08 (to 2099-01-01).'
+    """
+    dated = [row for row in rows if row[time] is not None]
+    days = [day_of(row[time]) for row in dated]
+    if not days:
+        return [], ""
+    tomorrow = now.date() + timedelta(days=1)
+    newest = max((day for day in days if day <= tomorrow), default=max(days))
+    first = newest - timedelta(days=DRAWN - 1)
+    before = [day for day in days if day < first]
+    after = [day for day in days if day > newest]
+    parts = []
+    if before:
+        count = numbered(len(before), single, several)
+        parts.append(f"{count} before {first} (from {min(before)} on)")
+    if after:
+        parts.append(f"{numbered(len(after), single, several)} after {newest} (to {max(after)})")
+    shown = [row for row, day in zip(dated, days, strict=True) if first <= day <= newest]
+    return shown, f"Not drawn: {', '.join(parts)}." if parts else ""
+
+
+def _title(text: str, days: Sequence[date]) -> str:
+    """An axis' title with the days that it shows, whose labels may be months or hours alone."""
+    if not days:
+        return text
+    first, last = min(days), max(days)
+    return f"{text}, {first}" if first == last else f"{text}, {first} to {last}"
+
+
+def _axis_of_days(days: Sequence[date]) -> alt.Axis:
+    """Vega labels the first of a month by the month alone, and a part of a day by its hour."""
+    if not days or (max(days) - min(days)).days >= FEW:
+        return alt.Axis()
+    return alt.Axis(format="%b %-d", tickCount=alt.TimeIntervalStep(interval="day", step=1))
 
 
 def words(name: str) -> str:
@@ -77,7 +136,7 @@ def _tooltip(name: str, kind: Literal["nominal", "quantitative", "temporal", "da
     return tooltip.format(formats[kind]) if kind in formats else tooltip
 
 
-def hours(rows: Rows) -> Chart:
+def hours(rows: Rows, note: str = "") -> Chart:
     """Messages by hour, a colour a topic; rows of topic, hour, messages."""
     sizes: dict[str, int] = defaultdict(int)
     for row in rows:
@@ -98,7 +157,7 @@ def hours(rows: Rows) -> Chart:
             field="hour",
             type="temporal",
             timeUnit="utcyearmonthdatehours",
-            title="hour (UTC)",
+            title=_title("hour (UTC)", [day_of(hour) for hour, _ in messages]),
             axis=alt.Axis(grid=False, labelOverlap=True),
         ),
         y=alt.Y(field="messages", type="quantitative", stack="zero", title="messages", axis=COUNTS),
@@ -110,7 +169,8 @@ def hours(rows: Rows) -> Chart:
         ],
     )
     columns = ("hour", "topic", "messages")
-    return _chart("Messages per hour and topic", chart, shown, columns, ["messages"])
+    found = _chart("Messages per hour and topic", chart, shown, columns, ["messages"])
+    return replace(found, note=note)
 
 
 def outcomes(rows: Rows) -> Chart:
@@ -118,7 +178,7 @@ def outcomes(rows: Rows) -> Chart:
     shown = [
         {
             "topic": row["topic"],
-            "outcome": SHOWN_AS.get(part, part),
+            "outcome": part,
             "messages": row[part],
             "place": place,
         }
@@ -135,7 +195,7 @@ def outcomes(rows: Rows) -> Chart:
                 field="outcome",
                 type="nominal",
                 scale=alt.Scale(
-                    domain=[SHOWN_AS.get(part, part) for part in OUTCOMES],
+                    domain=list(OUTCOMES),
                     range=["#2c7fb8", "#9e9ac8", "#a6bddb", "#d95f02", "#e7298a"],
                 ),
                 title="outcome",
@@ -175,16 +235,19 @@ def curve(
     color: str | None = None,
     *,
     axis: alt.Axis = COUNTS,
+    note: str = "",
 ) -> Chart:
     """A line over time, a line a value of `color`; rows without a time are left out."""
     shown = [row for row in rows if row[time] is not None]
     kind: Literal["day", "temporal"] = "day" if time == DAY else "temporal"
+    days = [day_of(row[time]) for row in shown]
     encoded: dict[str, Any] = {
         "x": alt.X(
             field=time,
             type="temporal",
-            title="business day" if kind == "day" else f"{words(time)} (UTC)",
+            title=_title("business day" if kind == "day" else f"{words(time)} (UTC)", days),
             scale=UTC_SCALE,
+            axis=_axis_of_days(days) if kind == "day" else alt.Axis(),
         ),
         "y": alt.Y(field=measure, type="quantitative", title=words(measure), axis=axis),
         "tooltip": [_tooltip(time, kind), _tooltip(measure, "quantitative")],
@@ -197,7 +260,7 @@ def curve(
     chart = (
         alt.Chart(alt.NamedData(name="rows")).mark_line(point=len(shown) < 200).encode(**encoded)
     )
-    return _chart(title, chart, shown, columns, [measure])
+    return replace(_chart(title, chart, shown, columns, [measure]), note=note)
 
 
 def to_date(rows: Rows, measure: str) -> list[dict[str, Any]]:
@@ -223,10 +286,19 @@ def _as_they_are(rows: Rows, measure: str) -> list[dict[str, Any]]:
     return [{DAY: row[DAY], "value": row["value"], measure: row[measure]} for row in rows]
 
 
-def of_count(counted: Counted, rows: Rows) -> ChartGroup:
-    """The charts and tables of one counted table."""
+def of_count(counted: Counted, rows: Rows, beyond: Mapping[str, Any] | None = None) -> ChartGroup:
+    """The charts and tables of one counted table.
+
+    Args:
+        beyond: rows, days, newest and last of what lies after the newest day that is drawn.
+    """
+    note = ""
+    if beyond is not None:
+        behind = numbered(beyond["days"], "day", "days")
+        count = numbered(beyond["count"], "row", "rows")
+        note = f"Not drawn: {count} of {behind} after {beyond['newest']} (to {beyond['last']})."
     if counted.grains:
-        return ChartGroup(counted.name, _of_windows(counted, rows))
+        return ChartGroup(counted.name, _of_windows(counted, rows), note=note)
     label = " / ".join(words(name) for name in counted.dimensions) or "all"
     if counted.has_days:
         # the days of a count hold what changed, those of a daily table the day's own number
@@ -242,7 +314,7 @@ def of_count(counted: Counted, rows: Rows) -> ChartGroup:
             )
             for measure in (counted.measures if rows else ())
         ]
-        return ChartGroup(counted.name, charts)
+        return ChartGroup(counted.name, charts, note=note)
     measures = [*counted.measures, *(f"{name}s" for name in counted.ids)]
     named = [{label: row["value"], **{name: row[name] for name in measures}} for row in rows]
     charts = [

@@ -6,51 +6,75 @@ holds. A table that isn't there yet gives no rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.reading.ranges import merged_ranges
-from dbt.adapters.sparksession.session import own_session
+from dbt.adapters.sparksession.session import is_remote, own_session
 
-from tools.lineage.events import commits_query
+from tools.lineage.commits import commits_query, newest_commits
 from tools.report.declared import DAY, Counted
 
 Row = dict[str, Any]
 Rows = list[Row]
-THREADS = 4
+THREADS = min(4, max(2, os.cpu_count() or 2))  # more only take each other's processor
 HOURS, DAYS, WINDOWS = 24 * 14, 184, 300  # newest that a chart shows
 SERIES = 12  # lines of a chart
 SAMPLE = 200  # characters of a refused message
 BLOCK, BLOCK_RANGES = 1_000_000, 64  # offsets of a row of meta_message_block
-MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+# a column is missing where older code built the table
+MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "UNRESOLVED_COLUMN")
+MODELS = {  # query -> the model that it asks, which each build makes
+    "topics": "meta_topic_volume",
+    "hours": "meta_topic_hour",
+    "accounting": "meta_accounting",
+    "late": "meta_late_data",
+    "breaks": "meta_order_chain_break",
+    "refused": "meta_quarantine",
+}
 
 
-def asker(settings: SparkSessionCredentials) -> Callable[[str], Rows]:
-    """A function that gives the rows of a query, as exact Python values."""
+class Asker:
+    """Asks one warehouse by one session, which threads share: each further session would open the
+    catalog and read the same tables once more."""
 
-    def ask(sql: str) -> Rows:
+    def __init__(self, settings: SparkSessionCredentials) -> None:
+        self.schema = str(settings.schema)
+        self._catalog = settings.catalog
+        self._session = own_session(settings).session
+
+    def rows(self, sql: str) -> Rows | None:
+        """The rows of a query, as exact Python values; None where a table of it isn't there."""
         try:
-            frame = own_session(settings).session.sql(sql)
-            return frame.toArrow().to_pylist(maps_as_pydicts="strict")
+            return self._session.sql(sql).toArrow().to_pylist(maps_as_pydicts="strict")
         except Exception as exc:
             if any(condition in str(exc) for condition in MISSING):
-                return []
+                return None
             raise
 
-    return ask
+    def commits(self) -> Rows | None:
+        """The newest commits, see tools/lineage/commits.py."""
+        if is_remote(self._session):
+            return self.rows(commits_query(self.schema))
+        return newest_commits(self._session, self._catalog, self.schema)
 
 
 @dataclass
 class Facts:
-    """Rows by the name of their query, see `queries`, and those of each counted table."""
+    """Rows by the name of their query, see `queries`, and those of each counted table; models that
+    the warehouse doesn't have, or has as older code built them; of counted tables with days after
+    tomorrow the number of these rows and days, the newest other day, and the last of all."""
 
     rows: dict[str, Rows] = field(default_factory=dict)
     counts: dict[str, Rows] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    beyond: dict[str, Row] = field(default_factory=dict)
 
 
 REASON = """
@@ -70,8 +94,6 @@ end
 def queries(schema: str) -> dict[str, str]:
     """Name -> query over the meta tables of a schema."""
     return {
-        # the slowest begins first
-        "commits": commits_query(schema),
         "versions": f"""
             select version, published_at, run_id, made_by, tag, changed, stale,
                 size(snapshots) as tables
@@ -85,33 +107,36 @@ def queries(schema: str) -> dict[str, str]:
             group by target, table_name order by target, table_name limit 200
         """,
         "topics": f"""
-            select topic, sum(message_count) as messages, sum(refused_count) as refused,
+            select topic, sum(message_count) as messages, sum(refused_count) as unreadable,
                 sum(missing_count) as missing, min(first_event_time) as first_event_time,
                 max(last_event_time) as last_event_time, min(lag_seconds) as lag_seconds
             from {schema}.meta_topic_volume
             group by topic order by messages desc, topic limit 200
         """,
         "hours": f"""
-            with newest as (
-                select distinct event_hour from {schema}.meta_topic_hour
-                where event_hour <= date_trunc('hour', current_timestamp())
-                order by event_hour desc limit {HOURS}
+            with hours as (
+                select topic, if(event_hour <= current_timestamp(), event_hour, null) as hour,
+                    sum(message_count) as messages
+                from {schema}.meta_topic_hour group by 1, 2
+            ),
+            placed as (
+                select *, dense_rank() over (order by hour desc nulls last) as place from hours
             )
-            select topic, event_hour as hour, message_count as messages
-            from {schema}.meta_topic_hour left semi join newest using (event_hour)
-            order by hour, topic limit 5000
+            select topic, hour, messages from placed where place <= {HOURS} or hour is null
+            order by hour nulls first, topic limit 5000
         """,
         "accounting": f"""
             select topic, sum(messages_in) as messages_in, sum(applied) as applied,
                 sum(duplicates) as duplicates, sum(filtered) as filtered,
-                sum(rejected) as rejected, sum(unaccounted) as unaccounted
+                sum(rejected) as refused, sum(unaccounted) as unaccounted
             from {schema}.meta_accounting
             group by topic order by messages_in desc, topic limit 200
         """,
         "late": f"""
             select cut_date, sum(change_count) as changes, max(days_behind) as days_behind
             from {schema}.meta_late_data
-            group by cut_date order by cut_date desc limit {DAYS}
+            group by cut_date
+            order by cut_date > current_date() + interval 1 day, cut_date desc limit {DAYS}
         """,
         "breaks": f"""
             select kind, count(*) as breaks, count(distinct order_id) as orders
@@ -147,18 +172,29 @@ def blocks_query(schema: str) -> str:
     """
 
 
-def refused_query(schema: str, blocks: Sequence[int]) -> str:
+def refused_query(schema: str, blocks: Sequence[int] | None) -> str:
     """The refused messages by reason; by blocks of a million offsets, so that files of others are
-    left out where the log is searched for messages that were read again."""
+    left out where the log is searched for messages that were read again.
+
+    Args:
+        blocks: those with refused messages; None where they aren't known, for a warehouse that
+            older code built has no meta_message_block.
+    """
+    if blocks is None:
+        return _reasons_query(schema, "true")
     ranges = merged_ranges(((Decimal(block), Decimal(block)) for block in blocks), BLOCK_RANGES)
     offsets = " or ".join(
         f"message_offset between {first * BLOCK:f} and {last * BLOCK + BLOCK - 1:f}"
         for first, last in ranges
     )
+    return _reasons_query(schema, offsets or "false")
+
+
+def _reasons_query(schema: str, condition: str) -> str:
     return f"""
         select refused_by, topic, left({REASON}, 200) as reason, count(*) as messages,
             min(left(raw_text, {SAMPLE})) as sample
-        from {schema}.meta_quarantine where {offsets or "false"}
+        from {schema}.meta_quarantine where {condition}
         group by 1, 2, 3 order by messages desc, refused_by, topic, reason limit 50
     """
 
@@ -168,7 +204,7 @@ def tables_of_runs(commits: Rows) -> Rows:
     last_commit (UTC), rows_added, rows_removed.
 
     Args:
-        commits: rows of `commits_query`.
+        commits: as tools/lineage/commits.py gives them.
     """
     found: dict[tuple[str, str], Row] = {}
     ended: dict[str, datetime] = {}
@@ -214,45 +250,48 @@ def count_query(counted: Counted, newest: date | None = None, totals: Counted | 
             select {value} as value, {sums}{ids} from {counted.table}
             group by 1 order by {first} desc, value limit 50
         """
-    measures = ", ".join(counted.measures)
     shown = _since(newest, DAYS)
-    if newest is None or not counted.columns:
-        before = ""
-    elif totals is None:
-        # what lies before the days that are shown is one row without a day
+    measures, of_days, before = list(counted.measures), "", ""
+    reads_before = newest is not None and counted.columns
+    if reads_before and totals is None:
+        # what lies before the days that are shown is one row a value without a day
         before = f"""
             union all
             select cast(null as date), {value}, {sums} from {counted.table}
             where not {shown} group by 2
         """
-    else:
-        to_date = ", ".join(f"{totals.sum_of(name)} as {name}" for name in counted.measures)
-        again = ", ".join(f"sum({name}) as {name}" for name in counted.measures)
-        left = ", ".join(
-            f"to_date.{name} - coalesce(of_days.{name}, 0)" for name in counted.measures
-        )
+    elif reads_before and totals is not None:
+        # the totals, from which the days that were read are taken
+        to_date = ", ".join(f"{totals.sum_of(name)} as {name}" for name in measures)
         before = f"""
             union all
-            select cast(null as date), to_date.value, {left}
-            from (select {value} as value, {to_date} from {totals.table} group by 1) as to_date
-            left join (select value, {again} from days group by value) as of_days
-                on to_date.value = of_days.value
+            select cast(null as date), {value}, {to_date} from {totals.table} group by 2
         """
+        of_days = "".join(
+            f", sum(if({DAY} is null, null, {name})) over (partition by value) as {name}_of_days"
+            for name in measures
+        )
+        measures = [
+            f"if({DAY} is null, {name} - {name}_of_days, {name}) as {name}" for name in measures
+        ]
+    # each table is read once: windows find the largest values
     return f"""
         with days as (
             select {DAY}, {value} as value, {sums} from {counted.table}
             where {shown} group by 1, 2
-        ),
-        largest as (
-            select value from days group by value
-            order by sum(abs({first})) desc, value limit {SERIES}
-        ),
-        shown as (
-            select {DAY}, value, {measures} from days
             {before}
+        ),
+        sized as (
+            select *, sum(if({_until(newest)}, abs({first}), null))
+                over (partition by value) as size{of_days}
+            from days
+        ),
+        placed as (
+            select *, dense_rank() over (order by size desc, value) as place
+            from sized where size is not null
         )
-        select {DAY}, value, {measures} from shown left semi join largest
-            on shown.value = largest.value
+        select {DAY}, value, {", ".join(measures)} from placed
+        where place <= {SERIES} and ({DAY} is null or {_until(newest)})
         order by {DAY}, value
     """
 
@@ -263,8 +302,13 @@ def _value_of(counted: Counted) -> str:
 
 
 def _since(newest: date | None, days: int) -> str:
-    """Condition on the day: the newest so many days."""
+    """Condition on the day: the newest so many days, and those behind them."""
     return f"{DAY} > date '{newest - timedelta(days=days)}'" if newest else "true"
+
+
+def _until(newest: date | None) -> str:
+    """Condition on the day: not behind the newest."""
+    return f"{DAY} <= date '{newest}'" if newest else "true"
 
 
 def _windows_query(counted: Counted, newest: date | None) -> str:
@@ -278,7 +322,7 @@ def _windows_query(counted: Counted, newest: date | None) -> str:
     if counted.sets:
         names = ", ".join(f"'{name}'" for name in counted.sets)
         of_sets = f"grain = '1d' and dimension_set in ({names})"
-        chosen.append(f"({of_sets} and {_since(newest, WINDOWS)})")
+        chosen.append(f"({of_sets} and {_since(newest, DAYS)})")
     values = "".join(
         f" when '{name}' then cast(`{column}` as string)" for name, column in counted.sets.items()
     )
@@ -287,7 +331,7 @@ def _windows_query(counted: Counted, newest: date | None) -> str:
         with windows as (
             select grain, if({whole}, '', dimension_set) as dimension, {value} as value,
                 window_start, {columns}
-            from {counted.table} where {" or ".join(chosen)}
+            from {counted.table} where ({" or ".join(chosen)}) and {_until(newest)}
         ),
         numbered as (
             select *, row_number() over (
@@ -304,10 +348,11 @@ def _days_of_windows(grain: str) -> int:
     """Days that hold the newest windows that a chart shows.
 
     >>> _days_of_windows("5m"), _days_of_windows("1d")
-    (3, 301)
+    (3, 184)
     """
     minutes = {"m": 1, "h": 60, "d": 1440, "w": 10_080}.get(grain[-1:], 44_640)
-    return int(grain[:-1]) * minutes * WINDOWS // 1440 + 1 + (minutes < 1440)
+    days = int(grain[:-1]) * minutes * WINDOWS // 1440 + 1 + (minutes < 1440)
+    return days if minutes > 1440 else min(days, DAYS)
 
 
 def _totals_of(counted: Counted, others: Sequence[Counted]) -> Counted | None:
@@ -327,35 +372,67 @@ def _totals_of(counted: Counted, others: Sequence[Counted]) -> Counted | None:
 class Gathering:
     """Asks the queries, a few at a time. Those that need the schema alone begin at once."""
 
-    def __init__(self, ask: Callable[[str], Rows], schema: str) -> None:
-        """
-        Args:
-            ask: gives the rows of a query; threads call it.
-        """
-        self._ask = ask
-        self._schema = schema
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._beyond: dict[str, Row] = {}
+        self._counts: dict[str, Future[Rows | None]] = {}
         self._pool = ThreadPoolExecutor(THREADS)
-        self._rows = {name: self._pool.submit(ask, sql) for name, sql in queries(schema).items()}
+        self._rows: dict[str, Future[Rows | None]] = {"commits": self._pool.submit(asker.commits)}
+        for name, sql in queries(asker.schema).items():
+            self._rows[name] = self._pool.submit(asker.rows, sql)
         self._rows["refused"] = self._pool.submit(self._refused)
 
-    def facts(self, counted: Sequence[Counted]) -> Facts:
-        """All rows, those of the counted tables among them; it can be called once."""
-        found = Facts()
-        with self._pool as pool:
-            counts = {table.name: pool.submit(self._count, table, counted) for table in counted}
-            found.rows = {name: future.result() for name, future in self._rows.items()}
-            found.counts = {name: future.result() for name, future in counts.items()}
-        found.rows["run_tables"] = tables_of_runs(found.rows["commits"])
-        return found
+    def ask(self, counted: Sequence[Counted]) -> None:
+        """Ask for the counted tables, too."""
+        for table in counted:
+            self._counts[table.name] = self._pool.submit(self._count, table, counted)
 
-    def _refused(self) -> Rows:
-        blocks = [row["block"] for row in self._ask(blocks_query(self._schema))]
-        return self._ask(refused_query(self._schema, blocks)) if blocks else []
+    def facts(self) -> Facts:
+        """All rows that were asked for, once they are there; it can be called once."""
+        with self._pool:
+            rows = {name: future.result() for name, future in self._rows.items()}
+            of_counts = {name: future.result() for name, future in self._counts.items()}
+        missing = [model for name, model in MODELS.items() if rows[name] is None]
+        missing += [name for name, found in of_counts.items() if found is None]
+        beyond = {name: self._beyond[name] for name in of_counts if name in self._beyond}
+        facts = Facts(
+            {name: found or [] for name, found in rows.items()},
+            {name: found or [] for name, found in of_counts.items()},
+            missing,
+            beyond,
+        )
+        facts.rows["run_tables"] = tables_of_runs(facts.rows["commits"])
+        return facts
 
-    def _count(self, table: Counted, counted: Sequence[Counted]) -> Rows:
+    def _refused(self) -> Rows | None:
+        schema = self._asker.schema
+        found = self._asker.rows(blocks_query(schema))
+        blocks = None if found is None else [row["block"] for row in found]
+        return [] if blocks == [] else self._asker.rows(refused_query(schema, blocks))
+
+    def _count(self, table: Counted, counted: Sequence[Counted]) -> Rows | None:
         if not table.has_days and not table.grains:
-            return self._ask(count_query(table))
-        # Iceberg's metadata answers this
-        days = self._ask(f"select max({DAY}) as newest from {table.table}")
-        newest = days[0]["newest"] if days else None
-        return self._ask(count_query(table, newest, _totals_of(table, counted)))
+            return self._asker.rows(count_query(table))
+        newest, beyond = self._newest(table)
+        if beyond is not None:
+            self._beyond[table.name] = beyond
+        return self._asker.rows(count_query(table, newest, _totals_of(table, counted)))
+
+    def _newest(self, table: Counted) -> tuple[date | None, Row | None]:
+        """A table's newest day; a day after tomorrow is none, if there are others: then what lies
+        behind the newest, too. Iceberg's metadata answers these queries, or names the few files."""
+        newest = f"select max({DAY}) as newest from {table.table}"
+        found = self._asker.rows(newest)
+        last = found[0]["newest"] if found else None
+        tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+        if last is None or last <= tomorrow:
+            return last, None
+        found = self._asker.rows(f"{newest} where {_until(tomorrow)}")
+        before = found[0]["newest"] if found else None
+        if before is None:
+            return last, None
+        behind = self._asker.rows(f"""
+            select count(*) as count, count(distinct {DAY}) as days
+            from {table.table} where {DAY} > date '{tomorrow}'
+        """)
+        return before, {**behind[0], "newest": before, "last": last} if behind else None

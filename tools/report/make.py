@@ -10,24 +10,24 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 from dbt.adapters.sparksession.catalogs import scheme_of
+from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.session import message_of
 
-from tools.lineage.compiled import FOLDER
+from tools.lineage.compiled import Compiling
 from tools.lineage.events import FILE as EVENTS
 from tools.lineage.events import lineage_events, send_events, write_events
 from tools.lineage.warehouse import Lineage
 from tools.report.declared import counted_tables
-from tools.report.facts import Gathering, asker
+from tools.report.facts import Asker, Gathering
 from tools.report.history import last_command, record
 from tools.report.page import html_of, libraries
 from tools.report.places import FILE as PAGE
@@ -53,25 +53,15 @@ def make_report(root: Path) -> list[Path]:
     warehouse = settings.path(settings.warehouse)
     if not scheme_of(warehouse) and not Path(warehouse).is_dir():
         raise ReportError(f"{warehouse} is no folder: `make run` builds the warehouse.")
-    # beside Spark's start: a process of its own compiles the models
-    compiling = subprocess.Popen(
-        [sys.executable, "-m", "tools.lineage.compiled", str(target)],
-        cwd=root,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    with ThreadPoolExecutor(1) as pool:
+    compiling = Compiling(root, target)  # beside Spark's start
+    start_quickly(settings)
+    with ThreadPoolExecutor(3) as pool:
+        described = pool.submit(_described, compiling)
+        lineage = pool.submit(lambda: Lineage(described.result()))
         bundle = pool.submit(libraries, target)
-        ask = asker(settings)
-        ask("select 1")
-        gathering = Gathering(ask, str(settings.schema))
-        printed = compiling.communicate()[0]
-        if compiling.returncode:
-            raise ReportError(f"dbt can't compile the project:\n{printed.strip()}")
-        manifest = json.loads((target / FOLDER / "manifest.json").read_text(encoding="utf-8"))
+        gathering = Gathering(Asker(settings))
         kept = kept_folder(settings, target)
-        context = context_of(root, manifest, gathering, target, kept)
+        context = context_of(root, described.result(), gathering, target, kept, lineage=lineage)
         page = target / PAGE
         page.write_text(html_of(context, bundle.result()), encoding="utf-8")
     place = warehouse if scheme_of(warehouse) else Path(warehouse).as_uri()
@@ -81,12 +71,38 @@ def make_report(root: Path) -> list[Path]:
     return [page, *keep(page, kept, context.rows["versions"])]
 
 
+def start_quickly(settings: SparkSessionCredentials) -> None:
+    """Let Java start and end soon, where its options aren't given: the queries are over before its
+    second compiler, or a collector with threads of its own, has paid for itself. Each table is
+    looked up once."""
+    options = str(settings.server_side_parameters.get("spark.driver.extraJavaOptions", ""))
+    collector = "" if "GC" in options else " -XX:+UseSerialGC"
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{QUICK_COMPILER}{collector}")
+    cached = f"spark.sql.catalog.{settings.catalog}.cache-enabled"
+    settings.server_side_parameters.setdefault(cached, "true")
+
+
+def _described(compiling: Compiling) -> dict[str, Any]:
+    """dbt's manifest of compiled models.
+
+    Raises:
+        ReportError: dbt can't compile them.
+    """
+    try:
+        found: dict[str, Any] = json.loads(compiling.manifest().read_text(encoding="utf-8"))
+    except RuntimeError as exc:
+        raise ReportError(f"dbt can't compile the project:\n{exc}") from exc
+    return found
+
+
 def context_of(
     root: Path,
     manifest: Mapping[str, Any],
     gathering: Gathering,
     target: Path,
     kept: Path,
+    *,
+    lineage: Future[Lineage] | None = None,
 ) -> Context:
     """What the report is made of.
 
@@ -95,18 +111,24 @@ def context_of(
         gathering: asks the queries.
         target: dbt's target folder.
         kept: where what the commands did is kept.
+        lineage: of the manifest's tables; without it, it is found here.
     """
     project = yaml.safe_load((root / "dbt_project.yml").read_text(encoding="utf-8"))
     variables = project.get("vars") or {}
     counted = counted_tables(manifest, variables)
+    gathering.ask(counted)
     results = last_command(target).get("results", ())
+    columns = Lineage(manifest) if lineage is None else lineage.result()
+    facts = gathering.facts()
+    declared = {node["name"] for node in manifest["nodes"].values()}
+    facts.missing = [name for name in facts.missing if name in declared]
     return Context(
         name=project["name"],
         zone=str(variables.get("business_zone", "UTC")),
         made_at=datetime.now(UTC),
-        facts=gathering.facts(counted),
+        facts=facts,
         counted=counted,
-        lineage=Lineage(manifest),
+        lineage=columns,
         commands=record(target, kept),
         results={result["unique_id"]: result for result in results},
     )
@@ -126,8 +148,6 @@ def keep(page: Path, folder: Path, versions: Sequence[Mapping[str, Any]]) -> lis
 
 def main() -> int:
     """Write the report and print where it is."""
-    # its queries are over before Java's second compiler has paid for itself
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_COMPILER)
     try:
         pages = make_report(ROOT)
     except ReportError as exc:

@@ -71,7 +71,7 @@ def fitting(charts: Sequence[Chart], most: int) -> list[Sequence[Any]]:
 
     >>> wide = Chart("a", "", {}, ["x"], [["2026-01-01"]] * 100)
     >>> small = Chart("b", "", {}, ["x"], [[1]])
-    >>> [len(rows) for rows in fitting([wide, small], 800)]
+    >>> [len(rows) for rows in fitting([wide, small], 900)]
     [50, 1]
     """
     rows = [chart.rows for chart in charts]

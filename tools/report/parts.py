@@ -67,6 +67,7 @@ class Chart:
         columns: names of the values of a row.
         rows: the values of each row, as JSON takes them; exact numbers as texts.
         is_dated: whether the rows are ordered by time, so that the last are the newest.
+        note: a sentence below the heading.
     """
 
     id: str
@@ -75,15 +76,17 @@ class Chart:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     is_dated: bool = True
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class ChartGroup:
-    """Charts of one table of counts."""
+    """Charts of one table of counts; `note` is a sentence below the title."""
 
     title: str
     charts: Sequence[Chart]
     tables: Sequence[Grid] = ()
+    note: str = ""
 
 
 @dataclass

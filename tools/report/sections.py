@@ -16,6 +16,7 @@ from tools.report.parts import (
     BAD,
     GOOD,
     Card,
+    Chart,
     Note,
     Section,
     duration,
@@ -95,6 +96,10 @@ def overview_section(context: Context, notes: Sequence[Note]) -> Section:
     if versions and versions[0]["stale"]:
         names = ", ".join(versions[0]["stale"])
         problems.append(Note(f"The newest version has tables on older rows: {names}.", BAD))
+    if missing := context.facts.missing:
+        are = numbered(len(missing), "model isn't", "models aren't")
+        text = f"{are} in the warehouse, or only as older code built them: {', '.join(missing)}."
+        problems.append(Note(f"{text} make run builds them.", BAD))
     section.cards.append(Card("to_do", "need a person", number(len(problems)), tone(len(problems))))
     if versions:
         age = (context.made_at - versions[0]["published_at"]).total_seconds()
@@ -152,6 +157,7 @@ def received_section(context: Context) -> Section:
     rows = context.rows
     topics, accounting = rows["topics"], rows["accounting"]
     total = {name: sum(row[name] for row in accounting) for name in OUTCOMES}
+    unaccounted = total["unaccounted"]
     missing = sum(row["missing"] for row in topics)
     newest = [row["last_event_time"] for row in topics if row["last_event_time"] is not None]
     lag = (context.made_at - max(newest)).total_seconds() if newest else None
@@ -160,16 +166,16 @@ def received_section(context: Context) -> Section:
         Card("applied", "= applied", number(total["applied"])),
         Card("duplicates", "+ duplicates", number(total["duplicates"])),
         Card("filtered", "+ filtered", number(total["filtered"])),
-        Card("refused", "+ refused", number(total["rejected"]), tone(total["rejected"])),
-        Card("unaccounted", "+ lost", number(total["unaccounted"]), tone(total["unaccounted"])),
+        Card("refused", "+ refused", number(total["refused"]), tone(total["refused"])),
+        Card("unaccounted", "+ unaccounted", number(unaccounted), tone(unaccounted)),
         Card("missing", "missing offsets", number(missing), tone(missing)),
         Card("lag", "since the newest change", duration(lag)),
     ]
-    if lost := total["unaccounted"]:
-        are = numbered(lost, "change is", "changes are")
-        text = f"{are} neither in a typed table nor refused (meta_accounting)."
+    if unaccounted:
+        are = numbered(unaccounted, "message is", "messages are")
+        text = f"{are} unaccounted: neither in a typed table nor refused (meta_accounting)."
         section.notes.append(Note(text, BAD))
-    if refused := total["rejected"]:
+    if refused := total["refused"]:
         were = numbered(refused, "message was", "messages were")
         text = f"{were} refused: the reasons are below Input (meta_quarantine)."
         section.notes.append(Note(text, BAD))
@@ -179,11 +185,13 @@ def received_section(context: Context) -> Section:
     if accounting:
         section.charts.append(charts.outcomes(accounting))
     if rows["hours"]:
-        section.charts.append(charts.hours(rows["hours"]))
+        section.charts.append(_hours_chart(context))
     if rows["late"]:
-        late = sorted(rows["late"], key=lambda row: row["cut_date"])
+        late, left_out = charts.recent(
+            rows["late"][::-1], "cut_date", context.made_at, "business day", "business days"
+        )
         title = "Late changes by business day"
-        section.charts.append(charts.curve(title, late, "cut_date", "changes"))
+        section.charts.append(charts.curve(title, late, "cut_date", "changes", note=left_out))
     section.tables = [
         grid("refused", "Refused messages by reason, with a sample", rows["refused"]),
         grid("accounting", "In = applied + duplicates + filtered + refused", accounting),
@@ -191,6 +199,19 @@ def received_section(context: Context) -> Section:
         grid("late", "Late data by business day", rows["late"][:50], "No change came late."),
     ]
     return section
+
+
+def _hours_chart(context: Context) -> Chart:
+    """Messages by hour; those of hours to come are counted in rows without an hour."""
+    rows = context.rows["hours"]
+    shown, left_out = charts.recent(
+        rows, "hour", context.made_at, "hour of a topic", "hours of topics"
+    )
+    ahead = sum(row["messages"] for row in rows if row["hour"] is None)
+    if ahead:
+        count = numbered(ahead, "message", "messages")
+        left_out = f"{left_out} Not drawn: {count} of hours that are still to come.".strip()
+    return charts.hours(shown, left_out)
 
 
 # ---- correctness -------------------------------------------------------------------------
@@ -287,7 +308,7 @@ def counts_section(context: Context) -> Section:
     section = Section("counts", "Counts")
     for counted in context.counted:
         rows = context.facts.counts.get(counted.name, [])
-        group = charts.of_count(counted, rows)
+        group = charts.of_count(counted, rows, context.facts.beyond.get(counted.name))
         if group.charts or group.tables:
             section.groups.append(group)
         if not counted.has_days and not counted.grains:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dbt.adapters.sparksession.session import is_remote, message_of
+from dbt.adapters.sparksession.sql import is_absent
 from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JError
 
@@ -103,6 +104,46 @@ def metadata(session: Any, table: Any) -> dict[str, Any]:
     """The newest metadata file of a table object, see Iceberg's table spec."""
     parser = session._jvm.org.apache.iceberg.TableMetadataParser
     return json.loads(parser.toJson(table.operations().current()))
+
+
+def metadata_of_tables(session: Any, catalog: str, schema: str) -> dict[str, dict[str, Any]]:
+    """Name of each table of a schema -> its newest metadata, see `metadata`; {} where there is no
+    such schema. A remote session has no Java process to ask: callers look at is_remote.
+
+    Raises:
+        LostFileError: the catalog names a file of a table that is gone.
+        DbtRuntimeError: the catalog or a table can't be read.
+    """
+    java = session._jvm.org.apache.iceberg
+    found: dict[str, dict[str, Any]] = {}
+    table = schema
+    with _active(session):
+        try:
+            opened = java.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, catalog)
+            space = java_namespace(session, schema)
+            for identifier in list(opened.listTables(space)):
+                table = str(identifier)
+                try:
+                    held = opened.loadTable(identifier)
+                except Py4JError as exc:
+                    if is_absent(exc):  # dropped since it was listed
+                        continue
+                    raise
+                found[str(identifier.name())] = metadata(session, held)
+        except Py4JError as exc:
+            if not found and is_absent(exc):
+                return {}
+            raise _unread(table, exc) from exc
+    return found
+
+
+def java_namespace(session: Any, schema: str) -> Any:
+    """Iceberg's Namespace of a schema's name."""
+    levels = schema.split(".")
+    texts = session.sparkContext._gateway.new_array(session._jvm.java.lang.String, len(levels))
+    for place, level in enumerate(levels):
+        texts[place] = level
+    return session._jvm.org.apache.iceberg.catalog.Namespace.of(texts)
 
 
 def is_null_free(session: Any, table: Any, column: str) -> bool:

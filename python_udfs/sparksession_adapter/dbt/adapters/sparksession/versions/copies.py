@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+from dbt.adapters.sparksession.iceberg.metadata import java_namespace
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import literal
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
@@ -29,15 +30,6 @@ from dbt_common.exceptions import DbtRuntimeError
 CATALOG_FILE, DATA = "catalog.db", "data"
 JDBC_CATALOG = "org.apache.iceberg.jdbc.JdbcCatalog"
 THREADS = 4
-
-
-def java_namespace(session: Any, schema: str) -> Any:
-    """Iceberg's Namespace of a schema's name."""
-    levels = schema.split(".")
-    texts = session.sparkContext._gateway.new_array(session._jvm.java.lang.String, len(levels))
-    for place, level in enumerate(levels):
-        texts[place] = level
-    return session._jvm.org.apache.iceberg.catalog.Namespace.of(texts)
 
 
 def java_identifier(session: Any, name: str) -> Any:

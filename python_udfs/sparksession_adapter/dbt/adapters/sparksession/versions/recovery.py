@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.sparksession.iceberg.metadata import LostFileError
+from dbt.adapters.sparksession.iceberg.metadata import LostFileError, java_namespace
 from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.sql import is_absent
-from dbt.adapters.sparksession.versions.copies import Copies, java_identifier, java_namespace
+from dbt.adapters.sparksession.versions.copies import Copies, java_identifier
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import Holder, Lease
 from dbt.adapters.sparksession.versions.one_writer import OneWriter

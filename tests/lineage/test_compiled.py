@@ -1,0 +1,64 @@
+"""When the models are compiled anew for the lineage, and when the manifest still stands."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.lineage.compiled import FOLDER, MANIFEST, MARK, Compiling, mark_of_project
+
+PROJECT = "name: small\nmodel-paths: [models]\nmacro-paths: [macros]\nprofile: small\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name, text in {
+        "dbt_project.yml": PROJECT,
+        "models/a.sql": "select {{ env_var('LIMIT', '1') }} as n",
+        "models/notes.txt": "no part of it",
+        "macros/m.sql": "{% macro m() %}{% endmacro %}",
+        "profiles.yml": "small: {}",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_whatever_changes_the_compiled_models_changes_the_mark(project: Path) -> None:
+    marks = [mark_of_project(project, {})]
+    for environment in ({"LIMIT": "2"}, {"LIMIT": "3"}, {"DBT_ENV": "x"}):
+        marks.append(mark_of_project(project, environment))
+    for name, text in {
+        "models/a.sql": "select 2 as n, {{ env_var('LIMIT', '1') }} as m",
+        "models/b.sql": "select 1",
+        "macros/m.sql": "",
+        "dbt_project.yml": PROJECT + "vars: {a: 1}\n",
+        "profiles.yml": "small: {target: dev}",
+    }.items():
+        (project / name).write_text(text, encoding="utf-8")
+        marks.append(mark_of_project(project, {}))
+    (project / "models" / "b.sql").rename(project / "models" / "c.sql")
+    marks.append(mark_of_project(project, {}))
+    assert len({*marks}) == len(marks)
+    # of no consequence
+    (project / "models" / "notes.txt").write_text("changed", encoding="utf-8")
+    assert mark_of_project(project, {"HOME": "x", "DBT_TARGET_PATH": "y"}) == marks[-1]
+
+
+@pytest.mark.process
+def test_a_manifest_of_the_project_as_it_stands_is_not_made_again(project: Path) -> None:
+    folder = project / "target" / FOLDER
+    folder.mkdir(parents=True)
+    (folder / MANIFEST).write_text("{}", encoding="utf-8")
+    # not marked: it is compiled, which this project can't be
+    with pytest.raises(RuntimeError, match="dbt can't compile the project"):
+        Compiling(project, project / "target").manifest()
+    assert not (folder / MARK).exists()
+    (folder / MARK).write_text("of an earlier state", encoding="utf-8")
+    with pytest.raises(RuntimeError):
+        Compiling(project, project / "target").manifest()
+    assert not (folder / MARK).exists()
+    (folder / MARK).write_text(mark_of_project(project, os.environ), encoding="utf-8")
+    assert Compiling(project, project / "target").manifest() == folder / MANIFEST
