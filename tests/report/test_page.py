@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -124,6 +125,25 @@ def test_the_keyboard_reaches_every_tab_and_table(chromium: Browser, page: Path)
     unnamed = "[...document.querySelectorAll('[role=region], [role=tabpanel], table')]"
     unnamed += ".filter(e => !document.getElementById(e.getAttribute('aria-labelledby')))"
     assert chromium.evaluate(f"{unnamed}.length") == 0
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_axe_has_nothing_against_any_section(
+    chromium: Browser, page: Path, width: int, dark: bool
+) -> None:
+    """Contrast, names, roles, order of headings: https://github.com/dequelabs/axe-core"""
+    if "AXE_CORE" not in os.environ:
+        pytest.skip("AXE_CORE names no axe.min.js (npm pack axe-core)")
+    axe = Path(os.environ["AXE_CORE"]).read_text(encoding="utf-8")
+    found = "axe.run().then(found => found.violations.map(each => [each.id, each.nodes[0].html]))"
+    chromium.show_as(width, 900, dark=dark)
+    for section in SECTIONS:
+        shown(chromium, page, section)
+        chromium.evaluate(f"{axe}; 0")
+        assert chromium.evaluate(found) == [], section
+    # it would find something
+    chromium.evaluate("document.querySelector('main').append(document.createElement('img'))")
+    assert [name for name, _ in chromium.evaluate(found)] == ["image-alt"]
 
 
 def test_each_chart_has_a_text_for_a_screen_reader(chromium: Browser, page: Path) -> None:
