@@ -13,14 +13,15 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 QUIET = ["--log-level", "none"]  # of dbt: this module shows what its screen would
 BUILT = ("model", "seed", "snapshot")
 LAYERS = ("seed", "ods", "snapshot", "dwd", "dws", "dqc", "meta")
 LINE = "{:<44} {:>14} {:>14} {:>9}"
-HEAD = LINE.format("model", "rows read", "rows written", "seconds")
+HEAD_CELLS = ("model", "rows read", "rows written", "seconds")
+HEAD = LINE.format(*HEAD_CELLS)
 SHOWN = 3  # nodes that the bar names
 
 
@@ -33,13 +34,20 @@ class Screen:
         self._running: dict[str, str] = {}  # unique id -> name
         self._lock = threading.Lock()
         self._has_head = False
+        self._listed: set[str] = set()  # models that have a line
         self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TimeElapsedColumn(table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=20, table_column=Column(no_wrap=True)),
+            # what is too long for the screen is cut here, never the numbers
+            TextColumn(
+                "{task.description}",
+                markup=False,
+                table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+            ),
             console=console,
             transient=True,
+            expand=True,
         )
         self._task = self._bar.add_task("reading the project", total=None)
 
@@ -67,9 +75,15 @@ class Screen:
                 self._finish(data.node_info, data.run_result)
             elif name == "SkippingDetails":
                 self._bar.advance(self._task)
+            elif name == "PrintEvent" and self._is_shown(event.info.msg):
+                pass
             elif name == "PrintEvent" or event.info.level in ("warn", "error"):
                 self._print(event.info.msg)
             self._describe()
+
+    def refresh(self) -> None:
+        """Draw the bar as it is now."""
+        self._bar.refresh()
 
     def summary(self, results: Sequence[Any]) -> None:
         """Print what was built, a row a layer.
@@ -107,6 +121,7 @@ class Screen:
             if not self._has_head:
                 self._has_head = True
                 self._print(HEAD)
+            self._listed.add(node.node_name)
             response = result.adapter_response
             written = rows_written(response)
             read = dict(response).get("code") if written is not None else None
@@ -118,6 +133,12 @@ class Screen:
                     f"{result.execution_time:.1f}",
                 )
             )
+
+    def _is_shown(self, text: str) -> bool:
+        """Whether a text is a line that the run's report prints of a model which has one here."""
+        cells = text.split()
+        of_model = len(cells) == len(HEAD_CELLS) and cells[0] in self._listed
+        return of_model or cells == HEAD.split()
 
     def _describe(self) -> None:
         names = list(self._running.values())

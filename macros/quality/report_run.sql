@@ -27,12 +27,9 @@
 
 {% macro _print_models(built) %}
     {% set line = '%-38s %14s %14s %9s' %}
-    {# without dbt's own lines `make run` shows each model as it is built #}
-    {% set is_shown = flags.LOG_LEVEL == 'none' %}
-    {% if not is_shown %}
-        {% do print('') %}
-        {% do print(line | format('model', 'rows read', 'rows written', 'seconds')) %}
-    {% endif %}
+    {# `make run` leaves out the models that it has shown, see tools/screen.py #}
+    {% do print('') %}
+    {% do print(line | format('model', 'rows read', 'rows written', 'seconds')) %}
     {% set written = namespace(rows=0, failed=0) %}
     {% for result in built %}
         {% set response = result.adapter_response %}
@@ -43,15 +40,13 @@
         {% if result.status != 'success' %}
             {% set written.failed = written.failed + 1 %}
         {% endif %}
-        {% if not is_shown %}
-            {% do print(line | format(
-                result.node.name,
-                '{:,}'.format(rows_read | int) if rows_read else '-',
-                '{:,}'.format(added) if is_table else result.status
-                    if result.status != 'success' else 'view',
-                '%.1f' | format(result.execution_time),
-            )) %}
-        {% endif %}
+        {% do print(line | format(
+            result.node.name,
+            '{:,}'.format(rows_read | int) if rows_read else '-',
+            '{:,}'.format(added) if is_table else result.status
+                if result.status != 'success' else 'view',
+            '%.1f' | format(result.execution_time),
+        )) %}
         {% set written.rows = written.rows + added %}
     {% endfor %}
     {% set is_empty_run = adapter.cut_runs.is_empty_run() %}

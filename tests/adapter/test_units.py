@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 from datetime import date, datetime
 from decimal import Decimal
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from dbt.adapters.sparksession import java as of_java
 from dbt.adapters.sparksession import session
+from dbt.adapters.sparksession.connections import SparkSessionConnectionManager
 from dbt.adapters.sparksession.declared.business_time import utc_hours
 from dbt.adapters.sparksession.iceberg.history import History, KeptHistories, Snapshot
 from dbt.adapters.sparksession.iceberg.partitions import (
@@ -26,6 +28,24 @@ from dbt.adapters.sparksession.seeds import Seeds
 from dbt.adapters.sparksession.session import message_of
 from dbt.adapters.sparksession.sql import literal
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
+
+# ---- what dbt show prints --------------------------------------------------------------------
+
+
+def test_dbt_show_prints_the_reason_of_a_refused_message_whole() -> None:
+    """agate cuts each text after 20 characters."""
+    reason = "data.viewed_at = 'yesterday, at some time in the evening' is no timestamp(3)"
+    cursor = SimpleNamespace(
+        description=[("reject_reason",), ("message_offset",), ("raw_text",)],
+        fetchall=lambda: [(reason, 7, "x" * 400)],
+    )
+    table = SparkSessionConnectionManager.get_result_from_cursor(cursor, None)
+    output = io.StringIO()
+    table.print_table(output=output, max_rows=None)  # as dbt calls it
+    assert reason in output.getvalue() and "reject_reason" in output.getvalue()
+    assert "x" * 200 in output.getvalue() and "x" * 301 not in output.getvalue()
+    assert [tuple(row) for row in table.rows] == [(reason, 7, "x" * 400)]
+
 
 # ---- Java ------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""When the models are compiled anew for the lineage, and when the manifest still stands."""
+"""When the models are compiled again for the lineage, and when the manifest still stands."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from tools.screen import Screen
@@ -50,6 +51,39 @@ def test_a_model_has_a_line_and_a_test_that_passes_has_none() -> None:
     assert ["dwd_trade__order_changelog", "-", "view", "1.3"] in lines
     assert ["broken", "-", "error", "1.3"] in lines
     assert "PASS" not in text and "1 tests passed" in text
+
+
+def test_what_the_runs_report_repeats_of_the_models_is_left_out() -> None:
+    """It lists them too, which is all that a screen without this bar has."""
+    text = shown(
+        finished("ods_binlog", "model", rows_affected=45408),
+        event("PrintEvent", msg="model            rows read  rows written  seconds"),
+        event("PrintEvent", msg="ods_binlog               -        45,408      1.3"),
+        event("PrintEvent", msg="4 of 9 messages"),
+        event("PrintEvent", msg="some_other               -        45,408      1.3"),
+    )
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert [line for line in lines if line and "reading the project" not in line] == [
+        "model rows read rows written seconds",
+        "ods_binlog - 45,408 1.3",
+        "4 of 9 messages",
+        "some_other - 45,408 1.3",
+    ]
+
+
+@pytest.mark.parametrize("width", [120, 60])
+def test_long_names_leave_the_counter_and_the_time_whole(width: int) -> None:
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=width, color_system=None)
+    with Screen(console) as screen:
+        screen.take(event("ConcurrencyLine", node_count=287))
+        for number in range(4):
+            node = SimpleNamespace(unique_id=str(number), node_name=f"{number}_{'long_' * 12}name")
+            screen.take(event("LogStartLine", node_info=node))
+        screen.refresh()
+    drawn = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text.getvalue())
+    last = [line for line in re.split(r"[\r\n]", drawn) if line.strip()][-1]
+    assert last.startswith("  0/287 0:00:0") and "0_long" in last and len(last) <= width
 
 
 def test_warnings_errors_and_what_macros_print_are_shown_as_they_are() -> None:

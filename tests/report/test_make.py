@@ -151,6 +151,10 @@ def test_days_and_hours_that_are_far_off_are_counted_in_words() -> None:
     assert shown == rows[1:] and text.endswith(", 1 day after 2026-03-10 (to 2026-03-11).")
     assert recent(rows[1:], "day", NOW, "day", "days") == (rows[1:], "")
     assert recent([], "day", NOW, "day", "days") == ([], "")
+    # a message of the producer's own clock, months behind a log that was replayed
+    log = [{"day": date(2025, 3, day)} for day in range(1, 29)] * 3
+    shown, text = recent([*log, {"day": date(2026, 3, 1)}], "day", NOW, "hour", "hours")
+    assert shown == log and text == "Not drawn: 1 hour after 2025-03-28 (to 2026-03-01)."
     made = context(texts=("shop",))
     hours = made.facts.rows["hours"]
     hours.append({"topic": "shop", "hour": datetime(1969, 1, 1, tzinfo=UTC), "messages": 1})

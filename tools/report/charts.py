@@ -23,6 +23,7 @@ LABEL = 60  # characters of a text
 DOUBLE = 2**53  # integers above are texts: JavaScript would round them
 OUTCOMES = ("applied", "duplicates", "filtered", "refused", "unaccounted")
 DRAWN = 184  # days before the newest
+LEAST = 0.02  # share of the rows that the newest days hold
 FEW = 10  # days of which each has a label
 TOPICS = 11  # that have a color of their own
 OTHERS = "(other topics)"
@@ -60,7 +61,7 @@ def recent(
     rows: Rows, time: str, now: datetime, single: str, several: str
 ) -> tuple[list[Mapping[str, Any]], str]:
     """The rows of the newest DRAWN days, and a sentence about the others, which would squeeze the
-    axis; no day is the newest that is after tomorrow, if there are others.
+    axis. Single rows far behind the others, or after tomorrow, don't make a day the newest.
 
     Args:
         time: column of days or times; rows without one are left out.
@@ -78,8 +79,7 @@ def recent(
     days = [day_of(row[time]) for row in dated]
     if not days:
         return [], ""
-    tomorrow = now.date() + timedelta(days=1)
-    newest = max((day for day in days if day <= tomorrow), default=max(days))
+    newest = _newest(days, now.date() + timedelta(days=1))
     first = newest - timedelta(days=DRAWN - 1)
     before = [day for day in days if day < first]
     after = [day for day in days if day > newest]
@@ -91,6 +91,17 @@ def recent(
         parts.append(f"{numbered(len(after), single, several)} after {newest} (to {max(after)})")
     shown = [row for row, day in zip(dated, days, strict=True) if first <= day <= newest]
     return shown, f"Not drawn: {', '.join(parts)}." if parts else ""
+
+
+def _newest(days: Sequence[date], tomorrow: date) -> date:
+    """The newest day whose DRAWN days hold more than a few of all; where there is none the newest
+    until tomorrow, or of all."""
+    known = [day for day in days if day <= tomorrow] or days
+    for newest in sorted({*known}, reverse=True):
+        first = newest - timedelta(days=DRAWN - 1)
+        if sum(first <= day <= newest for day in known) >= LEAST * len(known):
+            return newest
+    return max(known)
 
 
 def _title(text: str, days: Sequence[date]) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
+import agate
 from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark import SparkConnectionManager, SparkCredentials
@@ -235,7 +236,16 @@ def _exact(values: list[Any]) -> list[Any]:
     return values
 
 
+class ShownTable(agate.Table):
+    """A result as `dbt show` prints it: agate cuts each text and each name after 20 characters, so
+    that nobody could read why a message was refused."""
+
+    def print_table(self, **options: Any) -> None:
+        super().print_table(**{"max_column_width": SHOWN} | options)
+
+
 FAILED_RUN = "-- the run failed: "
+SHOWN = 300  # characters of a text on the screen
 
 
 class Handle:
@@ -355,6 +365,11 @@ class SparkSessionConnectionManager(SparkConnectionManager):
     @classmethod
     def get_response(cls, cursor: Any) -> AdapterResponse:
         return AdapterResponse(_message="OK")
+
+    @classmethod
+    def get_result_from_cursor(cls, cursor: Any, limit: int | None) -> agate.Table:
+        found = super().get_result_from_cursor(cursor, limit)
+        return ShownTable(found.rows, found.column_names, found.column_types, _is_fork=True)
 
     @classmethod
     def process_results(cls, column_names: Any, rows: Any) -> Any:
