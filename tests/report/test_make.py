@@ -269,7 +269,22 @@ def test_each_command_is_kept_once_the_newest_first(tmp_path: Path) -> None:
     assert [entry["id"] for entry in read(folder)] == ["run-1"]
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"args": {"which": "compile"}, "results": []}'])
+def test_a_run_that_was_refused_at_its_start_needs_a_person(tmp_path: Path) -> None:
+    """No node was built: dbt's results hold the hook that refused it."""
+    refused = results(1)
+    hook = "operation.shop.shop-on-run-start-0"
+    refused["results"] = [{"unique_id": hook, "status": "error", "message": "Another run writes."}]
+    (tmp_path / "run_results.json").write_text(json.dumps(refused), encoding="utf-8")
+    made = replace(context(texts=("shop",)), commands=record(tmp_path, tmp_path))
+    notes = [note.text for note in overview_section(made, []).notes]
+    assert any("shop-on-run-start-0" in text and "ended as error" in text for text in notes)
+    [problems] = [table for table in correctness_section(made).tables if table.id == "problems"]
+    assert "Another run writes." in [cell.text for row in problems.rows for cell in row]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"args": {"which": "compile"}, "results": []}']
+)
 def test_a_command_that_wrote_and_tested_nothing_is_not_kept(tmp_path: Path, text: str) -> None:
     (tmp_path / "run_results.json").write_text(text, encoding="utf-8")
     assert record(tmp_path, tmp_path) == []

@@ -22,7 +22,8 @@ def last_command(target: Path) -> dict[str, Any]:
         found = json.loads((target / "run_results.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if found["args"].get("which") in COMMANDS else {}
+    is_known = isinstance(found, dict) and found.get("args", {}).get("which") in COMMANDS
+    return found if is_known else {}
 
 
 def name_of(unique_id: str) -> str:
