@@ -647,7 +647,8 @@ def test_each_main_number_of_the_report_is_that_of_a_query(
     asker = Asker(in_one_go.credentials())
     gathering = Gathering(asker)
     context = context_of(REPO, manifest, gathering, in_one_go.target, tmp_path)
-    html = html_of(context, libraries(REPO / "target"))
+    # a long number may go on in the next line
+    html = html_of(context, libraries(REPO / "target")).replace("<wbr>", "")
     numbers = dict(re.findall(r'data-number="([^"]+)">([^<]*)<', html))
 
     for name, sql in NUMBERS.items():
