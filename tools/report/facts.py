@@ -27,7 +27,7 @@ THREADS = min(4, max(2, os.cpu_count() or 2))  # more only take each other's pro
 HOURS, DAYS, WINDOWS = 24 * 14, 184, 300  # newest that a chart shows
 SERIES = 12  # lines of a chart
 SAMPLE = 200  # characters of a refused message
-BLOCK, BLOCK_RANGES = 1_000_000, 64  # offsets of a row of meta_message_block
+REFUSED_RANGES = 64  # of offsets, in which refused messages are looked for
 # a column is missing where older code built the table
 MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "UNRESOLVED_COLUMN")
 MODELS = {  # query -> the model that it asks, which each build makes
@@ -162,32 +162,30 @@ def queries(schema: str) -> dict[str, str]:
     }
 
 
-def blocks_query(schema: str) -> str:
-    """Blocks of a million offsets that refused messages lie in, of any topic."""
+def offsets_query(schema: str) -> str:
+    """Ranges of offsets that refused messages lie in, of any topic: first_offset, last_offset."""
     return f"""
-        select message_offset div {BLOCK} as block from {schema}.ods_binlog
-        where reject_reason is not null
+        select min(message_offset) as first_offset, max(message_offset) as last_offset
+        from {schema}.ods_binlog where reject_reason is not null
+        group by message_offset div 20000
         union
-        select offset_block from {schema}.meta_message_block where rejected > 0
+        select first_offset, last_offset from {schema}.meta_message_block where rejected > 0
     """
 
 
-def refused_query(schema: str, blocks: Sequence[int] | None) -> str:
-    """The refused messages by reason; by blocks of a million offsets, so that files of others are
-    left out where the log is searched for messages that were read again.
+def refused_query(schema: str, offsets: Sequence[tuple[int, int]] | None) -> str:
+    """The refused messages by reason; by ranges of offsets, so that files of others are left out
+    where the log is searched for messages that were read again.
 
     Args:
-        blocks: those with refused messages; None where they aren't known, for a warehouse that
-            older code built has no meta_message_block.
+        offsets: first and last of each range with refused messages; None where they aren't known,
+            for a warehouse that older code built has no meta_message_block.
     """
-    if blocks is None:
+    if offsets is None:
         return _reasons_query(schema, "true")
-    ranges = merged_ranges(((Decimal(block), Decimal(block)) for block in blocks), BLOCK_RANGES)
-    offsets = " or ".join(
-        f"message_offset between {first * BLOCK:f} and {last * BLOCK + BLOCK - 1:f}"
-        for first, last in ranges
-    )
-    return _reasons_query(schema, offsets or "false")
+    ranges = merged_ranges(((Decimal(low), Decimal(high)) for low, high in offsets), REFUSED_RANGES)
+    conditions = [f"message_offset between {low:f} and {high:f}" for low, high in ranges]
+    return _reasons_query(schema, " or ".join(conditions) or "false")
 
 
 def _reasons_query(schema: str, condition: str) -> str:
@@ -406,9 +404,11 @@ class Gathering:
 
     def _refused(self) -> Rows | None:
         schema = self._asker.schema
-        found = self._asker.rows(blocks_query(schema))
-        blocks = None if found is None else [row["block"] for row in found]
-        return [] if blocks == [] else self._asker.rows(refused_query(schema, blocks))
+        found = self._asker.rows(offsets_query(schema))
+        if found is None:
+            return self._asker.rows(refused_query(schema, None))
+        offsets = [(row["first_offset"], row["last_offset"]) for row in found]
+        return self._asker.rows(refused_query(schema, offsets)) if offsets else []
 
     def _count(self, table: Counted, counted: Sequence[Counted]) -> Rows | None:
         if not table.has_days and not table.grains:
