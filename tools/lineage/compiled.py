@@ -25,7 +25,7 @@ PATHS = ("model-paths", "macro-paths", "seed-paths", "snapshot-paths", "test-pat
 # the adapter writes parts of the SQL, the other packages check what is declared
 BESIDE = ("python_udfs", "dbt_packages")
 KINDS = (".sql", ".yml", ".yaml", ".py", ".csv", ".md")
-VARIABLE = re.compile(rb"\benv_var\(\s*+['\"](\w++)")
+VARIABLE = re.compile(r"\benv_var\(\s*+['\"](\w++)")
 OF_DBT, NOT_OF_SQL = "DBT_", ("DBT_TARGET_PATH", "DBT_LOG_PATH")
 
 # a fork has imported dbt already; elsewhere than on Linux a fork isn't safe
@@ -87,7 +87,7 @@ def mark_of_project(root: Path, environment: Mapping[str, str]) -> str:
     found, named = hashlib.sha256(get_installed_version().to_version_string().encode()), set[str]()
     for file in _files(root, environment):
         content = file.read_bytes()
-        named |= {name.decode() for name in VARIABLE.findall(content)}
+        named |= set(VARIABLE.findall(content.decode("utf-8", errors="replace")))
         found.update(f"{file}\0{len(content)}\0".encode())
         found.update(content)
     named |= {name for name in environment if name.startswith(OF_DBT)}
