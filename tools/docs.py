@@ -1,4 +1,5 @@
-"""`make docs`: the pages of docs/ as a site, with dbt's docs and the newest report in it.
+"""`make docs`: the pages of docs/ as a site, with a page of all macros, dbt's docs and the newest
+report in it.
 
 The pages are copied with the folders that they lie in, so that a link means in the site what it
 means in the repository; mkdocs fails where it leads nowhere.
@@ -17,11 +18,14 @@ import yaml
 from dbt.cli.main import dbtRunner
 from dbt.task.docs import DOCS_INDEX_FILE_PATH
 
+from tools.macro_reference import macro_reference
+
 ROOT = Path(__file__).parents[1]
 SETTINGS = "mkdocs.yml"
 SITE, PAGES = "site", "site_pages"  # folders of the target folder
 KINDS = {"how-to": "How-to guides", "reference": "Reference", "explanation": "Explanation"}
 BESIDE = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/RESULTS.md")
+MACROS = "docs/reference/macros-in-full.md"  # of the site alone
 DBT, REPORT = "dbt.html", "report.html"  # in the site
 
 
@@ -39,6 +43,7 @@ def stage_pages(root: Path, folder: Path, extra: dict[str, Path]) -> None:
     """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(root / "docs", folder / "docs")
+    (folder / MACROS).write_text(macro_reference(root), encoding="utf-8")
     for name in BESIDE:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         text = (root / name).read_text(encoding="utf-8")
@@ -53,6 +58,8 @@ def site_settings(root: Path, target: Path, extra: dict[str, Path]) -> dict[str,
     docs = root / "docs"
     for kind, title in KINDS.items():
         pages = sorted(page.relative_to(root).as_posix() for page in (docs / kind).glob("*.md"))
+        if kind == "reference":
+            pages.insert(pages.index("docs/reference/macros.md") + 1, MACROS)
         settings["nav"].append({title: pages})
     settings["nav"].append({"Glossary": "docs/glossary.md"})
     settings["nav"].append({"Project": list(BESIDE[1:])})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.support.dbt_project import REPO
 from tools.docs import (
     BESIDE,
     DBT,
+    MACROS,
     REPORT,
     DocsError,
     build_site,
@@ -46,7 +48,20 @@ def test_every_page_is_in_the_site_with_dbts_docs_and_the_report(site: Path) -> 
         assert f'href="docs/{kind}.html"' in first
 
 
-@pytest.mark.parametrize("page", ["index.html", "docs/reference/counts.html"])
+def test_the_site_has_each_macro_with_its_description_and_arguments(site: Path) -> None:
+    page = html.unescape((site / MACROS).with_suffix(".html").read_text(encoding="utf-8"))
+    described = 0
+    for folder in ("macros", "python_udfs/sparksession_adapter"):
+        for file in (REPO / folder).rglob("_macros.yml"):
+            for macro in yaml.safe_load(file.read_text(encoding="utf-8"))["macros"]:
+                names = [argument["name"] for argument in macro.get("arguments") or ()]
+                assert f"<code>{macro['name']}({', '.join(names)})</code>" in page
+                assert " ".join(macro["description"].split()[:3]).split("`")[0] in page
+                described += 1
+    assert described > 90
+
+
+@pytest.mark.parametrize("page", ["index.html", "docs/reference/macros-in-full.html"])
 def test_a_page_asks_no_other_host_and_prints_no_error(
     chromium: Browser, site: Path, page: str
 ) -> None:
