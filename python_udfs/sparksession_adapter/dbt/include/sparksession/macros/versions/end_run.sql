@@ -28,8 +28,8 @@
         {% endfor %}
         {% set problem = stores.problem %}
     {% endif %}
-    {% do adapter.data_tests.end() %}
     {% do adapter.writer.give_back_lease(results) %}
+    {% do adapter.data_tests.end() %}
     {% for line in (
         adapter.cut_runs.lines_about_unread(results)
         + adapter.batches.lines_about_gaps(results)
