@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import yaml
 
@@ -16,6 +16,22 @@ HEAD = """# All macros in full
 Each public macro with its description and its arguments, as `_macros.yml` beside it has them. A
 list by what they are for is in [Macros](macros.md).
 """
+
+
+class Argument(TypedDict, total=False):
+    """An argument as `_macros.yml` describes it."""
+
+    name: str
+    type: str
+    description: str
+
+
+class Macro(TypedDict, total=False):
+    """A macro as `_macros.yml` describes it."""
+
+    name: str
+    description: str
+    arguments: list[Argument]
 
 
 def macro_reference(root: Path) -> str:
@@ -38,7 +54,7 @@ def described(root: Path) -> list[Path]:
     return [file for folder in FOLDERS for file in sorted((root / folder).rglob("_macros.yml"))]
 
 
-def entry(macro: Mapping[str, Any]) -> str:
+def entry(macro: Macro) -> str:
     """One macro.
 
     >>> print(entry({"name": "twice", "description": "A number\\ntwice.", "arguments": [
@@ -56,7 +72,7 @@ def entry(macro: Mapping[str, Any]) -> str:
     return f"{text}\n\n{table(arguments)}" if arguments else text
 
 
-def table(arguments: Iterable[Mapping[str, Any]]) -> str:
+def table(arguments: Iterable[Argument]) -> str:
     """Arguments as a table."""
     rows = [
         f"| `{argument['name']}` | {in_cell(argument.get('type', ''))} "
