@@ -45,7 +45,7 @@ def macro_reference(root: Path) -> str:
         folder = file.parent.relative_to(root).as_posix()
         parts.append(f"## {folder.removeprefix(ENGINE + '/')}")
         macros = yaml.safe_load(file.read_text(encoding="utf-8"))["macros"]
-        parts += map(entry, sorted(macros, key=lambda macro: macro["name"]))
+        parts += map(macro_entry, sorted(macros, key=lambda macro: macro["name"]))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -54,10 +54,10 @@ def described(root: Path) -> list[Path]:
     return [file for folder in FOLDERS for file in sorted((root / folder).rglob("_macros.yml"))]
 
 
-def entry(macro: Macro) -> str:
+def macro_entry(macro: Macro) -> str:
     """One macro.
 
-    >>> print(entry({"name": "twice", "description": "A number\\ntwice.", "arguments": [
+    >>> print(macro_entry({"name": "twice", "description": "A number\\ntwice.", "arguments": [
     ...     {"name": "number", "type": "integer", "description": "A | B."}]}))
     ### `twice(number)`
     A number twice.
@@ -69,10 +69,10 @@ def entry(macro: Macro) -> str:
     arguments = macro.get("arguments") or []
     names = ", ".join(argument["name"] for argument in arguments)
     text = f"### `{macro['name']}({names})`\n{on_one_line(macro['description'])}"
-    return f"{text}\n\n{table(arguments)}" if arguments else text
+    return f"{text}\n\n{arguments_table(arguments)}" if arguments else text
 
 
-def table(arguments: Iterable[Argument]) -> str:
+def arguments_table(arguments: Iterable[Argument]) -> str:
     """Arguments as a table."""
     rows = [
         f"| `{argument['name']}` | {in_cell(argument.get('type', ''))} "
