@@ -82,29 +82,34 @@
 {# The query. A run that writes evaluates once which extracts it reads, and with `keeps` all that
    the query is made of; then it asks where that lies. #}
 {% macro _extract_changes(plan, inputs, writes, keeps) -%}
-    {%- set in_order = _extract_part(
-        writes, 'extracts_in_order', _extracts_in_order(plan, inputs)
+    {%- set in_order = adapter.ranges.computed_once(
+        model, 'extracts_in_order', _extracts_in_order(plan, inputs), writes
     ) -%}
-    {%- set touched = _extract_part(
-        writes, 'touched_extracts', 'select * from ' ~ in_order ~ ' where extract__is_touched'
+    {%- set touched = 'select * from ' ~ in_order ~ ' where extract__is_touched' -%}
+    {%- set touched = adapter.ranges.computed_once(
+        model, 'touched_extracts', touched, writes
     ) -%}
     {%- set changed = none -%}
     {%- if plan.has_log -%}
-        {%- set changed = _extract_part(
-            keeps,
+        {%- set changed = adapter.ranges.computed_once(
+            model,
             'changed_keys',
             _keys_changed_before_extracts(plan, inputs, in_order, touched, keeps),
+            keeps,
         ) -%}
     {%- endif -%}
-    {%- set reads = _extract_part(
-        writes, 'extract_reads', _extract_reads(plan, touched, changed)
+    {%- set reads = adapter.ranges.computed_once(
+        model, 'extract_reads', _extract_reads(plan, touched, changed), writes
     ) -%}
     {%- if keeps and plan.has_log and not adapter.ranges.kept_count(model, reads) -%}
         {{- _changes_of_log(plan, inputs.new_log) -}}
     {%- else -%}
         {%- set near = _extract_pruning(keeps, reads, plan.wanted_rows) -%}
-        {%- set stated = _extract_part(
-            keeps, 'stated_rows', _stated_rows(plan, inputs.rows, reads, near, changed)
+        {%- set stated = adapter.ranges.computed_once(
+            model,
+            'stated_rows',
+            _stated_rows(plan, inputs.rows, reads, near, changed),
+            keeps,
         ) -%}
         {%- if writes -%}
             {%- do adapter.extracts.refuse(
@@ -174,13 +179,6 @@
         )
 {%- endmacro %}
 
-{# A query for a `from`: its rows, kept until the model is built, or the query itself. #}
-{% macro _extract_part(keeps, name, sql) -%}
-    {%- do return(
-        adapter.ranges.materialize_once(model, name, sql) if keeps else '(' ~ sql ~ ')'
-    ) -%}
-{%- endmacro %}
-
 {# Where rows lie that match others, as a condition; see pruning_condition. #}
 {% macro _extract_pruning(keeps, rows, wanted) -%}
     {%- do return(
@@ -213,11 +211,7 @@
             {%- for name in plan.declared_columns %}
             complete.{{ name }},
             {%- endfor %}
-            struct(
-                {%- for name in plan.sequence -%}
-                    complete.{{ name }}{{ ', ' if not loop.last }}
-                {%- endfor -%}
-            ) as extract__place,
+            struct(complete.{{ plan.sequence | join(', complete.') }}) as extract__place,
             new_extract.{{ plan.id }} is not null as extract__is_new
         from (
             select distinct {{ plan.declared_columns | join(', ') }}
@@ -314,11 +308,7 @@
             {%- for name in plan.key %}
             extract_rows.{{ name }},
             {%- endfor %}
-            struct(
-                {%- for name in plan.images -%}
-                    extract_rows.{{ name }}{{ ', ' if not loop.last }}
-                {%- endfor -%}
-            ) as extract__image,
+            struct(extract_rows.{{ plan.images | join(', extract_rows.') }}) as extract__image,
             reads.extract__is_earlier,
             false as extract__is_mark
         from (

@@ -25,18 +25,26 @@
         'row_number',
         'reject_reason',
     ] -%}
-    {%- set log_rows = computed_once(
-        'log_rows', rows_of_blocks([log], columns + ['cut_reason'], blocks), blocks
+    {%- set log_rows = adapter.ranges.computed_once(
+        model,
+        'log_rows',
+        rows_of_blocks([log], columns + ['cut_reason'], blocks),
+        blocks.keeps,
     ) -%}
-    {%- set outcomes = _outcomes_of(messages_once(log_rows, columns), typed, blocks) -%}
-    {%- do return(computed_once('outcomes', outcomes, blocks)) -%}
+    {%- do return(adapter.ranges.computed_once(
+        model, 'outcomes', _outcomes_of(log_rows, columns, typed, blocks), blocks.keeps
+    )) -%}
 {%- endmacro %}
 
-{% macro _outcomes_of(messages, typed, blocks) %}
+{% macro _outcomes_of(log_rows, columns, typed, blocks) %}
 with
 
+log_rows as (
+    select * from {{ log_rows }}
+),
+
 messages as (
-    {{ messages }}
+    {{ messages_once('log_rows', columns) }}
 ),
 
 ods_binlog as (

@@ -8,7 +8,9 @@
     {%- if not blocks.keeps -%}
         {%- do return('true') -%}
     {%- endif -%}
-    {%- set files = computed_once('open_binlog_files', _binlog_files_of_open(outcomes), blocks) -%}
+    {%- set files = adapter.ranges.materialize_once(
+        model, 'open_binlog_files', _binlog_files_of_open(outcomes)
+    ) -%}
     {%- do return(_in_binlog_files(files, 'binlog_file_number')) -%}
 {%- endmacro %}
 

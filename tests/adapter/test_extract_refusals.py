@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dbt_project import REPO, DbtProject
+from tests.support.dbt_project import DbtProject
+from tests.support.extract_project import MACRO, MACRO_AND_SOURCES
 
-MACRO = "macros/changelog/extract_changes.sql"
 MODEL = """
     {{{{ config(
         materialized='folded',
@@ -34,12 +34,7 @@ MODEL = """
     ) }}}}
 """
 FILES = {
-    MACRO: (REPO / MACRO).read_text(encoding="utf-8"),
-    "models/sources.yml": """
-        sources:
-          - name: src
-            tables: [{name: extracts}, {name: extract_rows}, {name: changes}]
-    """,
+    **MACRO_AND_SOURCES,
     "models/latest.sql": MODEL.format(more="'most_removed_percent': 50,"),
     "models/unit_tests.yml": """
         unit_tests:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from dbt.adapters.sparksession.session import own_session
 
-from tests.support.dbt_project import REPO, DbtProject
+from tests.support.dbt_project import DbtProject
 from tests.support.extract_oracle import all_versions, current_rows, statements
+from tests.support.extract_project import MACRO_AND_SOURCES
 
-MACRO = "macros/changelog/extract_changes.sql"
 KEY, COLUMNS = ("world", "id"), ("a", "b")
 START = datetime(2026, 3, 1, tzinfo=UTC)
 SMALL_TIERS = {"buckets": 2, "tier_runs": 3, "tier_rows": 50}
@@ -45,12 +45,7 @@ MODEL = """
 WITH_LOG = "log=source('src', 'changes'),"
 TIMED = "time='time',"
 FILES = {
-    MACRO: (REPO / MACRO).read_text(encoding="utf-8"),
-    "models/sources.yml": """
-        sources:
-          - name: src
-            tables: [{name: extracts}, {name: extract_rows}, {name: changes}]
-    """,
+    **MACRO_AND_SOURCES,
     "models/rows.sql": MODEL.format(kind="fold", config=FOLD, more="", others=WITH_LOG),
     "models/versions.sql": MODEL.format(
         kind="zipper", config=ZIPPER, more="", others=WITH_LOG + TIMED

@@ -17,10 +17,10 @@ from dbt.adapters.sparksession.keyed.zippers import Zipper
 from pyspark.sql import SparkSession
 
 from tests.support.dbt_project import REPO
+from tests.support.extract_project import MACRO
 
 FOLDER = Path(__file__).parents[3] / "shared" / "conformance" / "autocdc"
 CASE_COUNTS = {"scd2": 43, "scd1": 13}
-EXTRACT_CHANGES = "macros/changelog/extract_changes.sql"
 TYPES = {"id": "int", "seq": "int", "score": "int"}  # others: string
 BATCHES = 3
 REFUSED = {
@@ -191,7 +191,7 @@ def test_the_documented_examples_of_snapshots_hold(make_project):
     ordered = {"sequence": ["place", "from_extract"], "row_kind": "row_kind"}
     project = make_project(
         {
-            EXTRACT_CHANGES: (REPO / EXTRACT_CHANGES).read_text(encoding="utf-8"),
+            MACRO: (REPO / MACRO).read_text(encoding="utf-8"),
             "models/sources.yml": """
                 sources:
                   - name: src

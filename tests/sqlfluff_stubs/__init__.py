@@ -42,10 +42,19 @@ class _Counts:
         return {"sums": {}}
 
 
+class _Ranges(_Anything):
+    """The adapter's rows that are kept."""
+
+    def computed_once(self, model: Any, name: str, sql: str, keeps: bool) -> str:
+        """The query itself: nothing is kept here."""
+        return f"({sql})"
+
+
 class _Adapter(_Anything):
     """Stands for the adapter."""
 
     counts = _Counts()
+    ranges = _Ranges()
 
 
 execute = False

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY
 from dbt.adapters.sparksession.iceberg.metadata import metadata_of_tables
+from dbt.adapters.sparksession.inputs import INPUT_PROPERTY
 
 Row = dict[str, Any]
 RUNS, COMMITS = 20, 2000  # newest that events and the report are of
-RUN, MODEL, INPUT = "dbt.run", "dbt.model", "dbt.input."  # properties of a snapshot
+RUN = "dbt.run"  # property of a snapshot
 
 
 def newest_commits(session: Any, catalog: str, schema: str) -> list[Row]:
@@ -42,17 +44,17 @@ def commit_of(table: str, snapshot: Mapping[str, Any]) -> Row:
         snapshot: as Iceberg's table spec has it.
     """
     summary = snapshot["summary"]
-    inputs = {key: value for key, value in summary.items() if key.startswith(INPUT)}
+    inputs = {key: value for key, value in summary.items() if key.startswith(INPUT_PROPERTY)}
     return {
         "run_id": summary[RUN],
         "table_name": table,
-        "model_id": summary.get(MODEL),
+        "model_id": summary.get(MODEL_PROPERTY),
         "snapshot_id": snapshot["snapshot-id"],
         "committed_at": datetime.fromtimestamp(snapshot["timestamp-ms"] / 1000, UTC),
         "rows_added": int(summary.get("added-records", 0)),
         "rows_removed": int(summary.get("deleted-records", 0)),
         "inputs": [
-            {"input_table": key.removeprefix(INPUT), "input_snapshot_id": int(value)}
+            {"input_table": key.removeprefix(INPUT_PROPERTY), "input_snapshot_id": int(value)}
             for key, value in inputs.items()
         ],
     }

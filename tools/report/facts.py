@@ -27,7 +27,8 @@ THREADS = min(4, max(2, os.cpu_count() or 2))  # more only take each other's pro
 HOURS, DAYS, WINDOWS = 24 * 14, 184, 300  # newest that a chart shows
 SERIES = 12  # lines of a chart
 SAMPLE = 200  # characters of a refused message
-REFUSED_RANGES = 64  # of offsets, in which refused messages are looked for
+# refused messages are looked for in so many ranges; those that lie near each other are in one
+REFUSED_RANGES, NEAR_OFFSETS = 64, 20_000
 # a column is missing where older code built the table
 MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "UNRESOLVED_COLUMN")
 MODELS = {  # query -> the model that it asks, which each build makes
@@ -167,7 +168,7 @@ def offsets_query(schema: str) -> str:
     return f"""
         select min(message_offset) as first_offset, max(message_offset) as last_offset
         from {schema}.ods_binlog where reject_reason is not null
-        group by message_offset div 20000
+        group by message_offset div {NEAR_OFFSETS}
         union
         select first_offset, last_offset from {schema}.meta_message_block where rejected > 0
     """

@@ -242,6 +242,11 @@ class ColumnRanges:
         (rows.hint("broadcast") if is_small else rows).createOrReplaceTempView(view)
         return f"`{view}`"
 
+    def computed_once(self, model: Node, name: str, sql: str, keeps: bool) -> str:
+        """SQL text, for a `from`, of a query's rows: kept under a name as by materialize_once, or,
+        where nothing may be kept, the query itself."""
+        return self.materialize_once(model, name, sql) if keeps else f"({sql})"
+
     def kept_count(self, model: Node, view: str) -> int:
         """How many rows materialize_once has kept under a name that it gave."""
         return self._warehouse.inputs.building(model["unique_id"]).kept_counts[view.strip("`")]

@@ -164,9 +164,7 @@ class DataTests:
         known = newest.test_fingerprints.get(model["unique_id"]) if newest is not None else None
         if newest is None or known is None:
             return sql
-        nodes = context["graph"]["nodes"]
-        parents = [nodes[unique_id] for unique_id in model["depends_on"]["nodes"]]
-        texts = [(parent, self.text_now(parent, context)) for parent in parents]
+        texts = self._tested(model, context)
         if not self._touched.is_any_large(text for _, text in texts):
             return sql
         then = self._when_it_passed(model, sql, texts, newest, context)
@@ -187,10 +185,13 @@ class DataTests:
         """
         if proof is None:
             return sql
+        return self._shared.query_over(sql, self._tested(model, context), context)
+
+    def _tested(self, model: Node, context: Context) -> list[tuple[Node, str]]:
+        """Nodes that a data test reads, each with the pinned query of its rows."""
         nodes = context["graph"]["nodes"]
         parents = [nodes[unique_id] for unique_id in model["depends_on"]["nodes"]]
-        texts = [(parent, self.text_now(parent, context)) for parent in parents]
-        return self._shared.query_over(model, sql, texts, context)
+        return [(parent, self.text_now(parent, context)) for parent in parents]
 
     def end_test(self, model: Node) -> None:
         """Free the rows that were kept for a data test, unless others wait for them."""

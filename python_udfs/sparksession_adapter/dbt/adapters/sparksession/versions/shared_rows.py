@@ -23,16 +23,16 @@ class KeptRows:
     """The rows of one view.
 
     Attributes:
+        name: of a temporary view of the rows, which all threads see.
         waiting: data tests of the view that haven't run.
-        text: pinned query that the rows are the answer of.
-        name: temporary view of the rows, which all threads see.
+        text: pinned query that the rows are the answer of; None where none are kept.
         rows: the frame to free.
     """
 
+    name: str
     waiting: set[str]
     lock: threading.Lock = field(default_factory=threading.Lock)
     text: str | None = None
-    name: str | None = None
     rows: Foreign = None
 
 
@@ -48,9 +48,7 @@ class SharedRows:
         self._lock = threading.Lock()
         self._kept: dict[str, KeptRows] | None = None
 
-    def query_over(
-        self, test: Node, sql: str, texts: Iterable[tuple[Node, str]], context: Context
-    ) -> str:
+    def query_over(self, sql: str, texts: Iterable[tuple[Node, str]], context: Context) -> str:
         """A data test's query over kept rows; as it is where none are kept for it.
 
         Args:
@@ -65,9 +63,8 @@ class SharedRows:
                 continue
             relation = self._warehouse.relation_of_node(parent).render()
             with kept.lock:
-                name = f"global_temp.`{_name_of(parent)}`"
-                replaced = reading_instead(sql, relation, name)
-                if replaced is None or not self._keep(kept, parent, text):
+                replaced = reading_instead(sql, relation, f"global_temp.`{kept.name}`")
+                if replaced is None or not self._keep(kept, text):
                     continue
             sql = replaced
         return sql
@@ -102,28 +99,25 @@ class SharedRows:
             rows += count
         return are_few(rows)
 
-    def _keep(self, kept: KeptRows, parent: Node, text: str) -> bool:
-        """Compute the rows, unless they are there; whether they are."""
+    def _keep(self, kept: KeptRows, text: str) -> bool:
+        """Compute the rows, unless some are there; whether they are those of the query."""
         if kept.text is None:
             rows = checkpointed(self._warehouse.session().sql(text))
             local = as_local(rows)
             frame = rows if local is None else local[0]
-            frame.createOrReplaceGlobalTempView(_name_of(parent))
-            kept.rows, kept.name, kept.text = rows, _name_of(parent), text
+            frame.createOrReplaceGlobalTempView(kept.name)
+            kept.rows, kept.text = rows, text
         return kept.text == text
 
     def _free(self, kept: KeptRows) -> None:
-        if kept.name is not None:
+        if kept.text is not None:
             self._warehouse.session().catalog.dropGlobalTempView(kept.name)
             unpersist(kept.rows)
-            kept.name = kept.text = kept.rows = None
-
-
-def _name_of(parent: Node) -> str:
-    return f"{parent['schema']}__{parent['alias']}__tested".lower()
+            kept.text = kept.rows = None
 
 
 def _tested_views(context: Context) -> dict[str, KeptRows]:
+    """Views and keyed tables that several of the run's data tests read, each by its id."""
     nodes = context["graph"]["nodes"]
     found: dict[str, set[str]] = {}
     for unique_id in context.get("selected_resources") or ():
@@ -135,7 +129,7 @@ def _tested_views(context: Context) -> dict[str, KeptRows]:
             if parent and parent["config"].get("materialized") in ("view", FOLDED):
                 found.setdefault(parent_id, set()).add(unique_id)
     return {
-        parent_id: KeptRows(tests)
-        for parent_id, tests in found.items()
+        view: KeptRows(f"{nodes[view]['schema']}__{nodes[view]['alias']}__tested".lower(), tests)
+        for view, tests in found.items()
         if len(tests) >= LEAST_TESTS
     }
