@@ -24,6 +24,7 @@ from tests.support.dbt_project import (
     copied_profiles,
 )
 from tests.support.tiers import starts_process
+from tools.ci_diff import OWN_FOLDERS
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -83,6 +84,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         there = {name: item for name, item in known.items() if (DURATIONS.parent / name).exists()}
         ordered = dict(sorted(there.items(), key=lambda item: (-item[1], item[0])))
         DURATIONS.write_text(json.dumps(ordered, indent=4) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def folders_of_dbt_stay() -> Iterator[None]:
+    """No test leaves dbt's folders set for those behind it."""
+    before = {name: os.environ.get(name) for name in OWN_FOLDERS}
+    yield
+    assert {name: os.environ.get(name) for name in OWN_FOLDERS} == before
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from dbt.adapters.sparksession.session import OwnSession
 
+from tests.support.variables import Variables
+
 PARALLEL = """
 {{{{ config(
     materialized='incremental', incremental_strategy='merge', unique_key='n',
@@ -50,6 +52,25 @@ def test_parallel_models_do_not_meet(make_project, threads, runs):
     assert project.query("select * from dw.leak") == [
         {"mine": "none", "partitions": partitions, "views": ""}
     ]
+
+
+def test_variables_of_projects_go_in_whatever_order_they_are_left(monkeypatch):
+    """A thread that read a profile within a run of another left the run's variables behind."""
+    variables = Variables()
+    monkeypatch.setenv("SOME_TARGET", "mine")
+    monkeypatch.delenv("SOME_LOG", raising=False)
+    first = variables.within({"SOME_TARGET": "a", "SOME_LOG": "a"})
+    second = variables.within({"SOME_TARGET": "b", "SOME_LOG": "b"})
+    first.__enter__()
+    second.__enter__()
+    assert (os.environ["SOME_TARGET"], os.environ["SOME_LOG"]) == ("b", "b")
+    first.__exit__(None, None, None)
+    assert (os.environ["SOME_TARGET"], os.environ["SOME_LOG"]) == ("b", "b")
+    second.__exit__(None, None, None)
+    assert (os.environ["SOME_TARGET"], os.environ.get("SOME_LOG")) == ("mine", None)
+    with variables.within({"SOME_LOG": "c"}), variables.within({"SOME_LOG": "d"}):
+        assert os.environ["SOME_LOG"] == "d"
+    assert "SOME_LOG" not in os.environ
 
 
 def test_many_threads_may_open_a_new_warehouse_at_once(make_project, tmp_path):

@@ -28,6 +28,7 @@ from dbt.contracts.graph.manifest import Manifest
 from dbt_common.context import set_invocation_context
 from dbt_common.tests import enable_test_caching
 
+from tests.support.variables import Variables
 from tools.run import QUICK_COMPILER
 
 REPO = Path(__file__).parents[2]
@@ -62,6 +63,7 @@ CHANGING = ("--inline", "--defer", "--state", "--target")
 # dbt reads the Jinja of a text once in a process: macros alone are four fifths of what it parses
 enable_test_caching()
 _parsed_before: dict[tuple[str, ...], bytes] = {}  # settings, profile, vars -> dbt's own file
+_variables = Variables()  # of all projects: the process has them once
 _parse = requires.parse_manifest
 _last_parsed: list[Manifest] = []  # the newest alone
 
@@ -389,16 +391,8 @@ class DbtProject:
     @contextlib.contextmanager
     def _environment(self) -> Iterator[None]:
         """Within it the process has the project's environment variables."""
-        before = {key: os.environ.get(key) for key in self.env}
-        os.environ.update(self.env)
-        try:
+        with _variables.within(self.env):
             yield
-        finally:
-            for key, value in before.items():
-                if value is None:
-                    os.environ.pop(key, None)
-                else:
-                    os.environ[key] = value
 
 
 def event_log(folder: Path) -> str:

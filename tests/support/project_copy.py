@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from tests.support.dbt_project import REPO
+from tools.ci_diff import OWN_FOLDERS
 
 
 def copy_of_project(folder: Path) -> Path:
@@ -23,9 +24,11 @@ def copy_of_project(folder: Path) -> Path:
 
 
 def environment_of(root: Path) -> dict[str, str]:
-    """Variables with which a copy's own adapter is imported: the installed one is another."""
+    """Variables with which a copy's own adapter is imported: the installed one is another. dbt
+    writes into the copy's own folders."""
     adapter = str(root / "python_udfs" / "sparksession_adapter")
-    return os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": adapter}
+    around = {name: value for name, value in os.environ.items() if name not in OWN_FOLDERS}
+    return around | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": adapter}
 
 
 def run_in_copy(root: Path, *words: str) -> str:
