@@ -1,7 +1,7 @@
 """All models compiled without a warehouse, so that their lineage is the same whatever it holds.
 
 The manifest stays as long as nothing changes that it is made of: to compile takes longer than all
-that the report asks of the warehouse.
+that the report asks of the warehouse. What dbt has parsed for its last command isn't parsed again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import hashlib
 import multiprocessing
 import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -19,11 +21,15 @@ import yaml
 from dbt.cli.main import dbtRunner
 from dbt.version import get_installed_version
 
+from tools.report.places import profiles_folder
+
 FOLDER, MANIFEST = "lineage", "manifest.json"  # below the target folder
 MARK, OUTPUT = "project.mark", "compile.log"
+PARSED = "partial_parse.msgpack"  # dbt's own, in the target folder
 PATHS = ("model-paths", "macro-paths", "seed-paths", "snapshot-paths", "test-paths")
 # the adapter writes parts of the SQL, the other packages check what is declared
 BESIDE = ("python_udfs", "dbt_packages")
+SELECTED = ("resource_type:model", "resource_type:snapshot")  # what has columns
 KINDS = (".sql", ".yml", ".yaml", ".py", ".csv", ".md")
 VARIABLE = re.compile(r"\benv_var\(\s*+['\"](\w++)")
 OF_DBT, NOT_OF_SQL = "DBT_", ("DBT_TARGET_PATH", "DBT_LOG_PATH")
@@ -52,7 +58,7 @@ class Compiling:
         if self._kept_mark() != self._mark:
             self._folder.mkdir(parents=True, exist_ok=True)
             (self._folder / MARK).unlink(missing_ok=True)
-            self._process = PROCESS(target=_compile, args=(root, self._folder))
+            self._process = PROCESS(target=_compile, args=(root, target))
             self._process.start()
 
     def manifest(self) -> Path:
@@ -100,8 +106,8 @@ def _files(root: Path, environment: Mapping[str, str]) -> Iterator[Path]:
     """The files of a project, in order."""
     project = root / "dbt_project.yml"
     settings = yaml.safe_load(project.read_text(encoding="utf-8"))
-    profiles = Path(environment.get("DBT_PROFILES_DIR") or root)
-    named = (project, root / "packages.yml", root / "dependencies.yml", profiles / "profiles.yml")
+    profiles = profiles_folder(root, environment) / "profiles.yml"
+    named = (project, root / "packages.yml", root / "dependencies.yml", profiles)
     yield from (file for file in named if file.is_file())
     folders = [root / name for key in PATHS for name in settings.get(key, ())]
     for folder in dict.fromkeys([*folders, *(root / name for name in BESIDE)]):
@@ -110,14 +116,31 @@ def _files(root: Path, environment: Mapping[str, str]) -> Iterator[Path]:
         )
 
 
-def _compile(root: Path, folder: Path) -> None:
+def _compile(root: Path, target: Path) -> None:
     """Compile all models into a folder; what dbt prints stands there as well."""
+    folder = target / FOLDER
     output = (folder / OUTPUT).open("w", encoding="utf-8", buffering=1)
     for number in (1, 2):
         os.dup2(output.fileno(), number)
     sys.stdout = sys.stderr = output
     os.chdir(root)
-    options = ["--target", "ci", "--target-path", str(folder), "--log-path", str(folder)]
-    done = dbtRunner().invoke(["--quiet", "compile", "--select", "fqn:*", *options])
+    if (target / PARSED).is_file():
+        shutil.copyfile(target / PARSED, folder / PARSED)
+    command = ["--quiet", "compile", "--select", *SELECTED]
+    with tempfile.TemporaryDirectory() as profiles:  # no other user can read it
+        _write_offline_profiles(root, Path(profiles))
+        options = ["--target-path", str(folder), "--log-path", str(folder)]
+        done = dbtRunner().invoke([*command, "--profiles-dir", profiles, *options])
     if not done.success:
         sys.exit(f"dbt can't compile the project: {done.exception or 'see above'}")
+
+
+def _write_offline_profiles(root: Path, folder: Path) -> None:
+    """Write the profiles with each of their targets offline. With another target than that of the
+    command before, dbt would parse the whole project again."""
+    text = (profiles_folder(root, os.environ) / "profiles.yml").read_text(encoding="utf-8")
+    profiles = yaml.safe_load(text)
+    for profile in profiles.values():
+        for output in (profile.get("outputs") or {}).values():
+            output["offline"] = True
+    (folder / "profiles.yml").write_text(yaml.safe_dump(profiles), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -18,8 +19,8 @@ KEPT = "reports"  # folder of the warehouse
 
 def credentials(root: Path) -> SparkSessionCredentials:
     """Settings of the project's profile."""
-    profiles = Path(os.environ.get("DBT_PROFILES_DIR", root / "profiles"))
-    raw = yaml.safe_load((profiles / "profiles.yml").read_text(encoding="utf-8"))
+    profiles = profiles_folder(root, os.environ) / "profiles.yml"
+    raw = yaml.safe_load(profiles.read_text(encoding="utf-8"))
     name = yaml.safe_load((root / "dbt_project.yml").read_text(encoding="utf-8"))["profile"]
     set_invocation_context(dict(os.environ))
     _, settings = Profile.render_profile(raw[name], name, None, ProfileRenderer({}))
@@ -27,6 +28,11 @@ def credentials(root: Path) -> SparkSessionCredentials:
     found = SparkSessionCredentials.from_dict(settings)
     found.project_root = str(root)  # relative paths of the profile count from the project
     return found
+
+
+def profiles_folder(root: Path, environment: Mapping[str, str]) -> Path:
+    """Where profiles.yml lies."""
+    return root / (environment.get("DBT_PROFILES_DIR") or "profiles")
 
 
 def target_folder(root: Path) -> Path:
