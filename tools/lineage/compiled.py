@@ -126,7 +126,8 @@ def _compile(root: Path, target: Path) -> None:
     os.chdir(root)
     if (target / PARSED).is_file():
         shutil.copyfile(target / PARSED, folder / PARSED)
-    command = ["--quiet", "compile", "--select", *SELECTED]
+    # tests of what is selected have no columns
+    command = ["--quiet", "compile", "--indirect-selection", "empty", "--select", *SELECTED]
     with tempfile.TemporaryDirectory() as profiles:  # no other user can read it
         _write_offline_profiles(root, Path(profiles))
         options = ["--target-path", str(folder), "--log-path", str(folder)]

@@ -15,8 +15,11 @@ from decimal import Decimal
 from typing import Any
 
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
+from dbt.adapters.sparksession.evaluation import are_few, leave_uncompiled
+from dbt.adapters.sparksession.iceberg.metadata import loaded
 from dbt.adapters.sparksession.reading.ranges import merged_ranges
 from dbt.adapters.sparksession.session import is_remote, own_session
+from dbt_common.exceptions import DbtRuntimeError
 
 from tools.lineage.commits import commits_query, newest_commits
 from tools.report.declared import DAY, Counted
@@ -25,6 +28,7 @@ Row = dict[str, Any]
 Rows = list[Row]
 THREADS = min(4, max(2, os.cpu_count() or 2))  # more only take each other's processor
 HOURS, DAYS, WINDOWS = 24 * 14, 184, 300  # newest that a chart shows
+LOG = "ods_binlog"
 SERIES = 12  # lines of a chart
 SAMPLE = 200  # characters of a refused message
 # refused messages are looked for in so many ranges; those that lie near each other are in one
@@ -49,6 +53,18 @@ class Asker:
         self.schema = str(settings.schema)
         self._catalog = settings.catalog
         self._session = own_session(settings).session
+        if self._has_few_messages():
+            leave_uncompiled(self._session)
+
+    def _has_few_messages(self) -> bool:
+        """Whether the log is so small that queries over what was made of it are evaluated sooner
+        than compiled."""
+        try:
+            log = loaded(self._session, self._catalog, f"{self.schema}.{LOG}")
+        except DbtRuntimeError:  # each query finds out by itself
+            return False
+        newest = None if log is None else log.currentSnapshot()
+        return newest is not None and are_few(int(newest.summary().get("total-records") or 0))
 
     def rows(self, sql: str) -> Rows | None:
         """The rows of a query, as exact Python values; None where a table of it isn't there."""
