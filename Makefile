@@ -53,7 +53,8 @@ help:
 
 setup: .venv/.ready
 
-.venv/.ready: requirements.lock requirements-java.lock tools/setup.py python_udfs/sparksession_adapter/pyproject.toml
+# the jars, as their classes are in the archive that setup makes
+.venv/.ready: requirements.lock requirements-java.lock jars.lock tools/setup.py python_udfs/sparksession_adapter/pyproject.toml
 	@$(PYTHON) tools/setup.py
 
 # VERBOSE=1 shows all that dbt prints on a terminal too

@@ -129,8 +129,8 @@ def main() -> None:
         shim.write_text(JAVA_SHIM.format(java=found), encoding="utf-8")
         shim.chmod(0o755)
         call([found, "-Xshare:dump", "-Xlog:disable"])  # what its makers leave out
-    say("keeping an archive of Spark's classes, for quicker starts")
-    archive = [python, "-m", "dbt.adapters.sparksession.java"]
+    say("keeping an archive of the classes of Spark and of its jars, for quicker starts")
+    archive = [python, "-m", "tools", "archive"]
     made = subprocess.run(archive, cwd=ROOT, capture_output=True, text=True)
     if made.returncode:
         say(f"there is none, Spark works without: {made.stderr.strip().splitlines()[-1:]}")

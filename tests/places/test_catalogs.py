@@ -97,8 +97,7 @@ def postgres(make_project: Callable[..., DbtProject], tmp_path: Path) -> Iterato
         error = child.start(any_project)
         if error:
             pytest.skip(f"PostgreSQL's driver could not be had: {error[:300]}")
-        (jars,) = child.query(any_project, "set spark.jars")
-    driver = ":".join(jar.removeprefix("file://") for jar in jars["value"].split(","))
+        driver = child.class_path(any_project)
     server = PostgresServer(programs, tmp_path, driver)
     yield server
     server.stop()

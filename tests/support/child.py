@@ -31,6 +31,12 @@ class Child:
         """Start Spark; the error, or ""."""
         return self._pool.submit(_start, project).result()
 
+    def class_path(self, project: DbtProject) -> str:
+        """The jars that Java has there, separated by colons."""
+        asked = "select java_method('java.lang.System', 'getProperty', 'java.class.path') as jars"
+        (row,) = self.query(project, asked)
+        return str(row["jars"])
+
 
 class ChildProject(DbtProject):
     """A project whose commands and queries go to a child."""

@@ -85,8 +85,7 @@ def postgres(
             f"PostgreSQL's driver could not be had; POSTGRES_JARS may name it. {error[:300]}"
         )
     assert not error
-    (jars,) = child.query(any_project, "set spark.jars")
-    driver = ":".join(part.removeprefix("file://") for part in jars["value"].split(","))
+    driver = child.class_path(any_project)
     started = PostgresServer(programs, tmp_path_factory.mktemp("postgres"), driver)
     yield started
     started.stop()

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
+from filelock import FileLock
 
 DIGITS = 64  # of a sha256
 FROM_WHERE = ("spark.jars.ivySettings", "spark.jars.repositories")
@@ -66,6 +67,16 @@ def verified_jars(credentials: Any, settings: Mapping[str, str]) -> list[str]:
     """
     if not credentials.jars()[0]:
         return []
+    if known_jars(credentials):
+        return _verified(credentials, settings)
+    folder = credentials.path(credentials.jars_dir)
+    os.makedirs(folder, exist_ok=True)
+    # two processes that resolve jars into one folder break each other's
+    with FileLock(os.path.join(folder, ".lock")):
+        return _verified(credentials, settings)
+
+
+def _verified(credentials: Any, settings: Mapping[str, str]) -> list[str]:
     noted = _noted(credentials) if known_jars(credentials) else {}
     names = list(noted) or _resolved(credentials, settings)
     locked, unlisted, found = locked_jars(credentials), {}, {}

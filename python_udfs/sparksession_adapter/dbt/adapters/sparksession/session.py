@@ -22,8 +22,13 @@ from dbt.adapters.sparksession.executors import (
     look_from_executors,
     no_executor,
 )
-from dbt.adapters.sparksession.jars import JarError, known_jars, verified_jars
-from dbt.adapters.sparksession.java import archive_options, find_java
+from dbt.adapters.sparksession.jars import JarError, verified_jars
+from dbt.adapters.sparksession.java import (
+    archive_options,
+    class_path,
+    find_java,
+    on_class_path,
+)
 from dbt.adapters.sparksession.java_process import java_ended, note_error
 from dbt.adapters.sparksession.local_files import set_permissions_in_java
 from dbt.adapters.sparksession.private_files import keep_private
@@ -36,7 +41,6 @@ from dbt.adapters.sparksession.secrets import (
 )
 from dbt.adapters.sparksession.stop_signals import ctrl_c_as_it_is
 from dbt_common.exceptions import DbtRuntimeError
-from filelock import FileLock
 from py4j.protocol import Py4JNetworkError
 
 if TYPE_CHECKING:
@@ -76,22 +80,6 @@ def _stderr_to(path: str | None) -> Iterator[None]:
         sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
-
-
-@contextmanager
-def _alone(folder: str) -> Iterator[None]:
-    """Within it no other process is: two that resolve jars into one folder break each other's."""
-    os.makedirs(folder, exist_ok=True)
-    with FileLock(os.path.join(folder, ".lock")):
-        yield
-
-
-def _start(credentials: Any) -> SparkSession:
-    """Start the process's one Spark application."""
-    if not credentials.jars()[0] or known_jars(credentials):
-        return _started(credentials)
-    with _alone(credentials.path(credentials.jars_dir)):
-        return _started(credentials)
 
 
 def _tail(path: str | None, lines: int = 5) -> str:
@@ -144,6 +132,7 @@ def _look_up_once(jvm: Any) -> None:
 
 
 def _started(credentials: Any) -> SparkSession:
+    """Start the process's one Spark application."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -164,7 +153,7 @@ def _started(credentials: Any) -> SparkSession:
     of_java = "spark.driver.extraJavaOptions"
     settings[of_java] = f"{archive_options()} {settings.get(of_java, '')}".strip()
     _, _, files = credentials.jars()
-    given = ",".join([*files, *filter(None, [settings.pop("spark.jars", None)])])
+    given = settings.pop("spark.jars", None)
     for folder in ("spark.local.dir", "spark.sql.warehouse.dir"):
         os.makedirs(settings[folder], exist_ok=True)
     os.makedirs(os.path.join(settings["spark.local.dir"], "tmp"), exist_ok=True)
@@ -178,11 +167,13 @@ def _started(credentials: Any) -> SparkSession:
     log = None if credentials.verbose else credentials.path("logs/spark.log")
     try:
         with _stderr_to(log):
-            jars = verified_jars(credentials, settings)
-            if jars or given:
-                shown["spark.jars"] = ",".join(filter(None, [*jars, given]))
+            jars = [*verified_jars(credentials, settings), *files]
+            own_path = class_path(jars) if is_local(master) and not given else None
+            if own_path is None and (jars or given):
+                shown["spark.jars"] = ",".join([*jars, *filter(None, [given])])
                 builder = builder.config("spark.jars", shown["spark.jars"])
-            SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
+            with on_class_path(own_path):
+                SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
             with ctrl_c_as_it_is():
                 session = builder.getOrCreate()
     except JarError:
@@ -248,7 +239,7 @@ def application(credentials: Any) -> SparkSession:
     global _application
     with _lock:
         if _application is None or _is_stopped(_application):
-            _application = _start(credentials)
+            _application = _started(credentials)
         return _application
 
 

@@ -1,0 +1,29 @@
+"""An archive of the classes that Spark starts with, those of the project's jars among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dbt.adapters.sparksession.jars import verified_jars
+from dbt.adapters.sparksession.java import make_archive
+from dbt_common.exceptions import DbtRuntimeError
+
+from tools.report.places import credentials
+
+ROOT = Path(__file__).parents[1]
+
+
+def main() -> None:
+    """Have the jars that the profile names, and make the archive.
+
+    Raises:
+        DbtRuntimeError: there is no Java for Spark.
+        RuntimeError: Java could not write the archive.
+    """
+    settings = credentials(ROOT)
+    try:
+        jars = [*verified_jars(settings, settings.spark_settings()), *settings.jars()[2]]
+    except (DbtRuntimeError, OSError):
+        # the first run states why they can't be had; Spark's own classes are most of them
+        jars = []
+    make_archive(jars)
