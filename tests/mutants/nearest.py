@@ -27,6 +27,10 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("macros/joins/asof_join.sql", "adapter/test_asof.py adapter/test_joins.py"),
     ("macros/joins/*", "adapter/test_joins.py"),
     ("macros/metrics/*", "adapter/test_metrics.py e2e/test_traffic.py"),
+    (
+        "macros/quality/*refusals.sql",
+        "project/test_run.py e2e/test_bad_input.py e2e/test_formats_of_topics.py",
+    ),
     ("macros/quality/*", "project/test_run.py e2e/test_accounting.py e2e/test_bad_input.py"),
     ("macros/streams/beliefs.sql", "adapter/test_beliefs.py adapter/test_belief_versions.py"),
     ("macros/streams/as_known_at.sql", "adapter/test_beliefs.py"),

@@ -13,7 +13,6 @@ import pytest
 from dbt.adapters.sparksession import jars
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.jars import JarError, _note_of, verified_jars
-from dbt.adapters.sparksession.session import _alone
 from filelock import FileLock, Timeout
 
 from tests.support.dbt_project import REPO
@@ -77,14 +76,28 @@ def credentials(tmp_path: Path, lock: str | None, **jars: bytes) -> SparkSession
     return made
 
 
-def test_one_process_at_a_time_resolves_jars_into_a_folder(tmp_path: Path) -> None:
-    with _alone(str(tmp_path)), pytest.raises(Timeout):
-        FileLock(tmp_path / ".lock", timeout=0).acquire()
-    FileLock(tmp_path / ".lock", timeout=0).acquire().lock.release()
-
-
 def locked(name: str, content: bytes) -> str:
     return f"{hashlib.sha256(content).hexdigest()}  {name}.jar\n"
+
+
+def test_one_process_at_a_time_resolves_jars_into_a_folder(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    made = credentials(tmp_path, locked("one", b"good"), one=b"good")
+    Path(_note_of(made)).unlink()
+    lock, asked = tmp_path / ".jars" / ".lock", []
+
+    def resolved(*_: Any) -> list[str]:
+        with pytest.raises(Timeout):
+            FileLock(lock, timeout=0).acquire()
+        asked.append(1)
+        return ["one.jar"]
+
+    monkeypatch.setattr(jars, "_resolved", resolved)
+    for _ in range(2):  # the second time they are there
+        assert verified_jars(made, {}) == [str(tmp_path / ".jars" / "jars" / "one.jar")]
+    FileLock(lock, timeout=0).acquire().lock.release()
+    assert asked == [1]
 
 
 def test_a_jar_of_another_content_is_not_run(tmp_path: Path, monkeypatch: Any) -> None:
