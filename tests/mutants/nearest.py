@@ -31,6 +31,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
         "macros/quality/*refusals.sql",
         "project/test_run.py e2e/test_bad_input.py e2e/test_formats_of_topics.py",
     ),
+    ("macros/quality/messages_once.sql", "adapter/test_messages_once.py"),
     ("macros/quality/*", "project/test_run.py e2e/test_accounting.py e2e/test_bad_input.py"),
     ("macros/streams/beliefs.sql", "adapter/test_beliefs.py adapter/test_belief_versions.py"),
     ("macros/streams/as_known_at.sql", "adapter/test_beliefs.py"),
