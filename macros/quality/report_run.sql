@@ -125,17 +125,34 @@
     {%- do return('1 row' if number == 1 else '{:,} rows'.format(number)) -%}
 {%- endmacro %}
 
+{#
+    Columns of the newest messages that no model takes. What was found is kept beside the log with
+    the snapshot and the query: while both stay, a run without news reads none of these messages.
+#}
 {% macro _report_undeclared_columns(test) %}
-    {% for row in run_query(
-        'select topic, database_name, table_name, column_name, message_count from ('
-        ~ test.compiled_code
-        ~ ') order by message_count desc, topic, table_name, column_name limit 10'
-    ).rows %}
+    {% set node, key = graph.nodes[test.attached_node], 'warehouse.undeclared-columns' %}
+    {% set log = adapter.get_relation(
+        database=none, schema=node.schema, identifier=node.alias
+    ) %}
+    {% set mark = [adapter.commits.head(log), local_md5(test.compiled_code)] %}
+    {% set text = adapter.commits.note_of(log, key) %}
+    {% set kept = fromjson(text, {}) if text else {} %}
+    {% if kept.get('mark') != mark %}
+        {% set found = [] %}
+        {% for row in run_query(
+            'select topic, database_name, table_name, column_name, message_count from ('
+            ~ test.compiled_code
+            ~ ') order by message_count desc, topic, table_name, column_name limit 10'
+        ).rows %}
+            {% do found.append([row[3], row[1], row[2], '{:,}'.format(row[4]), row[0]]) %}
+        {% endfor %}
+        {% do kept.update({'mark': mark, 'columns': found}) %}
+        {% do adapter.commits.keep_note(log, key, tojson(kept)) %}
+    {% endif %}
+    {% for column in kept.columns %}
         {% do print(
             'Column %s of %s.%s stands in %s messages of %s and is declared in no model: its '
-            'values are in ods_binlog alone.' | format(
-                row[3], row[1], row[2], '{:,}'.format(row[4]), row[0]
-            )
+            'values are in ods_binlog alone.' | format(*column)
         ) %}
     {% endfor %}
 {% endmacro %}

@@ -85,3 +85,27 @@ def test_a_table_that_changes(warehouse: Warehouse) -> None:
         (4, "cheap", "green", 2),
     ]
     assert warehouse.run("test", "-s", TEST).results[TEST].status == "pass"
+
+
+def test_a_run_without_news_names_undeclared_columns_without_a_read(warehouse: Warehouse) -> None:
+    def reported() -> tuple[list[str], str]:
+        """What a run prints of the columns, and all that it asked Spark."""
+        (warehouse.logs / "dbt.log").unlink(missing_ok=True)
+        log = warehouse.run("build", "-s", "ods_binlog", vars={"reject_threshold": 1}).log
+        found = [text.partition("Column ")[2] for text in log.splitlines() if "no model" in text]
+        asked = (warehouse.logs / "dbt.log").read_text(encoding="utf-8")
+        return [text.partition(" and is")[0] for text in found], asked
+
+    stands = "{} of shop.product_price stands in {} messages of maxwell".format
+    columns, asked = reported()
+    assert columns == [stands("colour", 2), stands("color", 1)]
+    assert "order by message_count" in asked
+    again, asked = reported()
+    assert again == columns
+    assert "order by message_count" not in asked
+    # newer messages have other columns, and what is declared is another
+    message = line(table='"product_price"', data="{" + MESSAGES[1] + "}")
+    warehouse.land_lines([message.replace("bin.000007", "bin.000008").encode()], len(MESSAGES))
+    assert reported()[0] == [stands("color", 1)]
+    declare(warehouse, "price: decimal(12,4)", "price: decimal(12,4)\n            color: varchar(9)")
+    assert reported()[0] == []
