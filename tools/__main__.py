@@ -135,14 +135,6 @@ def notebook(options: tuple[str, ...]) -> None:
 
 
 @cli.command()
-def archive() -> None:
-    """Keep an archive of the classes that Spark starts with; `make setup` does it."""
-    from tools.archive import main
-
-    main()
-
-
-@cli.command()
 def report() -> None:
     """Make one page about the state of the warehouse and print where it is."""
     from tools.report.make import main

@@ -1,4 +1,7 @@
-"""An archive of the classes that Spark starts with, those of the project's jars among them."""
+"""An archive of the classes that Spark starts with, those of the project's jars among them.
+
+python -m tools.archive    makes it, as `make setup` does
+"""
 
 from __future__ import annotations
 
@@ -27,3 +30,7 @@ def main() -> None:
         # the first run states why they can't be had; Spark's own classes are most of them
         jars = []
     make_archive(jars)
+
+
+if __name__ == "__main__":
+    main()

@@ -130,7 +130,7 @@ def main() -> None:
         shim.chmod(0o755)
         call([found, "-Xshare:dump", "-Xlog:disable"])  # what its makers leave out
     say("keeping an archive of the classes of Spark and of its jars, for quicker starts")
-    archive = [python, "-m", "tools", "archive"]
+    archive = [python, "-m", "tools.archive"]
     made = subprocess.run(archive, cwd=ROOT, capture_output=True, text=True)
     if made.returncode:
         say(f"there is none, Spark works without: {made.stderr.strip().splitlines()[-1:]}")

@@ -130,7 +130,8 @@
     the snapshot and the query: while both stay, a run without news reads none of these messages.
 #}
 {% macro _report_undeclared_columns(test) %}
-    {% set node, key = graph.nodes[test.attached_node], 'warehouse.undeclared-columns' %}
+    {% set key = 'warehouse.undeclared-columns' %}
+    {% set node = graph.nodes[test.attached_node] %}
     {% set log = adapter.get_relation(
         database=none, schema=node.schema, identifier=node.alias
     ) %}
@@ -140,11 +141,12 @@
     {% if kept.get('mark') != mark %}
         {% set found = [] %}
         {% for row in run_query(
-            'select topic, database_name, table_name, column_name, message_count from ('
-            ~ test.compiled_code
-            ~ ') order by message_count desc, topic, table_name, column_name limit 10'
+            'select topic, database_name, table_name, column_name, message_count '
+            ~ 'from (' ~ test.compiled_code ~ ') '
+            ~ 'order by message_count desc, topic, table_name, column_name limit 10'
         ).rows %}
-            {% do found.append([row[3], row[1], row[2], '{:,}'.format(row[4]), row[0]]) %}
+            {% set messages = '{:,}'.format(row[4]) %}
+            {% do found.append([row[3], row[1], row[2], messages, row[0]]) %}
         {% endfor %}
         {% do kept.update({'mark': mark, 'columns': found}) %}
         {% do adapter.commits.keep_note(log, key, tojson(kept)) %}

@@ -107,5 +107,7 @@ def test_a_run_without_news_names_undeclared_columns_without_a_read(warehouse: W
     message = line(table='"product_price"', data="{" + MESSAGES[1] + "}")
     warehouse.land_lines([message.replace("bin.000007", "bin.000008").encode()], len(MESSAGES))
     assert reported()[0] == [stands("color", 1)]
-    declare(warehouse, "price: decimal(12,4)", "price: decimal(12,4)\n            color: varchar(9)")
+    declare(
+        warehouse, "price: decimal(12,4)", "price: decimal(12,4)\n            color: varchar(9)"
+    )
     assert reported()[0] == []
