@@ -36,6 +36,7 @@ from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
+from dbt.adapters.sparksession.reading.standing_views import StandingViews
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.relation import SparkSessionRelation
 from dbt.adapters.sparksession.seeds import Seeds
@@ -107,6 +108,11 @@ class SparkSessionAdapter(SparkAdapter):
     def named_reads(self) -> NamedReads:
         """Relations that a model names by hand."""
         return self.services.named_reads
+
+    @available_property
+    def standing_views(self) -> StandingViews:
+        """Views that needn't be made again."""
+        return self.services.standing_views
 
     @available_property
     def changes(self) -> ChangeReads:

@@ -24,6 +24,7 @@ from dbt.adapters.sparksession.reading.microbatch import Microbatches
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
+from dbt.adapters.sparksession.reading.standing_views import StandingViews
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.touched_rows import TouchedRows
 from dbt.adapters.sparksession.seeds import Seeds
@@ -64,6 +65,7 @@ class Services:
         self.file_metrics = FileMetrics(warehouse)
         self.default_reads = DefaultReads(warehouse, reads)
         self.named_reads = named_reads = NamedReads(warehouse)
+        self.standing_views = StandingViews(warehouse)
         self.changes = changes = ChangeReads(warehouse, keyed, ranges, reads)
         self.partitions = PartitionReads(warehouse, definitions, changes, reads, commits)
 

@@ -36,7 +36,7 @@ def loaded(session: Any, catalog: str, table: str) -> Any:
     if is_remote(session):
         return None
     util = session._jvm.org.apache.iceberg.spark.Spark3Util
-    with _active(session):
+    with active(session):
         try:
             return util.loadIcebergTable(session._jsparkSession, f"{catalog}.{table}")
         except Exception as exc:
@@ -44,7 +44,7 @@ def loaded(session: Any, catalog: str, table: str) -> Any:
 
 
 @contextmanager
-def _active(session: Any) -> Iterator[None]:
+def active(session: Any) -> Iterator[None]:
     """Within it catalogs are opened by the settings of this session, which may not be the thread's
     own."""
     sessions = session._jvm.org.apache.spark.sql.classic.SparkSession
@@ -71,7 +71,7 @@ def requeried(session: Any, catalog: str, view: str, sql: str, rows: Any = None)
     if is_remote(session):
         return False
     jvm, iceberg = session._jvm, session._jvm.org.apache.iceberg
-    with _active(session):
+    with active(session):
         try:
             opened = iceberg.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, catalog)
             found = opened.loadView(iceberg.catalog.TableIdentifier.parse(view))
@@ -117,7 +117,7 @@ def metadata_of_tables(session: Any, catalog: str, schema: str) -> dict[str, dic
     java = session._jvm.org.apache.iceberg
     found: dict[str, dict[str, Any]] = {}
     table = schema
-    with _active(session):
+    with active(session):
         try:
             opened = java.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, catalog)
             space = java_namespace(session, schema)

@@ -79,11 +79,30 @@
     ({{ get_persist_docs_column_list(model.columns, get_columns_in_query(sql)) }})
     {%- endif %}
     {{ _relation_comment() }}
+    {%- set mark = adapter.standing_views.mark(model, sql) -%}
+    {%- if mark %}
+    tblproperties ('dbt.view_mark' = '{{ mark }}')
+    {%- endif -%}
     {%- if config.get('contract').enforced %}
         {{- get_assert_columns_equivalent(sql) }}
     {%- endif %}
     as
     {{ sql }}
+{%- endmacro %}
+
+{# Make a view, unless it is there and would be what it is. #}
+{% macro _make_view(relation, sql, name='main') -%}
+    {%- set stands = (
+        not should_full_refresh()
+        and adapter.standing_views.stands(relation, sql, adapter.standing_views.mark(model, sql))
+    ) -%}
+    {%- if stands -%}
+        {%- do store_raw_result(name, message='OK', code='', rows_affected=none) -%}
+    {%- else -%}
+        {%- call statement(name) -%}
+            {{ get_create_view_as_sql(relation, sql) }}
+        {%- endcall -%}
+    {%- endif -%}
 {%- endmacro %}
 
 {#

@@ -305,9 +305,7 @@
 {# Writes the view that readers see. #}
 {% macro _fold_runs(target_relation, existing_relation, select_sql) %}
     {% do _drop_if_other_kind(existing_relation, 'view') %}
-    {%- call statement('fold_runs') -%}
-        {{ get_create_view_as_sql(target_relation, select_sql) }}
-    {%- endcall -%}
+    {% do _make_view(target_relation, select_sql, 'fold_runs') %}
 {% endmacro %}
 
 {# As dbt's own, and of folded models whether their runs are there. #}

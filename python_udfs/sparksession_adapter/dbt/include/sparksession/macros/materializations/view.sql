@@ -17,9 +17,7 @@
 
     {# build #}
     {% do _drop_if_other_kind(existing_relation, 'view') %}
-    {%- call statement('main') -%}
-        {{ get_create_view_as_sql(target_relation, sql) }}
-    {%- endcall -%}
+    {% do _make_view(target_relation, sql) %}
 
     {# grants and docs #}
     {% do apply_grants(

@@ -1,0 +1,139 @@
+"""A view is made again where it would be another, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.dbt_project import DbtProject
+
+FILES = {
+    "models/orders.sql": "{{ config(materialized='table') }} select 1 as id, 'a' as name",
+    "models/plain.sql": "select * from {{ ref('orders') }}",
+    "models/above.sql": "with orders as (select * from {{ ref('plain') }}) select * from orders",
+    "models/commits.sql": "select snapshot_id from {{ ref('orders') }}.snapshots",
+    "models/keyed.sql": """
+        {{ config(
+            materialized='folded', unique_key='id', fold={'sequence': ['n']}
+        ) }}
+        select id, name, id as n from {{ new_rows(ref('orders')) }}
+    """,
+}
+PERSISTED = """
+    models:
+      - name: plain
+        description: {about}
+        config: {{persist_docs: {{relation: true, columns: true}}}}
+        columns:
+          - {{name: id, description: {of_id}}}
+"""
+CONTRACT = """
+    models:
+      - name: plain
+        config: {{contract: {{enforced: true}}}}
+        columns:
+          - {{name: id, data_type: {type}}}
+          - {{name: name, data_type: string}}
+"""
+
+
+@pytest.fixture
+def project(make_project: Callable[..., DbtProject]) -> DbtProject:
+    return make_project(FILES)
+
+
+def made(project: DbtProject, *options: str, **others: Any) -> set[str]:
+    """The views that a run makes."""
+    log = project.logs / "dbt.log"
+    log.unlink(missing_ok=True)
+    project.run("run", *options, **others)
+    lines = log.read_text(encoding="utf-8").splitlines()
+    words = "create or replace view dw."
+    return {line.partition(words)[2].split()[0] for line in lines if words in line}
+
+
+def test_a_view_of_the_same_query_over_the_same_columns_is_not_made_again(
+    project: DbtProject,
+) -> None:
+    every = {"plain", "above", "commits", "keyed"}
+    assert made(project) == every
+    assert made(project) == set()
+    assert made(project, "--full-refresh") == every
+    assert made(project) == set()
+    # its rows are others: no view has them
+    rows = "{{ config(materialized='table') }} select 2 as id, 'b' as name"
+    project.write({"models/orders.sql": rows})
+    assert made(project, "--exclude", "keyed") == set()
+    assert project.query("select * from dw.above") == [{"id": 2, "name": "b"}]
+
+
+def test_a_view_is_made_again_where_what_it_reads_has_other_columns(project: DbtProject) -> None:
+    made(project)
+    text = "{{ config(materialized='table') }} select 1 as id, 'a' as name"
+    for more, row in (
+        (", 5 as more", {"id": 1, "name": "a", "more": 5}),
+        (", 5L as more", {"id": 1, "name": "a", "more": 5}),
+    ):
+        project.write({"models/orders.sql": text + more})
+        # the metadata of a table shows its columns
+        assert made(project, "--exclude", "keyed") == {"plain", "above", "commits"}
+        assert project.query("select * from dw.above") == [row]
+    kinds = {row["col_name"]: row["data_type"] for row in project.query("describe dw.above")}
+    assert kinds == {"id": "int", "name": "string", "more": "bigint"}
+    project.write({"models/plain.sql": "select id from {{ ref('orders') }}"})
+    assert made(project, "--select", "plain") == {"plain"}
+    assert made(project, "--exclude", "keyed") == {"above"}
+    assert project.query("select * from dw.above") == [{"id": 1}]
+    # and its partitions
+    by_id = text.replace("'table'", "'table', partition_by='id'") + ", 5L as more"
+    project.write({"models/orders.sql": by_id})
+    assert made(project, "--exclude", "keyed") == {"commits"}
+
+
+def test_a_view_is_made_again_where_it_is_described_otherwise(project: DbtProject) -> None:
+    made(project)
+    for about, of_id, others in (
+        ("rows", "number", {"above"}),
+        ("orders", "number", set()),
+        ("orders", "key", {"above"}),
+    ):
+        described = PERSISTED.format(about=about, of_id=of_id)
+        project.write({"models/_models.yml": described})
+        assert made(project, "--exclude", "keyed") == {"plain"} | others, (about, of_id)
+        assert made(project) == set()
+        comments = {row["col_name"]: row["comment"] for row in project.query("describe dw.plain")}
+        assert comments["id"] == of_id
+
+
+def test_a_contract_is_looked_at_when_it_changes(project: DbtProject) -> None:
+    project.write({"models/_models.yml": CONTRACT.format(type="int")})
+    made(project)
+    assert made(project) == set()
+    project.write({"models/_models.yml": CONTRACT.format(type="date")})
+    assert made(project, "--select", "plain", expect_ok=False) == set()
+    project.write({"models/_models.yml": CONTRACT.format(type="int")})
+    assert made(project) == set()
+
+
+def test_a_view_that_somebody_changed_is_made_again(project: DbtProject) -> None:
+    made(project)
+    for statement in (
+        "create or replace view dw.plain as select 7 as id, 'x' as name",
+        "drop view dw.plain",
+        "alter view dw.plain unset tblproperties ('dbt.view_mark')",
+    ):
+        project.query(statement)
+        assert made(project) == {"plain"}, statement
+        assert project.query("select * from dw.plain") == [{"id": 1, "name": "a"}]
+
+
+def test_a_view_of_a_name_that_cannot_be_looked_up_is_made_each_time(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    project = make_project({"models/of_file.sql": "select * from json.`{{ var('file') }}`"})
+    file = project.root / "rows.json"
+    file.write_text('{"id": 1}\n', encoding="utf-8")
+    for _ in range(2):
+        assert made(project, vars={"file": str(file)}) == {"of_file"}
