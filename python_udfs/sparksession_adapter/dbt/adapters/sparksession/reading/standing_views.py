@@ -52,14 +52,8 @@ class StandingViews:
         made_of = [ENGINE, str(session.version), sql, read, model.get("description"), declared]
         return mark_of(json.dumps([*made_of, settings], default=str))
 
-    def stands(self, relation: Relation, sql: str, mark: str) -> bool:
-        """Whether a view of this query and mark is there.
-
-        Args:
-            mark: see `mark`.
-        """
-        if not mark:
-            return False
+    def stands(self, relation: Relation, model: Node, sql: str) -> bool:
+        """Whether a view is there that is made of what it would be made of now."""
         found = stored_view(
             self._warehouse.session(),
             self._warehouse.credentials.catalog,
@@ -67,11 +61,10 @@ class StandingViews:
             relation.identifier,
         )
         # somebody may have given it another query by hand
-        return (
-            found is not None
-            and found.properties.get(PROPERTY) == mark
-            and found.sql.strip() == sql.strip()
-        )
+        if found is None or found.sql.strip() != sql.strip():
+            return False
+        made_of = found.properties.get(PROPERTY)
+        return bool(made_of) and made_of == self.mark(model, sql)
 
     def _columns(self, name: tuple[str, ...], ctes: Collection[str]) -> str | None:
         """The columns of what a query names, "" of a CTE; None where they can't be known."""

@@ -92,11 +92,7 @@
 
 {# Make a view, unless it is there and would be what it is. #}
 {% macro _make_view(relation, sql, name='main') -%}
-    {%- set stands = (
-        not should_full_refresh()
-        and adapter.standing_views.stands(relation, sql, adapter.standing_views.mark(model, sql))
-    ) -%}
-    {%- if stands -%}
+    {%- if not should_full_refresh() and adapter.standing_views.stands(relation, model, sql) -%}
         {%- do store_raw_result(name, message='OK', code='', rows_affected=none) -%}
     {%- else -%}
         {%- call statement(name) -%}
