@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 
 import yaml
+from dbt.adapters.sparksession.catalogs import SQLITE
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.config.profile import Profile
 from dbt.config.renderer import ProfileRenderer
 from dbt_common.context import set_invocation_context
+from dbt_common.exceptions import DbtRuntimeError
 
 ROOT = Path(__file__).parents[1]
 NAME = "binlog_warehouse"
@@ -30,4 +32,22 @@ def credentials_of_profile() -> SparkSessionCredentials:
         {key: value for key, value in settings.items() if key not in OF_DBT}
     )
     credentials.project_root = str(ROOT)
+    return credentials
+
+
+def read_only(credentials: SparkSessionCredentials) -> SparkSessionCredentials:
+    """The same with a catalog file that can't be written.
+
+    Raises:
+        DbtRuntimeError: there is no warehouse to read.
+    """
+    folder = credentials.folder()
+    if credentials.catalog_type == SQLITE and folder is not None:
+        if not (Path(folder) / "catalog.db").is_file():
+            raise DbtRuntimeError(
+                f"{folder} holds no warehouse: `make run` builds one, WAREHOUSE names another."
+            )
+        key = f"spark.sql.catalog.{credentials.catalog}.uri"
+        uri = f"{credentials.spark_settings()[key]}&open_mode=1"
+        credentials.server_side_parameters[key] = uri
     return credentials

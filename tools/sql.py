@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
-from dbt.adapters.sparksession.catalogs import SQLITE
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.session import own_session
 from dbt_common.exceptions import DbtRuntimeError
@@ -23,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from tools.asking.shell import Shell, use_schema
 from tools.asking.terminal import talk
-from tools.profile import ROOT, credentials_of_profile
+from tools.profile import ROOT, credentials_of_profile, read_only
 
 HISTORY = ROOT / "logs" / "sql_history"
 
@@ -37,16 +35,7 @@ def reading_credentials() -> SparkSessionCredentials:
     credentials = credentials_of_profile()
     if credentials.offline:
         raise DbtRuntimeError("The profile has `offline`: nothing can be asked. Set DBT_TARGET.")
-    folder = credentials.folder()
-    if credentials.catalog_type == SQLITE and folder is not None:
-        if not (Path(folder) / "catalog.db").is_file():
-            raise DbtRuntimeError(
-                f"{folder} holds no warehouse: `make run` builds one, WAREHOUSE names another."
-            )
-        key = f"spark.sql.catalog.{credentials.catalog}.uri"
-        read_only = f"{credentials.spark_settings()[key]}&open_mode=1"
-        credentials.server_side_parameters[key] = read_only
-    return credentials
+    return read_only(credentials)
 
 
 def open_published(credentials: SparkSessionCredentials) -> tuple[SparkSession, str]:

@@ -92,6 +92,25 @@ def test_a_view_is_made_again_where_what_it_reads_has_other_columns(project: Dbt
     assert made(project, "--exclude", "keyed") == {"commits"}
 
 
+def test_what_is_read_in_subqueries_counts_too(make_project: Callable[..., DbtProject]) -> None:
+    other = "{{ config(materialized='table') }} select %s as id"
+    inner = "select (select max(id) from {{ ref('other') }}) as most"
+    project = make_project(
+        {
+            "models/other.sql": other % "1",
+            "models/looked_up.sql": inner,
+            "models/nested.sql": f"with a as ({inner}), b as (select * from a) select * from b",
+            "models/kept.sql": "select 1 as one where exists (select 1 from {{ ref('other') }})",
+        }
+    )
+    views = {"looked_up", "nested", "kept"}
+    assert made(project) == views
+    assert made(project) == set()
+    project.write({"models/other.sql": other % "1L"})
+    assert made(project) == views
+    assert project.query("describe dw.nested")[0]["data_type"] == "bigint"
+
+
 def test_a_view_is_made_again_where_it_is_described_otherwise(project: DbtProject) -> None:
     made(project)
     for about, of_id, others in (

@@ -17,6 +17,7 @@ from urllib.parse import unquote_plus
 import pytest
 
 from tests.support import histories, oracle
+from tests.support.lines import line, numbered
 from tests.support.order_chain import breaks_of, by_place
 from tests.support.warehouse import Warehouse, differing
 
@@ -40,8 +41,9 @@ def batches_of(seeds: range, ends: Sequence[int]) -> list[list[bytes]]:
     last_days = [histories.FIRST_DAY + timedelta(days=end) for end in ends]
     batches: list[list[bytes]] = [[] for _ in ends]
     for tenant, seed in enumerate(seeds):
-        for day, line in arrivals(tenant, seed):
-            batches[next(place for place, last in enumerate(last_days) if day <= last)].append(line)
+        for day, message in arrivals(tenant, seed):
+            place = next(place for place, last in enumerate(last_days) if day <= last)
+            batches[place].append(message)
     for batch in batches:
         random.Random(seeds.start).shuffle(batch)
     return batches
@@ -102,6 +104,36 @@ def test_a_run_without_a_break_reads_no_history(tmp_path: Path) -> None:
     assert warehouse.query(sql) == []
     with pytest.raises(Exception, match=r"\.parquet"):
         warehouse.query("select sum(amount) from dw.ods_shop__order_info")
+
+
+def test_a_gap_before_a_change_of_no_declared_column_is_found(tmp_path: Path) -> None:
+    """At one place of the log such a change takes the image that it leaves: it takes it first."""
+
+    def message(order: int, op: str, status: str, flag: int, old: str | None = None) -> str:
+        data = (
+            f'{{"order_id":{order},"user_id":1,"amount":1.00,"biz_status":"{status}",'
+            f'"update_time":"2026-03-02 00:00:00.000","legacy_flag":{flag}}}'
+        )
+        return line(table='"order_info"', type=f'"{op}"', data=data, old=old)
+
+    warehouse, orders = Warehouse(tmp_path), range(1, 61)
+    begun = [
+        text
+        for order in orders
+        for text in (
+            message(order, "insert", "a", 0),
+            message(order, "update", "b", 0, '{"biz_status":"a"}'),
+        )
+    ]
+    # that the status became `a` again is missing
+    later = [message(order, "update", "a", 1, '{"legacy_flag":0}') for order in orders]
+    arrived = [text.encode() for text in numbered(begun + later)]
+    for first, last in ((0, len(begun)), (len(begun), len(arrived))):
+        warehouse.land_lines(arrived[first:last], first)
+        warehouse.run("run", "--select", "+meta_order_chain_break")
+    expected = oracle.chain_breaks(oracle.read_messages(arrived))
+    assert len(expected) == len(orders)
+    assert differing(by_place(expected), breaks_of(warehouse)) == []
 
 
 @pytest.mark.soak

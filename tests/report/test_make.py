@@ -13,11 +13,12 @@ import pytest
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 
 from tests.report.made_up import NOW, context
+from tests.support.dbt_project import REPO
 from tools.report.charts import of_count, recent, to_date
 from tools.report.declared import Counted, counted_tables
 from tools.report.facts import MODELS, Facts, Gathering, count_query, refused_query, tables_of_runs
 from tools.report.history import KEPT, read, record
-from tools.report.make import keep
+from tools.report.make import ReportError, keep, make_report
 from tools.report.places import kept_folder
 from tools.report.sections import (
     correctness_section,
@@ -336,3 +337,16 @@ def test_a_note_of_a_single_thing_reads_as_of_a_single_thing() -> None:
         "1 message was refused: the reasons are below Input (meta_quarantine).",
         "2 offsets are missing within topics (meta_topic_volume).",
     ]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_folder_without_a_warehouse_is_named_and_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    folder = tmp_path / "warehouse"
+    if is_there:
+        folder.mkdir()
+    monkeypatch.setenv("WAREHOUSE", str(folder))
+    with pytest.raises(ReportError, match=f"^{folder} holds no warehouse: `make run` builds one"):
+        make_report(REPO)
+    assert list(tmp_path.rglob("*")) == [folder] * is_there

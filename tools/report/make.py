@@ -21,11 +21,13 @@ import yaml
 from dbt.adapters.sparksession.catalogs import scheme_of
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.session import message_of
+from dbt_common.exceptions import DbtRuntimeError
 
 from tools.lineage.compiled import Compiling
 from tools.lineage.events import FILE as EVENTS
 from tools.lineage.events import lineage_events, send_events, write_events
 from tools.lineage.warehouse import Lineage
+from tools.profile import read_only
 from tools.report.declared import counted_tables
 from tools.report.facts import Asker, Gathering
 from tools.report.history import last_command, record
@@ -49,10 +51,11 @@ def make_report(root: Path) -> list[Path]:
         ReportError: there is no warehouse, or dbt can't compile the project.
     """
     target = target_folder(root)
-    settings = credentials(root)
+    try:
+        settings = read_only(credentials(root))
+    except DbtRuntimeError as exc:
+        raise ReportError(exc.msg) from None
     warehouse = settings.path(settings.warehouse)
-    if not scheme_of(warehouse) and not Path(warehouse).is_dir():
-        raise ReportError(f"{warehouse} is no folder: `make run` builds the warehouse.")
     compiling = Compiling(root, target)  # beside Spark's start
     start_quickly(settings)
     with ThreadPoolExecutor(3) as pool:

@@ -18,6 +18,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 CTE = re.compile(r"(?<!\w)(\w++)`?\s++as\s*+\(", re.IGNORECASE)
 PROPERTY = "dbt.view_mark"  # of a view: what it was made of
+OF_SQL = ("spark.sql.ansi", "spark.sql.legacy", "spark.sql.session", "spark.sql.timestamp")
 # Iceberg's metadata tables; their columns go by those of the table and its partitions
 OF_METADATA = ("snapshots", "refs", "files", "partitions", "history", "manifests", "entries")
 
@@ -49,8 +50,10 @@ class StandingViews:
             for name, column in model["columns"].items()
         }
         settings = [config.get(key) for key in ("contract", "persist_docs")]
+        given = self._warehouse.credentials.server_side_parameters
+        of_spark = {key: value for key, value in given.items() if key.startswith(OF_SQL)}
         made_of = [ENGINE, str(session.version), sql, read, model.get("description"), declared]
-        return mark_of(json.dumps([*made_of, settings], default=str))
+        return mark_of(json.dumps([*made_of, settings, of_spark], default=str, sort_keys=True))
 
     def stands(self, relation: Relation, model: Node, sql: str) -> bool:
         """Whether a view is there that is made of what it would be made of now."""
