@@ -5,15 +5,11 @@ python -m tools.archive    makes it, as `make setup` does
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dbt.adapters.sparksession.jars import verified_jars
 from dbt.adapters.sparksession.java import make_archive
 from dbt_common.exceptions import DbtRuntimeError
 
-from tools.report.places import credentials
-
-ROOT = Path(__file__).parents[1]
+from tools.profile import credentials_of_profile
 
 
 def main() -> None:
@@ -23,7 +19,7 @@ def main() -> None:
         DbtRuntimeError: there is no Java for Spark.
         RuntimeError: Java could not write the archive.
     """
-    settings = credentials(ROOT)
+    settings = credentials_of_profile()
     try:
         jars = [*verified_jars(settings, settings.spark_settings()), *settings.jars()[2]]
     except (DbtRuntimeError, OSError):

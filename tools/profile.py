@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -14,24 +15,37 @@ from dbt_common.context import set_invocation_context
 from dbt_common.exceptions import DbtRuntimeError
 
 ROOT = Path(__file__).parents[1]
-NAME = "binlog_warehouse"
 OF_DBT = ("type", "threads")  # keys of an output that dbt itself takes
 
 
-def credentials_of_profile() -> SparkSessionCredentials:
+def profiles_folder(root: Path, environment: Mapping[str, str]) -> Path:
+    """Where profiles.yml lies.
+
+    Args:
+        root: the project.
+        environment: variables, of which DBT_PROFILES_DIR may name it.
+    """
+    return Path(environment.get("DBT_PROFILES_DIR") or root / "profiles")
+
+
+def credentials_of_profile(root: Path = ROOT) -> SparkSessionCredentials:
     """The output of the profile that the environment chooses (DBT_PROFILES_DIR, DBT_TARGET).
+
+    Args:
+        root: the project.
 
     Raises:
         DbtProfileError: there is no such output.
     """
-    profiles = Path(os.environ.get("DBT_PROFILES_DIR", ROOT / "profiles"))
-    raw = yaml.safe_load((profiles / "profiles.yml").read_text(encoding="utf-8"))
+    profiles = profiles_folder(root, os.environ) / "profiles.yml"
+    raw = yaml.safe_load(profiles.read_text(encoding="utf-8"))
+    name = yaml.safe_load((root / "dbt_project.yml").read_text(encoding="utf-8"))["profile"]
     set_invocation_context(dict(os.environ))
-    _, settings = Profile.render_profile(raw[NAME], NAME, None, ProfileRenderer({}))
+    _, settings = Profile.render_profile(raw[name], name, None, ProfileRenderer({}))
     credentials = SparkSessionCredentials.from_dict(
         {key: value for key, value in settings.items() if key not in OF_DBT}
     )
-    credentials.project_root = str(ROOT)
+    credentials.project_root = str(root)  # relative paths of the profile count from the project
     return credentials
 
 

@@ -10,8 +10,9 @@ from dbt.cli.main import dbtRunner, dbtRunnerResult
 from rich.console import Console
 
 from python_udfs.ingestion.landing.object_stores import is_uri
+from tools.profile import credentials_of_profile
 from tools.report.history import record
-from tools.report.places import credentials, kept_folder, target_folder
+from tools.report.places import kept_folder, target_folder
 from tools.screen import QUIET, Screen
 
 ROOT = Path(__file__).parents[1]
@@ -53,7 +54,7 @@ def keep_summary(root: Path) -> None:
     """Keep what the build did for `make report`: dbt keeps the last command alone."""
     target = target_folder(root)
     try:
-        record(target, kept_folder(credentials(root), target))
+        record(target, kept_folder(credentials_of_profile(root), target))
     except OSError as exc:  # the build counts
         print(f"The report won't show this run: {exc}", file=sys.stderr)
 

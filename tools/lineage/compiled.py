@@ -21,7 +21,7 @@ import yaml
 from dbt.cli.main import dbtRunner
 from dbt.version import get_installed_version
 
-from tools.report.places import profiles_folder
+from tools.profile import profiles_folder
 
 FOLDER, MANIFEST = "lineage", "manifest.json"  # below the target folder
 MARK, OUTPUT = "project.mark", "compile.log"
@@ -29,7 +29,7 @@ PARSED = "partial_parse.msgpack"  # dbt's own, in the target folder
 PATHS = ("model-paths", "macro-paths", "seed-paths", "snapshot-paths", "test-paths")
 # the adapter writes parts of the SQL, the other packages check what is declared
 BESIDE = ("python_udfs", "dbt_packages")
-SELECTED = ("resource_type:model", "resource_type:snapshot")  # what has columns
+SELECTED = ("resource_type:model", "resource_type:snapshot")  # what columns are found of
 KINDS = (".sql", ".yml", ".yaml", ".py", ".csv", ".md")
 VARIABLE = re.compile(r"\benv_var\(\s*+['\"](\w++)")
 OF_DBT, NOT_OF_SQL = "DBT_", ("DBT_TARGET_PATH", "DBT_LOG_PATH")
@@ -126,7 +126,7 @@ def _compile(root: Path, target: Path) -> None:
     os.chdir(root)
     if (target / PARSED).is_file():
         shutil.copyfile(target / PARSED, folder / PARSED)
-    # tests of what is selected have no columns
+    # without the tests of what is selected
     command = ["--quiet", "compile", "--indirect-selection", "empty", "--select", *SELECTED]
     with tempfile.TemporaryDirectory() as profiles:  # no other user can read it
         _write_offline_profiles(root, Path(profiles))

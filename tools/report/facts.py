@@ -183,7 +183,7 @@ def offsets_query(schema: str) -> str:
     """Ranges of offsets that refused messages lie in, of any topic: first_offset, last_offset."""
     return f"""
         select min(message_offset) as first_offset, max(message_offset) as last_offset
-        from {schema}.ods_binlog where reject_reason is not null
+        from {schema}.{LOG} where reject_reason is not null
         group by message_offset div {NEAR_OFFSETS}
         union
         select first_offset, last_offset from {schema}.meta_message_block where rejected > 0

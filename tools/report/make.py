@@ -27,13 +27,13 @@ from tools.lineage.compiled import Compiling
 from tools.lineage.events import FILE as EVENTS
 from tools.lineage.events import lineage_events, send_events, write_events
 from tools.lineage.warehouse import Lineage
-from tools.profile import read_only
+from tools.profile import credentials_of_profile, read_only
 from tools.report.declared import counted_tables
 from tools.report.facts import Asker, Gathering
 from tools.report.history import last_command, record
 from tools.report.page import html_of, libraries
 from tools.report.places import FILE as PAGE
-from tools.report.places import credentials, kept_folder, target_folder
+from tools.report.places import kept_folder, target_folder
 from tools.report.sections import Context
 from tools.run import QUICK_COMPILER
 
@@ -52,7 +52,7 @@ def make_report(root: Path) -> list[Path]:
     """
     target = target_folder(root)
     try:
-        settings = read_only(credentials(root))
+        settings = read_only(credentials_of_profile(root))
     except DbtRuntimeError as exc:
         raise ReportError(exc.msg) from None
     warehouse = settings.path(settings.warehouse)

@@ -77,6 +77,7 @@ def verified_jars(credentials: Any, settings: Mapping[str, str]) -> list[str]:
 
 
 def _verified(credentials: Any, settings: Mapping[str, str]) -> list[str]:
+    """The same, where no other process resolves jars into the folder."""
     noted = _noted(credentials) if known_jars(credentials) else {}
     names = list(noted) or _resolved(credentials, settings)
     locked, unlisted, found = locked_jars(credentials), {}, {}

@@ -184,13 +184,14 @@ def _work(folder: str, java_options: str, jars: Sequence[str]) -> int:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.catalogImplementation": "in-memory",
     }
-    if any("iceberg-spark" in jar for jar in jars):
+    own_path = class_path(jars)
+    if own_path and "iceberg-spark" in own_path:
         settings |= {key: value.format(folder=folder) for key, value in _ICEBERG.items()}
         queries += _ICEBERG_QUERIES
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with on_class_path(class_path(jars)):
+    with on_class_path(own_path):
         session = builder.getOrCreate()
     gateway: Any = session.sparkContext._gateway
     java = gateway.proc

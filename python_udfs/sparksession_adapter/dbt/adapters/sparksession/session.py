@@ -131,7 +131,7 @@ def _look_up_once(jvm: Any) -> None:
     jvm.py4j = package
 
 
-def _started(credentials: Any) -> SparkSession:
+def _start(credentials: Any) -> SparkSession:
     """Start the process's one Spark application."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -239,7 +239,7 @@ def application(credentials: Any) -> SparkSession:
     global _application
     with _lock:
         if _application is None or _is_stopped(_application):
-            _application = _started(credentials)
+            _application = _start(credentials)
         return _application
 
 

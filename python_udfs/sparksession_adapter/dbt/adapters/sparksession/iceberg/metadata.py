@@ -59,34 +59,6 @@ def active(session: Any) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
-def requeried(session: Any, catalog: str, view: str, sql: str, rows: Any = None) -> bool:
-    """Let a view that is there have another query of the same columns, which Spark needn't look
-    at for that; whether it was done. Not where Iceberg keeps no views, or has no such view.
-
-    Args:
-        view: schema.name.
-        rows: DataFrame with the columns of the new query, which must be the view's; None where
-            they are known to be.
-    """
-    if is_remote(session):
-        return False
-    jvm, iceberg = session._jvm, session._jvm.org.apache.iceberg
-    with active(session):
-        try:
-            opened = iceberg.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, catalog)
-            found = opened.loadView(iceberg.catalog.TableIdentifier.parse(view))
-            if rows is not None:
-                columns = jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(rows._jdf.schema())
-                if not columns.asStruct().equals(found.schema().asStruct()):
-                    return False
-            change = found.replaceVersion().withQuery("spark", sql).withSchema(found.schema())
-            namespace = found.currentVersion().defaultNamespace()
-            change.withDefaultNamespace(namespace).commit()
-        except Py4JError:  # Spark's own statement gives the reason
-            return False
-    return True
-
-
 def _unread(table: str, exc: Exception) -> DbtRuntimeError:
     """The error of a table that can't be read."""
     text = message_of(exc)

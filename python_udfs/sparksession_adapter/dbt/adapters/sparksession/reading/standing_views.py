@@ -18,6 +18,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 CTE = re.compile(r"(?<!\w)(\w++)`?\s++as\s*+\(", re.IGNORECASE)
 PROPERTY = "dbt.view_mark"  # of a view: what it was made of
+# settings of the profile by which Spark takes a query
 OF_SQL = ("spark.sql.ansi", "spark.sql.legacy", "spark.sql.session", "spark.sql.timestamp")
 # Iceberg's metadata tables; their columns go by those of the table and its partitions
 OF_METADATA = ("snapshots", "refs", "files", "partitions", "history", "manifests", "entries")

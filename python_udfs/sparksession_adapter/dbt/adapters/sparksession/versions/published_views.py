@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.iceberg.metadata import requeried
+from dbt.adapters.sparksession.iceberg.views import requeried
 from dbt.adapters.sparksession.sql import is_absent, literal, quoted
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.store import Version, VersionStore
