@@ -4,18 +4,21 @@
 
 A day brings new orders and updates of orders, most of the last days and a few of any, and changes
 of prices, some of them late. The history lies in ten runs, as days that were built before leave it.
-Then some days are run one by one; of their seconds the median counts. Beside them: the zipper made
-again from all changes, and a dbt snapshot (timestamp strategy) of the latest prices, each of the
-same days.
+Then some days are run by themselves; of their seconds the median counts. Beside them: the zipper
+made again from all changes, and a dbt snapshot (timestamp strategy) of the latest prices, each of
+the same days.
 
 Seconds are dbt's own of the model. What was opened and read comes from Spark's event
-log, as in bench_history. At the end the join is rebuilt and must be what the days made of it.
+log, as in bench_history. Then WARM_DAYS more are run in the same process, as `make follow` runs
+them, of which the last few count. At the end the join is rebuilt and must be what the days made
+of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import sys
@@ -31,6 +34,7 @@ ORDERS_A_DAY, UPDATES_A_DAY, OLD_UPDATES_A_DAY = 10_000, 500, 20
 CHANGES_A_DAY, LATE_CHANGES_A_DAY = 1_000, 20
 CHUNKS = 10
 MEASURED_DAYS = 3
+WARM_DAYS, WARM_COUNTED = 12, 3  # Java has compiled what it will by then
 FILES_OF = {
     "dbt_project.yml": f"""
         name: zippers
@@ -91,7 +95,17 @@ FILES_OF = {
     """,
 }
 ZIP, JOIN = "price_zip", "priced"
+NAMES = ("orders", "changes")  # of the inputs
 WRITTEN, WRITTEN_BYTES = "files written", "bytes written"
+WARM = "warm"
+SETTINGS = {
+    "WAREHOUSE": str(WAREHOUSE),
+    "DBT_TARGET_PATH": str(FOLDER / "target"),
+    "DBT_LOG_PATH": str(FOLDER / "logs"),
+    "DBT_PROFILES_DIR": str(ROOT / "profiles"),
+    "JARS_DIR": str(ROOT / ".jars"),
+    "JARS_LOCK": str(ROOT / "jars.lock"),
+}
 
 
 # ---- the input -------------------------------------------------------------------------------
@@ -102,13 +116,15 @@ def write_input(days: int) -> None:
     spark = session(FOLDER / "scratch")
     per_chunk = days // CHUNKS
     parts = [(f"chunk{n}", n * per_chunk, (n + 1) * per_chunk) for n in range(CHUNKS)]
-    parts += [(f"day{n}", days + n, days + n + 1) for n in range(MEASURED_DAYS)]
+    parts += [(f"day{n}", days + n, days + n + 1) for n in range(MEASURED_DAYS + WARM_DAYS)]
     for name, first, end in parts:
         for table, sql in (
             ("orders", orders_sql(first, end)),
             ("changes", changes_sql(first, end)),
         ):
-            spark.sql(sql).repartition(2).write.mode("overwrite").parquet(str(INPUT / table / name))
+            spark.sql(sql).repartition(2).write.mode("overwrite").parquet(
+                str(INPUT / table / "parts" / name)
+            )
 
 
 def hashed(text: str, below: str) -> str:
@@ -170,20 +186,51 @@ def write_project() -> None:
 
 
 def dbt(part: str, *arguments: str, log: Path | None = None) -> dict[str, float]:
-    """Seconds of each node by its name, of a dbt command over a part of the input."""
-    variables = {name: str(INPUT / name / part) for name in ("orders", "changes")}
-    settings = {
-        "WAREHOUSE": str(WAREHOUSE),
-        "DBT_TARGET_PATH": str(FOLDER / "target"),
-        "DBT_LOG_PATH": str(FOLDER / "logs"),
-        "DBT_PROFILES_DIR": str(ROOT / "profiles"),
-        "JARS_DIR": str(ROOT / ".jars"),
-    }
-    command = [Path(sys.executable).parent / "dbt", "--quiet", *arguments]
-    command += ["--project-dir", PROJECT, "--vars", json.dumps(variables)]
-    run_child(command, settings | (event_log(log) if log else {}), show=True)
+    """Seconds of each node by its name, of a dbt command over a part of the input; "*": of all."""
+    command = [Path(sys.executable).parent / "dbt", *command_line(part, *arguments)]
+    run_child(command, SETTINGS | (event_log(log) if log else {}), show=True)
     results = json.loads((FOLDER / "target" / "run_results.json").read_text())["results"]
     return {result["unique_id"].split(".")[-1]: result["execution_time"] for result in results}
+
+
+def command_line(part: str, *arguments: str) -> list[str]:
+    """Arguments of a dbt command over a part of the input."""
+    variables = json.dumps(bring(part))
+    return ["--quiet", *arguments, "--project-dir", str(PROJECT), "--vars", variables]
+
+
+def run_warm() -> None:
+    """Run days in this process and print medians of the last: seconds of the models, as JSON."""
+    os.environ.update(SETTINGS)
+    from dbt.cli.main import dbtRunner
+
+    found: dict[str, list[float]] = {ZIP: [], JOIN: []}
+    for number in range(MEASURED_DAYS, MEASURED_DAYS + WARM_DAYS):
+        for select in (["orders", "latest_price"], [ZIP], [JOIN]):
+            command = command_line(f"day{number}", "run", "--select", *select)
+            done = dbtRunner().invoke(command)
+            if not done.success:
+                sys.exit(f"bench: a warm day failed: {done.exception or done.result}")
+            for result in done.result.results:
+                if result.node.name in found:
+                    found[result.node.name].append(result.execution_time)
+    medians = {
+        f"{name}: {WARM}": statistics.median(seconds[-WARM_COUNTED:])
+        for name, seconds in found.items()
+    }
+    print(json.dumps(medians))
+
+
+def bring(part: str) -> dict[str, str]:
+    """Let a part of the input, or "*" all parts, be what the models read; dbt's vars for it, the
+    same for each part: rows of other vars would be of another definition."""
+    for name in NAMES:
+        now = INPUT / name / "now"
+        shutil.rmtree(now, ignore_errors=True)
+        now.mkdir(parents=True)
+        for folder in (INPUT / name / "parts").glob(part):
+            (now / folder.name).symlink_to(folder)
+    return {name: str(INPUT / name / "now" / "*") for name in NAMES}
 
 
 def measure(days: int) -> dict[str, float]:
@@ -213,6 +260,7 @@ def measure(days: int) -> dict[str, float]:
         for name, value in reported.items():
             found.setdefault(name, []).append(value)
     medians = {name: statistics.median(values) for name, values in found.items()}
+    medians |= json.loads(run_module("bench_zippers", "--warm").output.splitlines()[-1])
     answer = run_module("bench_zippers", "--answer").output
     refreshed = dbt("*", "run", "--full-refresh", "--select", ZIP, JOIN)
     if run_module("bench_zippers", "--answer").output != answer:
@@ -238,10 +286,12 @@ def report(found: dict[int, dict[str, float]]) -> str:
     """A Markdown table; its last line is how each grew."""
     columns = {
         "zipper, s": (ZIP, 1),
+        "zipper warm": (f"{ZIP}: {WARM}", 1),
         "its files opened": (f"{ZIP}: {FILES}", 1),
         "its files written": (f"{ZIP}: {WRITTEN}", 1),
         "its MB written": (f"{ZIP}: {WRITTEN_BYTES}", 1e6),
         "join, s": (JOIN, 1),
+        "join warm": (f"{JOIN}: {WARM}", 1),
         "files opened": (f"{JOIN}: {FILES}", 1),
         "MB read": (f"{JOIN}: {READ_BYTES}", 1e6),
         "files written": (f"{JOIN}: {WRITTEN}", 1),
@@ -267,10 +317,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--days", type=int, nargs="+", default=[50, 500], help="of history")
     parser.add_argument("--write", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--warm", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.write:
         write_input(given.write)
+    elif given.warm:
+        run_warm()
     elif given.answer:
         show_answer()
     else:

@@ -78,7 +78,7 @@
         {%- endif -%}
         {%- set left = _state_of(join.left) -%}
         {%- set right = _state_of(join.right) -%}
-        {%- set new_left = new_changes(join.left.relation, by=join.left.key) -%}
+        {%- set new_left = _changed_left(join) -%}
         {%- set new_right = new_changes(join.right.relation, by=join.right.key) -%}
         {%- if adapter.reading.plan(model).makes_all_rows(adds) -%}
             {%- do _warn_of_skew(join, left, right) -%}
@@ -90,6 +90,18 @@
             {{- _changed_pairs(join, [left, new_left], [right, new_right], number) -}}
         {%- endif -%}
     {%- endif -%}
+{%- endmacro %}
+
+{# The left rows that changed; but of kind full their keys are all that is read. #}
+{% macro _changed_left(join) -%}
+    {%- if join.is_full or join.left.relation.is_cte -%}
+        {%- do return(new_changes(join.left.relation, by=join.left.key)) -%}
+    {%- endif -%}
+    {%- do return(
+        adapter.changes.new_changes(
+            model, join.left.relation, join.left.key, is_incremental(), context, keys_only=true
+        )
+    ) -%}
 {%- endmacro %}
 
 {# A run whose inputs have no other rows writes nothing, but takes note of their commits. #}

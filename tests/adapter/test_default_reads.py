@@ -452,6 +452,33 @@ def test_relations_that_a_stored_model_names_by_hand_are_refused(project):
     assert sorted(small.column("select newest from dw.asked")) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "config", ["materialized='table'", "materialized='incremental', incremental_strategy='merge'"]
+)
+def test_a_file_that_changed_is_news_for_a_model_that_reads_it(project, tmp_path, config):
+    (tmp_path / "rates.v1").mkdir()  # a point in the path is no end of a schema's name
+    file = tmp_path / "rates.v1" / "rate.json"
+    file.write_text('{"id": 1, "rate": 10}\n')
+    model = f"""
+        {{{{ config({config}, unique_key='id') }}}}
+        select x.id, x.v * file.rate as amount
+        from {{{{ ref('kept') }}}} as x
+        inner join json.`{file}` as file on x.id = file.id
+    """
+    small = project(
+        {
+            "models/kept.sql": "select id, v from {{ source('src', 'x') }}",
+            "models/priced.sql": model,
+        },
+        "insert into src.x values (1, 2)",
+    )
+    small.run("run")
+    assert small.column("select amount from dw.priced") == [20]
+    file.write_text('{"id": 1, "rate": 30}\n')
+    small.run("run")
+    assert small.column("select amount from dw.priced") == [60]
+
+
 def test_a_table_that_the_project_makes_is_no_source(make_project):
     project = make_project(
         {

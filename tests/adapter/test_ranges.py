@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from dbt.adapters.sparksession.reading.ranges import (
     RANGE_COUNT,
+    VALUE_COUNT,
     PruningColumn,
     bounds_query,
     merged_ranges,
     ranges_condition,
+    values_and_ranges,
+    widened,
 )
 
 from tests.support.dbt_project import DbtProject
@@ -43,6 +46,26 @@ def test_ranges_hold_all_parts_and_leave_the_widest_gaps_out():
         assert sorted(held) == sorted(gaps)[-len(held) :] if held else not gaps
 
 
+def test_values_and_ranges_hold_all_parts():
+    seed = random.SystemRandom().randint(0, 10**9)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    for _ in range(300):
+        starts = [rng.randint(-1000, rng.choice([100, 10**6])) for _ in range(rng.randint(0, 300))]
+        width = rng.choice([0, 0, 3, 5000])
+        parts = [(Decimal(low), Decimal(low + rng.choice([0, width]))) for low in starts]
+        values, ranges = values_and_ranges(parts)
+        assert len(values) <= VALUE_COUNT
+        assert len(ranges) <= RANGE_COUNT
+        assert all(low < high for low, high in ranges)
+        held = [*((value, value) for value in values), *ranges]
+        assert all(any(a <= low and high <= b for a, b in held) for low, high in parts)
+        for low, high in ranges:
+            wide = widened(low, high)
+            assert wide[0] <= low < high <= wide[1]
+            assert (wide[1] - wide[0]) <= (high - low) * Decimal("1.05") + 2
+
+
 def test_what_ends_before_it_begins_hides_no_other_part():
     far = [(Decimal(1_000 * number), Decimal(1_000 * number)) for number in range(1, RANGE_COUNT)]
     ranges = merged_ranges([(Decimal(1), Decimal(5)), (Decimal(7), Decimal(3)), *far])
@@ -55,21 +78,29 @@ def test_what_ends_before_it_begins_hides_no_other_part():
         ({}, [], "false"),
         ({}, [(None, None)], "false"),
         ({"nulls": True}, [(None, None)], "(c is null)"),
-        ({"nulls": True}, [(Decimal(1), Decimal(1))], "(c = 1)"),
-        ({}, [(Decimal(9), Decimal(9)), (Decimal(1), Decimal(4))], "(c between 1 and 4 or c = 9)"),
+        ({"nulls": True}, [(Decimal(1), Decimal(1))], "(c in (1, null))"),
+        ({}, [(Decimal(99), Decimal(99)), (Decimal(1), Decimal(4))],
+         "(c in (99, null) or c between 1 and 4)"),
         ({"high": "w"}, [(Decimal(5), None), (Decimal(3), None)], "(c >= 3)"),
         ({"high": "w"}, [(None, Decimal(5)), (None, Decimal(7))], "(c <= 7)"),
         ({"high": "w"}, [(None, None), (Decimal(1), Decimal(1))], "true"),
         ({"high": "w", "nulls": True}, [(Decimal(1), Decimal(2))],
          "(c between 1 and 2 or c is null)"),
-        ({"kind": "date"}, [(Decimal(20513), Decimal(20513))], "(c = date '2026-03-01')"),
+        ({"kind": "date"}, [(Decimal(20513), Decimal(20513))], "(c in (date '2026-03-01', null))"),
         ({"kind": "date", "high": "w"}, [(Decimal(20513), Decimal(10**7))],
          "(c >= date '2026-03-01')"),
         ({"kind": "timestamp"}, [(Decimal(0), Decimal(1500))],
          "(c between timestamp '1970-01-01 00:00:00Z' and "
          "timestamp '1970-01-01 00:00:00.001500Z')"),
         ({"kind": "decimal(12,2)"}, [(Decimal("-1.50"), Decimal("-1.50"))],
-         "(c = cast('-1.50' as decimal(12,2)))"),
+         "(c in (cast('-1.50' as decimal(12,2)), null))"),
+        ({}, [(Decimal(7), Decimal(7)), (Decimal(3), Decimal(3)), (Decimal(7), Decimal(7))],
+         "(c in (3, 7))"),
+        ({}, [(Decimal(n), Decimal(n)) for n in range(0, 1000, 2)], "(c between 0 and 999)"),
+        ({}, [(Decimal(n), Decimal(n)) for n in range(-(2**63), 2**63, 2**55)],
+         f"(c between {-(2**63)} and {2**63 - 2**55})"),
+        ({}, [(Decimal(5), Decimal(5)), (Decimal(9000), Decimal(9100))],
+         "(c in (5, null) or c between 9000 and 9100)"),
     ],
 )  # fmt: skip
 def test_a_condition_holds_for_the_parts(given, parts, condition):

@@ -197,6 +197,9 @@ class SparkSessionCredentials(SparkCredentials):
             # compiled code of queries that is kept; with its usual 100 each run of 60 models and
             # their tests compiles all of it again
             "spark.sql.codegen.cache.maxEntries": "1000",
+            # the values of a list stay out of that code: other values need no code of their own
+            "spark.sql.optimizer.inSetConversionThreshold": "1",
+            "spark.sql.optimizer.inSetSwitchThreshold": "0",
             "spark.sql.sources.partitionOverwriteMode": "dynamic",
             # else ${env:NAME} in a text would become the variable's value
             "spark.sql.variable.substitute": "false",

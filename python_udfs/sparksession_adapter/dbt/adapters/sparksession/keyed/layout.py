@@ -211,7 +211,11 @@ class RunLayout:
         """
         if run_count == 1:
             return self.to_rows(rows)
-        return self.to_rows(f"({self.merge_states(rows)}) as fold__merged_states")
+        return self.to_rows(f"({self._merged_in_order(rows)}) as fold__merged_states")
+
+    def _merged_in_order(self, rows: str) -> str:
+        """The rows of merge_states, in the way that to_rows is best served by."""
+        return self.merge_states(rows)
 
     def drop_tombstones(self, rows: str, runs: str) -> str:
         """Query of the merged state rows of all runs that have to be kept: here all of them.

@@ -277,6 +277,9 @@ class PartialZipper(Zipper):
         keys = ", ".join(map(quoted, self.row_key))
         return select_text(columns, f"({select_text(made, rows)}\ngroup by {keys}) as fold__made")
 
+    def _merged_in_order(self, rows: str) -> str:
+        return self.merge_states(rows)  # several rows of a place give one row its values
+
     # ---- SQL: what readers see -----------------------------------------------------------
 
     @property

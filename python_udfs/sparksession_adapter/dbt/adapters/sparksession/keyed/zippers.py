@@ -341,14 +341,35 @@ class Zipper(RunLayout):
             rows: SQL text for a `from`.
         """
         last = f"{HIDDEN}last__"
-        values = dict.fromkeys((KIND, *(() if self.time in self.row_key else (self.time,))))
-        names = [*values, *self._held]
+        names = self._state_columns[len(self.row_key) :]
         made = {name: quoted(name) for name in self.row_key}
         made[last] = f"max({named_struct({name: quoted(name) for name in names})})"
         keys = ", ".join(map(quoted, self.row_key))
         columns = {name: quoted(name) for name in self.row_key}
         columns |= {name: f"{quoted(last)}.{quoted(name)}" for name in names}
         return select_text(columns, f"({select_text(made, rows)}\ngroup by {keys}) as fold__made")
+
+    def _merged_in_order(self, rows: str) -> str:
+        # by a window of the order that the versions are found by too: rows are sent around and
+        # sorted once, not three times
+        names = self._state_columns[len(self.row_key) :]
+        keys, order = (", ".join(map(quoted, names)) for names in (self.key, self.sequence))
+        image = named_struct({name: quoted(name) for name in names})
+        place = named_struct({name: quoted(name) for name in self.sequence})
+        placed = (
+            f"select *, lead({place}) over (partition by {keys} order by {order}, {image}) "
+            f"as {quoted(NEXT)}\nfrom {rows}"
+        )
+        columns = {name: quoted(name) for name in (*self.row_key, *names)}
+        return select_text(
+            columns, f"({placed}) as fold__placed\nwhere not ({quoted(NEXT)} <=> {place})"
+        )
+
+    @property
+    def _state_columns(self) -> list[str]:
+        """Columns of a state row, those beside its key in the order in which two are compared."""
+        values = dict.fromkeys((KIND, *(() if self.time in self.row_key else (self.time,))))
+        return [*self.row_key, *values, *self._held]
 
     def to_rows(self, rows: str) -> str:
         """Query of the versions that a reader sees, from state rows of which no two have one key

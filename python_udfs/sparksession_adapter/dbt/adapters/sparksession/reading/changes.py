@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dbt.adapters.sparksession.edges import Context, Foreign, Given, Json, Node, Settings
 from dbt.adapters.sparksession.iceberg.history import History, Snapshot
@@ -63,6 +64,20 @@ def touched_partitions(commits: Sequence[Snapshot], kinds: Settings) -> tuple[st
     return name, partition_predicate(quoted(name), partition_values(name, changed), kind)
 
 
+@dataclass(frozen=True)
+class KeyOfChanges:
+    """By which columns changes are found.
+
+    Attributes:
+        by: a column or columns; None for those of the relation's unique_key.
+        alone: nothing but they is read of the changes, and some may be of rows that are as they
+            were: what a folded model's new rows hold needs no comparison then.
+    """
+
+    by: Given
+    alone: bool = False
+
+
 class ChangeReads:
     """Reads what changed between two versions of a table."""
 
@@ -81,16 +96,19 @@ class ChangeReads:
         by: Given,
         incremental: bool,
         context: Context,
+        keys_only: bool = False,
     ) -> Relation:
         """`relation`, to be read as the changes since the model's last commit.
 
         All rows as +I where the model is rebuilt, or reads the relation for the first time.
+
+        Args:
+            by, keys_only: see KeyOfChanges.
         """
         if self._warehouse.credentials.offline:
             return relation
-        return self._new_changes(
-            model, relation, by, incremental, context, self._ranges.writes(context["flags"])
-        )
+        writes, key = self._ranges.writes(context["flags"]), KeyOfChanges(by, keys_only)
+        return self._new_changes(model, relation, key, incremental, context, writes)
 
     def read_new_changes(self, model: Node, table: str, by: Given, incremental: bool) -> Foreign:
         """DataFrame of the same, for a Python model, of `table` (schema.name)."""
@@ -103,14 +121,15 @@ class ChangeReads:
                 "and folded models only. Take them of the table below the view."
             )
         context = {"graph": graph}
-        reading = self._new_changes(model, relation, by, incremental, context, writes=True)
+        key = KeyOfChanges(by)
+        reading = self._new_changes(model, relation, key, incremental, context, writes=True)
         return self._warehouse.session().sql(f"select * from {reading.render()}")
 
     def _new_changes(
         self,
         model: Node,
         relation: Relation,
-        by: Given,
+        key: KeyOfChanges,
         incremental: bool,
         context: Context,
         writes: bool,
@@ -165,7 +184,7 @@ class ChangeReads:
             # what it holds may come of this input under another name
             inputs.note_news(model_id, reads_whole=True, is_replayed=True)
         inputs.note_news(model_id, asks_ranges=writes)
-        changes = self._changes(model_id, relation, node, history, first, read.pinned, by=by)
+        changes = self._changes(model_id, relation, node, history, first, read.pinned, key=key)
         text = changes.render()
         inputs.note_news_text(model_id, text, may_remove="'-D'" in text)
         return changes
@@ -205,7 +224,8 @@ class ChangeReads:
                 f"select snapshot_id, committed_at from {table}.snapshots lists them."
             )
         end, model_id = last or history.head, model["unique_id"]
-        return self._changes(model_id, relation, node, history, first, end, by=by)
+        key = KeyOfChanges(by)
+        return self._changes(model_id, relation, node, history, first, end, key=key)
 
     def replaces_all_rows(self, model: Node, plan: ReadPlan, strategy: str) -> bool:
         """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
@@ -324,11 +344,12 @@ class ChangeReads:
         first: int | None,
         last: int | None,
         *,
-        by: Given,
+        key: KeyOfChanges,
     ) -> Relation:
-        by = [by] if isinstance(by, str) else by
+        by = [key.by] if isinstance(key.by, str) else key.by
         if node is not None and node["config"]["materialized"] == FOLDED:
-            sql = self.folded_changes(model_id, node, history, first, last)
+            keys = by if key.alone else None
+            sql = self.folded_changes(model_id, node, history, first, last, keys)
         else:
             own = declared_key(node) if node is not None else None
             table = relation.name_only.render()
@@ -342,8 +363,13 @@ class ChangeReads:
         history: History,
         first: int | None,
         last: int | None,
+        keys: Sequence[str] | None = None,
     ) -> str:
-        """Query of what changed in a folded model: of the keys that its new runs hold."""
+        """Query of what changed in a folded model: of the keys that its new runs hold.
+
+        Args:
+            keys: columns; where they are of its key, only they are given, and uncompared.
+        """
         table = stored_table_of(node)
         after = f"{table} version as of {last}"
         if first is None:
@@ -364,6 +390,8 @@ class ChangeReads:
                 if commits
                 else f"select {names} from {before} limit 0"
             )
+            if keys is not None and {*keys} <= {*fold.touched_key}:
+                return f"select distinct {', '.join(map(quoted, keys))} from ({appended})"
             near = "true"
             if commits and self._warehouse.inputs.plan(model_id).news.asks_ranges:
                 kinds = dict(columns_in(history.at(last)))

@@ -22,6 +22,7 @@ RELATION = re.compile(
     re.MULTILINE,
 )
 UNKNOWN = "what the session reads by itself"
+PATH = re.compile(r"[/:*?\\]")  # in the second part of parquet.`/data/day.parquet`
 
 
 def relations_named(session: Foreign, sql: str) -> set[tuple[str, ...]]:
@@ -120,7 +121,8 @@ class NamedReads:
         self._warehouse = warehouse
 
     def check_named_reads(self, node: Foreign) -> None:
-        """Look at what the SQL of a node that is stored names.
+        """Look at what the SQL of a node that is stored names. What isn't of the warehouse, a file
+        for one, counts as an input of which nobody knows whether it changed.
 
         Raises:
             CompilationError: a table or view that exists, read as it is now while the model's other
@@ -139,6 +141,8 @@ class NamedReads:
                 self._check_outer_view(node.name, name, plan.ranges)
             elif self._is_there(name):
                 raise self._by_hand(node.name, node.original_file_path, name)
+            else:
+                self._warehouse.inputs.note_unpinned(node.unique_id, name)
 
     def check_asked(self, model: Node, sql: str, context: Context) -> None:
         """Look at what a model that is stored asks by run_query(..) while it is compiled.
@@ -154,8 +158,11 @@ class NamedReads:
         own = {stored_table_of(model), f"{model['schema']}.{model['alias']}"}
         unpinned = self._warehouse.inputs.plan(model["unique_id"]).unpinned
         for name in self._warehouse_names(own, statement_of(sql)):
-            if name not in unpinned and self._is_there(name):
+            if name in unpinned:
+                continue
+            if self._is_there(name):
                 raise self._by_hand(model["name"], model["original_file_path"], name)
+            self._warehouse.inputs.note_unpinned(model["unique_id"], name)
 
     def _by_hand(self, model: str, path: str, name: str) -> CompilationError:
         return CompilationError(
@@ -184,6 +191,7 @@ class NamedReads:
                     "so that it isn't read as of the run's pinned snapshot and no commit records "
                     f"it; write dbt.{self._dbt_name(name)} instead."
                 )
+            self._warehouse.inputs.note_unpinned(model["unique_id"], name)
         if reads.others:
             self._warehouse.inputs.note_unpinned(model["unique_id"], UNKNOWN)
 
@@ -198,6 +206,8 @@ class NamedReads:
 
     def _is_there(self, name: str) -> bool:
         """Whether there is a table with commits, or a view, of that name."""
+        if PATH.search(name):
+            return False
         if self._warehouse.input_history(name).head is not None:
             return True
         relation = self._warehouse.relation_of(name)

@@ -21,6 +21,9 @@ from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 RANGE_COUNT = 64  # of one column at most: the gaps between them are the widest gaps
+# single values of one column at most: Iceberg leaves out files by an `in` of up to 200
+VALUE_COUNT = 150
+LARGEST = 2**63 - 1  # of a whole number
 WRITING = ("run", "build", "retry")  # commands
 BROADCAST_BYTES = 10 << 20  # Spark's own threshold
 NESTED_BYTES = 100  # of a text, taken to be in a row
@@ -155,8 +158,13 @@ where bound.is_there
 group by bound.place, bound.low is null, bound.high is null, bound.part"""
 
 
-def merged_ranges(parts: Iterable[Bounds], most: int = RANGE_COUNT) -> list[Bounds]:
+def merged_ranges(
+    parts: Iterable[Bounds], most: int = RANGE_COUNT, least_gap: Decimal = Decimal(0)
+) -> list[Bounds]:
     """At most so many ranges, lowest first, that hold all the parts; their gaps are the widest.
+
+    Args:
+        least_gap: parts that lie closer to each other become one range.
 
     >>> merged_ranges([(Decimal(5), Decimal(9)), (Decimal(1), Decimal(6))])
     [(Decimal('1'), Decimal('9'))]
@@ -165,7 +173,7 @@ def merged_ranges(parts: Iterable[Bounds], most: int = RANGE_COUNT) -> list[Boun
     for low, high in sorted(parts):
         if low > high:  # of rows that end before they begin: nothing lies between
             continue
-        if held and low <= held[-1][1]:
+        if held and low <= held[-1][1] + least_gap:
             held[-1] = (held[-1][0], max(high, held[-1][1]))
         else:
             held.append((low, high))
@@ -175,9 +183,52 @@ def merged_ranges(parts: Iterable[Bounds], most: int = RANGE_COUNT) -> list[Boun
     return [(held[start][0], held[end - 1][1]) for start, end in cuts if start < end]
 
 
+def values_and_ranges(
+    parts: Iterable[Bounds], most: int = RANGE_COUNT
+) -> tuple[list[Decimal], list[Bounds]]:
+    """Single values and ranges, both lowest first, that hold all the parts; the fewer, the better.
+
+    Parts that lie close to each other, as the whole extent goes, become one range, and one range
+    holds all where half of the extent would be held anyway.
+
+    >>> values_and_ranges([(Decimal(n), Decimal(n)) for n in (1, 700, 1000)])
+    ([Decimal('1'), Decimal('700'), Decimal('1000')], [])
+    >>> values_and_ranges([(Decimal(n), Decimal(n + 4)) for n in range(0, 1000, 5)])
+    ([], [(Decimal('0'), Decimal('999'))])
+    """
+    held = sorted({(low, high) for low, high in parts if low <= high})
+    values = [low for low, high in held if low == high]
+    if len(values) == len(held) <= VALUE_COUNT:
+        return values, []
+    extent = max(high for _, high in held) - held[0][0]
+    held = merged_ranges(held, most, extent / PARTS)
+    if sum(high - low for low, high in held) >= extent / 2:
+        held = [(held[0][0], max(high for _, high in held))]
+    return [low for low, high in held if low == high], [item for item in held if item[0] < item[1]]
+
+
+def widened(low: Decimal, high: Decimal) -> Bounds:
+    """A range of whole numbers, a little wider: its bounds are the same for most ranges that are
+    nearly the same, so that a run's query is often that of the run before.
+
+    >>> widened(Decimal(11), Decimal(4998))
+    (Decimal('0'), Decimal('5055'))
+    """
+    first, last = int(low), int(high)
+    step = 1 << max(0, (last - first).bit_length() - 7)
+    first, last = first // step * step, last // step * step + step - 1
+    if first < -LARGEST or last > LARGEST:
+        return low, high
+    return Decimal(first), Decimal(last)
+
+
 def ranges_condition(wanted: PruningColumn, parts: Sequence[Range], most: int = RANGE_COUNT) -> str:
     """SQL condition on the column, of at most so many ranges with both bounds; "false" where there
-    is nothing, "true" where it has no bound."""
+    is nothing, "true" where it has no bound.
+
+    Single values stand in a list: the code that Spark makes of it doesn't hold them, so that the
+    next run's values need no code of their own.
+    """
     column = wanted.column
     has_none = (None, None) in parts
     if has_none and not wanted.is_value:
@@ -188,8 +239,17 @@ def ranges_condition(wanted: PruningColumn, parts: Sequence[Range], most: int = 
     if highs := [high for low, high in parts if low is None and high is not None]:
         conditions.append((None, max(highs)))
     known = ((low, high) for low, high in parts if low is not None and high is not None)
-    conditions += merged_ranges(known, most)
+    values, ranges = values_and_ranges(known, most)
+    if len(ranges) == 1 and not values and wanted.kind in WHOLE_NUMBERS:
+        ranges = [widened(*ranges[0])]
+    conditions += ranges
     texts = []
+    listed = [wanted.literal(value) for value in values]
+    if None in listed:
+        return "true"
+    if listed:
+        only = ", null" if len(listed) == 1 else ""  # else Spark makes a comparison of it
+        texts.append(f"{column} in ({', '.join(map(str, listed))}{only})")
     for bounds in conditions:
         low, high = (None if bound is None else wanted.literal(bound) for bound in bounds)
         if low is None and high is None:
@@ -197,8 +257,7 @@ def ranges_condition(wanted: PruningColumn, parts: Sequence[Range], most: int = 
         if low is None or high is None:
             texts.append(f"{column} {'>=' if high is None else '<='} {low or high}")
         else:
-            same = low == high
-            texts.append(f"{column} = {low}" if same else f"{column} between {low} and {high}")
+            texts.append(f"{column} between {low} and {high}")
     if wanted.nulls and (has_none or not wanted.is_value):
         texts.append(f"{column} is null")
     return f"({' or '.join(texts)})" if texts else "false"
