@@ -10,8 +10,8 @@ the same days.
 
 Seconds are dbt's own of the model. What was opened and read comes from Spark's event
 log, as in bench_history. Then WARM_DAYS more are run in the same process, as `make follow` runs
-them, of which the last few count. At the end the join is rebuilt and must be what the days made
-of it.
+them, of which the last few count. Then a day in the middle of the history is rebuilt in the zipper,
+and the join follows. At the end the join is rebuilt and must be what the days made of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ import os
 import shutil
 import statistics
 import sys
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from benchmarks.bench_history import FILES, READ_BYTES, event_log, logged_reads
 from benchmarks.common import ROOT, SCRATCH, run_child, run_module, session
@@ -97,7 +100,7 @@ FILES_OF = {
 ZIP, JOIN = "price_zip", "priced"
 NAMES = ("orders", "changes")  # of the inputs
 WRITTEN, WRITTEN_BYTES = "files written", "bytes written"
-WARM = "warm"
+WARM, RESTATED = "warm", "restated"
 SETTINGS = {
     "WAREHOUSE": str(WAREHOUSE),
     "DBT_TARGET_PATH": str(FOLDER / "target"),
@@ -185,17 +188,24 @@ def write_project() -> None:
         (PROJECT / path).write_text("\n".join(line[indent:] for line in lines) + "\n")
 
 
-def dbt(part: str, *arguments: str, log: Path | None = None) -> dict[str, float]:
-    """Seconds of each node by its name, of a dbt command over a part of the input; "*": of all."""
-    command = [Path(sys.executable).parent / "dbt", *command_line(part, *arguments)]
+def dbt(
+    part: str, *arguments: str, log: Path | None = None, more: Mapping[str, Any] | None = None
+) -> dict[str, float]:
+    """Seconds of each node by its name, of a dbt command over a part of the input; "*": of all.
+
+    Args:
+        log: folder in which Spark keeps an event log.
+        more: further vars.
+    """
+    command = [Path(sys.executable).parent / "dbt", *command_line(part, *arguments, more=more)]
     run_child(command, SETTINGS | (event_log(log) if log else {}), show=True)
     results = json.loads((FOLDER / "target" / "run_results.json").read_text())["results"]
     return {result["unique_id"].split(".")[-1]: result["execution_time"] for result in results}
 
 
-def command_line(part: str, *arguments: str) -> list[str]:
-    """Arguments of a dbt command over a part of the input."""
-    variables = json.dumps(bring(part))
+def command_line(part: str, *arguments: str, more: Mapping[str, Any] | None = None) -> list[str]:
+    """Arguments of a dbt command over a part of the input, with further vars."""
+    variables = json.dumps(bring(part) | dict(more or {}))
     return ["--quiet", *arguments, "--project-dir", str(PROJECT), "--vars", variables]
 
 
@@ -261,6 +271,12 @@ def measure(days: int) -> dict[str, float]:
             found.setdefault(name, []).append(value)
     medians = {name: statistics.median(values) for name, values in found.items()}
     medians |= json.loads(run_module("bench_zippers", "--warm").output.splitlines()[-1])
+    first = datetime(2020, 1, 1) + timedelta(days=days // 2)
+    span = {"from": str(first), "to": str(first + timedelta(days=1))}
+    part = f"chunk{CHUNKS // 2}"  # it begins with this day, and no other has changes of it
+    restated = dbt(part, "run", "--select", ZIP, more={"rebuild": span})
+    restated[JOIN] = dbt(part, "run", "--select", JOIN)[JOIN]
+    medians |= {f"{name}: {RESTATED}": restated[name] for name in (ZIP, JOIN)}
     answer = run_module("bench_zippers", "--answer").output
     refreshed = dbt("*", "run", "--full-refresh", "--select", ZIP, JOIN)
     if run_module("bench_zippers", "--answer").output != answer:
@@ -297,6 +313,8 @@ def report(found: dict[int, dict[str, float]]) -> str:
         "files written": (f"{JOIN}: {WRITTEN}", 1),
         "MB written": (f"{JOIN}: {WRITTEN_BYTES}", 1e6),
         "dbt snapshot, s": ("price_snapshot", 1),
+        "a day restated, s": (f"{ZIP}: {RESTATED}", 1),
+        "join behind it, s": (f"{JOIN}: {RESTATED}", 1),
         "zipper again, s": ("zipper again", 1),
         "join again, s": ("join again", 1),
     }

@@ -92,7 +92,10 @@
     {%- endif -%}
 {%- endmacro %}
 
-{# The left rows that changed; but of kind full their keys are all that is read. #}
+{#
+    The left rows that changed. Only a join of kind full reads more of them than the key, see
+    _unpaired_rows: where the keys are enough, no row is compared with what it was.
+#}
 {% macro _changed_left(join) -%}
     {%- if join.is_full or join.left.relation.is_cte -%}
         {%- do return(new_changes(join.left.relation, by=join.left.key)) -%}
