@@ -9,8 +9,8 @@ made again from all changes, and a dbt snapshot (timestamp strategy) of the late
 the same days.
 
 Seconds are dbt's own of the model. What was opened and read comes from Spark's event
-log, as in bench_history. Then WARM_DAYS more are run in the same process, as `make follow` runs
-them, of which the last few count. Then a day in the middle of the history is rebuilt in the zipper,
+log, as in bench_history. Then WARM_DAYS more share a process, as those of `make follow` do, and the
+last WARM_COUNTED of them count. Then a day in the middle of the history is rebuilt in the zipper,
 and the join follows. At the end the join is rebuilt and must be what the days made of it.
 """
 

@@ -197,7 +197,7 @@ class SparkSessionCredentials(SparkCredentials):
             # compiled code of queries that is kept; with its usual 100 each run of 60 models and
             # their tests compiles all of it again
             "spark.sql.codegen.cache.maxEntries": "1000",
-            # the values of a list stay out of that code: other values need no code of their own
+            # the values of a list stay out of that code, so that other values need no other code
             "spark.sql.optimizer.inSetConversionThreshold": "1",
             "spark.sql.optimizer.inSetSwitchThreshold": "0",
             "spark.sql.sources.partitionOverwriteMode": "dynamic",

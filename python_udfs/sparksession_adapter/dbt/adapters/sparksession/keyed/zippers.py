@@ -341,7 +341,7 @@ class Zipper(RunLayout):
             rows: SQL text for a `from`.
         """
         last = f"{HIDDEN}last__"
-        names = self._state_columns[len(self.row_key) :]
+        names = self._compared
         made = {name: quoted(name) for name in self.row_key}
         made[last] = f"max({named_struct({name: quoted(name) for name in names})})"
         keys = ", ".join(map(quoted, self.row_key))
@@ -352,8 +352,8 @@ class Zipper(RunLayout):
     def _merged_in_order(self, rows: str) -> str:
         # by a window of the order that the versions are found by too: rows are sent around and
         # sorted once, not three times
-        names = self._state_columns[len(self.row_key) :]
-        keys, order = (", ".join(map(quoted, names)) for names in (self.key, self.sequence))
+        names = self._compared
+        keys, order = (", ".join(map(quoted, of)) for of in (self.key, self.sequence))
         image = named_struct({name: quoted(name) for name in names})
         place = named_struct({name: quoted(name) for name in self.sequence})
         placed = (
@@ -366,10 +366,10 @@ class Zipper(RunLayout):
         )
 
     @property
-    def _state_columns(self) -> list[str]:
-        """Columns of a state row, those beside its key in the order in which two are compared."""
-        values = dict.fromkeys((KIND, *(() if self.time in self.row_key else (self.time,))))
-        return [*self.row_key, *values, *self._held]
+    def _compared(self) -> list[str]:
+        """Columns of a state row beside its key, in the order in which two of a key are compared:
+        the greatest counts."""
+        return [KIND, *(() if self.time in self.row_key else (self.time,)), *self._held]
 
     def to_rows(self, rows: str) -> str:
         """Query of the versions that a reader sees, from state rows of which no two have one key

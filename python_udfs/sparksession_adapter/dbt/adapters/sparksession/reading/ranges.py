@@ -203,7 +203,7 @@ def values_and_ranges(
     extent = max(high for _, high in held) - held[0][0]
     held = merged_ranges(held, most, extent / PARTS)
     if sum(high - low for low, high in held) >= extent / 2:
-        held = [(held[0][0], max(high for _, high in held))]
+        held = [(held[0][0], held[-1][1])]
     return [low for low, high in held if low == high], [item for item in held if item[0] < item[1]]
 
 
@@ -223,11 +223,11 @@ def widened(low: Decimal, high: Decimal) -> Bounds:
 
 
 def ranges_condition(wanted: PruningColumn, parts: Sequence[Range], most: int = RANGE_COUNT) -> str:
-    """SQL condition on the column, of at most so many ranges with both bounds; "false" where there
-    is nothing, "true" where it has no bound.
+    """SQL condition on the column, of at most so many ranges with both bounds, see
+    values_and_ranges; "false" where there is nothing, "true" where it has no bound.
 
-    Single values stand in a list: the code that Spark makes of it doesn't hold them, so that the
-    next run's values need no code of their own.
+    Single values stand in a list: the code that Spark generates doesn't hold a list's values, so
+    that the next run's values need no code of their own.
     """
     column = wanted.column
     has_none = (None, None) in parts
@@ -320,8 +320,8 @@ class ColumnRanges:
         """What may be a partner of the rows: {"condition": SQL, "row_count": of the rows}.
 
         Runs one query, which answers with at most PARTS rows of two numbers for each column; the
-        condition has at most `most` ranges of each. Columns of a type without an order that files
-        are pruned by (texts) give none.
+        condition has at most `most` ranges of each, or a list of at most VALUE_COUNT values.
+        Columns of a type without an order that files are pruned by (texts) give none.
 
         Args:
             rows: SQL text for a `from`.
