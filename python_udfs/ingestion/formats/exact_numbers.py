@@ -60,40 +60,38 @@ def may_be_reprinted(values: Mapping[str, Iterable[Column]], payload: Column) ->
     """Condition: one of the values may be the text of a number, or hold one, that was no text.
 
     It is asked of every row: comparisons of first characters, and only of what looks like a number
-    or a document whether the payload has it in quotes. It is true too often, never too seldom, for
-    messages that write a column in one way.
+    or a document whether the payload has it in quotes. That stands behind a WHEN: what stands twice
+    in a condition is computed for each row, wherever an AND would end. It is true too often, never
+    too seldom, for messages that write a column in one way.
 
     Args:
         values: the column's name in the log -> what from_json read of it, of each image.
     """
     from pyspark.sql import functions as F
 
-    found = F.lit(False)
+    found, documents, has_document = F.lit(False), F.lit(False), F.lit(False)
     for name, images in values.items():
         key = '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '":'
         images = list(images)
         for value in images:
-            is_number = (
-                (value < ":")
-                & (value >= "-")
-                & (value.contains(".") | ((value == "0") & payload.contains("-0")))
-                & ~payload.contains(F.concat(F.lit(f'{key}"'), value, F.lit('"')))
+            is_bare = ~payload.contains(F.concat(F.lit(f'{key}"'), value, F.lit('"')))
+            may_change = value.contains(".") | ((value == "0") & payload.contains("-0"))
+            found = found | F.coalesce(
+                F.when((value < ":") & (value >= "-"), F.when(may_change, is_bare)), F.lit(False)
             )
             has_number = value.contains(".") | value.contains("Infinity") | payload.contains("-0")
-            is_document = F.lit(False)
             for sign in "{[":
                 in_quotes, bare = payload.contains(f'{key}"{sign}'), payload.contains(key + sign)
-                is_document = is_document | (
-                    value.startswith(sign) & has_number & (~in_quotes | bare)
-                )
+                begins = value.startswith(sign)
+                has_document = has_document | F.coalesce(begins, F.lit(False))
+                documents = documents | (begins & has_number & (~in_quotes | bare))
             # a number that no double holds
-            is_infinite = value.startswith('"Infinity') | value.startswith('"-Infinity')
-            found = found | is_number | is_document | is_infinite
+            found = found | value.startswith('"Infinity') | value.startswith('"-Infinity')
         if len(images) > 1:
             # one image may have it in quotes, the other may not
             same = images[0] == images[1]
-            found = found | (same & (images[0] < ":") & images[0].contains("."))
-    return F.coalesce(found, F.lit(False))
+            found = found | ((images[0] < ":") & images[0].contains(".") & same)
+    return F.coalesce(found | F.when(has_document, documents), F.lit(False))
 
 
 def bare_value(names: Iterable[str], payload: Column, around: Iterable[str] = ()) -> Column:

@@ -168,7 +168,8 @@ def half_character(source: TableSource) -> Column:
 
     names = [name for name, kind in source.columns.items() if kind.kind == "text"]
     texts = F.concat_ws("", *[F.col(part)[name] for part in ("data", "before") for name in names])
-    escaped = F.col("payload").contains("\\ud") | F.col("payload").contains("\\uD")
+    payload = F.col("payload")
+    escaped = payload.contains("\\ud") | payload.contains("\\uD")
     text = F.lit("a lone surrogate escape: half of a character, which no text can hold")
-    broken = escaped & texts.contains("?") & F.col("payload").rlike(LONE_SURROGATE)
-    return F.when(broken, text)
+    broken = F.when(escaped, texts.contains("?") & payload.rlike(LONE_SURROGATE))
+    return F.when(payload.contains("\\u"), F.when(broken, text))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from python_udfs.ingestion.tables.source import TableSource
 
+# names of this kind JSON writes as they are, or a letter of them by its number
+_PLAIN = re.compile(r"[A-Za-z0-9_]+")
 # where a row stands in a message
 _ROWS = {
     "maxwell": ("$.data",),
@@ -189,8 +191,11 @@ def unread_by_case(source: TableSource, image: str) -> Column:
     payload = F.col("payload")
     gone = F.lit(False)
     for column in source.columns:
-        named = [payload.contains(f'"{name}":') for name in source.names(column)]
-        gone = gone | (F.col(image)[column].isNull() & ~reduce(or_, named))
+        names = source.names(column)
+        named = reduce(or_, [payload.contains(f'"{name}":') for name in names])
+        near = reduce(or_, [_may_be_in_another_case(name) for name in names])
+        is_gone = F.col(image)[column].isNull() & ~named
+        gone = gone | F.coalesce(F.when(is_gone, near), F.lit(False))
     known = sorted(source.names_in_log())
     others = F.array_except(row_names(), F.array(*map(F.lit, known)))
     lowered = sorted({name.lower() for name in known})
@@ -201,6 +206,20 @@ def unread_by_case(source: TableSource, image: str) -> Column:
         F.lit(" (renamed and back? declare it in `aliases`, run the model with --full-refresh)"),
     )
     return F.when(F.col(image).isNotNull() & gone, F.when(found != "", text))
+
+
+def _may_be_in_another_case(name: str) -> Column:
+    """Condition: the payload may have the name in some case; true too often, never too seldom.
+
+    It spares the rows of a table that lacks a declared column a look at all their names.
+    """
+    from pyspark.sql import functions as F
+
+    payload = F.col("payload")
+    if not _PLAIN.fullmatch(name):
+        return F.lit(True)
+    # a letter of a name may be written by its number
+    return F.lower(payload).contains(f'"{name.lower()}"') | payload.contains("\\u")
 
 
 def absent_columns(source: TableSource, names: set[str]) -> dict[str, list[str]]:
