@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from python_udfs.ingestion.formats import ddl
+from python_udfs.ingestion.formats import ddl, exact_numbers
 from python_udfs.ingestion.formats.debezium import values
 from python_udfs.targets import postgres
 from tests.support.dbt_project import REPO
@@ -62,6 +62,10 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
     ): [
         rf'(?<!\\)"(?:a|{_ESCAPED})"\s*:\s*(?:-?\d+[.eE]|-0(?!\d))'
         rf'|(?<!\\)"(?:a|{_ESCAPED})"\s*:\s*[\[{{]'
+    ],
+    (EXACT_NUMBERS, "_value_beside(around)"): [
+        exact_numbers._value_beside(()),
+        exact_numbers._value_beside(("a", "b")),
     ],
     (
         EXACT_NUMBERS,

@@ -97,6 +97,9 @@ def may_be_reprinted(values: Mapping[str, Iterable[Column]], payload: Column) ->
 def bare_value(names: Iterable[str], payload: Column, around: Iterable[str] = ()) -> Column:
     """Condition: one of the names may have a number that would be reprinted, or a document.
 
+    The names are looked for only in a message that has such a value at all, beside its own: a
+    search for many names takes longer than all else that is done to a message.
+
     Args:
         around: names that the message itself has, each once, with a list or an object.
     """
@@ -107,10 +110,21 @@ def bare_value(names: Iterable[str], payload: Column, around: Iterable[str] = ()
     begin, ours = r'(?<!\\)"', [re.escape(name) for name in names if name in around]
     others = "|".join(field for field in listed if field not in ours)
     numbers = rf'{begin}(?:{"|".join(listed)})"\s*:\s*(?:-?\d+[.eE]|-0(?!\d))'
-    found = payload.rlike(rf'{numbers}|{begin}(?:{others})"\s*:\s*[\[{{]')
+    named = payload.rlike(rf'{numbers}|{begin}(?:{others})"\s*:\s*[\[{{]')
+    found = F.coalesce(F.when(payload.rlike(_value_beside(around)), named), F.lit(False))
     for name in ours:
         found = found | (F.regexp_count(payload, F.lit(rf'{begin}{name}"\s*:\s*[\[{{]')) > 1)
     return found
+
+
+def _value_beside(around: Iterable[str]) -> str:
+    """A regular expression: a number that would be reprinted, or a document of another name.
+
+    It begins with a colon, of which a text has fewer than quotes.
+    """
+    own = "|".join(rf'(?<!\\)"{re.escape(name)}":.' for name in around)
+    document = rf"[\[{{](?<!{own})" if own else r"[\[{]"
+    return rf':(?<=[\s"]:)\s*+(?:-?\d++[.eE]|-0(?!\d)|{document})'
 
 
 def narrow_decimals(columns: Mapping[str, SourceType]) -> dict[str, SourceType]:
@@ -149,7 +163,13 @@ def exact_decimal(text: Column, decimal: str) -> Column:
     """The number of a text in a type like decimal(38,18); null where it would be rounded."""
     from pyspark.sql import functions as F
 
-    return F.when(~is_rounded(text, decimal), text.try_cast(decimal))
+    point = F.instr(text, ".")
+    has_many_places = (point > 0) & (F.length(text) - point > _places(decimal))
+    # few numbers: it takes several regular expressions
+    may_be = text.contains("e") | text.contains("E") | has_many_places
+    return F.when(
+        ~F.coalesce(F.when(may_be, is_rounded(text, decimal)), F.lit(False)), text.try_cast(decimal)
+    )
 
 
 def rounded_decimals(kinds: Mapping[str, SourceType], parts: Sequence[str]) -> Column:

@@ -184,18 +184,45 @@ def test_a_mark_in_the_message_itself_is_refused_and_nan_is_no_json(spark: Spark
 def test_canals_bare_numbers_and_documents_are_refused(spark: SparkSession) -> None:
     declared = source({"id": "int", "v": "text"}, format="canal")
 
-    def message(value: str) -> str:
+    def message(value: str, name: str = '"v":') -> str:
         return (
             '{"database":"shop","table":"o","type":"INSERT","es":1772416800000,"isDdl":false,'
-            f'"sqlType":{{"id":4,"v":12}},"data":[{{"id":"1","v":{value}}}],"old":null}}'
+            f'"sqlType":{{"id":4,"v":12}},"data":[{{"id":"1",{name}{value}}}],"old":null}}'
         )
 
     good = ['"10.10"', '"12345678901234567.890"', '"{\\"a\\":1.50}"', "7", "null"]
     bad = ["10.10", "1e5", "-0", '{"a":1.50}', "[1.5]"]
-    rows = typed(spark, [message(item) for item in (*good, *bad)], declared)
+    written = [message(item) for item in (*good, *bad)]
+    for name in ('"v" : ', '"v"\t:', '"\\u0076":', '"x\\"data":[1.5],"v":'):
+        written += [message(item, name) for item in bad]
+    rows = typed(spark, written, declared)
 
     assert read(rows[: len(good)]) == ["10.10", "12345678901234567.890", '{"a":1.50}', "7", None]
     assert all("Canal writes texts" in (row.reject_reason or "") for row in rows[len(good) :])
+
+
+def test_a_decimal_of_a_text_is_rounded_nowhere(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    from python_udfs.ingestion.formats.exact_numbers import exact_decimal
+
+    texts = ["1.5", " 1.50 ", "1.23", "1.230", "1.2300000", "+1.231", "-1.239", ".5", "5.", "7"]
+    texts += ["1e2", "1E-2", "1.5e-1", "1.25e-1", "1.2345e2", "1.2345e1", "12e-3", "1.23\t", ""]
+    texts += ["x", "1.2.3", "1.234e", "0.000", "0.00000001", "1.23000e0"]
+    frame = spark.createDataFrame([(text,) for text in texts], "v string")
+    found = {
+        row[0]: row[1]
+        for row in frame.select("v", exact_decimal(F.col("v"), "decimal(9,2)")).collect()
+    }
+
+    def exact(text: str) -> Decimal | None:
+        try:
+            value = Decimal(text.strip())
+        except ArithmeticError:
+            return None
+        return value if value == value.quantize(Decimal("0.01")) else None
+
+    assert found == {text: exact(text) for text in texts}
 
 
 def test_a_canal_column_may_have_a_name_of_the_message_itself(spark: SparkSession) -> None:
