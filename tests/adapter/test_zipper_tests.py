@@ -18,6 +18,10 @@ TABLES = {
         set(),
     ),
     "gone": ("(1, 1, 3, false)", set()),
+    "empty_before_another": (
+        "(1, 1, 3, false), (1, 1, 1, false), (1, 3, null, true)",
+        {"valid_from_before_valid_to"},
+    ),
     "overlapping": (
         "(1, 1, 4, false), (1, 3, null, true)",
         {"no_overlap", "continuous_validity"},
