@@ -18,7 +18,7 @@
 {% macro _binlog_files_of_open(outcomes) -%}
     {%- set logs = [] -%}
     {%- for source in _declared_sources() -%}
-        {%- do logs.append(source.log_resets or [] | length) -%}
+        {%- do logs.append((source.log_resets or []) | length) -%}
     {%- endfor -%}
     select of_log.binlog_file_number + 10000000000 * logs.log_number as binlog_file_number
     from (

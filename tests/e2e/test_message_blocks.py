@@ -150,6 +150,18 @@ def test_the_account_of_each_block_is_that_of_a_plain_count(tmp_path: Path) -> N
     check_history(tmp_path, SEED or 11, 5)
 
 
+def test_a_change_of_a_later_log_that_comes_again_is_a_duplicate(tmp_path: Path) -> None:
+    declared = {"shop_log_resets": [{"offsets": {"maxwell": {"0": 5}}}]}
+    warehouse = Warehouse(tmp_path)
+    lines = [line for line in sample_lines() if is_change(json.loads(line))][:11]
+    for first, landed in ((0, lines[:10]), (10, [lines[8], lines[10]])):
+        warehouse.land_lines(landed, first)
+        warehouse.run("run", "--select", "+meta_message_block", vars=declared)
+    [row] = warehouse.query("select * from dw.meta_message_block")
+    counted = {name: row[name] for name in ("messages_in", "applied", "duplicates", "unaccounted")}
+    assert counted == {"messages_in": 12, "applied": 11, "duplicates": 1, "unaccounted": 0}
+
+
 @pytest.mark.soak
 def test_long_histories_of_blocks_hold(tmp_path: Path) -> None:
     check_history(tmp_path, SEED or random.SystemRandom().randrange(10**6), 40)
