@@ -259,6 +259,7 @@ class Rows:
     def step(self) -> str:
         """Let something happen to the tables; return what."""
         what = self.pick.choice(("rows", "fault", "fault", "fault", "cut", "compact", "spoil"))
+        versions = [row for row in self.right if row[1] >= 1000]
         if self.wrong and self.pick.random() < 0.8:
             what = "repair"
             numbers = ", ".join(str(row[0]) for row in self.wrong)
@@ -270,8 +271,7 @@ class Rows:
             self.write(again)
             self.wrong.clear()
             self.project.query("update dw.singles set value = value - 9999 where value > 9999")
-        elif what == "cut" and self.next_chain > 1000:
-            versions = [row for row in self.right if row[1] >= 1000]
+        elif what == "cut" and versions:
             cut = self.pick.choice(versions)
             self.project.query(f"delete from dw.appended where seq = {cut[0]}")
             self.wrong += [row for row in versions if row[1] == cut[1]]

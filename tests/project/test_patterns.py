@@ -63,14 +63,8 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
         rf'(?<!\\)"(?:a|{_ESCAPED})"\s*:\s*(?:-?\d+[.eE]|-0(?!\d))'
         rf'|(?<!\\)"(?:a|{_ESCAPED})"\s*:\s*[\[{{]'
     ],
-    (EXACT_NUMBERS, "_value_beside(around)"): [
-        exact_numbers._value_beside(()),
-        exact_numbers._value_beside(("a", "b")),
-    ],
-    (
-        EXACT_NUMBERS,
-        "f'\\\\.\\\\d{{{places + 1}}}|\\\\d[eE]-'",
-    ): [r"\.\d{5}|\d[eE]-"],
+    (EXACT_NUMBERS, "_value_beside(around)"): [exact_numbers._value_beside(("a", "b"))],
+    (EXACT_NUMBERS, "f'\\\\.\\\\d{{{places + 1}}}|\\\\d[eE]-'"): [r"\.\d{5}|\d[eE]-"],
     (
         EXACT_NUMBERS,
         """F.lit(f'{begin}{name}"\\\\s*:\\\\s*[\\\\[{{]')""",
