@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-# parse or search a whole text, or are interpreted. Their text is the first of their parts
+# functions that parse or search a whole text, or are interpreted: Spark's class -> name in SQL
 DEAR = {
     "JsonToStructs": "from_json",
     "GetJsonObject": "get_json_object",
@@ -32,7 +32,7 @@ DEAR = {
     "ArrayExists": "exists",
     "MapFilter": "map_filter",
 }
-# the number of parts of these that are evaluated for each row
+# how many children of these, from the first on, are evaluated for each row
 LAZY = {"CaseWhen": 1, "If": 1, "Coalesce": 1}
 SHORT = ("And", "Or")
 
@@ -103,7 +103,7 @@ def _tree(flat: list[dict[str, Any]]) -> Expression:
         name = node["class"].rsplit(".", 1)[-1]
         if name == "AttributeReference":
             return Expression(name, children, node["name"])
-        own = {key: value for key, value in node.items() if key in ("value", "ordinal", "name")}
+        own = {key: value for key, value in node.items() if key != "exprId"}
         text = json.dumps([name, own, *(child.text for child in children)])
         return Expression(name, children, hashlib.sha256(text.encode()).hexdigest())
 

@@ -9,7 +9,7 @@ read, and only they are read again, from a payload in which each such number sta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _SKIPPED = rf"\G((?:{_TEXT_OR_SIGNS}|(?!-0(?![0-9]))-?[0-9]++(?![0-9.eE]))*+)"
 _NUMBER = r"(-?[0-9][0-9.eE+-]*+)"
 # the same for numbers that neither a double nor a decimal of Spark's may hold
 _NO_DECIMAL = rf"\G(?:{_TEXT_OR_SIGNS}|-?[0-9]{{1,38}}+(?![0-9.eE]))*+{_NUMBER}"
+# the beginning of a number that would be reprinted
+_REPRINTED = r"-?\d++[.eE]|-0(?!\d)"
 _OVER_17_DIGITS = r"^-?[0.]*[1-9](?:\.?[0-9]){16,}\.?[1-9]"
 # MySQL's decimals have at most 30 places. Fewer spare places than these let a digit be rounded away
 # that somebody may really have
@@ -76,14 +78,12 @@ def may_be_reprinted(values: Mapping[str, Iterable[Column]], payload: Column) ->
         for value in images:
             is_bare = ~payload.contains(F.concat(F.lit(f'{key}"'), value, F.lit('"')))
             may_change = value.contains(".") | ((value == "0") & payload.contains("-0"))
-            found = found | F.coalesce(
-                F.when((value < ":") & (value >= "-"), F.when(may_change, is_bare)), F.lit(False)
-            )
+            found = found | F.when((value < ":") & (value >= "-"), may_change & is_bare)
             has_number = value.contains(".") | value.contains("Infinity") | payload.contains("-0")
             for sign in "{[":
                 in_quotes, bare = payload.contains(f'{key}"{sign}'), payload.contains(key + sign)
                 begins = value.startswith(sign)
-                has_document = has_document | F.coalesce(begins, F.lit(False))
+                has_document = has_document | begins
                 documents = documents | (begins & has_number & (~in_quotes | bare))
             # a number that no double holds
             found = found | value.startswith('"Infinity') | value.startswith('"-Infinity')
@@ -94,7 +94,7 @@ def may_be_reprinted(values: Mapping[str, Iterable[Column]], payload: Column) ->
     return F.coalesce(found | F.when(has_document, documents), F.lit(False))
 
 
-def bare_value(names: Iterable[str], payload: Column, around: Iterable[str] = ()) -> Column:
+def bare_value(names: Iterable[str], payload: Column, around: Collection[str]) -> Column:
     """Condition: one of the names may have a number that would be reprinted, or a document.
 
     The names are looked for only in a message that has such a value at all, beside its own: a
@@ -109,22 +109,22 @@ def bare_value(names: Iterable[str], payload: Column, around: Iterable[str] = ()
     listed = [*map(re.escape, names), r'[^"\\]*+(?:\\.[^"\\]*+)++']
     begin, ours = r'(?<!\\)"', [re.escape(name) for name in names if name in around]
     others = "|".join(field for field in listed if field not in ours)
-    numbers = rf'{begin}(?:{"|".join(listed)})"\s*:\s*(?:-?\d+[.eE]|-0(?!\d))'
+    numbers = rf'{begin}(?:{"|".join(listed)})"\s*:\s*(?:{_REPRINTED})'
     named = payload.rlike(rf'{numbers}|{begin}(?:{others})"\s*:\s*[\[{{]')
-    found = F.coalesce(F.when(payload.rlike(_value_beside(around)), named), F.lit(False))
+    found = F.when(payload.rlike(_value_beside(around)), named)
     for name in ours:
         found = found | (F.regexp_count(payload, F.lit(rf'{begin}{name}"\s*:\s*[\[{{]')) > 1)
     return found
 
 
-def _value_beside(around: Iterable[str]) -> str:
-    """A regular expression: a number that would be reprinted, or a document of another name.
+def _value_beside(around: Collection[str]) -> str:
+    """A regular expression: a number that would be reprinted, or a document of a name that isn't
+    in `around`.
 
-    It begins with a colon, of which a text has fewer than quotes.
+    It begins with a colon, since a text has fewer colons than quotes.
     """
     own = "|".join(rf'(?<!\\)"{re.escape(name)}":.' for name in around)
-    document = rf"[\[{{](?<!{own})" if own else r"[\[{]"
-    return rf':(?<=[\s"]:)\s*+(?:-?\d++[.eE]|-0(?!\d)|{document})'
+    return rf':(?<=[\s"]:)\s*+(?:{_REPRINTED}|[\[{{](?<!{own}))'
 
 
 def narrow_decimals(columns: Mapping[str, SourceType]) -> dict[str, SourceType]:
@@ -156,20 +156,20 @@ def is_rounded(text: Column, decimal: str) -> Column:
         F.regexp_extract(text, r"^\s*+[+-]?\d*+\.((?:\d*[1-9])?+)0*+(?:[eE].*+)?\s*+$", 1)
     )
     exponent = F.regexp_extract(text, r"[eE]\+?(-?\d{1,9})\s*$", 1).try_cast("int")
-    return F.coalesce(fraction - F.coalesce(exponent, F.lit(0)) > places, F.lit(False))
+    # two regular expressions: only for the few texts with an exponent, or with so many signs behind
+    # the point
+    point = F.instr(text, ".")
+    may_be = text.contains("e") | text.contains("E")
+    may_be = may_be | ((point > 0) & (F.length(text) - point > places))
+    is_longer = fraction - F.coalesce(exponent, F.lit(0)) > places
+    return F.coalesce(F.when(may_be, is_longer), F.lit(False))
 
 
 def exact_decimal(text: Column, decimal: str) -> Column:
     """The number of a text in a type like decimal(38,18); null where it would be rounded."""
     from pyspark.sql import functions as F
 
-    point = F.instr(text, ".")
-    has_many_places = (point > 0) & (F.length(text) - point > _places(decimal))
-    # few numbers: it takes several regular expressions
-    may_be = text.contains("e") | text.contains("E") | has_many_places
-    return F.when(
-        ~F.coalesce(F.when(may_be, is_rounded(text, decimal)), F.lit(False)), text.try_cast(decimal)
-    )
+    return F.when(~is_rounded(text, decimal), text.try_cast(decimal))
 
 
 def rounded_decimals(kinds: Mapping[str, SourceType], parts: Sequence[str]) -> Column:

@@ -171,5 +171,5 @@ def half_character(source: TableSource) -> Column:
     payload = F.col("payload")
     escaped = payload.contains("\\ud") | payload.contains("\\uD")
     text = F.lit("a lone surrogate escape: half of a character, which no text can hold")
-    broken = F.when(escaped, texts.contains("?") & payload.rlike(LONE_SURROGATE))
+    broken = escaped & texts.contains("?") & payload.rlike(LONE_SURROGATE)
     return F.when(payload.contains("\\u"), F.when(broken, text))

@@ -195,7 +195,7 @@ def unread_by_case(source: TableSource, image: str) -> Column:
         named = reduce(or_, [payload.contains(f'"{name}":') for name in names])
         near = reduce(or_, [_may_be_in_another_case(name) for name in names])
         is_gone = F.col(image)[column].isNull() & ~named
-        gone = gone | F.coalesce(F.when(is_gone, near), F.lit(False))
+        gone = gone | F.when(is_gone, near)
     known = sorted(source.names_in_log())
     others = F.array_except(row_names(), F.array(*map(F.lit, known)))
     lowered = sorted({name.lower() for name in known})
