@@ -85,7 +85,11 @@ FILES = MACROS | {
     "models/joined_as_seen.sql": JOIN_SQL.format(fold=FOLD, kind="left", as_known_at="'seen'"),
     "models/known.sql": """
         {{ config(materialized='table') }}
-        select * from {{ as_known_at(ref('believed'), var('moment', '2026-03-01')) }} as believed
+        {% for moment in var('moments', ['2026-03-01']) %}
+        select '{{ moment }}' as moment, believed.*
+        from {{ as_known_at(ref('believed'), moment) }} as believed
+        {{ 'union all' if not loop.last }}
+        {% endfor %}
     """,
 }
 # what else happens before or in a run
@@ -265,17 +269,25 @@ class Histories:
         assert len(got) == len(rows)
         return len(got)
 
-    def compare_known(self, rng: random.Random) -> None:
-        """What the macro as_known_at gives of some moment against what was held then."""
-        moment = rng.choice(self.believed.times) + rng.choice([-SOON, 0 * SOON, SOON])
-        self.project.run("run", "-s", "known", vars={"moment": f"{moment:%Y-%m-%d %H:%M:%S.%f}"})
+    def compare_known(self) -> None:
+        """What the macro as_known_at gives of the moments around each run's time, and of that time
+        itself, against what was held then."""
+        moments = {
+            f"{moment:%Y-%m-%d %H:%M:%S.%f}": moment
+            for time in self.believed.times
+            for moment in (time - SOON, time, time + SOON)
+        }
+        self.project.run("run", "-s", "known", vars={"moments": [*moments]})
         wanted = {
-            (world, id, at(valid_from), a, b, at(valid_to))
+            (text, world, id, at(valid_from), a, b, at(valid_to))
+            for text, moment in moments.items()
             for (world, id, valid_from), (a, b, valid_to) in (
                 self.believed.as_known_at(moment).items()
             )
         }
-        rows = self.project.query("select world, id, valid_from, a, b, valid_to from dw.known")
+        rows = self.project.query(
+            "select moment, world, id, valid_from, a, b, valid_to from dw.known"
+        )
         assert {tuple(row.values()) for row in rows} == wanted
         assert len(rows) == len(wanted)
 
@@ -334,7 +346,7 @@ def check_histories(make_project: Any, worlds: int, runs: int) -> None:
             as_known_at = repr(f"{moment:%Y-%m-%d %H:%M:%S.%f}")
             text = JOIN_SQL.format(fold=FOLD, kind="inner", as_known_at=as_known_at)
             project.write({"models/joined_then.sql": text})
-    histories.compare_known(rng)
+    histories.compare_known()
     print(f"{compared} beliefs and {pairs} pairs compared, 0 differ")
 
 
