@@ -403,6 +403,49 @@ def test_every_measure_equals_plain_python(project: DbtProject, seed: int) -> No
     assert answered(project, "select * from dw.sales_td") == totals(arrived)
 
 
+# ---- two answers side by side ----------------------------------------------------------------
+
+ANSWERS = """
+    with got as (
+        select city, sales, amount as amount_sum, 0 as share_sum
+        from values ('Oslo', 3, 5.00), ('Bergen', 2, 1.00), (null, 1, 1.00)
+        as t(city, sales, amount)
+    ),
+    expected as (
+        select city, sales, amount as amount_sum, 0 as share_sum
+        from values ('Oslo', 3, 5.00), ('Bergen', 2, 2.50), ('Bodo', 4, 4.00), (null, 1, 1.00)
+        as t(city, sales, amount)
+    ),
+    both as ({{ compared(sales(), 'got', 'expected', level='sums') }}),
+    reached as (select %s as is_reached)
+    select * from ({{ reconciliation(sales(), 'both', level='sums', reached_cte='reached') }})
+"""
+
+
+def test_groups_that_differ_are_named_and_all_are_counted(project: DbtProject) -> None:
+    def reconciled(is_reached: str) -> dict:
+        text = ANSWERS % is_reached
+        compiled = project.run("compile", "--inline", text).raw.results[0].node.compiled_code
+        return {
+            (row["is_total"], row["city"]): (
+                *(row[f"sales_{part}"] for part in ("got", "expected", "difference")),
+                *(row[f"amount_sum_{part}"] for part in ("got", "expected", "difference")),
+                *(row[f"{part}"] for part in ("is_compared", "groups_compared")),
+                row["groups_differing"],
+            )
+            for row in project.query(compiled)
+        }
+
+    amounts = (Decimal("1.00"), Decimal("2.50"), Decimal("-1.50"))
+    assert reconciled("true") == {
+        (False, "Bergen"): (2, 2, 0, *amounts, True, 1, 1),
+        (False, "Bodo"): (0, 4, -4, 0, 4, -4, True, 1, 1),
+        (True, None): (6, 10, 4, 7, Decimal("12.50"), Decimal("5.50"), True, 4, 2),
+    }
+    # answers that can't be compared yet: the row of all states that nothing was
+    assert reconciled("false") == {(True, None): (*[0] * 6, False, 0, 0)}
+
+
 def test_the_rows_of_a_file_are_sorted(project: DbtProject) -> None:
     cities = [f"city {number:03}" for number in range(40)]
     random.Random(5).shuffle(cities)

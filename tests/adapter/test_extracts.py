@@ -261,6 +261,28 @@ def check_histories(make_project: Any, worlds: int, runs: int, seed: int) -> Non
     print(f"{compared} rows compared, 0 differ")
 
 
+def test_an_extract_is_dated_like_the_one_before_it_or_later(make_project):
+    name = "models/versions_of_a.sql"
+    project = make_project({**MACRO_AND_SOURCES, name: FILES[name]})
+    landed = Landed(project, random.Random(1), 0)
+
+    def land(number: int, second: int, *held: tuple[int, str]) -> None:
+        rows = [{"world": 1, "id": id, "a": a, "b": 1, "updated": None} for id, a in held]
+        extract = {"extract_id": number, "place": number, "time": second, "rows": rows}
+        landed.coming_extracts = [extract]
+        landed.land_extracts(1)
+
+    land(1, 10, (1, "x"))
+    land(2, 10, (1, "y"))
+    project.run("run")
+    versions = project.query("select a, valid_from, valid_to from dw.versions_of_a")
+    land(3, 9)
+    message = project.run("run", expect_ok=False).results["versions_of_a"].message
+    assert "extract 3 is dated before extract 2, behind which it is placed" in message
+    assert project.query("select a, valid_from, valid_to from dw.versions_of_a") == versions
+    assert versions == [{"a": "y", "valid_from": at(10), "valid_to": None}]
+
+
 def a_seed() -> int:
     return int(os.environ.get("EXTRACTS_SEED") or random.SystemRandom().randint(0, 10**9))
 

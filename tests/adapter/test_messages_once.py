@@ -19,6 +19,7 @@ LOG = """
         ('b1', 0, 3, 'still refused', 'is no JSON', null),
         ('b1', 0, 4, 'cut', 'is too old', 'before the first day'),
         ('b1', 1, 2, 'of another partition', 'is no JSON', null),
+        ('b2', 0, 1, 'good', null, null),
         ('b2', 0, 2, 'of another batch', 'is no JSON', null)
     as log(batch_id, partition_number, message_offset, payload, reject_reason, cut_reason)
 """
@@ -38,6 +39,7 @@ def test_a_refused_message_that_was_taken_later_is_there_once(
     project.run("run")
     assert project.column("select payload from dw.once order by payload") == [
         "cut",
+        "good",
         "good",
         "of another batch",
         "of another partition",

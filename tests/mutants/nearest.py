@@ -12,7 +12,7 @@ TESTS = Path(__file__).parents[1]
 ADAPTER = "*sparksession_adapter/*"
 NEAREST: tuple[tuple[str, str], ...] = (
     # macros
-    ("macros/*chain/*", "e2e/test_chain.py e2e/test_sample.py"),
+    ("macros/*chain/*", "adapter/test_chain_breaks.py e2e/test_chain.py e2e/test_sample.py"),
     (
         "macros/changelog/extract_changes.sql",
         "adapter/test_extracts.py adapter/test_extract_refusals.py",
@@ -29,18 +29,29 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("macros/metrics/*", "adapter/test_metrics.py e2e/test_traffic.py"),
     (
         "macros/quality/*refusals.sql",
-        "project/test_run.py e2e/test_bad_input.py e2e/test_formats_of_topics.py",
+        "adapter/test_refusal_reports.py project/test_run.py e2e/test_bad_input.py "
+        "e2e/test_formats_of_topics.py",
     ),
     ("macros/quality/messages_once.sql", "adapter/test_messages_once.py"),
     ("macros/quality/followed_versions.sql", "adapter/test_zipper_tests.py"),
     (
         "macros/quality/report_run.sql",
-        "e2e/test_bad_input.py e2e/test_formats_of_topics.py e2e/test_schema_change.py",
+        "adapter/test_refusal_reports.py e2e/test_bad_input.py e2e/test_formats_of_topics.py "
+        "e2e/test_schema_change.py",
     ),
-    ("macros/quality/undeclared_columns.sql", "e2e/test_schema_change.py"),
+    (
+        "macros/quality/undeclared_columns.sql",
+        "adapter/test_quality_macros.py e2e/test_schema_change.py",
+    ),
     ("macros/quality/is_behind_source.sql", "live/test_source_reconciliation.py"),
-    ("macros/quality/source_is_reached.sql", "live/test_source_reconciliation.py"),
-    ("macros/quality/*block*.sql", "e2e/test_message_blocks.py"),
+    (
+        "macros/quality/source_is_reached.sql",
+        "adapter/test_quality_macros.py live/test_source_reconciliation.py",
+    ),
+    (
+        "macros/quality/*block*.sql",
+        "adapter/test_quality_macros.py e2e/test_message_blocks.py",
+    ),
     ("macros/quality/message_outcomes.sql", "e2e/test_message_blocks.py"),
     ("macros/quality/near_open_changes.sql", "e2e/test_message_blocks.py"),
     ("macros/quality/*", "project/test_run.py e2e/test_accounting.py e2e/test_bad_input.py"),

@@ -1,0 +1,110 @@
+"""Small answers about the log: whether it has come as far as a source, what nobody declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.dbt_project import REPO, DbtProject
+
+FILES = {
+    f"macros/{path.relative_to(REPO / 'macros')}": path.read_text(encoding="utf-8")
+    for folder in ("chain", "quality")
+    for path in sorted((REPO / "macros" / folder).glob("*.sql"))
+} | {
+    "models/at_source.sql": """
+        {{ config(
+            materialized='table', meta={'source_count': {'topic': ['maxwell*', 'full_load.*']}}
+        ) }}
+        select 1 as n
+    """,
+    "models/log_rows.sql": """
+        {{ config(materialized='table') }}
+        select * from values
+            ('b1', 'a', 0, 19999L), ('b1', 'a', 0, 20000L), ('b1', 'a', 0, 39999L),
+            ('b1', 'a', 0, 40000L), ('b1', 'a', 1, 20001L), ('b1', 'b', 0, 20002L),
+            ('b2', 'a', 0, 20003L)
+        as t(batch_id, topic, partition_number, message_offset)
+    """,
+    "models/ods_shop__a.sql": """
+        {{ config(materialized='table', meta={'source': {
+            'database': 'shop', 'table': 'a', 'format': 'debezium', 'columns': {'id': 'int'}
+        }}) }}
+        select 1 as id
+    """,
+}
+ASKED = """
+    with log as (
+        select * from values %s as t(topic, binlog_file_number, binlog_position)
+        where topic <> 'nothing'
+    )
+    {{ source_is_reached(ref('at_source'), 'log') }}
+"""
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[..., DbtProject]) -> DbtProject:
+    made = make_project(FILES)
+    made.run("run")  # its commit names no place of the binlog: any is as far
+    return made
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("('nothing', 1L, 4L)", False),
+        ("('maxwell_2', 1L, 4L)", True),
+        ("('maxwell_2', 1L, cast(null as bigint))", False),
+        ("('mongo', 1L, 4L)", False),
+        ("('mongo', 1L, 4L), ('full_load.shop', 1L, 4L)", True),
+    ],
+)
+def test_other_topics_and_an_empty_log_are_not_there(
+    project: DbtProject, rows: str, expected: bool
+) -> None:
+    compiled = project.run("compile", "--inline", ASKED % rows).raw.results[0].node.compiled_code
+    assert project.column(compiled) == [expected]
+
+
+UNDECLARED = """
+    with log as (
+        select
+            'shop' as topic, 'debezium' as format, 'shop' as database_name, 'a' as table_name,
+            'insert' as op, timestamp '2026-03-02 00:00:00' as event_time, payload,
+            cast(null as string) as reject_reason
+        from values
+            ('{"before":null,"after":{"id":1,"of_insert":1}}'),
+            ('{"before":{"id":1,"of_delete":1},"after":null}'),
+            ('{"payload":{"before":null,"after":{"ID":1,"of_wrapped_insert":1}}}'),
+            ('{"payload":{"before":{"id":1,"of_wrapped_delete":1},"after":null}}')
+        as messages(payload)
+    )
+    select column_name from ({{ undeclared_columns('log') }}) order by column_name
+"""
+
+
+def test_columns_are_looked_for_wherever_a_message_has_its_row(project: DbtProject) -> None:
+    compiled = project.run("compile", "--inline", UNDECLARED).raw.results[0].node.compiled_code
+    assert project.column(compiled) == [
+        *("of_delete", "of_insert", "of_wrapped_delete", "of_wrapped_insert")
+    ]
+
+
+OF_BLOCK = """
+    {% set blocks = {
+        'all': false,
+        'near': 'true',
+        'rows': "(select 'b1' as batch_id, 'a' as topic, 0 as partition_number, "
+            ~ "1L as offset_block)",
+    } %}
+    {% set columns = ['message_offset', 'batch_id', 'topic', 'partition_number'] %}
+    {{ rows_of_blocks([ref('log_rows')], columns, blocks) }}
+"""
+
+
+def test_rows_of_other_blocks_partitions_topics_and_batches_are_left_out(
+    project: DbtProject,
+) -> None:
+    compiled = project.run("compile", "--inline", OF_BLOCK).raw.results[0].node.compiled_code
+    assert sorted(project.column(compiled)) == [20_000, 39_999]
