@@ -51,32 +51,32 @@ def change(
 
 
 def test_each_break_has_its_kind_and_what_differs(make_project: Callable[..., DbtProject]) -> None:
-    one, other = image("2026-01-01"), image("2026-02-02")
+    given, changed = image("2026-01-01"), image("2026-02-02")
     changes = [
         # no dates, as texts
         change(1, 1, None, image(None, raw={"a": "0000-00-00"})),
-        change(1, 2, image(None, raw={"a": "9999-00-00"}), one),
+        change(1, 2, image(None, raw={"a": "9999-00-00"}), given),
         # of two columns, one differs as a text
         change(2, 1, None, image(raw={"b": "x"})),
         change(2, 2, image(raw={"b": "x"}), image(raw={"b": "x"})),
-        change(2, 3, image(raw={"b": "y"}), one),
-        change(3, 1, None, one),
-        change(3, 2, image(None), other),
+        change(2, 3, image(raw={"b": "y"}), given),
+        change(3, 1, None, given),
+        change(3, 2, image(None), changed),
         # a column that wasn't there before
         change(4, 1, None, image(d=None)),
         change(4, 2, image(d=5), image(d=6)),
         change(4, 3, image(d=7), None),
         # what a TRUNCATE deleted, and was taken back since another row came before it
-        change(5, 1, None, one),
-        change(5, 2, one, None),
-        change(5, 2, None, one, row_number=-1),
-        change(5, 3, one, other),
-        change(6, 1, None, one),
-        change(6, 2, one, None),
-        change(6, 3, one, other),
-        change(7, 1, one, None),
-        change(8, 1, None, one),
-        change(8, 2, None, one),
+        change(5, 1, None, given),
+        change(5, 2, given, None),
+        change(5, 2, None, given, row_number=-1),
+        change(5, 3, given, changed),
+        change(6, 1, None, given),
+        change(6, 2, given, None),
+        change(6, 3, given, changed),
+        change(7, 1, given, None),
+        change(8, 1, None, given),
+        change(8, 2, None, given),
     ]
     project = make_project(FILES)
     project.query("create namespace src")

@@ -261,7 +261,7 @@ def check_histories(make_project: Any, worlds: int, runs: int, seed: int) -> Non
     print(f"{compared} rows compared, 0 differ")
 
 
-def test_an_extract_is_dated_like_the_one_before_it_or_later(make_project):
+def test_an_extract_is_dated_no_earlier_than_the_extract_before_it(make_project):
     name = "models/versions_of_a.sql"
     project = make_project({**MACRO_AND_SOURCES, name: FILES[name]})
     landed = Landed(project, random.Random(1), 0)
