@@ -887,12 +887,8 @@ def test_mistakes_are_reported_before_anything_is_written(make_project):
     message = project.run("run", "-s", "fine", expect_ok=False).results["fine"].message
     assert "what is stored was joined differently" in message
     assert "--full-refresh" in message
-    outcome = project.run("run", "-s", "fine", "--full-refresh", vars={"join_rows_per_key": 30})
+    project.run("run", "-s", "fine", "--full-refresh")
     assert project.column("select distinct commit_number from dw.fine") == [3]
-    # the keys of most pairs first; a key of just so many rows is not named
-    assert re.findall(
-        r'key \{"k":(\d)\}: (\d+) left rows x (\d+) right rows', " ".join(outcome.log.split())
-    ) == [("0", "31", "10"), ("3", "1", "50")]
 
     project.run("compile", "-s", "fine", "--target", "ci")  # asks no table
     text = compiled.read_text(encoding="utf-8")
