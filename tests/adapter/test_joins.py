@@ -874,7 +874,7 @@ def test_mistakes_are_reported_before_anything_is_written(make_project):
     outcome = project.run("run", "-s", "fine", "itself", vars={"join_rows_per_key": 25})
     assert project.column("select count(*) from dw.itself") == [60 * 59 + 2]
     (compiled,) = (project.target / "compiled").rglob("fine.sql")
-    assert "where (id = 100 or id = 101)" in compiled.read_text(encoding="utf-8")
+    assert "where (id in (100, 101))" in compiled.read_text(encoding="utf-8")
     assert 'key {"k":3,"v":"z"}: 1 left rows x 40 right rows' in " ".join(outcome.log.split())
     assert '"k":0' not in outcome.log
     numbers = project.query(
