@@ -539,9 +539,16 @@ WORKER_FAULTS = (
     ),
     Fault(
         "a time has any zone",
-        IN_WORKERS + "debezium_values.py",
+        IN_WORKERS + "texts.py",
         "odd = ~np.asarray(right) | (micros < EARLIEST) | (micros >= END)",
         "odd = (micros < EARLIEST) | (micros >= END)",
+        GUARDS,
+    ),
+    Fault(
+        "an event has objects in it",
+        IN_WORKERS + "events.py",
+        "there = np.flatnonzero(event.is_flat)",
+        "there = np.arange(len(event.is_flat))",
         GUARDS,
     ),
     Fault(

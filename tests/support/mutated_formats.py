@@ -1,4 +1,4 @@
-"""Row messages of Canal and Debezium by chance, made of those of Maxwell in mutated_rows."""
+"""Row messages of Canal and Debezium, and events, by chance: made of Maxwell's in mutated_rows."""
 
 from __future__ import annotations
 
@@ -40,12 +40,23 @@ ENCODED = {
 }
 
 
+# each kind of instant in a column of its own: the first is written as a number, the others as texts
+OF_EVENTS = {
+    **{name: kind.declared for name, kind in TYPES.columns.items()},
+    "logged_at": "timestamp(3)",
+    "received_at": "timestamp(3)",
+    "shown_at": "datetime(3)",
+}
+
+
 def _columns(table: TableSource) -> dict[str, str]:
     return {name: kind.declared for name, kind in table.columns.items()}
 
 
 def tables_of(log_format: str) -> dict[str, TableSource]:
     """Tables of a format, by a name for each."""
+    if log_format == "events":
+        return {name: _events(table) for name, table in (("orders", ORDERS), ("types", TYPES))}
     both = {"orders": (ORDERS, {}), "types": (source(ENCODED, cut_column="day"), {})}
     if log_format == "debezium":
         exact = {"decimal.handling.mode": "string", "bigint.unsigned.handling.mode": "precise"}
@@ -63,6 +74,20 @@ def tables_of(log_format: str) -> dict[str, TableSource]:
             options=options,
         )
     return found
+
+
+def _events(table: TableSource) -> TableSource:
+    """Events with the columns of a table, and further instants."""
+    times = {name: OF_EVENTS[name] for name in ("logged_at", "received_at", "shown_at")}
+    columns = _columns(table) | (times if table is TYPES else {"update_time": "timestamp(3)"})
+    return source(
+        columns,
+        database="events",
+        table="t",
+        cut_column=table.cut_column,
+        format="events",
+        aliases=table.aliases,
+    )
 
 
 def canal_message(
@@ -148,6 +173,32 @@ def debezium_message(
     )
 
 
+def event(chance: random.Random, table: TableSource, rows: list[Message], number: int) -> str:
+    """An event as an application logs it."""
+    row = image_in(rows[0], "data")
+    columns = _columns(table)
+
+    def written(name: str, value: str) -> str:
+        if not columns.get(name, "").startswith("timestamp"):
+            return value
+        try:
+            read = json.loads(value)
+            moment = datetime.fromisoformat(read).replace(tzinfo=UTC)
+        except (ValueError, TypeError, AttributeError):
+            # an application has no 0000-00-00
+            return "null" if value[5:8] in ("-00", "-02", "-04") else value
+        if name in ("logged_at", "update_time"):
+            return str(int(moment.timestamp()) * 1000 + number % 1000)
+        zone = ("Z", "Z", "Z", "+08:00", "-03:30")[number % 5]
+        return f'"{read.replace(" ", "T")}{zone}"'
+
+    found = {name: written(name, value) for name, value in row.items()}
+    beside = {"event_id": f'"{number}"', "received_at": str(1000 * TS + number), "level": "3.50"}
+    if found.get("received_at") == "null":  # it would be no event
+        found["received_at"] = '"2026-03-02T02:00:00Z"'
+    return members(beside | found)
+
+
 def encoded(value: str, declared: str, options: dict[str, str]) -> str:
     """JSON as Maxwell writes it, as Debezium writes it; what is no value of the type as it is."""
     name, _, rest = declared.partition("(")
@@ -210,7 +261,11 @@ def _signed(number: int) -> str:
     return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
 
 
-CONVERT: dict[str, Convert] = {"canal": canal_message, "debezium": debezium_message}
+CONVERT: dict[str, Convert] = {
+    "canal": canal_message,
+    "debezium": debezium_message,
+    "events": event,
+}
 
 
 def normal(seed: int, table: TableSource, count: int) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from python_udfs.ingestion.fast.texts import bytes_of, cast_each, from_texts, make_decode
+from python_udfs.ingestion.fast.texts import bytes_of, from_texts, instants, make_decode
 from python_udfs.ingestion.fast.values import (
     EARLIEST,
     UTC_TIME,
@@ -21,6 +21,7 @@ from python_udfs.ingestion.fast.values import (
     Decode,
     Values,
     column_of,
+    micros_of,
 )
 from python_udfs.ingestion.fast.zones import DAY, END
 from python_udfs.ingestion.formats.debezium.values import (
@@ -66,7 +67,7 @@ def debezium_column(
             return _of_base64(found)
         return found._replace(read=pa.int64(), decode=make_decode(_unsigned))
     if kind.kind == "timestamp":
-        return found._replace(read=pa.string(), decode=make_decode(_timestamps))
+        return found._replace(read=pa.string(), decode=make_decode(partial(instants, _TIMESTAMP)))
     is_time = kind.kind in ("date", "datetime") or declared == "time"
     if is_time and mode == "isostring":
         return None
@@ -109,40 +110,19 @@ def _dates(column: Column, days: pa.Array, zone: ConstantOffsets) -> Values:
     return Values(days.cast(pa.date32()), outside if outside.any() else None)
 
 
-def _micros(digits: int, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Microseconds of what counts so many digits of a second; and a mask of those beyond bounds."""
-    number = pc.fill_null(values, 0).to_numpy()
-    per_micro = 10 ** abs(digits - 6)
-    if digits > 6:
-        return number // per_micro, number % per_micro != 0
-    outside = (number < EARLIEST // per_micro) | (number >= END // per_micro)
-    return np.where(outside, 0, number) * per_micro, outside
-
-
 def _datetimes(digits: int, column: Column, values: pa.Array, zone: ConstantOffsets) -> Values:
-    wall, odd = _micros(digits, values)
+    wall, odd = micros_of(digits, values)
     utc, unknown = zone.to_utc(wall)
     odd = (odd | unknown | (wall < EARLIEST) | (wall >= END)) & np.asarray(values.is_valid())
     typed = pa.array(utc, mask=np.asarray(values.is_null())).cast(UTC_TIME)
     return Values(typed, odd if odd.any() else None)
 
 
-def _timestamps(column: Column, texts: pa.Array, zone: ConstantOffsets) -> Values:
-    right = pc.fill_null(pc.match_substring_regex(texts, _TIMESTAMP), True)
-    kept = pc.if_else(right, texts, pa.scalar(None, pa.string()))
-    read, no_day = cast_each(kept, UTC_TIME)
-    micros = pc.fill_null(read.cast(pa.int64()), 0).to_numpy()
-    odd = ~np.asarray(right) | (micros < EARLIEST) | (micros >= END)
-    if no_day is not None:
-        odd |= no_day
-    return Values(read, odd if odd.any() else None)
-
-
 def _times_of_day(
     digits: int, length: int, column: Column, values: pa.Array, zone: ConstantOffsets
 ) -> Values:
     """As MySQL writes a TIME of so many decimals."""
-    micros, odd = _micros(digits, values)
+    micros, odd = micros_of(digits, values)
     micros = np.where(odd, 0, micros)
     odd |= (np.abs(micros) > LONGEST_TIME) | (micros % 10 ** (6 - length) != 0)
     distinct, place = np.unique(micros, return_inverse=True)

@@ -82,6 +82,16 @@ class Layout(NamedTuple):
             ]
         )
 
+    def with_columns(self, columns: Sequence[Column]) -> Layout:
+        """The same for columns that are read in another way."""
+        is_text = self.is_text.copy()
+        read = []
+        for number, field in enumerate(self.image):
+            column = columns[self.of_column[number]]
+            is_text[number] = column.is_text
+            read.append(pa.field(field.name, column.read))
+        return self._replace(columns=tuple(columns), image=pa.struct(read), is_text=is_text)
+
     def numbers(self, lines: Lines, keys: np.ndarray) -> np.ndarray:
         """The numbers of some keys' names, -1 for an unknown name."""
         return self.names.numbers(lines.bytes, lines.begin[keys], lines.length[keys])

@@ -1,4 +1,4 @@
-"""Numbers that stand in texts."""
+"""Numbers and instants that stand in texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from python_udfs.ingestion.fast.values import Column, Decode, Values, either, typed_values
+from python_udfs.ingestion.fast.values import (
+    EARLIEST,
+    UTC_TIME,
+    Column,
+    Decode,
+    Values,
+    either,
+    typed_values,
+)
+from python_udfs.ingestion.fast.zones import END
 
 if TYPE_CHECKING:
     from python_udfs.ingestion.fast.zones import ConstantOffsets
@@ -67,6 +76,22 @@ def _read(
     right = pc.fill_null(right, True)
     read, odd = cast_each(pc.if_else(right, texts, pa.scalar(None, pa.string())), kind)
     return read, either(odd, ~np.asarray(right))
+
+
+def instants(form: str, column: Column, texts: pa.Array, zone: ConstantOffsets) -> Values:
+    """Times with their zone, of texts.
+
+    Args:
+        form: regular expression of those that are read; it has a zone in it.
+    """
+    right = pc.fill_null(pc.match_substring_regex(texts, form), True)
+    kept = pc.if_else(right, texts, pa.scalar(None, pa.string()))
+    read, no_day = cast_each(kept, UTC_TIME)
+    micros = pc.fill_null(read.cast(pa.int64()), 0).to_numpy()
+    odd = ~np.asarray(right) | (micros < EARLIEST) | (micros >= END)
+    if no_day is not None:
+        odd |= no_day
+    return Values(read, odd if odd.any() else None)
 
 
 def bytes_of(texts: pa.StringArray) -> np.ndarray:

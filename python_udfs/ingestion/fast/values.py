@@ -208,6 +208,16 @@ def _times(column: Column, texts: pa.StringArray, zone: ConstantOffsets) -> Valu
     return Values(typed, odd if odd.any() else None, lost if lost.any() else None)
 
 
+def micros_of(digits: int, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Microseconds of what counts so many digits of a second; and a mask of those beyond bounds."""
+    number = pc.fill_null(values, 0).to_numpy()
+    per_micro = 10 ** abs(digits - 6)
+    if digits > 6:
+        return number // per_micro, number % per_micro != 0
+    outside = (number < EARLIEST // per_micro) | (number >= END // per_micro)
+    return np.where(outside, 0, number) * per_micro, outside
+
+
 def in_utc(times: pa.Array) -> pa.Array:
     return times.cast(pa.int64()).cast(UTC_TIME)
 

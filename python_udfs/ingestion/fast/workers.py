@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from python_udfs.ingestion.fast import canal, debezium, maxwell
+from python_udfs.ingestion.fast import canal, debezium, events, maxwell
 from python_udfs.ingestion.fast.columns import AGAIN, PROVEN, ROW, TWICE
 from python_udfs.ingestion.fast.zones import offsets_of
 
@@ -34,7 +34,12 @@ _PLACE = slice(3, 6)
 # a task that proves less than this share of its rows leaves the rest of them to the present way
 _LEAST_PROVEN, _ENOUGH_ROWS = 0.5, 2000
 # formats whose messages the workers read
-FORMATS: dict[str, ModuleType] = {"maxwell": maxwell, "canal": canal, "debezium": debezium}
+FORMATS: dict[str, ModuleType] = {
+    "maxwell": maxwell,
+    "canal": canal,
+    "debezium": debezium,
+    "events": events,
+}
 
 
 def layout_of(

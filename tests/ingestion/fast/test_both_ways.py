@@ -15,7 +15,7 @@ from python_udfs.ingestion.tables.source import TableSource
 from tests.ingestion.fast.both_ways import compare
 from tests.support import mutated_formats, mutated_rows
 from tests.support.lines import ZONE
-from tests.support.mutated_formats import tables_of
+from tests.support.mutated_formats import CONVERT, tables_of
 from tests.support.mutated_rows import ORDERS, TYPES
 from tests.support.typed_model import uncompiled
 
@@ -23,8 +23,7 @@ SEED = int(os.environ.get("MUTATION_SEED", random.randrange(10**6)))
 TABLES = {
     ("maxwell", "orders"): ORDERS,
     ("maxwell", "types"): TYPES,
-    **{("canal", name): table for name, table in tables_of("canal").items()},
-    **{("debezium", name): table for name, table in tables_of("debezium").items()},
+    **{(made, name): table for made in CONVERT for name, table in tables_of(made).items()},
 }
 # a column of each type. Spark plans those of the other formats for longer
 QUICK = [("maxwell", "types")]
