@@ -100,9 +100,9 @@ def test_a_late_row_touches_the_left_rows_up_to_its_neighbours_alone(make_projec
     def touched(name: str) -> tuple[int, int]:
         (compiled,) = (project.target / "compiled").rglob(f"{name}.sql")
         text = compiled.read_text(encoding="utf-8")
-        ids = [int(found) for found in re.findall(r"\bid`? (?:=|between) (\d+)", text)]
-        ends = re.findall(r"\bid`? (?:= (\d+)|between \d+ and (\d+))", text)
-        return min(ids), max(int(only or high) for only, high in ends)
+        found = re.findall(r"\bid`? (?:= (\d+)|between (\d+ and \d+)|in \(([\d, ]+)\))", text)
+        ids = [int(number) for parts in found for number in re.findall(r"\d+", " ".join(parts))]
+        return min(ids), max(ids)
 
     project.run("run")
     compare([1, 2])
