@@ -21,7 +21,7 @@ from python_udfs.ingestion.fast.values import (
     Decode,
     Values,
     column_of,
-    micros_of,
+    micros_of_counts,
 )
 from python_udfs.ingestion.fast.zones import DAY, END
 from python_udfs.ingestion.formats.debezium.values import (
@@ -111,7 +111,7 @@ def _dates(column: Column, days: pa.Array, zone: ConstantOffsets) -> Values:
 
 
 def _datetimes(digits: int, column: Column, values: pa.Array, zone: ConstantOffsets) -> Values:
-    wall, odd = micros_of(digits, values)
+    wall, odd = micros_of_counts(digits, values)
     utc, unknown = zone.to_utc(wall)
     odd = (odd | unknown | (wall < EARLIEST) | (wall >= END)) & np.asarray(values.is_valid())
     typed = pa.array(utc, mask=np.asarray(values.is_null())).cast(UTC_TIME)
@@ -122,7 +122,7 @@ def _times_of_day(
     digits: int, length: int, column: Column, values: pa.Array, zone: ConstantOffsets
 ) -> Values:
     """As MySQL writes a TIME of so many decimals."""
-    micros, odd = micros_of(digits, values)
+    micros, odd = micros_of_counts(digits, values)
     micros = np.where(odd, 0, micros)
     odd |= (np.abs(micros) > LONGEST_TIME) | (micros % 10 ** (6 - length) != 0)
     distinct, place = np.unique(micros, return_inverse=True)

@@ -24,7 +24,7 @@ from python_udfs.ingestion.fast.images import (
 from python_udfs.ingestion.fast.lines import IS_NUMBER, QUOTE, proven_lines
 from python_udfs.ingestion.fast.parsing import parsed
 from python_udfs.ingestion.fast.texts import instants, make_decode
-from python_udfs.ingestion.fast.values import UTC_TIME, Column, Values, column_of, micros_of
+from python_udfs.ingestion.fast.values import UTC_TIME, Column, Values, column_of, micros_of_counts
 
 if TYPE_CHECKING:
     from python_udfs.ingestion.fast.lines import Lines
@@ -105,6 +105,6 @@ def _as_written(layout: Layout, lines: Lines) -> Layout:
 
 
 def _instants_of_millis(column: Column, values: pa.Array, zone: ConstantOffsets) -> Values:
-    micros, odd = micros_of(_MILLIS, values)
+    micros, odd = micros_of_counts(_MILLIS, values)
     typed = pa.array(micros, mask=np.asarray(values.is_null())).cast(UTC_TIME)
     return Values(typed, odd if odd.any() else None)

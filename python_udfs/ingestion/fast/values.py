@@ -208,7 +208,7 @@ def _times(column: Column, texts: pa.StringArray, zone: ConstantOffsets) -> Valu
     return Values(typed, odd if odd.any() else None, lost if lost.any() else None)
 
 
-def micros_of(digits: int, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def micros_of_counts(digits: int, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Microseconds of what counts so many digits of a second; and a mask of those beyond bounds."""
     number = pc.fill_null(values, 0).to_numpy()
     per_micro = 10 ** abs(digits - 6)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import urlparse
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.session import is_remote, message_of
@@ -15,6 +14,7 @@ from dbt.adapters.sparksession.sql import literal
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.lease import Holder, LeaseRefusedError
 from dbt.adapters.sparksession.versions.place import Place
+from dbt.adapters.sparksession.versions.strays import may_have_strays
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 VIEW_FILES_STAY = 600  # seconds
@@ -76,7 +76,7 @@ class Orphans:
         """Delete the files that a dead run wrote and never committed, see tidy_tables."""
         tables = self._warehouse.tables()
         since = dead.started_at
-        self.tidy_tables([table for table in tables if self._has_files_since(table, since)])
+        self.tidy_tables([table for table in tables if self._may_have_strays(table, since)])
 
     def tidy_tables(self, tables: Iterable[str]) -> None:
         """Delete the files of tables that no snapshot knows; those that aren't there have none.
@@ -107,17 +107,12 @@ class Orphans:
         if left:
             logger.info(f"deleted {left} files that had not been committed")
 
-    def _has_files_since(self, table: str, since: datetime | None) -> bool:
-        """Whether a table's folder has a file newer than that; True where that is unknown."""
+    def _may_have_strays(self, table: str, since: datetime | None) -> bool:
+        """Whether a table may have files of no snapshot that were written from then on."""
         loaded = self._warehouse.loaded(table)
-        place = urlparse(loaded.location()) if loaded is not None else None
-        if since is None or place is None or place.scheme not in ("", "file"):
+        if loaded is None or since is None:
             return True
-        oldest = (since - timedelta(minutes=1) - datetime(1970, 1, 1)).total_seconds()
-        for folder, _, files in os.walk(unquote(place.path)):
-            if any(os.stat(os.path.join(folder, file)).st_mtime >= oldest for file in files):
-                return True
-        return False
+        return may_have_strays(self._warehouse.session(), loaded, since)
 
     def remove_from(self, table: str) -> int:
         # taken before the lease is confirmed: what another run writes after a takeover is younger
@@ -136,9 +131,11 @@ class Orphans:
                 f"({GC_ENABLED}=false)."
             )
             return 0
-        jvm = self._warehouse.session()._jvm
-        actions = jvm.org.apache.iceberg.spark.actions.SparkActions
-        action = actions.get(self._warehouse.session()._jsparkSession).deleteOrphanFiles(loaded)
+        session = self._warehouse.session()
+        if not may_have_strays(session, loaded):
+            return 0
+        actions = session._jvm.org.apache.iceberg.spark.actions.SparkActions
+        action = actions.get(session._jsparkSession).deleteOrphanFiles(loaded)
         if urlparse(loaded.location()).scheme not in HADOOP_SCHEMES:
             # by the table's own FileIO: Hadoop may have no file system for such a place
             action = action.usePrefixListing(True)
