@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dbt.adapters.sparksession.iceberg.metadata import loaded
@@ -64,18 +65,20 @@ def project(make_project: Callable[..., DbtProject]) -> DbtProject:
     return found
 
 
-def look(project: DbtProject, since: datetime | None = None) -> bool:
+def session_and_table(project: DbtProject) -> tuple[Any, Any]:
     session = own_session(project.credentials()).session
     table = loaded(session, project.credentials().catalog, TABLE)
     table.refresh()
-    return may_have_strays(session, table, since)
+    return session, table
+
+
+def look(project: DbtProject, since: datetime | None = None) -> bool:
+    return may_have_strays(*session_and_table(project), since)
 
 
 def deleted_by_iceberg(project: DbtProject) -> set[str]:
     """Paths of what Iceberg's action deletes."""
-    session = own_session(project.credentials()).session
-    table = loaded(session, project.credentials().catalog, TABLE)
-    table.refresh()
+    session, table = session_and_table(project)
     actions = session._jvm.org.apache.iceberg.spark.actions.SparkActions
     action = actions.get(session._jsparkSession).deleteOrphanFiles(table)
     found = action.olderThan(int(time.time() * 1000) + 1000).execute()

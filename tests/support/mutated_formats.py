@@ -17,6 +17,7 @@ from tests.support.mutated_rows import (
     TEXT_CHANGES,
     TYPES,
     VALUES,
+    ZERO_TIMES,
     Message,
     NumberText,
     image_in,
@@ -40,13 +41,8 @@ ENCODED = {
 }
 
 
-# each kind of instant in a column of its own: the first is written as a number, the others as texts
-OF_EVENTS = {
-    **{name: kind.declared for name, kind in TYPES.columns.items()},
-    "logged_at": "timestamp(3)",
-    "received_at": "timestamp(3)",
-    "shown_at": "datetime(3)",
-}
+# instants of events: numbers, texts with a zone, local times
+INSTANTS = {"logged_at": "timestamp(3)", "received_at": "timestamp(3)", "shown_at": "datetime(3)"}
 
 
 def _columns(table: TableSource) -> dict[str, str]:
@@ -78,8 +74,7 @@ def tables_of(log_format: str) -> dict[str, TableSource]:
 
 def _events(table: TableSource) -> TableSource:
     """Events with the columns of a table, and further instants."""
-    times = {name: OF_EVENTS[name] for name in ("logged_at", "received_at", "shown_at")}
-    columns = _columns(table) | (times if table is TYPES else {"update_time": "timestamp(3)"})
+    columns = _columns(table) | (INSTANTS if table is TYPES else {"update_time": "timestamp(3)"})
     return source(
         columns,
         database="events",
@@ -186,10 +181,11 @@ def event(chance: random.Random, table: TableSource, rows: list[Message], number
             moment = datetime.fromisoformat(read).replace(tzinfo=UTC)
         except (ValueError, TypeError, AttributeError):
             # an application has no 0000-00-00
-            return "null" if value[5:8] in ("-00", "-02", "-04") else value
+            return "null" if value[1:20] in ZERO_TIMES else value
         if name in ("logged_at", "update_time"):
             return str(int(moment.timestamp()) * 1000 + number % 1000)
-        zone = ("Z", "Z", "Z", "+08:00", "-03:30")[number % 5]
+        # the last second of the year 9999 is over in the west
+        zone = "Z" if read >= "9999" else ("Z", "Z", "Z", "+08:00", "-03:30")[number % 5]
         return f'"{read.replace(" ", "T")}{zone}"'
 
     found = {name: written(name, value) for name, value in row.items()}

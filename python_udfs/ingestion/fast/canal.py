@@ -93,11 +93,9 @@ def decode(
     labelled = [name for column in _labelled(layout) for name in column.names]
     types = pa.struct([pa.field(name, pa.string()) for name in labelled])
     schema = pa.schema([pa.field(DATA, lists), pa.field(OLD, lists), pa.field(TYPES, types)])
-    chosen = lines.texts if len(there) == len(kept) else lines.texts.take(pa.array(there))
-    taken, read = parsed(chosen, schema)
+    rows, read = parsed(lines.texts, there, schema)
     if read is None:
-        return taken, None
-    rows = there[taken]
+        return rows, None
     is_update = np.asarray(pc.equal(ops.take(pa.array(kept[rows])), "update"))
     images = read.field(0), read.field(1)
     sizes, sizes_of_old = (_sizes(image) for image in images)

@@ -70,11 +70,9 @@ def decode(
     nothing = [pa.field(member, pa.null()) for member in (BEFORE, AFTER)]
     wrapped = [pa.field(PAYLOAD, pa.struct(both)), *nothing]
     schema = pa.schema(wrapped if is_wrapped else [*both, pa.field(PAYLOAD, pa.null())])
-    chosen = lines.texts if len(there) == len(kept) else lines.texts.take(pa.array(there))
-    taken, read = parsed(chosen, schema)
+    rows, read = parsed(lines.texts, there, schema)
     if read is None:
-        return taken, None
-    rows = there[taken]
+        return rows, None
     kept = kept[rows]
     ops, event_times = ops.take(pa.array(kept)), event_times.take(pa.array(kept))
     payload = read.field(0) if is_wrapped else read

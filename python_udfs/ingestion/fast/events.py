@@ -1,8 +1,8 @@
 """Events as rows of a typed model, see formats.events for what they mean.
 
 What isn't proven, beyond what `lines`, `parsing` and `images` leave: an event with an object or a
-list in it; an instant that is written as text without `T` or `:` in its zone, in a column that has
-numbers in most events of a batch, or the other way round.
+list in it; an instant in another form of text than _ISO; an instant in a text where most events of
+a batch have a number in that column, or the other way round.
 """
 
 from __future__ import annotations
@@ -69,11 +69,9 @@ def decode(
     if not len(there):
         return there, None
     layout = _as_written(layout, lines)
-    chosen = lines.texts if len(there) == len(kept) else lines.texts.take(pa.array(there))
-    taken, read = parsed(chosen, pa.schema(list(layout.image)))
+    rows, read = parsed(lines.texts, there, pa.schema(list(layout.image)))
     if read is None:
-        return taken, None
-    rows = there[taken]
+        return rows, None
     kept = kept[rows]
     ops, event_times = ops.take(pa.array(kept)), event_times.take(pa.array(kept))
     data = image_in_keys(layout, lines, event.first[rows], event.last[rows], read)

@@ -64,11 +64,9 @@ def decode(
     if not len(there):
         return there, None
     schema = pa.schema([pa.field(DATA, layout.image), pa.field(OLD, layout.image)])
-    texts = lines.texts if len(there) == len(kept) else lines.texts.take(pa.array(there))
-    taken, read = parsed(texts, schema)
+    rows, read = parsed(lines.texts, there, schema)
     if read is None:
-        return taken, None
-    rows = there[taken]
+        return rows, None
     kept = kept[rows]
     ops, event_times = ops.take(pa.array(kept)), event_times.take(pa.array(kept))
     data, old = (

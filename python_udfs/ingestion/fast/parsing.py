@@ -15,13 +15,18 @@ import pyarrow.json as pj
 MOST_MISFITS = 0.02
 
 
-def parsed(texts: pa.StringArray, schema: pa.Schema) -> tuple[np.ndarray, pa.StructArray | None]:
+def parsed(
+    texts: pa.StringArray, numbers: np.ndarray, schema: pa.Schema
+) -> tuple[np.ndarray, pa.StructArray | None]:
     """The lines that the parser takes: their numbers, int64, and what it read of them.
 
     Args:
         texts: lines of proven structure, each with its newline.
+        numbers: of the lines that are to be read, in order.
         schema: members that are read; others are passed over.
     """
+    if len(numbers) < len(texts):
+        texts = texts.take(pa.array(numbers))
     options = pj.ParseOptions(
         explicit_schema=schema, unexpected_field_behavior="ignore", newlines_in_values=False
     )
@@ -43,7 +48,7 @@ def parsed(texts: pa.StringArray, schema: pa.Schema) -> tuple[np.ndarray, pa.Str
     if not read:
         return np.arange(0), None
     whole = read[0] if len(read) == 1 else pa.concat_arrays(read)
-    return np.concatenate(kept), whole
+    return numbers[np.concatenate(kept)], whole
 
 
 def _read(texts: pa.StringArray, options: pj.ParseOptions) -> pa.StructArray | None:

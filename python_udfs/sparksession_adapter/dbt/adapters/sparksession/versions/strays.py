@@ -62,7 +62,10 @@ def _is_hidden(name: str) -> bool:
 
 
 def _named(session: Foreign, table: Foreign, files: set[str]) -> Iterator[str]:
-    """Paths within the table's folder of what its metadata names, the files among them.
+    """What the table's metadata names, by paths within its folder.
+
+    Args:
+        files: what is looked for. What is older than all of them isn't read.
 
     Raises:
         _UnknownNamesError: there are manifests of deletes.
@@ -72,8 +75,7 @@ def _named(session: Foreign, table: Foreign, files: set[str]) -> Iterator[str]:
     folder = _path(table.location()).rstrip("/") + "/"
 
     def within(location: str) -> str:
-        path = _path(location)
-        return path.removeprefix(folder) if path.startswith(folder) else path
+        return _path(location).removeprefix(folder)
 
     def each(locations: Foreign) -> list[str]:
         # as one text: each call of Java takes time
