@@ -9,6 +9,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,24 +42,51 @@ profile: binlog_warehouse
 
 DURATIONS = Path(__file__).parent / "durations.json"  # file below tests -> seconds
 OF_A_PROCESS = 5.0  # seconds that a test with Spark is taken to need in a file without a duration
+# whose turn it is among the tests that run every third day: 0 to 2
+TURN, TURNS = "TESTS_TURN", 3
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "write into tests/durations.json how long the files took that ran"
     parser.addoption("--store-durations", action="store_true", help=text)
+    text = f"of the tests marked in_turn only those whose turn it is, {TURN} or by the date"
+    parser.addoption("--in-turn", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("-m") == "soak":
         os.environ.setdefault(COMPILES_ALL, "true")
+    # the processes of one run inherit it: midnight may lie between their looks at the clock
+    os.environ.setdefault(TURN, str(datetime.now(UTC).toordinal() % TURNS))
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    if not config.getoption("--in-turn"):
+        return None
+    return f"{TURN}={os.environ[TURN]}: of the tests marked in_turn those of this number run"
+
+
+def _is_its_turn(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("in_turn")
+    if mark is None:
+        return True
+    known = [str(number) for number in range(TURNS)]
+    (number,), now = map(str, mark.args), os.environ[TURN]
+    for given, where in ((number, item.nodeid), (now, TURN)):
+        if given not in known:  # it would never run
+            raise pytest.UsageError(f"{where}: a turn is one of {', '.join(known)}, got {given!r}")
+    return number == now
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that start a process; the longest files first.
 
     Whichever of the processes of `make test` is free takes the next file.
     """
+    if config.getoption("--in-turn"):
+        config.hook.pytest_deselected(items=[item for item in items if not _is_its_turn(item)])
+        items[:] = filter(_is_its_turn, items)
     known = json.loads(DURATIONS.read_text(encoding="utf-8"))
     seconds: Counter[Path] = Counter()
     for item in items:

@@ -62,9 +62,12 @@ def day(number: float) -> str:
     return f"{START} + interval {round(24 * 3600 * number)} seconds"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def project(make_project) -> DbtProject:
-    """A run of facts for each day, of ten users and now and then of USER, who has no version."""
+    """A run of facts for each day, of ten users and now and then of USER, who has no version.
+
+    To build it takes longer than the tests do, so they share it, in their order.
+    """
     project = make_project(MACROS | MODELS)
     project.query("create namespace if not exists src")
     project.query("create table src.facts (id bigint, n int, k bigint, at timestamp) using iceberg")
@@ -122,6 +125,7 @@ def kinds(project: DbtProject, model: str, user: int) -> list[tuple[int, str | N
     return [(row["id"], row["kind"]) for row in rows]
 
 
+@pytest.mark.in_turn(0)
 def test_a_version_that_begins_far_back_opens_the_files_of_its_users_facts_alone(
     project, monkeypatch
 ):
@@ -202,8 +206,10 @@ def test_a_version_that_begins_far_back_opens_the_files_of_its_users_facts_alone
     ]  # fmt: skip
 
 
+@pytest.mark.in_turn(0)
 def test_a_run_with_nothing_new_makes_no_commit(project: DbtProject) -> None:
     """The first build records that it read the index, though it looked nothing up in it."""
+    project.run("run")  # what the test before has left alone
     project.run("run", "--full-refresh", "-s", "indexed")
     count = "select count(*) from dw.indexed__runs.snapshots"
     before = project.column(count)
@@ -211,6 +217,7 @@ def test_a_run_with_nothing_new_makes_no_commit(project: DbtProject) -> None:
     assert project.column(count) == before
 
 
+@pytest.mark.in_turn(0)
 def test_an_index_of_something_else_is_refused(project):
     project.write(
         {"models/indexed.sql": JOINED % ", 'index': ref('versions')", "models/facts_by_user.sql": (

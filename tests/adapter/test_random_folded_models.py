@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from typing import Any
 
+import pytest
 from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import DbtProject
@@ -39,6 +40,7 @@ def model_text(fold: dict[str, Any], columns: list[str]) -> str:
     )
 
 
+@pytest.mark.in_turn(2)
 def test_random_folds_equal_the_oracle_after_every_run(make_project):
     seed = random.SystemRandom().randint(0, 10**9)
     print(f"seed {seed}")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from dbt.adapters.sparksession.session import own_session
 
 from tests.support.dbt_project import REPO, DbtProject
@@ -137,6 +138,7 @@ def compare(project: DbtProject, wanted: tuple[set[tuple], set[tuple]]) -> None:
     assert differing == []
 
 
+@pytest.mark.in_turn(0)
 def test_a_restated_day_rewrites_what_depends_on_it_alone(make_project):
     seed = random.SystemRandom().randint(0, 10**9)
     print(f"seed {seed}")

@@ -98,6 +98,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     return found
 
 
+@pytest.mark.in_turn(1)
 def test_late_data_is_healed_and_what_is_behind_the_open_window_is_reported(
     played: Played,
 ) -> None:
@@ -192,6 +193,7 @@ def doubled(daily: dict, day: date) -> dict:
     }
 
 
+@pytest.mark.in_turn(1)
 def test_damaged_days_are_listed_found_and_rewritten(played: Played) -> None:
     daily = oracle.daily_counts(played.changes)
     totals = oracle.counts_to_date(played.changes)

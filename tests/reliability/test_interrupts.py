@@ -58,8 +58,12 @@ IN_A_TEST = Stopped({"tests/slow.sql": SLOW_TEST}, "START test slow")
     "stopped",
     [
         pytest.param(IN_A_TABLE, id="a_table"),
-        pytest.param(IN_PYTHON, id="a_python_model"),
-        pytest.param(replace(IN_A_TABLE, times=2, signal=signal.SIGTERM), id="sigterm_twice"),
+        pytest.param(IN_PYTHON, id="a_python_model", marks=pytest.mark.in_turn(0)),
+        pytest.param(
+            replace(IN_A_TABLE, times=2, signal=signal.SIGTERM),
+            id="sigterm_twice",
+            marks=pytest.mark.in_turn(2),
+        ),
         pytest.param(replace(IN_A_TABLE, times=2), id="twice", marks=pytest.mark.soak),
         pytest.param(replace(IN_A_TABLE, threads=1), id="one_thread", marks=pytest.mark.soak),
         pytest.param(IN_A_TEST, id="a_test", marks=pytest.mark.soak),

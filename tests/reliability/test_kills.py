@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.dbt_project import DbtProject
 from tests.support.killed_runs import Reader, is_right, kill, orphans, start, wait_for
 from tests.support.small_warehouse import FILES, make_raw
@@ -28,6 +30,7 @@ STEPS = (
 )
 
 
+@pytest.mark.in_turn(0)
 def test_one_rerun_is_the_recovery(make_project: Callable[..., DbtProject], tmp_path: Path) -> None:
     kills = int(os.environ.get("KILLS", "2"))
     seed = int(os.environ.get("KILL_SEED", "0")) or random.randrange(1, 10**6)

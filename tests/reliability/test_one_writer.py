@@ -106,6 +106,7 @@ def test_a_run_that_begins_while_another_one_takes_the_lease_is_no_lost_catalog(
     assert project.column("select id from dw.rows order by id") == list(range(20))
 
 
+@pytest.mark.in_turn(2)
 def test_the_first_runs_of_a_warehouse_may_begin_at_once(
     project: DbtProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

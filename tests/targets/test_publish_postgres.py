@@ -80,6 +80,7 @@ EDGES = {
     'odd "name': [("'x'", "x"), ("'y'", "y")],
     "Zahl": [("1", "1"), ("2", "2")],
 }
+pytestmark = pytest.mark.in_turn(0)
 PUBLISH = ("run-operation", "publish_to")
 TYPES = {
     "fits": "bigint",

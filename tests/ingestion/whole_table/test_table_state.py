@@ -78,6 +78,7 @@ def test_a_table_without_key_through_canal(spark: SparkSession, seed: int) -> No
     assert len(keys) == len(set(keys))
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.parametrize("seed", seeds(1))
 def test_full_loads_in_mid_stream_through_maxwell(spark: SparkSession, seed: int) -> None:
     print(f"seed {seed}")
