@@ -42,40 +42,48 @@ profile: binlog_warehouse
 
 DURATIONS = Path(__file__).parent / "durations.json"  # file below tests -> seconds
 OF_A_PROCESS = 5.0  # seconds that a test with Spark is taken to need in a file without a duration
-# whose turn it is among the tests that run every third day: 0 to 2
-TURN, TURNS = "TESTS_TURN", 3
+TURN = "TESTS_TURN"  # environment variable: which of the tests marked in_turn run
+TURNS = 3  # a day each, 0 to 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "write into tests/durations.json how long the files took that ran"
     parser.addoption("--store-durations", action="store_true", help=text)
-    text = f"of the tests marked in_turn only those whose turn it is, {TURN} or by the date"
+    text = f"leave out the tests marked in_turn whose turn isn't today, or isn't {TURN}"
     parser.addoption("--in-turn", action="store_true", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("-m") == "soak":
         os.environ.setdefault(COMPILES_ALL, "true")
-    # the processes of one run inherit it: midnight may lie between their looks at the clock
-    os.environ.setdefault(TURN, str(datetime.now(UTC).toordinal() % TURNS))
+    if config.getoption("--in-turn"):
+        # the processes of one run inherit it: midnight may lie between their looks at the clock
+        os.environ.setdefault(TURN, str(datetime.now(UTC).toordinal() % TURNS))
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     if not config.getoption("--in-turn"):
         return None
-    return f"{TURN}={os.environ[TURN]}: of the tests marked in_turn those of this number run"
+    return f"{TURN}={os.environ[TURN]}: of the tests marked in_turn, those of this number run"
 
 
-def _is_its_turn(item: pytest.Item) -> bool:
-    mark = item.get_closest_marker("in_turn")
-    if mark is None:
-        return True
+def _checked_turn(given: str, where: str) -> str:
+    """A turn as it is given; another number would never come."""
     known = [str(number) for number in range(TURNS)]
-    (number,), now = map(str, mark.args), os.environ[TURN]
-    for given, where in ((number, item.nodeid), (now, TURN)):
-        if given not in known:  # it would never run
-            raise pytest.UsageError(f"{where}: a turn is one of {', '.join(known)}, got {given!r}")
-    return number == now
+    if given not in known:
+        raise pytest.UsageError(f"{where}: a turn is one of {', '.join(known)}, got {given!r}")
+    return given
+
+
+def _leave_out_of_turn(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests whose turn it isn't."""
+    today, kept, left_out = _checked_turn(os.environ[TURN], TURN), [], []
+    for item in items:
+        mark = item.get_closest_marker("in_turn")
+        runs = mark is None or _checked_turn(", ".join(map(str, mark.args)), item.nodeid) == today
+        (kept if runs else left_out).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -85,8 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Whichever of the processes of `make test` is free takes the next file.
     """
     if config.getoption("--in-turn"):
-        config.hook.pytest_deselected(items=[item for item in items if not _is_its_turn(item)])
-        items[:] = filter(_is_its_turn, items)
+        _leave_out_of_turn(config, items)
     known = json.loads(DURATIONS.read_text(encoding="utf-8"))
     seconds: Counter[Path] = Counter()
     for item in items:

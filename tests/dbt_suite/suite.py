@@ -25,8 +25,8 @@ HEAD = """# dbt's own suite for adapters
 `dbt-tests-adapter` {version} has {classes} classes of tests with {tests} tests, written for
 PostgreSQL. `tests/dbt_suite` inherits them: their files and statements are written in Spark's
 dialect (types, casts, quotes; `tests/dbt_suite/dialect.py`), and a class is changed only where the
-table has the reason. Those with `CI` run in `make test`, all that pass in `make soak`. A test
-compares this table with the package: no class is left out in silence.
+table has the reason. Those with `CI` run in `make test`, every third day, the others that pass in
+`make soak`. A test compares this table with the package: no class is left out in silence.
 
 | outcome | classes | tests |
 |---|---|---|
@@ -42,7 +42,7 @@ class Entry:
     Attributes:
         outcome: passes, cannot or not_done.
         reason: why it can't be or isn't done; of a class that passes what was changed, or "".
-        in_ci: whether `make test` runs it.
+        in_ci: whether `make test` runs it, in its turn; else `make soak` does.
     """
 
     outcome: str

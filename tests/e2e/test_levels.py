@@ -36,7 +36,7 @@ def _check(folder: Path, seeds: range, batches: int) -> None:
     print(f"{len(seeds)} histories, {len(arrived)} messages, {compared} rows compared, 0 differ")
 
 
-# the same levels are compared in test_corrections, which `make test` runs
+# the same levels are compared in test_corrections, which `make test` runs in its turn
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(1_000, 2_000, 250))
 def test_every_level_of_a_thousand_histories(tmp_path: Path, first: int) -> None:

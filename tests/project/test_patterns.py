@@ -364,7 +364,7 @@ def in_python(pattern: str, used: Collection[str], flags: int = 0) -> list[str]:
         return time.thread_time() - begin
 
     shown = f"(?i){pattern}" if flags & re.I else pattern
-    return slow(different(shown, islice(attacks(pattern), 0, None, 5)), seconds)
+    return slow(different(shown, islice(attacks(pattern), 0, None, 2)), seconds)
 
 
 def in_java(spark: SparkSession, pattern: str, replaces: bool = False) -> list[str]:

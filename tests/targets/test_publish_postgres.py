@@ -24,6 +24,8 @@ from tests.support.transactional import (
     problem_of,
 )
 
+pytestmark = pytest.mark.in_turn(0)
+
 # column -> values of Spark at the ends of its type, and what PostgreSQL has then, as a text
 EDGES = {
     "whole": [("int('-2147483648')", "-2147483648"), ("2147483647", "2147483647")],
@@ -80,7 +82,6 @@ EDGES = {
     'odd "name': [("'x'", "x"), ("'y'", "y")],
     "Zahl": [("1", "1"), ("2", "2")],
 }
-pytestmark = pytest.mark.in_turn(0)
 PUBLISH = ("run-operation", "publish_to")
 TYPES = {
     "fits": "bigint",
