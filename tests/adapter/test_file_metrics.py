@@ -26,6 +26,8 @@ TESTS = """
             data_tests:
               - not_null
               - not_null: {name: of_some, config: {where: id > 1}}
+              - not_null: {name: of_any, config: {where: id in (select 1)}}
+              - not_null: {name: of_none, config: {where: nothing > 1}}
               - not_null: {name: of_more, config: {error_if: '= 0', severity: error}}
               - not_null: {name: by_sum, config: {fail_calc: 'coalesce(sum(id), 0)'}}
           - {name: ID, data_tests: [{not_null: {name: in_capitals}}]}
@@ -72,6 +74,8 @@ def test_only_what_the_metrics_prove_is_not_queried(
     assert found == {
         "not_null_stored_id": "pass",
         "of_some": "pass",
+        "of_any": "pass",
+        "of_none": "error",  # no such column
         "of_more": "fail",  # it wants nulls
         "by_sum": "pass",
         "in_capitals": "pass",
@@ -81,7 +85,7 @@ def test_only_what_the_metrics_prove_is_not_queried(
         "of_a_view": "pass",
     }
     assert [done.results[name].failures for name in ("of_names", "of_days")] == [1, 1]
-    by_metrics = {"not_null_stored_id", "in_capitals"}
+    by_metrics = {"not_null_stored_id", "of_some", "in_capitals"}
     assert queried(project) == found.keys() - by_metrics
     # each of them can be run by its query
     project.run("test", vars={"test_again": True}, expect_ok=False)

@@ -46,7 +46,8 @@ MODELS = {
     "copies": """
         {{ config(materialized='view') }}
         with twice as (
-            select seq, id, value, name, explode(array(1, 2)) as copy from {{ ref('appended') }}
+            select seq, appended.id, value, name, explode(array(1, 2)) as copy
+            from {{ ref('appended') }}
         )
         select * from twice where id < 1000 order by seq
     """,
@@ -118,7 +119,11 @@ TESTS = (
           - signs_balance: {name: signs, arguments: {change_key: id}, WARN}
         columns:
           - {name: id, data_tests: [{unique: {name: of_singles, WARN}}]}
-          - {name: value, data_tests: [{not_negative: {name: singles_below_zero, WARN}}]}
+          - name: value
+            data_tests:
+              - not_negative: {name: singles_below_zero, WARN}
+              - not_negative:
+                  {name: by_relation, config: {severity: warn, where: singles.id > 0}}
       - name: chains
         data_tests:"""
     + OF_VERSIONS.replace("NAME", "chains")

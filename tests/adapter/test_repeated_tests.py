@@ -85,11 +85,13 @@ def test_tests_of_one_view_share_rows_that_are_computed_once(
     project = make(f=F)
     declared = """
       - name: f
-        columns: [{name: id, data_tests: [unique, not_null]}]
+        columns: [{name: id, data_tests: [ALONE]}]
     """
+    # with a limit no other test is asked in the same query
+    alone = "{unique: {config: {limit: 9}}}, {not_null: {config: {limit: 9}}}"
     related = "{relationships: {arguments: {to: ref('f'), field: id}}}"
-    tested = TESTS.rstrip().removesuffix("[unique]") + f"[unique, not_null, {related}]"
-    project.write({"models/_models.yml": tested + declared})
+    tested = TESTS.rstrip().removesuffix("[unique]") + f"[{alone}, {related}]"
+    project.write({"models/_models.yml": tested + declared.replace("ALONE", alone)})
     queries: dict[str, str] = {}
     over_kept_rows = DataTests.over_kept_rows
 
@@ -120,6 +122,24 @@ def test_tests_of_one_view_share_rows_that_are_computed_once(
     project.query("insert into dw.b select * from dw.b where id = 1")
     found = Counter({"unique_d_id": 1, "not_null_d_id": 1, related_name: 2})
     assert kept_in(expect_ok=False) == (found, ["unique_d_id"])
+
+
+def test_a_query_may_name_columns_by_their_relation(make: Callable[..., DbtProject]) -> None:
+    project = make(f=F)
+    declared = """
+      - name: f
+        columns: [{name: id, data_tests: [{unique: {config: {where: f.id > 0, limit: 9}}}]}]
+    """
+    by_hand = "select f.id from {{ ref('f') }} where f.id %s 4"
+    both = "select f.id from {{ ref('f') }} as f join {{ ref('f') }} as o on f.id = o.id - 9"
+    project.write({"models/_models.yml": TESTS.rstrip() + declared})
+    project.write({"tests/above.sql": by_hand % ">", "tests/both.sql": both})
+    project.run("build")
+    # every other run of a test takes few rows for many
+    land(project, 3, 6)
+    built = project.run("build", expect_ok=False).statuses()
+    found = {name: built[name] for name in ("unique_f_id", "above", "both")}
+    assert found == {"unique_f_id": "pass", "above": "fail", "both": "pass"}
 
 
 @pytest.mark.soak

@@ -7,26 +7,21 @@
     deletes: whether rows of the source can be deleted.
 #}
 {% test latest_row_is_current(model, key, deletes=true) %}
-{{ config(meta={'fails_within': key}) }}
+{% set is_wrong = (
+    'not max_by(is_current, valid_from)' ~ (' and count_if(is_current) > 0' if deletes else '')
+) %}
+{{ config(meta={'fails_within': key, 'fails_having': is_wrong}) }}
 
 with
 
-latest as (
+wrong as (
     select
         {{ key | join(',\n        ') }},
         max_by(is_current, valid_from) as latest_is_current,
         count_if(is_current) as current_count
     from {{ model }}
     group by {{ key | join(', ') }}
-),
-
-wrong as (
-    select
-        {{ key | join(',\n        ') }},
-        latest_is_current,
-        current_count
-    from latest
-    where not latest_is_current {{ 'and current_count > 0' if deletes }}
+    having {{ is_wrong }}
 )
 
 select * from wrong

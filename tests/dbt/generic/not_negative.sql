@@ -2,7 +2,7 @@
     No value of the column lies below zero; null passes. Fails with those rows.
 #}
 {% test not_negative(model, column_name) %}
-{{ config(meta={'fails_within': []}) }}
+{{ config(meta={'fails_within': [], 'fails_where': column_name ~ ' < 0'}) }}
 
 with
 

@@ -4,25 +4,17 @@
     key: names of the columns of the key.
 #}
 {% test one_current_per_key(model, key) %}
-{{ config(meta={'fails_within': key}) }}
+{{ config(meta={'fails_within': key, 'fails_having': 'count_if(is_current) > 1'}) }}
 
 with
-
-current_versions as (
-    select
-        {{ key | join(',\n        ') }},
-        count(*) as version_count
-    from {{ model }}
-    where is_current
-    group by {{ key | join(', ') }}
-),
 
 ambiguous as (
     select
         {{ key | join(',\n        ') }},
-        version_count
-    from current_versions
-    where version_count > 1
+        count_if(is_current) as version_count
+    from {{ model }}
+    group by {{ key | join(', ') }}
+    having count_if(is_current) > 1
 )
 
 select * from ambiguous

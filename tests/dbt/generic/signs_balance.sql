@@ -6,30 +6,23 @@
     change_key: column that distinguishes one change from every other.
 #}
 {% test signs_balance(model, change_key='unique_key') %}
-{{ config(meta={'fails_within': [change_key]}) }}
+{# concat_ws: a null kind or sign must spoil the text, not leave the row out #}
+{% set kinds_and_signs = (
+    "array_join(array_sort(collect_list("
+    ~ "concat_ws(' ', row_kind, cast(sign as string)))), ', ')"
+) %}
+{% set is_unbalanced = kinds_and_signs ~ " not in ('+I 1', '-D -1', '+U 1, -U -1')" %}
+{{ config(meta={'fails_within': [change_key], 'fails_having': is_unbalanced}) }}
 
 with
-
-changes as (
-    select
-        {{ change_key }},
-        -- concat_ws: a null kind or sign must spoil the text, not leave the row out
-        array_join(
-            array_sort(
-                collect_list(concat_ws(' ', row_kind, cast(sign as string)))
-            ),
-            ', '
-        ) as kinds_and_signs
-    from {{ model }}
-    group by {{ change_key }}
-),
 
 unbalanced as (
     select
         {{ change_key }},
-        kinds_and_signs
-    from changes
-    where kinds_and_signs not in ('+I 1', '-D -1', '+U 1, -U -1')
+        {{ kinds_and_signs }} as kinds_and_signs
+    from {{ model }}
+    group by {{ change_key }}
+    having {{ is_unbalanced }}
 )
 
 select * from unbalanced

@@ -5,7 +5,7 @@
     columns: names of columns of the model, at least one.
 #}
 {% test unique_combination(model, columns) %}
-{{ config(meta={'fails_within': columns}) }}
+{{ config(meta={'fails_within': columns, 'fails_having': 'count(*) > 1'}) }}
 
 with
 

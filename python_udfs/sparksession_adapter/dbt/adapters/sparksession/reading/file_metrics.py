@@ -10,24 +10,50 @@ from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.clients.agate_helper import table_from_rows
 from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
-# the whole query of dbt's own test not_null, as it is without `where` and `limit`
+TABLE = r"`?\w+`?\.`?\w+`?"
+# the whole query of dbt's own test not_null, as it is without `limit`
 NULLS = re.compile(
-    r"\s*select (?P<column>\w+)\s+from (?P<table>`?\w+`?\.`?\w+`?)\s+where (?P=column) is null\s*"
+    rf"\s*select (?P<column>\w+)\s+from (?:(?P<table>{TABLE})"
+    rf"|\(select \* from (?P<filtered>{TABLE}) where (?P<where>.+)\) dbt_subquery)"
+    r"\s+where (?P=column) is null\s*",
+    re.DOTALL,
 )
+# words by which a `where` could bring rows that its table doesn't hold
+OTHER_ROWS = re.compile(r"(?i)\b(?:union|intersect|except|minus|select|from|join|values)\b")
 DEFAULTS = {"fail_calc": "count(*)", "warn_if": "!= 0", "error_if": "!= 0", "limit": None}
 
 
 def column_without_nulls(sql: str) -> tuple[str, str] | None:
-    """The table (schema.name) and the column of which a query wants the rows with a null; None of
-    another query.
+    """The table (schema.name) and the column of which a query wants the rows with a null, all or
+    some of them; None of another query.
 
     >>> column_without_nulls("select id\\nfrom dw.`orders`\\nwhere id is null")
+    ('dw.orders', 'id')
+    >>> filtered = "(select * from dw.orders where day > 3) dbt_subquery"
+    >>> column_without_nulls(f"select id from {filtered} where id is null")
     ('dw.orders', 'id')
     >>> column_without_nulls("select id from dw.orders where id is null and day > 3")
     """
     found = NULLS.fullmatch(sql)
-    return None if found is None else (found["table"].replace("`", ""), found["column"])
+    if found is None:
+        return None
+    where = found["where"] or ""
+    if OTHER_ROWS.search(where) or not _closes_what_it_opens(where):
+        return None
+    table = found["table"] or found["filtered"]
+    return table.replace("`", ""), found["column"]
+
+
+def _closes_what_it_opens(where: str) -> bool:
+    """Whether each closing parenthesis of a text has one that opens before it."""
+    opened = 0
+    for sign in where:
+        opened += (sign == "(") - (sign == ")")
+        if opened < 0:
+            return False
+    return opened == 0
 
 
 def result_of_test(failures: int) -> Foreign:
@@ -64,6 +90,8 @@ class FileMetrics:
             found = self._warehouse.loaded(table)
             if found is None or not is_null_free(self._warehouse.session(), found, column):
                 return None
-        except (DbtRuntimeError, Py4JError):  # a view, say: the query finds out
+            if config.get("where"):  # one that can't be asked is no proof
+                self._warehouse.session().sql(sql)
+        except (DbtRuntimeError, Py4JError, PySparkException):  # a view, say: the query finds out
             return None
         return result_of_test(0)

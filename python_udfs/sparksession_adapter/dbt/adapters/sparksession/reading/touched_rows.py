@@ -31,6 +31,21 @@ ROW_WISE = frozenset(
     }
 )
 OPERATOR = re.compile(r"[ :+|-]*\w+")
+# words that follow what a query reads and are no alias of it
+BEHIND_A_READ = frozenset(
+    {
+        *("anti", "cluster", "cross", "distribute", "except", "full", "group", "having", "inner"),
+        *("intersect", "join", "lateral", "left", "limit", "minus", "natural", "offset", "on"),
+        *("order", "pivot", "right", "semi", "sort", "tablesample", "union", "unpivot", "using"),
+        *("where", "window"),
+    }
+)
+OTHER_SNAPSHOT = frozenset(
+    {"version", "timestamp", "for"}
+)  # words before one that isn't the newest
+# the word behind what a query reads, and behind comments
+FOLLOWS = re.compile(r"(?=(?:\s|--[^\n]*|/\*[\s\S]*?\*/)*+(?P<follows>[\w`]+)?)")
+NAMED_READ = re.compile(PINNED_READ.pattern + FOLLOWS.pattern)
 
 
 def failing_group(test: Node) -> list[str] | None:
@@ -63,8 +78,8 @@ def compared_sums(test: Node) -> list[str] | None:
 def in_place_of(sql: str, relation: str, rows: str) -> str | None:
     """A query with other rows wherever it reads a relation; None where it names it otherwise.
 
-    >>> in_place_of("select id from dw.`a` where id > 0", "dw.`a`", "(rows)")
-    'select id from (rows) where id > 0'
+    >>> in_place_of("select a.id from dw.`a` where a.id > 0", "dw.`a`", "(rows)")
+    'select a.id from (rows) as `a` where a.id > 0'
     >>> in_place_of("select dw.a.id from dw.a", "dw.a", "(rows)")
     """
     return _reading_instead("from", sql, relation, rows)
@@ -74,17 +89,31 @@ def reading_instead(sql: str, relation: str, other: str) -> str | None:
     """A query that reads another relation of the same rows; None where it names this one otherwise
     than as what it reads or joins.
 
-    >>> reading_instead("select a.id from dw.`a` as a join dw.`a` as b using (id)", "dw.`a`", "c")
-    'select a.id from c as a join c as b using (id)'
+    >>> reading_instead("select a.id from dw.`a` join dw.`a` as b using (id)", "dw.`a`", "c")
+    'select a.id from c as `a` join c as b using (id)'
     """
     return _reading_instead("from|join", sql, relation, other)
 
 
 def _reading_instead(words: str, sql: str, relation: str, other: str) -> str | None:
-    read = re.compile(rf"({words}) {re.escape(relation)}(?![\w.`])")
-    found = read.sub(lambda match: f"{match[1]} {other}", sql)
-    bare, left = relation.replace("`", ""), read.sub("", sql).replace("`", "")
-    return None if found == sql or bare in left else found
+    name = re.escape(relation)
+    read = re.compile(rf"\b({words}) {name}(?![\w.`]){FOLLOWS.pattern}", re.IGNORECASE)
+    bare, left = relation.replace("`", "").lower(), read.sub("", sql).replace("`", "").lower()
+    behind = {(match["follows"] or "").lower() for match in read.finditer(sql)}
+    if not behind or behind & OTHER_SNAPSHOT or bare in left:
+        return None
+    return read.sub(lambda match: f"{match[1]} {_named(other, relation, match['follows'])}", sql)
+
+
+def _named(rows: str, relation: str, follows: str | None) -> str:
+    """What a query reads in place of a relation, by the name that the relation has before columns.
+
+    Args:
+        follows: the word behind it, which may be an alias.
+    """
+    if follows is not None and follows.lower() not in BEHIND_A_READ:
+        return rows
+    return f"{rows} as {quoted(relation.replace('`', '').rpartition('.')[2])}"
 
 
 def is_row_wise(session: Foreign, sql: str, read: str) -> bool:
@@ -138,7 +167,11 @@ class Since:
 
     def made_of(self, rows: str) -> str:
         """SQL text, for a `from`, of the rows that are made of some of the table's."""
-        return f"({PINNED_READ.sub(lambda _: rows, self.text)})"
+
+        def instead(read: re.Match[str]) -> str:
+            return _named(rows, read["table"], read["follows"])
+
+        return f"({NAMED_READ.sub(instead, self.text)})"
 
 
 class TouchedRows:

@@ -16,6 +16,7 @@ from dbt.adapters.sparksession.reading.touched_rows import TouchedRows, compared
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.session import is_remote
 from dbt.adapters.sparksession.sql import mark_of
+from dbt.adapters.sparksession.versions.combined_tests import CombinedTests
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
 from dbt.adapters.sparksession.versions.nodes import has_table, is_relation
 from dbt.adapters.sparksession.versions.queries import VersionQueries, thread_reader
@@ -68,6 +69,7 @@ class DataTests:
         self._queries = queries
         self._touched = touched
         self._shared = SharedRows(warehouse)
+        self._combined = CombinedTests(warehouse)
         self.fingerprints: dict[str, str] = {}  # of this run's data tests
         self._proved: set[str] = set()
         self._narrowed: set[str] = set()
@@ -175,6 +177,27 @@ class DataTests:
             return sql
         self._narrowed.add(model["unique_id"])
         return found
+
+    def combined_result(
+        self, model: Node, sql: str, proof: str | None, context: Context
+    ) -> Foreign:
+        """What a data test found, as dbt takes it, where a query that answers several tests of a
+        relation proves that it passes; None elsewhere, and of large tables, of which a test reads
+        no more than it has to.
+
+        Args:
+            proof: what `proof` gave.
+        """
+        texts = self._tested(model, context) if proof else []
+        if len(texts) != 1 or self._touched.is_any_large(text for _, text in texts):
+            return None
+        ((parent, text),) = texts
+
+        def over(query: str) -> str:
+            return self._shared.query_over(query, texts, context)
+
+        passes = self._combined.passes(model, sql, parent, text, context, over)
+        return result_of_test(0) if passes else None
 
     def over_kept_rows(self, model: Node, sql: str, proof: str | None, context: Context) -> str:
         """A data test's query over rows that are kept for all tests of a small view or keyed table;

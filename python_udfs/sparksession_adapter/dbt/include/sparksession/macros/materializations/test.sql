@@ -8,7 +8,10 @@
     - a test that by the newest version passed on the rows of then reads the rows that may fail
       since: those that came, and those that share with a row which came or went the columns that
       the test names by `meta={'fails_within': [..]}`;
-    - tests of one small view, or keyed table, share its rows, which are computed once.
+    - tests of one small view, or keyed table, share its rows, which are computed once;
+    - tests of one relation that state when a row or a group of rows fails, by
+      `meta={'fails_where': ..}` or `'fails_having'`, are asked in one query. One of which that
+      query finds a failure is run by itself.
     `--vars 'test_again: true'` runs them all over all rows.
 #}
 {% materialization test, adapter='sparksession' %}
@@ -26,6 +29,9 @@
         {%- set known = adapter.data_tests.known_result(model, proof) -%}
         {%- if known is none -%}
             {%- set known = adapter.file_metrics.known_result(model, sql) -%}
+        {%- endif -%}
+        {%- if known is none -%}
+            {%- set known = adapter.data_tests.combined_result(model, sql, proof, context) -%}
         {%- endif -%}
         {%- if known is none and not config.get('sql_header') -%}
             {%- set query = adapter.data_tests.narrowed(model, sql, proof, context) -%}
