@@ -250,3 +250,19 @@ def test_seed_that_is_the_same_is_loaded_again_only_when_asked_to(seeded):
 
     seeded.run("seed", "--select", "header_only", "--full-refresh")
     assert seeded.column(count) == [before + 3]
+
+
+def test_a_name_that_needs_backticks_is_refused(make_project):
+    project = make_project(
+        {
+            "models/orders_2026.sql": "select 1 as id",
+            "models/lines.sql": "{{ config(alias='order-lines') }} select 1 as id",
+            "seeds/größe.csv": "id\n1\n",
+        }
+    )
+    done = project.run("build", expect_ok=False)
+    assert done.statuses()["orders_2026"] == "success"
+    for name, relation in (("lines", "order-lines"), ("größe", "größe")):
+        message = done.results[name].message
+        assert f"The relation of {name} would have the name '{relation}', but" in message
+        assert "rename it, or set its alias." in message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dbt.adapters.sparksession.evaluation import (
@@ -28,6 +29,9 @@ from py4j.protocol import Py4JNetworkError
 
 # materializations that record the node's inputs by themselves, behind the hooks before it
 RECORDING = ("table", "incremental", "folded", "snapshot")
+
+NAMED = ("model", "seed", "snapshot")
+NAME = re.compile(r"\w+", re.ASCII)  # of a relation or schema
 
 
 class NodeBuilds:
@@ -71,6 +75,8 @@ class NodeBuilds:
             if self.tests_few_rows(node):
                 leave_uncompiled(own.session)
             return None, Progress(own.session, node.name), unique_id
+        if node.resource_type in NAMED:
+            _check_names(node)
         self._take_reads_of_ephemeral(node)
         self._named_reads.check_named_reads(node)
         self._batches.note_retried_batches(node)
@@ -172,3 +178,18 @@ class NodeBuilds:
             for table in self._warehouse.inputs.plan(unique_id).reads:
                 if table not in self._warehouse.inputs.plan(node.unique_id).reads:
                     self._reads.read_table(model, self._warehouse.relation_of(table), "all")
+
+
+def _check_names(node: Any) -> None:
+    """Refuse names that Spark takes in backticks alone: in its own words none says what to do.
+
+    Raises:
+        DbtRuntimeError: the name of the node's relation or schema is one.
+    """
+    for what, name in (("relation", node.alias), ("schema", node.schema)):
+        if not NAME.fullmatch(name):
+            raise DbtRuntimeError(
+                f"The {what} of {node.name} would have the name {name!r}, but a name here may have "
+                "the letters a to z, digits and underscores alone: rename it, or set its "
+                f"{'alias' if what == 'relation' else 'schema'}."
+            )
