@@ -251,6 +251,13 @@ WORKER_FAULTS = (
         GUARDS,
     ),
     Fault(
+        "decimals have negative exponents",
+        IN_WORKERS + "parsing.py",
+        "if any(map(_has_decimal, schema.types)):",
+        "if False:",
+        "tests/ingestion/fast -k 'guards and exponent'",
+    ),
+    Fault(
         "blanks stand between tokens",
         IN_WORKERS + "lines.py",
         "odd[_rows(begin, opening[~right])] = True",

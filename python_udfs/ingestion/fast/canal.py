@@ -93,7 +93,7 @@ def decode(
     labelled = [name for column in _labelled(layout) for name in column.names]
     types = pa.struct([pa.field(name, pa.string()) for name in labelled])
     schema = pa.schema([pa.field(DATA, lists), pa.field(OLD, lists), pa.field(TYPES, types)])
-    rows, read = parsed(lines.texts, there, schema)
+    rows, read = parsed(lines, there, schema)
     if read is None:
         return rows, None
     is_update = np.asarray(pc.equal(ops.take(pa.array(kept[rows])), "update"))

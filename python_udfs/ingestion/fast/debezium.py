@@ -70,7 +70,7 @@ def decode(
     nothing = [pa.field(member, pa.null()) for member in (BEFORE, AFTER)]
     wrapped = [pa.field(PAYLOAD, pa.struct(both)), *nothing]
     schema = pa.schema(wrapped if is_wrapped else [*both, pa.field(PAYLOAD, pa.null())])
-    rows, read = parsed(lines.texts, there, schema)
+    rows, read = parsed(lines, there, schema)
     if read is None:
         return rows, None
     kept = kept[rows]

@@ -69,7 +69,7 @@ def decode(
     if not len(there):
         return there, None
     layout = _as_written(layout, lines)
-    rows, read = parsed(lines.texts, there, pa.schema(list(layout.image)))
+    rows, read = parsed(lines, there, pa.schema(list(layout.image)))
     if read is None:
         return rows, None
     kept = kept[rows]

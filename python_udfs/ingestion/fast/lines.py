@@ -22,8 +22,8 @@ LONGEST_NUMBER = 400  # bytes; a parser refuses those of over 1000
 LONGEST_NAME = PADDING - 8  # bytes
 NEWLINE, QUOTE, COMMA, MINUS, COLON = b'\n",-:'
 BACKSLASH, OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = b"\\{}[]"
-LETTER_N = ord("n")  # a value that begins so is null
-_CASE = 32  # the bit by which [ and { differ, ] and } too
+LETTER_E, LETTER_N = b"en"  # of an exponent; a value that begins with n is null
+_CASE = 32  # the bit by which [ and { differ, ] and }, capitals and small letters
 DEEPEST = 100  # levels of objects and lists. A parser has a bound, far beyond this
 
 
@@ -255,6 +255,16 @@ def _read(texts: pa.StringArray) -> Lines | np.ndarray:
     keys_of = np.diff(np.searchsorted(key_begin, np.append(begin, end[-1] + 1)))
     row_of_key = np.repeat(np.arange(count), keys_of)
     return Lines(texts, text, row_of_key, key_begin, length, value, brackets, row, level)
+
+
+def rows_with_negative_exponents(lines: Lines) -> np.ndarray:
+    """Numbers of the lines, int64, that have a number with a negative exponent, anywhere."""
+    minus = np.flatnonzero(lines.bytes == MINUS)
+    found = minus[(lines.bytes[minus - 1] | _CASE) == LETTER_E]
+    key = np.searchsorted(lines.begin, found, side="right") - 1
+    # what stands behind the name of a number and before the next name is that number
+    is_within = IS_NUMBER[lines.value[key]] & (found > lines.begin[key] + lines.length[key])
+    return np.unique(lines.row[key[is_within]])
 
 
 def _brackets(text: np.ndarray, quotes: np.ndarray) -> np.ndarray:

@@ -64,7 +64,7 @@ def decode(
     if not len(there):
         return there, None
     schema = pa.schema([pa.field(DATA, layout.image), pa.field(OLD, layout.image)])
-    rows, read = parsed(lines.texts, there, schema)
+    rows, read = parsed(lines, there, schema)
     if read is None:
         return rows, None
     kept = kept[rows]

@@ -3,6 +3,9 @@
 pyarrow.json keeps numbers as texts until it converts them to the declared type, and refuses what
 doesn't fit it, names that stand twice, half characters. It refuses a whole block for one such line:
 the block is halved until the line is found.
+
+A decimal with a negative exponent it divides by a power of ten from behind the end of its table of
+these: 1e-500 may become 0, and 1e-214748364 ends the process.
 """
 
 from __future__ import annotations
@@ -11,20 +14,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
+from python_udfs.ingestion.fast.lines import Lines, rows_with_negative_exponents
+
 # lines of a block that may be looked for, one by one, before its rest is given up
 MOST_MISFITS = 0.02
 
 
 def parsed(
-    texts: pa.StringArray, numbers: np.ndarray, schema: pa.Schema
+    lines: Lines, numbers: np.ndarray, schema: pa.Schema
 ) -> tuple[np.ndarray, pa.StructArray | None]:
     """The lines that the parser takes: their numbers, int64, and what it read of them.
 
     Args:
-        texts: lines of proven structure, each with its newline.
+        lines: of proven structure.
         numbers: of the lines that are to be read, in order.
         schema: members that are read; others are passed over.
     """
+    if any(map(_has_decimal, schema.types)):
+        numbers = np.setdiff1d(numbers, rows_with_negative_exponents(lines))
+        if not len(numbers):
+            return numbers, None
+    texts = lines.texts
     if len(numbers) < len(texts):
         texts = texts.take(pa.array(numbers))
     options = pj.ParseOptions(
@@ -49,6 +59,13 @@ def parsed(
         return np.arange(0), None
     whole = read[0] if len(read) == 1 else pa.concat_arrays(read)
     return numbers[np.concatenate(kept)], whole
+
+
+def _has_decimal(kind: pa.DataType) -> bool:
+    """Whether a type, or one within it, is a decimal's."""
+    if pa.types.is_decimal(kind):
+        return True
+    return any(_has_decimal(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _read(texts: pa.StringArray, options: pj.ParseOptions) -> pa.StructArray | None:

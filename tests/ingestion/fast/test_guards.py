@@ -73,6 +73,11 @@ ODD = {
     "a decimal with a digit too many": ("3.50", "99999999999.5"),
     "a decimal with a place too many": ("3.50", "3.505"),
     "a decimal of so many places that its digits overflow": ("0.5", "18446744073709551615"),
+    # the parser divides by what lies behind its powers of ten: 0, another number, or its end
+    "a decimal with a negative exponent": ("3.50", "350e-2"),
+    "a decimal with an exponent beyond the powers of ten": ("3.50", "1E-500"),
+    "a decimal whose exponent ends the process": ('"exact":0.5', '"exact":-1e-214748364'),
+    "an old value whose exponent ends it": ('"old":{"small":1', '"old":{"amount":0e-214748364'),
     # times 10 to the 30, less a multiple of 2 to the 128, it is 0.9
     "a decimal whose digits overflow to fewer": ("0.5", "49728795024063407889774029646"),
     "minus zero": ('"single":1.5', '"single":-0.0'),
@@ -142,6 +147,17 @@ def test_texts_of_the_row_are_no_structure() -> None:
     row = row_of(LAYOUT, ROW.replace("paid", note))
     assert row["after"]["note"] == '}{","old":{"note":null},[{\\'
     assert row["before"]["note"] == row["after"]["note"]
+
+
+def test_what_looks_like_an_exponent_in_a_text_or_a_name_is_none() -> None:
+    row = row_of(LAYOUT, ROW.replace("paid", "1e-9").replace('"xid"', '"1e-9":1e9,"xid"'))
+    assert row["after"]["note"] == "1e-9"
+
+
+def test_a_table_without_decimals_may_have_negative_exponents() -> None:
+    layout = layout_of(source({"id": "int", "single": "double"}))
+    row = ROW[: ROW.index('"data"')] + '"data":{"id":1,"single":1.5E-10},"old":{"id":1}}'
+    assert row_of(layout, row)["after"]["single"] == 1.5e-10
 
 
 def test_a_date_that_the_calendar_lacks_is_kept_as_text() -> None:
