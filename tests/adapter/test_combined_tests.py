@@ -22,7 +22,7 @@ MODEL = """
     from values ROWS
         as t(id, name, valid_from, valid_to, is_current, row_kind, sign)
 """
-# name of a test -> its declaration, and rows beside the right one of which it fails
+# name of a test -> its declaration, and rows beside the right row of which it fails
 TESTS: Mapping[str, tuple[str, str]] = {
     "of_nulls": ("not_null: {COLUMN: id}", "(null, 'b', 0, null, true, '+I', 1)"),
     "of_some_nulls": (
@@ -147,7 +147,7 @@ def test_tests_together_find_what_each_finds_by_itself(
         assert wrong.keys() <= together.keys()
 
 
-def test_one_that_cannot_be_asked_leaves_the_others_to_themselves(
+def test_a_condition_that_cannot_be_asked_leaves_the_others_to_themselves(
     project: DbtProject, asked: list[tuple[int, int]]
 ) -> None:
     tests = {name: test for name, (test, _) in TESTS.items()}

@@ -80,8 +80,8 @@ COMPOSED: dict[tuple[str, str], list[str]] = {
         f"{ADAPTER}/reading/named_reads.py",
         "f'[ .\\\\[]{re.escape(table)}(?![\\\\w.])'",
     ): [r"[ .\[]dw\.a(?![\w.])"],
-    (f"{ADAPTER}/reading/touched_rows.py", "f'({words}) {re.escape(relation)}(?![\\\\w.`])'"): [
-        r"(from|join) dw\.a(?![\w.`])"
+    (f"{ADAPTER}/reading/touched_rows.py", "f'\\\\b({words}) {name}{BEHIND_A_NAME}'"): [
+        r"\b(from|join) dw\.a(?![\w.`])(?=(?:\s|--[^\n]*|/\*[\s\S]*?\*/)*+([\w`]+)?)"
     ],
     (f"{INGESTION}/whole_table/statements.py", "name"): [r"(?<![\w$])order_info(?![\w$])"],
     (f"{INGESTION}/tables/log_resets.py", "f'^(?:{regex})'"): [f"^(?:{translate('maxwell*')})"],

@@ -181,7 +181,7 @@ class NodeBuilds:
 
 
 def _check_names(node: Any) -> None:
-    """Refuse names that Spark takes in backticks alone: in its own words none says what to do.
+    """Refuse names that Spark takes in backticks alone: its own message names no remedy.
 
     Raises:
         DbtRuntimeError: the name of the node's relation or schema is one.

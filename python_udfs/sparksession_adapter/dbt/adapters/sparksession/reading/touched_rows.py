@@ -45,6 +45,7 @@ OTHER_SNAPSHOT = frozenset(
 )  # words before one that isn't the newest
 # the word behind what a query reads, and behind comments
 FOLLOWS = re.compile(r"(?=(?:\s|--[^\n]*|/\*[\s\S]*?\*/)*+(?P<follows>[\w`]+)?)")
+BEHIND_A_NAME = r"(?![\w.`])" + FOLLOWS.pattern
 NAMED_READ = re.compile(PINNED_READ.pattern + FOLLOWS.pattern)
 
 
@@ -97,7 +98,7 @@ def reading_instead(sql: str, relation: str, other: str) -> str | None:
 
 def _reading_instead(words: str, sql: str, relation: str, other: str) -> str | None:
     name = re.escape(relation)
-    read = re.compile(rf"\b({words}) {name}(?![\w.`]){FOLLOWS.pattern}", re.IGNORECASE)
+    read = re.compile(rf"\b({words}) {name}{BEHIND_A_NAME}", re.IGNORECASE)
     bare, left = relation.replace("`", "").lower(), read.sub("", sql).replace("`", "").lower()
     behind = {(match["follows"] or "").lower() for match in read.finditer(sql)}
     if not behind or behind & OTHER_SNAPSHOT or bare in left:

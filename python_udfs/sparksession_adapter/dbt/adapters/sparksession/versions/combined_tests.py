@@ -117,14 +117,14 @@ def _on_one_line(sql: str) -> str:
 
 def combined(tests: Mapping[str, Sought]) -> dict[str, Sought]:
     """Those of some data tests of a relation that one query answers: all that look at single rows,
-    and those that look at one grouping of the rows, the one that most share."""
+    and those that group the rows in one way, that of most of them."""
     groups = Counter(test.group for test in tests.values() if test.group)
     group = max(groups, key=lambda columns: (groups[columns], columns), default=())
     return {name: test for name, test in tests.items() if test.group in ((), group)}
 
 
 def query_of(tests: Sequence[Sought], relation: str) -> str:
-    """SQL of one row: of each test that `combined` gave whether it finds a failure.
+    """SQL of a single row: of each test that `combined` gave, whether it finds a failure.
 
     >>> print(query_of([Sought((), "id is null"), Sought(("id",), "count(*) > 1")], "dw.a"))
     select coalesce(bool_or(fails_0), false),
@@ -165,13 +165,13 @@ class CombinedTests:
         context: Context,
         over: Callable[[str], str],
     ) -> bool:
-        """Whether a query that answers several data tests proves that one of them finds nothing.
+        """Whether a query that answers several data tests proves that a test finds nothing.
 
         Args:
             sql: the test's own query.
             parent: node of the only relation that it reads.
             text: pinned query of the relation's rows.
-            over: takes a query over the relation; gives one of the same answer that is to be asked.
+            over: takes a query over the relation; gives the query to ask.
         """
         together = self._of_run(context).get(parent["unique_id"])
         asked = together.tests.get(test["unique_id"]) if together else None
@@ -193,7 +193,7 @@ class CombinedTests:
         try:
             (row,) = self._warehouse.session().sql(query).collect()
         except (PySparkException, Py4JError):
-            # the condition of one of them may be at fault: each asks by itself
+            # the condition of any may be at fault: each asks by itself
             return frozenset()
         return frozenset(name for name, fails in zip(tests, row, strict=True) if not fails)
 

@@ -10,7 +10,7 @@
       the test names by `meta={'fails_within': [..]}`;
     - tests of one small view, or keyed table, share its rows, which are computed once;
     - tests of one relation that state when a row or a group of rows fails, by
-      `meta={'fails_where': ..}` or `'fails_having'`, are asked in one query. One of which that
+      `meta={'fails_where': ..}` or `'fails_having'`, are asked in one query. A test of which that
       query finds a failure is run by itself.
     `--vars 'test_again: true'` runs them all over all rows.
 #}
