@@ -40,9 +40,8 @@ BEHIND_A_READ = frozenset(
         *("where", "window"),
     }
 )
-OTHER_SNAPSHOT = frozenset(
-    {"version", "timestamp", "for"}
-)  # words before one that isn't the newest
+# words behind what is read, before a snapshot that may not be the newest
+OTHER_SNAPSHOT = frozenset({"version", "timestamp", "for"})
 # the word behind what a query reads, and behind comments
 FOLLOWS = re.compile(r"(?=(?:\s|--[^\n]*|/\*[\s\S]*?\*/)*+(?P<follows>[\w`]+)?)")
 BEHIND_A_NAME = r"(?![\w.`])" + FOLLOWS.pattern
