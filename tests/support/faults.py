@@ -251,6 +251,13 @@ WORKER_FAULTS = (
         GUARDS,
     ),
     Fault(
+        "a text may have more digits than a decimal holds",
+        IN_WORKERS + "texts.py",
+        "if pa.types.is_decimal(kind):",
+        "if False:",
+        GUARDS,
+    ),
+    Fault(
         "decimals have negative exponents",
         IN_WORKERS + "parsing.py",
         "if any(map(_has_decimal, schema.types)):",

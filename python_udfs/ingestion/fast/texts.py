@@ -30,6 +30,8 @@ _SIGNS = {
 }
 _SIGNS["double"] = _SIGNS["float"]
 LONGEST_NUMBER = 100  # bytes of a text
+# digits that each value of so many is held with
+_DIGITS_OF = {pa.lib.Type_DECIMAL128: 38, pa.lib.Type_DECIMAL256: 76}
 
 
 def from_texts(number: Column) -> Column:
@@ -64,8 +66,17 @@ def make_decode(decode: Decode) -> Decode:
 def _read(
     texts: pa.StringArray, kind: pa.DataType, is_sign: np.ndarray, form: str
 ) -> tuple[pa.Array, np.ndarray | None]:
-    """The numbers, and a mask of texts without a number; None without such."""
-    if is_sign[bytes_of(texts)].all() and pc.max(pc.binary_length(texts)).as_py() < LONGEST_NUMBER:
+    """The numbers, and a mask of texts without a number; None without such.
+
+    A cast to a decimal doesn't see where the digits overflow, as they are read or when zeros are
+    appended up to the type's places: texts with as many digits are left out.
+    """
+    longest = LONGEST_NUMBER
+    if pa.types.is_decimal(kind):
+        longest = _DIGITS_OF[kind.id] - kind.scale + 1
+        whole, places = max(kind.precision - kind.scale, 1), kind.scale
+        form = rf"^-?[0-9]{{1,{whole}}}" + (rf"(\.[0-9]{{1,{places}}})?$" if places else "$")
+    if is_sign[bytes_of(texts)].all() and pc.max(pc.binary_length(texts)).as_py() < longest:
         try:
             return texts.cast(kind), None
         except pa.ArrowInvalid:

@@ -69,6 +69,15 @@ ODD_CANAL = {
     "a point": ('"small":"-2"', '"small":"2.0"'),
     "a place too many": ("-3.5", "-3.505"),
     "an exponent of a decimal": ("-3.5", "3e1"),
+    # 2 to the 128 and 1, 2 to the 127: the digits overflow to 1 and to 0
+    "a number whose digits overflow": (
+        '"id":"18446744073709551615"',
+        '"id":"340282366920938463463374607431768211457"',
+    ),
+    "a decimal whose digits overflow": (
+        '"12345678901234567890.0001"',
+        '"170141183460469231731687303715884105728"',
+    ),
     "a float in words": ('"single":"1.5"', '"single":"NaN"'),
     "an enum's index without label": ('"kind":"2"', '"kind":"3"'),
     "an enum's label": ('"kind":"2"', '"kind":"new"'),
