@@ -187,5 +187,11 @@ def test_what_a_config_makes_of_failures_is_left_to_the_query() -> None:
         *({"store_failures": True}, {"where": "id > {{ var('least') }}"}, {"where": "id > 1"}),
     ):
         assert sought({**test, "config": {**test["config"], **config}}, "dw.`a`") is None
+    stated = {"group_by": ["id"], "condition": "count(*) > 2"}
+    # what a run reads again of it is another matter
+    meta = {"fails_within": ["day"], "fails_having": stated}
+    by_id = sought({**test, "config": {"meta": meta, "where": None}}, "dw.`a`")
+    assert by_id is not None
+    assert (by_id.group, by_id.condition) == (("id",), "count(*) > 2")
     of_package = {**test["test_metadata"], "namespace": "other"}
     assert sought({**test, "test_metadata": of_package}, "dw.`a`") is None

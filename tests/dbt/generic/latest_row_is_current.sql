@@ -10,7 +10,10 @@
 {% set is_wrong = (
     'not max_by(is_current, valid_from)' ~ (' and count_if(is_current) > 0' if deletes else '')
 ) %}
-{{ config(meta={'fails_within': key, 'fails_having': is_wrong}) }}
+{{ config(meta={
+    'fails_within': key,
+    'fails_having': {'group_by': key, 'condition': is_wrong},
+}) }}
 
 with
 

@@ -4,7 +4,10 @@
     key: names of the columns of the key.
 #}
 {% test one_current_per_key(model, key) %}
-{{ config(meta={'fails_within': key, 'fails_having': 'count_if(is_current) > 1'}) }}
+{{ config(meta={
+    'fails_within': key,
+    'fails_having': {'group_by': key, 'condition': 'count_if(is_current) > 1'},
+}) }}
 
 with
 

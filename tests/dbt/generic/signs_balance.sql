@@ -12,7 +12,10 @@
     ~ "concat_ws(' ', row_kind, cast(sign as string)))), ', ')"
 ) %}
 {% set is_unbalanced = kinds_and_signs ~ " not in ('+I 1', '-D -1', '+U 1, -U -1')" %}
-{{ config(meta={'fails_within': [change_key], 'fails_having': is_unbalanced}) }}
+{{ config(meta={
+    'fails_within': [change_key],
+    'fails_having': {'group_by': [change_key], 'condition': is_unbalanced},
+}) }}
 
 with
 

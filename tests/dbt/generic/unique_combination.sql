@@ -5,7 +5,10 @@
     columns: names of columns of the model, at least one.
 #}
 {% test unique_combination(model, columns) %}
-{{ config(meta={'fails_within': columns, 'fails_having': 'count(*) > 1'}) }}
+{{ config(meta={
+    'fails_within': columns,
+    'fails_having': {'group_by': columns, 'condition': 'count(*) > 1'},
+}) }}
 
 with
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from dbt.adapters.sparksession.edges import Context, Node
 from dbt.adapters.sparksession.reading.file_metrics import DEFAULTS
-from dbt.adapters.sparksession.reading.touched_rows import failing_group
 from dbt.adapters.sparksession.warehouse import Warehouse
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-# by which meta a generic test states its failures, beside fails_within
+# by which meta a generic test states its failures: a condition of a row; {group_by: [..],
+# condition: ..} of a group of rows
 FAILS_WHERE, FAILS_HAVING = "fails_where", "fails_having"
 LEAST_TESTS = 2  # of one relation
 # dbt's own tests as they are without `where`: the whole query, and what makes a failure
@@ -79,11 +79,12 @@ def sought(test: Node, relation: str) -> Sought | None:
         return None
     if config.get("store_failures") or config.get("sql_header") or "{" in (where or ""):
         return None
-    group = tuple(failing_group(test) or ())
     if FAILS_WHERE in meta:
         found = Sought((), str(meta[FAILS_WHERE]))
-    elif FAILS_HAVING in meta and group:
-        found = Sought(group, str(meta[FAILS_HAVING]))
+    elif FAILS_HAVING in meta:
+        # fails_within may be stated otherwise in YAML, for the rows that a run touched
+        stated = meta[FAILS_HAVING]
+        found = Sought(tuple(stated["group_by"]), str(stated["condition"]))
     else:
         rows = f"(select * from {relation} where {where}) dbt_subquery" if where else relation
         known = _of_dbt(test, rows)
