@@ -4,12 +4,14 @@ of them finds by itself."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
+import yaml
 from dbt.adapters.sparksession.versions.combined_tests import CombinedTests, sought
 
-from tests.support.dbt_project import REPO, DbtProject
-from tests.support.small_warehouse import PROJECT
+from tests.support.dbt_project import DbtProject
+from tests.support.small_warehouse import PROJECT, generic_tests
 
 GENERIC = (
     *("latest_row_is_current", "not_negative", "one_current_per_key", "signs_balance"),
@@ -22,59 +24,60 @@ MODEL = """
     from values ROWS
         as t(id, name, valid_from, valid_to, is_current, row_kind, sign)
 """
-# name of a test -> its declaration, and rows beside the right row of which it fails
-TESTS: Mapping[str, tuple[str, str]] = {
-    "of_nulls": ("not_null: {COLUMN: id}", "(null, 'b', 0, null, true, '+I', 1)"),
+# name of a test -> its kind, arguments, `where`, and rows beside the right row of which it fails
+TESTS: Mapping[str, tuple[str, dict[str, Any], str | None, str]] = {
+    "of_nulls": ("not_null", {"column_name": "id"}, None, "(null, 'b', 0, null, true, '+I', 1)"),
     "of_some_nulls": (
-        "not_null: {COLUMN: id, config: {where: rows.valid_from > 3}}",
+        *("not_null", {"column_name": "id"}, "rows.valid_from > 3"),
         "(null, 'b', 4, null, true, '+I', 1)",
     ),
-    "of_ids": ("unique: {COLUMN: id}", "(1, 'b', -1, 0, false, '+I', 1)"),
+    "of_ids": ("unique", {"column_name": "id"}, None, "(1, 'b', -1, 0, false, '+I', 1)"),
     "of_signs": (
-        "accepted_values: {COLUMN: sign, VALUES: [1, -1], quote: false}",
+        *("accepted_values", {"column_name": "sign", "values": [1, -1], "quote": False}, None),
         "(2, 'b', 0, null, true, '+I', 2)",
     ),
     "of_kinds": (
-        "accepted_values: {COLUMN: row_kind, VALUES: ['+I', '-D']}",
+        *("accepted_values", {"column_name": "row_kind", "values": ["+I", "-D"]}, None),
         "(2, 'b', 0, null, true, null, 1), (3, 'c', 0, null, true, '+X', 1)",
     ),
-    "below_zero": ("not_negative: {COLUMN: valid_from}", "(2, 'b', -1, null, true, '+I', 1)"),
+    "below_zero": (
+        *("not_negative", {"column_name": "valid_from"}, None),
+        "(2, 'b', -1, null, true, '+I', 1)",
+    ),
     "of_latest": (
-        "latest_row_is_current: {KEY: [id], deletes: false}",
+        *("latest_row_is_current", {"key": ["id"], "deletes": False}, None),
         "(2, 'b', 0, 5, false, '+I', 1), (null, 'c', null, null, null, '+I', 1)",
     ),
     "of_current": (
-        "one_current_per_key: {KEY: [id]}",
+        *("one_current_per_key", {"key": ["id"]}, None),
         "(null, 'b', 0, null, true, '+I', 1), (null, 'c', 1, null, true, '+I', 1)",
     ),
-    "of_changes": ("signs_balance: {CHANGE: name}", "(2, 'b', 0, null, true, '-U', 1)"),
+    "of_changes": (
+        *("signs_balance", {"change_key": "name"}, None),
+        "(2, 'b', 0, null, true, '-U', 1)",
+    ),
     "of_pairs": (
-        "unique_combination: {COLUMNS: [id, valid_to]}",
+        *("unique_combination", {"columns": ["id", "valid_to"]}, None),
         "(null, 'b', 0, null, true, '+I', 1), (null, 'c', 0, null, true, '+I', 1)",
     ),
-    "of_times": ("valid_from_before_valid_to: {}", "(2, 'b', 3, 3, false, '+I', 1)"),
+    "of_times": ("valid_from_before_valid_to", {}, None, "(2, 'b', 3, 3, false, '+I', 1)"),
 }
 LOTS = 3  # of wrong rows, so that each test passes beside others that fail
-NAMES = {
-    "COLUMN": "column_name",
-    **{"VALUES": "values", "KEY": "key", "CHANGE": "change_key", "COLUMNS": "columns"},
-}
 
 
-def declared(tests: Mapping[str, str]) -> str:
-    """YAML of data tests of the model `rows`, each with its name and severity warn."""
-    lines = ["models:", "  - name: rows", "    data_tests:"]
-    for name, test in tests.items():
-        kind, _, arguments = test.partition(": ")
-        for short, word in NAMES.items():
-            arguments = arguments.replace(f"{short}:", f"{word}:")
-        inside, _, config = arguments.strip("{}").partition(", config: ")
-        lines += [f"      - {kind}:", f"          name: {name}"]
-        if inside:
-            lines.append(f"          arguments: {{{inside}}}")
-        where = config.strip("{}") + ", " if config else ""
-        lines.append(f"          config: {{{where}severity: warn}}")
-    return "\n".join(lines) + "\n"
+def declared(*names: str, **more: tuple[str, dict[str, Any], str | None]) -> str:
+    """YAML of data tests of the model `rows`, each of severity warn.
+
+    Args:
+        names: of TESTS; none of them for all.
+        more: further tests, by their names.
+    """
+    chosen = {name: TESTS[name][:3] for name in names or TESTS} | more
+    tests = []
+    for name, (kind, arguments, where) in chosen.items():
+        config = {"severity": "warn"} | ({"where": where} if where else {})
+        tests.append({kind: {"name": name, "arguments": arguments, "config": config}})
+    return yaml.safe_dump({"models": [{"name": "rows", "data_tests": tests}]})
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +88,8 @@ def asked() -> list[tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def project(make_project: Callable[..., DbtProject]) -> DbtProject:
-    macros = [REPO / "tests" / "dbt" / "generic" / f"{name}.sql" for name in GENERIC]
-    made = make_project(
-        {"dbt_project.yml": PROJECT, "models/_models.yml": "models: []"}
-        | {f"macros/{path.name}": path.read_text("utf-8") for path in macros}
-    )
+    files = {"dbt_project.yml": PROJECT, "models/_models.yml": "models: []"}
+    made = make_project(files | generic_tests(*GENERIC))
     made.query("create namespace if not exists dw")
     return made
 
@@ -107,15 +107,14 @@ def _count(asked: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(CombinedTests, "_ask", counted)
 
 
-def failures(project: DbtProject, *command: str, **vars: object) -> dict[str, int]:
-    """Data tests that found something, and how many failures."""
+def failures(project: DbtProject, *command: str, **vars: object) -> dict[str, int | str | None]:
+    """Data tests that warned, and of how many failures; of what failed otherwise its status."""
     done = project.run(*command, vars=vars, expect_ok=None)
-    found = {
+    return {
         name: result.failures if result.status == "warn" else str(result.status)
         for name, result in done.results.items()
         if result.status in ("warn", "fail", "error")
     }
-    return found
 
 
 def model_of(rows: str, materialized: str = "table") -> dict[str, str]:
@@ -126,21 +125,20 @@ def model_of(rows: str, materialized: str = "table") -> dict[str, str]:
 def test_tests_together_find_what_each_finds_by_itself(
     project: DbtProject, asked: list[tuple[int, int]], materialized: str
 ) -> None:
-    tests = {name: test for name, (test, _) in TESTS.items()}
-    project.write({"models/_models.yml": declared(tests), **model_of(RIGHT, materialized)})
+    project.write({"models/_models.yml": declared(), **model_of(RIGHT, materialized)})
     assert failures(project, "build", test_again=True) == {}
     assert not asked
     # signs_balance and unique_combination group by other columns
     others = {"of_changes", "of_pairs"}
     for lot in range(LOTS):
         wrong = dict(list(TESTS.items())[lot::LOTS])
-        rows = ", ".join([RIGHT, *(rows for _, rows in wrong.values())])
+        rows = ", ".join([RIGHT, *(rows for *_, rows in wrong.values())])
         project.write(model_of(rows, materialized))
         asked.clear()
         together = failures(project, "build")
         assert len(asked) == 1
         counted, passed = asked[0]
-        assert counted == len(tests) - len(others)
+        assert counted == len(TESTS) - len(others)
         assert passed == counted - len(together.keys() - others)
         assert together == failures(project, "test")
         assert len(asked) == 1
@@ -150,11 +148,11 @@ def test_tests_together_find_what_each_finds_by_itself(
 def test_a_condition_that_cannot_be_asked_leaves_the_others_to_themselves(
     project: DbtProject, asked: list[tuple[int, int]]
 ) -> None:
-    tests = {name: test for name, (test, _) in TESTS.items()}
-    tests["of_nothing"] = "not_null: {COLUMN: id, config: {where: nothing > 1}}"
-    project.write({"models/_models.yml": declared(tests), **model_of(RIGHT, "view")})
+    of_nothing = ("not_null", {"column_name": "id"}, "nothing > 1")
+    models = declared(of_nothing=of_nothing)
+    project.write({"models/_models.yml": models, **model_of(RIGHT, "view")})
     assert failures(project, "build") == {"of_nothing": "error"}
-    assert asked == [(len(tests) - 2, 0)]
+    assert asked == [(len(TESTS) + 1 - 2, 0)]
 
 
 def test_a_test_that_the_project_redefines_is_its_own_query(project: DbtProject) -> None:
@@ -166,9 +164,9 @@ def test_a_test_that_the_project_redefines_is_its_own_query(project: DbtProject)
         select {{ column_name }} from {{ model }} where {{ column_name }} is null
         {% endmacro %}
     """
-    tests = {name: TESTS[name][0] for name in ("of_nulls", "of_some_nulls", "of_ids", "of_signs")}
-    project.write({"macros/redefined.sql": redefined})
-    project.write({"models/_models.yml": declared(tests), **model_of(RIGHT)})
+    models = declared("of_nulls", "of_some_nulls", "of_ids", "of_signs")
+    project.write({"macros/redefined.sql": redefined, "models/_models.yml": models})
+    project.write(model_of(RIGHT))
     found = failures(project, "build")
     project.write({"macros/redefined.sql": ""})
     assert found == {"of_nulls": 1}

@@ -17,7 +17,7 @@ from dbt.adapters.sparksession.session import own_session
 from tests.support.dbt_project import REPO, DbtProject, Outcome
 from tests.support.narrowed import record_queries
 from tests.support.plans import opened_files, ran
-from tests.support.small_warehouse import PROJECT, RAW_SOURCE
+from tests.support.small_warehouse import PROJECT, RAW_SOURCE, generic_tests
 
 STEPS = int(os.environ.get("NARROWED_STEPS", "100"))
 SEED = int(os.environ.get("NARROWED_SEED", random.randrange(10**6)))
@@ -181,12 +181,12 @@ GENERIC = (
 
 @pytest.fixture
 def project(make_project: Callable[..., DbtProject]) -> DbtProject:
-    macros = [REPO / "tests" / "dbt" / "generic" / f"{name}.sql" for name in GENERIC]
-    macros.append(REPO / "macros" / "quality" / "followed_versions.sql")
+    followed = REPO / "macros" / "quality" / "followed_versions.sql"
     made = make_project(
         {"dbt_project.yml": PROJECT, "models/_models.yml": TESTS}
         | {f"models/{name}.sql": sql for name, sql in MODELS.items()}
-        | {f"macros/{path.name}": path.read_text("utf-8") for path in macros}
+        | generic_tests(*GENERIC)
+        | {f"macros/{followed.name}": followed.read_text("utf-8")}
     )
     made.query("create namespace if not exists dw")
     made.query(

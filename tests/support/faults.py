@@ -253,8 +253,8 @@ WORKER_FAULTS = (
     Fault(
         "a text may have more digits than a decimal holds",
         IN_WORKERS + "texts.py",
-        "if pa.types.is_decimal(kind):",
-        "if False:",
+        'return rf"^-?[0-9]{{1,{whole}}}{fraction}$", _DIGITS_OF[kind.id] - places + 1',
+        'return r"^-?[0-9]+(\\.[0-9]+)?$", LONGEST_NUMBER',
         GUARDS,
     ),
     Fault(

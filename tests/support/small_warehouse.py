@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dbt.adapters.sparksession.versions.published import FEW_METADATA_FILES
 
-from tests.support.dbt_project import DbtProject
+from tests.support.dbt_project import REPO, DbtProject
 
 PROJECT = """
     name: small
@@ -53,6 +53,12 @@ FILES = {
     """,
     "models/total.sql": "select sum(n) as n from {{ ref('days') }}",
 }
+
+
+def generic_tests(*names: str) -> dict[str, str]:
+    """Files of a project that has some of this project's generic tests, by their paths."""
+    folder = REPO / "tests" / "dbt" / "generic"
+    return {f"macros/{name}.sql": (folder / f"{name}.sql").read_text("utf-8") for name in names}
 
 
 def make_raw(project: DbtProject) -> None:

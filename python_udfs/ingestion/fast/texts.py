@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from python_udfs.ingestion.fast.zones import ConstantOffsets
 
 # digits, a sign before them, a point or exponent: whatever a cast takes beyond that isn't proven
-_SIGNS = {
-    "integer": (b"-0123456789", r"^-?[0-9]+$"),
-    "decimal": (b"-.0123456789", r"^-?[0-9]+(\.[0-9]+)?$"),
-    "float": (b"+-.0123456789eE", r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"),
-}
+_SIGNS = {"integer": b"-0123456789", "decimal": b"-.0123456789", "float": b"+-.0123456789eE"}
 _SIGNS["double"] = _SIGNS["float"]
+_FORMS = {"integer": r"^-?[0-9]+$", "float": r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"}
+_FORMS["double"] = _FORMS["float"]
 LONGEST_NUMBER = 100  # bytes of a text
-# digits that each value of so many is held with
+# type of a decimal -> the digits that it holds
 _DIGITS_OF = {pa.lib.Type_DECIMAL128: 38, pa.lib.Type_DECIMAL256: 76}
 
 
@@ -40,12 +38,12 @@ def from_texts(number: Column) -> Column:
     Args:
         number: the same column, written as numbers.
     """
-    signs, form = _SIGNS[number.kind]
     is_sign = np.zeros(256, bool)
-    is_sign[list(signs)] = True
+    is_sign[list(_SIGNS[number.kind])] = True
+    form, longest = _form_of(number)
 
     def decode(_: Column, texts: pa.StringArray, zone: ConstantOffsets) -> Values:
-        read, odd = _read(texts, number.read, is_sign, form)
+        read, odd = _read(texts, number.read, is_sign, form, longest)
         value = typed_values(number, read, zone)
         return value._replace(odd=either(odd, value.odd))
 
@@ -63,19 +61,29 @@ def make_decode(decode: Decode) -> Decode:
     return of_values
 
 
-def _read(
-    texts: pa.StringArray, kind: pa.DataType, is_sign: np.ndarray, form: str
-) -> tuple[pa.Array, np.ndarray | None]:
-    """The numbers, and a mask of texts without a number; None without such.
+def _form_of(number: Column) -> tuple[str, int]:
+    """A regular expression of the texts that are cast to a column's numbers one by one, and the
+    least bytes of those that aren't cast without a look at each.
 
     A cast to a decimal doesn't see where the digits overflow, as they are read or when zeros are
     appended up to the type's places: texts with as many digits are left out.
     """
-    longest = LONGEST_NUMBER
+    kind = number.read
     if pa.types.is_decimal(kind):
-        longest = _DIGITS_OF[kind.id] - kind.scale + 1
         whole, places = max(kind.precision - kind.scale, 1), kind.scale
-        form = rf"^-?[0-9]{{1,{whole}}}" + (rf"(\.[0-9]{{1,{places}}})?$" if places else "$")
+        fraction = rf"(\.[0-9]{{1,{places}}})?" if places else ""
+        return rf"^-?[0-9]{{1,{whole}}}{fraction}$", _DIGITS_OF[kind.id] - places + 1
+    return _FORMS[number.kind], LONGEST_NUMBER
+
+
+def _read(
+    texts: pa.StringArray, kind: pa.DataType, is_sign: np.ndarray, form: str, longest: int
+) -> tuple[pa.Array, np.ndarray | None]:
+    """The numbers, and a mask of texts without a number; None without such.
+
+    Args:
+        form, longest: see _form_of.
+    """
     if is_sign[bytes_of(texts)].all() and pc.max(pc.binary_length(texts)).as_py() < longest:
         try:
             return texts.cast(kind), None

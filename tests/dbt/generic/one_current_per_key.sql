@@ -4,9 +4,10 @@
     key: names of the columns of the key.
 #}
 {% test one_current_per_key(model, key) %}
+{% set is_ambiguous = 'count_if(is_current) > 1' %}
 {{ config(meta={
     'fails_within': key,
-    'fails_having': {'group_by': key, 'condition': 'count_if(is_current) > 1'},
+    'fails_having': {'group_by': key, 'condition': is_ambiguous},
 }) }}
 
 with
@@ -17,7 +18,7 @@ ambiguous as (
         count_if(is_current) as version_count
     from {{ model }}
     group by {{ key | join(', ') }}
-    having count_if(is_current) > 1
+    having {{ is_ambiguous }}
 )
 
 select * from ambiguous

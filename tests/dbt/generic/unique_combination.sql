@@ -5,27 +5,21 @@
     columns: names of columns of the model, at least one.
 #}
 {% test unique_combination(model, columns) %}
+{% set is_repeated = 'count(*) > 1' %}
 {{ config(meta={
     'fails_within': columns,
-    'fails_having': {'group_by': columns, 'condition': 'count(*) > 1'},
+    'fails_having': {'group_by': columns, 'condition': is_repeated},
 }) }}
 
 with
 
-combinations as (
+repeated as (
     select
         {{ columns | join(',\n        ') }},
         count(*) as row_count
     from {{ model }}
     group by {{ columns | join(', ') }}
-),
-
-repeated as (
-    select
-        {{ columns | join(',\n        ') }},
-        row_count
-    from combinations
-    where row_count > 1
+    having {{ is_repeated }}
 )
 
 select * from repeated

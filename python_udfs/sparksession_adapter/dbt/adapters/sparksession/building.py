@@ -21,6 +21,7 @@ from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.table_reads import WITHOUT_TABLE, TableReads
 from dbt.adapters.sparksession.session import message_of, own_session, unpersist
 from dbt.adapters.sparksession.versions.held_lease import HeldLease
+from dbt.adapters.sparksession.versions.nodes import PUBLISHED_KINDS
 from dbt.adapters.sparksession.versions.place import Place
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
@@ -30,7 +31,6 @@ from py4j.protocol import Py4JNetworkError
 # materializations that record the node's inputs by themselves, behind the hooks before it
 RECORDING = ("table", "incremental", "folded", "snapshot")
 
-NAMED = ("model", "seed", "snapshot")
 NAME = re.compile(r"\w+", re.ASCII)  # of a relation or schema
 
 
@@ -75,7 +75,7 @@ class NodeBuilds:
             if self.tests_few_rows(node):
                 leave_uncompiled(own.session)
             return None, Progress(own.session, node.name), unique_id
-        if node.resource_type in NAMED:
+        if node.resource_type in PUBLISHED_KINDS:
             _check_names(node)
         self._take_reads_of_ephemeral(node)
         self._named_reads.check_named_reads(node)
@@ -192,6 +192,6 @@ def _check_names(node: Any) -> None:
         if not NAME.fullmatch(shown):
             raise DbtRuntimeError(
                 f"The {what} of {node.name} would have the name {name!r}, but a name here may have "
-                "the letters a to z, digits and underscores alone: rename it, or set its "
-                f"{'alias' if what == 'relation' else 'schema'}."
+                "the letters a to z and A to Z, digits and underscores alone: rename it, or set "
+                f"its {'alias' if what == 'relation' else 'schema'}."
             )

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dbt.adapters.sparksession.edges import Context, Node
-from dbt.adapters.sparksession.reading.file_metrics import DEFAULTS
+from dbt.adapters.sparksession.reading.file_metrics import counts_failures
+from dbt.adapters.sparksession.versions.nodes import tests_of_run
 from dbt.adapters.sparksession.warehouse import Warehouse
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -75,9 +76,9 @@ def sought(test: Node, relation: str) -> Sought | None:
     """
     config = test["config"]
     meta, where = config.get("meta") or {}, config.get("where")
-    if any(config.get(name, own) != own for name, own in DEFAULTS.items()):
+    if not counts_failures(config) or config.get("store_failures") or config.get("sql_header"):
         return None
-    if config.get("store_failures") or config.get("sql_header") or "{" in (where or ""):
+    if where and "{" in where:  # dbt has rendered it in the test's query alone
         return None
     if FAILS_WHERE in meta:
         found = Sought((), str(meta[FAILS_WHERE]))
@@ -202,10 +203,11 @@ class CombinedTests:
         """Relations of which several of the run's data tests can be answered together, by id."""
         with self._lock:
             if self._together is None:
+                found = {name: combined(tests) for name, tests in self._sought(context).items()}
                 self._together = {
-                    parent: Together(combined(tests))
-                    for parent, tests in self._sought(context).items()
-                    if len(combined(tests)) >= LEAST_TESTS
+                    name: Together(tests)
+                    for name, tests in found.items()
+                    if len(tests) >= LEAST_TESTS
                 }
             return self._together
 
@@ -213,15 +215,12 @@ class CombinedTests:
         """What the run's data tests of one relation each look for, by the relation's id."""
         nodes = context["graph"]["nodes"]
         found: dict[str, dict[str, Sought]] = {}
-        for unique_id in sorted(context.get("selected_resources") or ()):
-            test = nodes.get(unique_id)
-            if test is None or test["resource_type"] != "test":
-                continue
+        for test in tests_of_run(context):
             parents = [nodes.get(parent) for parent in test["depends_on"]["nodes"]]
             if len(parents) != 1 or parents[0] is None:
                 continue
             (parent,) = parents
             looked_for = sought(test, self._warehouse.relation_of_node(parent).render())
             if looked_for is not None:
-                found.setdefault(parent["unique_id"], {})[unique_id] = looked_for
+                found.setdefault(parent["unique_id"], {})[test["unique_id"]] = looked_for
         return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dbt.adapters.sparksession.edges import Context, Node
+
 PUBLISHED_KINDS = ("model", "seed", "snapshot")
 
 
@@ -22,3 +24,11 @@ def is_published(node: Mapping[str, Any]) -> bool:
 def has_table(node: Mapping[str, Any]) -> bool:
     """Whether a node's rows are stored."""
     return node["config"].get("materialized") != "view"
+
+
+def tests_of_run(context: Context) -> list[Node]:
+    """The data tests that a run selects, by their ids."""
+    nodes = context["graph"]["nodes"]
+    selected = sorted(context.get("selected_resources") or ())
+    found = (nodes.get(unique_id) for unique_id in selected)
+    return [node for node in found if node is not None and node["resource_type"] == "test"]

@@ -13,6 +13,7 @@ from dbt.adapters.sparksession.keyed.tables import FOLDED
 from dbt.adapters.sparksession.local_rows import as_local
 from dbt.adapters.sparksession.reading.touched_rows import reading_instead
 from dbt.adapters.sparksession.session import checkpointed, is_remote, unpersist
+from dbt.adapters.sparksession.versions.nodes import tests_of_run
 from dbt.adapters.sparksession.warehouse import Warehouse
 
 LEAST_TESTS = 2  # of one view
@@ -120,14 +121,11 @@ def _tested_views(context: Context) -> dict[str, KeptRows]:
     """Views and keyed tables that several of the run's data tests read, each by its id."""
     nodes = context["graph"]["nodes"]
     found: dict[str, set[str]] = {}
-    for unique_id in context.get("selected_resources") or ():
-        node = nodes.get(unique_id)
-        if node is None or node["resource_type"] != "test":
-            continue
-        for parent_id in node["depends_on"]["nodes"]:
+    for test in tests_of_run(context):
+        for parent_id in test["depends_on"]["nodes"]:
             parent = nodes.get(parent_id)
             if parent and parent["config"].get("materialized") in ("view", FOLDED):
-                found.setdefault(parent_id, set()).add(unique_id)
+                found.setdefault(parent_id, set()).add(test["unique_id"])
     return {
         view: KeptRows(f"{nodes[view]['schema']}__{nodes[view]['alias']}__tested".lower(), tests)
         for view, tests in found.items()
