@@ -33,6 +33,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -259,6 +260,7 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
     from python_udfs.ingestion.formats.envelope import ROW_OPS
     from python_udfs.ingestion.formats.registry import with_envelope
     from python_udfs.ingestion.landing.spark import RAW_SCHEMA
+    from python_udfs.ingestion.log.names import columns_without_message, has_all_columns
     from python_udfs.ingestion.typed.business_date import BusinessDay
     from python_udfs.ingestion.typed.proven import InWorkers
     from python_udfs.ingestion.typed.rows import decoded
@@ -275,6 +277,10 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
         & F.col("op").isin(*ROW_OPS)
         & F.col("reject_reason").isNull()
     )
+    if has_all_columns(name):
+        # as table_changes does, which asks for columns that a few messages lack alone
+        _, unnamed = columns_without_message(changes, declared, declared.columns)
+        declared = replace(declared, unnamed=frozenset(unnamed))
     return {
         "bare": lambda: bare(binlog.select("payload"), name),
         "envelope": lambda: with_envelope(binlog.select(*raw), name),

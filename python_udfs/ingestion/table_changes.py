@@ -253,7 +253,8 @@ def _named_as_in_log(
         names |= names_in(map(tuple, some))
         absent = absent_columns(source, names)
         absent = {name: near for name, near in absent.items() if not is_held(name)}
-    gone = columns_without_message(rows, source, absent)
+    gone, unnamed = columns_without_message(rows, source, absent)
+    source = replace(source, unnamed=frozenset(unnamed))
     absent = {name: near for name, near in absent.items() if name in gone}
     if not absent:
         return source

@@ -272,7 +272,8 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     data = F.struct(*[after(name).alias(name) for name in source.columns])
     before = F.struct(*[previous(name).alias(name) for name in source.columns])
     data = F.when(F.col("_parsed.data").isNotNull(), data)
-    before = F.when(F.col("op") == "delete", data).when(F.col("op") == "update", before)
+    is_update = (F.col("op") == "update") & F.col("_parsed").isNotNull()
+    before = F.when(F.col("op") == "delete", data).when(is_update, before)
     frame = frame.select("*", data.alias("data"), before.alias("before"))
     # once more as maps, for the reasons: only where a value was not read, or a null field may be
     # an absent one

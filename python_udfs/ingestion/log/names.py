@@ -121,20 +121,27 @@ def row_names() -> Column:
 
 def columns_without_message(
     messages: DataFrame, source: TableSource, columns: Iterable[str]
-) -> set[str]:
-    """Those of the columns whose name, and aliases, stand in no row of the messages: reads them."""
+) -> tuple[set[str], set[str]]:
+    """Those of the columns whose name, and aliases, stand in no row of the messages: reads them.
+
+    And those among them whose names stand nowhere in the messages in another case, either.
+    """
     from pyspark.sql import functions as F
 
     columns = list(columns)
     if not columns:
-        return set()
+        return set(), set()
     # a name of the envelope stands in each message: only the row's own names count
-    there = [
-        F.bool_or(reduce(or_, map(_has_name, source.names(column)))).alias(f"column_{number}")
+    asked = [
+        F.bool_or(reduce(or_, map(condition, source.names(column)))).alias(f"{kind}_{number}")
+        for kind, condition in (("there", _has_name), ("near", _may_be_in_another_case))
         for number, column in enumerate(columns)
     ]
-    (found,) = messages.agg(*there).collect()
-    return {column for column, is_there in zip(columns, found, strict=True) if not is_there}
+    (found,) = messages.agg(*asked).collect()
+    is_there, is_near = found[: len(columns)], found[len(columns) :]
+    absent = {column for column, there in zip(columns, is_there, strict=True) if not there}
+    near = {column for column, some in zip(columns, is_near, strict=True) if some}
+    return absent, absent - near
 
 
 def _has_name(name: str) -> Column:
@@ -144,7 +151,8 @@ def _has_name(name: str) -> Column:
     parts = name.split(".")
     prefixes = {".".join(parts[:size]) for size in range(1, len(parts) + 1)}
     # cheap, and false of most messages that don't have it; a document may be JSON within a text
-    text = F.col("payload").rlike(rf'[".]{re.escape(parts[-1])}\\?"\s*+:')
+    text = F.col("payload").contains(parts[-1])
+    text = text & F.col("payload").rlike(rf'[".]{re.escape(parts[-1])}\\?"\s*+:')
     is_document = F.col("format").isin(*_DOCUMENTS)
     wanted = F.when(is_document, F.array(*map(F.lit, sorted(prefixes))))
     return text & F.arrays_overlap(row_names(), wanted.otherwise(F.array(F.lit(name))))
@@ -190,7 +198,7 @@ def unread_by_case(source: TableSource, image: str) -> Column:
         return nothing
     payload = F.col("payload")
     gone = F.lit(False)
-    for column in source.columns:
+    for column in (name for name in source.columns if name not in source.unnamed):
         names = source.names(column)
         named = reduce(or_, [payload.contains(f'"{name}":') for name in names])
         near = reduce(or_, [_may_be_in_another_case(name) for name in names])

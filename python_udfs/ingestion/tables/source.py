@@ -30,6 +30,8 @@ class TableSource:
         format: key of envelope.FORMATS.
         options: what the format's module lets one say of the producer's settings, see its OPTIONS.
         log_resets: where the server's binlog restarted, oldest first.
+        unnamed: columns that no message of a run names, in whatever case: no row is searched for
+            them.
     """
 
     database: str
@@ -45,6 +47,7 @@ class TableSource:
     format: str
     options: dict[str, str]
     log_resets: tuple[LogReset, ...] = ()
+    unnamed: frozenset[str] = frozenset()
 
     def names(self, column: str) -> tuple[str, ...]:
         """The names that a column may have in the log, its own first."""

@@ -210,4 +210,5 @@ def _typed_image(image: str, source: TableSource, zone: str) -> Column:
     if raw_values:
         # array_compact is interpreted: only where there is an entry
         texts = F.when(unread, F.map_from_entries(F.array_compact(F.array(*raw_values))))
-    return F.struct(*values, texts.cast("map<string, string>").alias("raw_values"))
+    typed = F.struct(*values, texts.cast("map<string, string>").alias("raw_values"))
+    return F.when(F.col(image).isNotNull(), typed)

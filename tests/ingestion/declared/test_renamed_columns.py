@@ -9,6 +9,8 @@ import pytest
 from dbt.adapters.events.logging import AdapterLogger
 from pyspark.sql import DataFrame, SparkSession
 
+from python_udfs.ingestion.declared.table_source import table_source
+from python_udfs.ingestion.log.names import columns_without_message
 from tests.support.declared_rows import canal, change, insert, states
 from tests.support.lines import TS, line
 from tests.support.typed_model import COLUMNS, Model, collection_event
@@ -125,6 +127,49 @@ def test_a_column_renamed_by_case_and_back_without_an_alter_is_refused(
     aliased.meta["source"]["aliases"] = {"state": [name]}
     aliased.take(messages())
     assert states(aliased) == {1: "a", 2: "a", 3: "a"}
+
+
+@pytest.mark.parametrize("written", ['"STATE":', '"State" :', '"st\\u0041te":'])
+@pytest.mark.parametrize("format_name", FORMATS_OF_ROWS)
+def test_a_column_that_one_row_has_by_another_case_alone_is_refused(
+    spark: SparkSession, format_name: str, written: str
+) -> None:
+    texts = [change(format_name, key, 100 * key) for key in (1, 2, 3)]
+    # as one that no row has
+    texts = [text.replace('"state":', '"nothing":') for text in texts]
+    texts[1] = texts[1].replace('"nothing":', written)
+    model = Model(spark, format_name, ["id"])
+
+    model.take(dict(enumerate(texts)))
+
+    assert states(model) == {1: None, 3: None}
+    [refused] = [row for row in model.rows if row.reject_reason]
+    name = json.loads(written.rstrip(" :"))
+    assert f"in another case than is read: {name} (" in refused.reject_reason
+
+
+@pytest.mark.parametrize("format_name", FORMATS_OF_ROWS)
+def test_rows_are_not_searched_for_columns_that_no_message_names(
+    spark: SparkSession, format_name: str
+) -> None:
+    model = Model(spark, format_name, ["id"])
+    source = table_source("ods_shop__o", model.meta["source"])
+
+    def absent(*payloads: str) -> tuple[set[str], set[str]]:
+        rows = [(format_name, payload) for payload in payloads]
+        messages = spark.createDataFrame(rows, "format string, payload string")
+        return columns_without_message(messages, source, ["id", "state", "amount"])
+
+    text = change(format_name, 1, 100)
+    without = text.replace('"state":', '"nothing":').replace('"amount":', '"none":')
+    assert absent(text) == (set(), set())
+    assert absent(without) == ({"state", "amount"}, {"state", "amount"})
+    assert absent(without, text) == (set(), set())
+    for near in ('"STATE":', '"State" :', '"st\\u0041te":'):
+        there = without.replace('"nothing":', near)
+        _, unnamed = absent(without, there)
+        assert "state" not in unnamed
+        assert ("amount" in unnamed) == ("u0041" not in near)  # a letter by its number is of any
 
 
 def test_batches_at_one_place_may_name_a_column_in_another_case(spark: SparkSession) -> None:
