@@ -83,15 +83,17 @@ OTHER_META = frozenset({"published", "put_back", "reads_all", "row_wise", "utc_t
 ENV_VAR = re.compile(VAR.pattern.replace(r"\bvar\(", r"\benv_var\("))
 TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
 NAMED_BY_EXPRESSION = re.compile(r"""(?<![.\w])var\((?!\s*['"]\w+['"]\s*[,)])""")
-# what may give other rows while no input changes: the clock, chance, who asks, how files lie, and
-# what dbt puts into the SQL again in each run
+# what may give other rows while no input changes: the clock, chance, who asks, how files lie, what
+# Java is asked for, and what dbt puts into the SQL again in each run. A text like 'today UTC' is a
+# day to Spark: the name of a zone may stand behind it
 GOES_BY_CLOCK = re.compile(
     r"\b(?:current_(?:date|time|timestamp|user|database|schema|catalog)\b|session_user\b|"
     r"localtimestamp\b|unix_timestamp\s*\(\s*\)|tablesample\b|run_started_at\b|"
     r"invocation_id\b|modules\.(?:datetime|pytz)\b|"
     r"(?:now|curdate|user|rand|randn|random|randstr|uniform|shuffle|uuid|input_file_name|"
-    r"input_file_block_(?:start|length)|monotonically_increasing_id|spark_partition_id)\s*\()|"
-    r"""['"]\s*(?:now|today|tomorrow|yesterday)\s*['"]""",
+    r"input_file_block_(?:start|length)|monotonically_increasing_id|spark_partition_id|"
+    r"(?:try_)?reflect|java_method)`?\s*\()|"
+    r"""['"]\s*(?:now|(?:today|tomorrow|yesterday)(?:\s*[+-][\d:]+|\s+[\w/+:-]+)?)\s*['"]""",
     re.IGNORECASE,
 )
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
