@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.adapters.sparksession.reading.definitions import goes_by_clock
+from dbt.adapters.sparksession.reading.definitions import differences, goes_by_clock
 
 from tests.support.dbt_project import REPO
 
@@ -228,6 +228,77 @@ COUNTED_IN_PYTHON = """
         count = rows.count() * dbt.project_var("times", 1)
         return session.createDataFrame([(1, count)], "k int, n bigint")
 """
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "config.meta_get('times', 1)",
+        "config.get('meta')['times']",
+        "model.config.meta.times",
+        "model['config']['meta']['times']",
+        "times()",
+    ],
+)
+def test_another_meta_is_refused_where_the_sql_reads_it(make_project, read):
+    def yml(times: int) -> dict[str, str]:
+        meta = f"config: {{meta: {{times: {times}}}}}"
+        return {"models/_m.yml": f"models: [{{name: m, {meta}}}, {{name: o, {meta}}}]"}
+
+    head = "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}"
+    source = "from {{ pinned(source('src', 'x')) }}"
+    made = make_project(
+        {
+            "models/_sources.yml": SOURCES,
+            "macros/times.sql": "{% macro times() %}{{ config.meta_get('times') }}{% endmacro %}",
+            "models/m.sql": f"{head} select id as k, {{{{ {read} }}}} as n {source}",
+            "models/o.sql": f"{head} select id as k, x.meta as n {source} as x",
+            **yml(2),
+        }
+    )
+    made.query("create namespace if not exists src")
+    made.query("create table src.x (id int, meta int) using iceberg")
+    made.query("insert into src.x values (1, 1)")
+    made.run("run")
+    made.write(yml(5))
+
+    outcome = made.run("run", expect_ok=False)
+
+    assert "another definition: the meta that it reads. Run it" in outcome.results["m"].message
+    assert outcome.results["o"].message == "nothing new"
+    made.run("run", "--full-refresh", "-s", "m")
+    assert made.column("select n from dw.m") == [5]
+    assert made.run("run").results["m"].message == "nothing new"
+
+
+@pytest.mark.parametrize("read", ["config.get('lookback', 1)", "model.config.lookback"])
+def test_another_config_that_makes_no_row_is_refused_where_the_sql_reads_it(make_project, read):
+    def model(lookback: int, n: str) -> str:
+        config = "materialized='incremental', incremental_strategy='merge', unique_key='k'"
+        config = f"{{{{ config({config}, lookback={lookback}, tags=['t{lookback}']) }}}}"
+        return f"{config} select id as k, {n} as n from {{{{ pinned(source('src', 'x')) }}}}"
+
+    def models(lookback: int) -> dict[str, str]:
+        read_by_sql = model(lookback, f"{{{{ {read} }}}}")
+        return {"models/m.sql": read_by_sql, "models/o.sql": model(lookback, "'lookback'")}
+
+    made = make_project({"models/_sources.yml": SOURCES, **models(2)})
+    made.query("create namespace if not exists src")
+    made.query("create table src.x (id int) using iceberg")
+    made.query("insert into src.x values (1)")
+    made.run("run")
+    made.write(models(5))
+
+    outcome = made.run("run", expect_ok=False)
+
+    assert "definition: a config that its SQL reads. Run it" in outcome.results["m"].message
+    assert outcome.results["o"].message == "nothing new"
+
+
+def test_rows_of_an_adapter_that_noted_neither_meta_nor_read_configs_stay():
+    old = {"sql": "1", "macros": "1", "engine": 1, "config": {}, "vars": {}}
+    assert differences(old, old | {"meta": "2", "read": "3"}) == []
+    assert differences(old | {"meta": "1"}, old | {"meta": "2"}) == ["the meta that it reads"]
 
 
 @pytest.fixture

@@ -76,7 +76,9 @@ DECLARES_COUNT = re.compile(
 )
 # the same as VAR in a Python model, where the default is a part of its code
 PROJECT_VAR = re.compile(r"""\bproject_var\(\s*['"](?P<name>\w+)['"]""")
-READS_META = re.compile(r"\.meta(?:_get|_require|_of)?\b|['\"]meta['\"]")  # in a Python model
+READS_META = re.compile(r"\.meta(?:_get|_require|_of)?\b|['\"]meta['\"]")
+JINJA = re.compile(r"\{[{%](?:(?!\{[{%]|[%}]\}).)*+[%}]\}", re.DOTALL)
+READS_CONFIG = re.compile(r"""\bconfig(?:\.(?:get|require)\(\s*['"]|\.|\[['"])(?P<name>\w+)""")
 # parts of `meta` that make no row of a model
 OTHER_META = frozenset({"published", "put_back", "reads_all", "row_wise", "utc_times"})
 # the same of an environment variable
@@ -203,9 +205,9 @@ def definition_of(
         target: the same of dbt's target.
 
     Returns:
-        {"sql" or "code", "macros", "views": hashes, "engine": number, "config": config -> hash,
-        "around": environment variable or part of the target -> hash, "vars": var -> value as
-        text}; comments and white space don't matter.
+        {"sql" or "code", "meta", "read", "columns", "macros", "views", "all_vars": hashes,
+        "engine": number, "config": config -> hash, "around": environment variable or part of the
+        target -> hash, "vars": var -> value as text}; comments and white space don't matter.
     """
     used = used_macros(node["depends_on"]["macros"], macros)
     counts = {found["macro"] for found in DECLARES_COUNT.finditer(node["raw_code"])}
@@ -235,6 +237,14 @@ def definition_of(
             code["meta"] = meta_mark([node["config"].get("meta") or {}, *metas])
     else:
         code = {"sql": sql_mark(node["raw_code"])}
+        own_sql = [node["raw_code"], *(macro.macro_sql for macro in own)]
+        jinja = [part for text in own_sql for part in JINJA.findall(text)]
+        if any(map(READS_META.search, jinja)):
+            code["meta"] = meta_mark([node["config"].get("meta") or {}])
+        asked = {found["name"] for part in jinja for found in READS_CONFIG.finditer(part)}
+        if asked := asked & (OTHER_CONFIGS - {"meta", "full_refresh", "materialized"}):
+            read = {name: node["config"].get(name) for name in sorted(asked)}
+            code["read"] = mark_of(json.dumps(read, sort_keys=True, default=str))
     if of_columns := _metas_of_columns(node, views):
         code["columns"] = meta_mark(of_columns)
     own_texts = texts_of(node, macros, views)
@@ -287,13 +297,16 @@ def differences(stored: Settings, now: Settings) -> list[str]:
         ("sql", "its SQL"),
         ("code", "its code"),
         ("meta", "the meta that it reads"),
+        ("read", "a config that its SQL reads"),
         ("columns", "meta of its columns or of a view that it reads"),
         ("macros", "the SQL of a macro that it calls"),
         ("views", "the SQL of a view that it reads"),
         ("engine", "how the adapter makes its rows"),
         ("all_vars", "the vars, of which it names one by an expression"),
     ):
-        if stored.get(key) != now.get(key):
+        # SQL that reads these now did so before, or it is another: an older adapter noted neither
+        is_noted = key not in ("meta", "read") or key in stored
+        if is_noted and stored.get(key) != now.get(key):
             found.append(phrase)
     found += [f"config {name}" for name in _differing(stored.get("config", {}), now["config"])]
     found += [f"the {name}" for name in _differing(stored.get("around", {}), now.get("around", {}))]
