@@ -25,7 +25,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("macros/deduplication/*", "adapter/test_key_filters.py"),
     ("macros/business/details/*", "e2e/test_sample.py"),
     ("macros/joins/asof_join.sql", "adapter/test_asof.py adapter/test_joins.py"),
-    ("macros/joins/*", "adapter/test_joins.py"),
+    ("macros/joins/*", "adapter/test_join_details.py adapter/test_joins.py"),
     ("macros/metrics/*", "adapter/test_metrics.py e2e/test_traffic.py"),
     (
         "macros/quality/*refusals.sql",

@@ -1,0 +1,75 @@
+"""What joins owe that random histories seldom meet."""
+
+from __future__ import annotations
+
+from tests.support.dbt_project import REPO, DbtProject
+
+MACROS = {
+    f"macros/{path.name}": path.read_text(encoding="utf-8")
+    for path in sorted((REPO / "macros" / "joins").glob("*.sql"))
+}
+SOURCES = "sources: [{name: src, tables: [{name: facts}, {name: others}]}]"
+PRICED = """
+    {{ config(materialized='folded') }}
+    {{ temporal_join(
+        left={'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id', 'at'],
+            'time': 'at'},
+        right={'relation': source('src', 'others'), 'key': 'rid', 'columns': ['rid', 'price']},
+        on={'k': 'k'},
+        kind='left',
+    ) }}
+"""
+PAIRS = """
+    {{ config(materialized='folded') }}
+    {{ many_to_many_join(
+        left={'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id', 'k']},
+        right={'relation': source('src', 'others'), 'key': 'rid', 'columns': ['rid']},
+        on={'k': 'k'},
+    ) }}
+"""
+
+
+def with_tables(make_project, model: str, facts: str, others: str) -> DbtProject:
+    """A project whose sources are these queries."""
+    project = make_project(MACROS | {"models/sources.yml": SOURCES, "models/joined.sql": model})
+    project.query("create namespace if not exists src")
+    project.query(f"create or replace table src.facts using iceberg as {facts}")
+    project.query(f"create or replace table src.others using iceberg as {others}")
+    project.run("run")
+    return project
+
+
+def test_a_version_that_goes_without_another_leaves_its_rows_without_it(make_project):
+    at = "timestamp '2026-03-%s 00:00:00'"
+    project = with_tables(
+        make_project,
+        PRICED,
+        f"select * from values (1, 1, {at % '02'}), (2, 2, {at % '02'}) as t(id, k, at)",
+        "select rid, rid as k, price, valid_from, cast(null as timestamp) as valid_to "
+        f"from values (1, 5, {at % '01'}), (2, 6, {at % '01'}) as t(rid, price, valid_from)",
+    )
+    rows = "select id, rid, price from dw.joined order by id"
+    assert [tuple(row.values()) for row in project.query(rows)] == [(1, 1, 5), (2, 2, 6)]
+
+    project.query("delete from src.others where rid = 1")
+    project.run("run")
+
+    assert [tuple(row.values()) for row in project.query(rows)] == [(1, None, None), (2, 2, 6)]
+
+
+def test_keys_of_many_pairs_are_reported_the_largest_first(make_project):
+    sides = {1: (3, 2), 2: (1, 6), 3: (4, 4), 4: (9, 1)}  # left and right rows of each key
+    project = with_tables(make_project, PAIRS, "select 0 as id, 0 as k", "select 0 as rid, 0 as k")
+    for table, side in (("facts", 0), ("others", 1)):
+        rows = [f"({10 * k + n}, {k})" for k, sizes in sides.items() for n in range(sizes[side])]
+        project.query(f"insert into src.{table} values {', '.join(rows)}")
+
+    outcome = project.run("run", vars={"join_rows_per_key": 3})
+
+    reported = (
+        'keys with more than 3 rows in a join (var join_rows_per_key): key {"k":3}: 4 left rows '
+        'x 4 right rows; key {"k":2}: 1 left rows x 6 right rows'
+    )
+    log = " ".join(outcome.log.split())
+    assert reported in log, log
+    assert '"k":1' not in log and '"k":4' not in log
