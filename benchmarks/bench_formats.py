@@ -278,7 +278,7 @@ def decode_jobs(spark: SparkSession, name: str, meta: dict[str, Any]) -> dict[st
         & F.col("reject_reason").isNull()
     )
     if has_all_columns(name):
-        # as table_changes does, which asks for columns that a few messages lack alone
+        # table_changes looks this up for the columns that its few sampled messages lack
         _, unnamed = columns_without_message(changes, declared, declared.columns)
         declared = replace(declared, unnamed=frozenset(unnamed))
     return {

@@ -230,6 +230,17 @@ COUNTED_IN_PYTHON = """
 """
 
 
+def run_before_and_after(make_project, files, changed):
+    """A project of these files over one row, and its second run, which some files changed for."""
+    made = make_project({"models/_sources.yml": SOURCES, **files})
+    made.query("create namespace if not exists src")
+    made.query("create table src.x (id int, meta int) using iceberg")
+    made.query("insert into src.x values (1, 1)")
+    made.run("run")
+    made.write(changed)
+    return made, made.run("run", expect_ok=False)
+
+
 @pytest.mark.parametrize(
     "read",
     [
@@ -247,22 +258,13 @@ def test_another_meta_is_refused_where_the_sql_reads_it(make_project, read):
 
     head = "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}"
     source = "from {{ pinned(source('src', 'x')) }}"
-    made = make_project(
-        {
-            "models/_sources.yml": SOURCES,
-            "macros/times.sql": "{% macro times() %}{{ config.meta_get('times') }}{% endmacro %}",
-            "models/m.sql": f"{head} select id as k, {{{{ {read} }}}} as n {source}",
-            "models/o.sql": f"{head} select id as k, x.meta as n {source} as x",
-            **yml(2),
-        }
-    )
-    made.query("create namespace if not exists src")
-    made.query("create table src.x (id int, meta int) using iceberg")
-    made.query("insert into src.x values (1, 1)")
-    made.run("run")
-    made.write(yml(5))
+    files = {
+        "macros/times.sql": "{% macro times() %}{{ config.meta_get('times') }}{% endmacro %}",
+        "models/m.sql": f"{head} select id as k, {{{{ {read} }}}} as n {source}",
+        "models/o.sql": f"{head} select id as k, x.meta as n {source} as x",
+    }
 
-    outcome = made.run("run", expect_ok=False)
+    made, outcome = run_before_and_after(make_project, files | yml(2), yml(5))
 
     assert "another definition: the meta that it reads. Run it" in outcome.results["m"].message
     assert outcome.results["o"].message == "nothing new"
@@ -282,14 +284,7 @@ def test_another_config_that_makes_no_row_is_refused_where_the_sql_reads_it(make
         read_by_sql = model(lookback, f"{{{{ {read} }}}}")
         return {"models/m.sql": read_by_sql, "models/o.sql": model(lookback, "'lookback'")}
 
-    made = make_project({"models/_sources.yml": SOURCES, **models(2)})
-    made.query("create namespace if not exists src")
-    made.query("create table src.x (id int) using iceberg")
-    made.query("insert into src.x values (1)")
-    made.run("run")
-    made.write(models(5))
-
-    outcome = made.run("run", expect_ok=False)
+    _, outcome = run_before_and_after(make_project, models(2), models(5))
 
     assert "definition: a config that its SQL reads. Run it" in outcome.results["m"].message
     assert outcome.results["o"].message == "nothing new"

@@ -59,6 +59,11 @@ def has_exact_names(source: TableSource) -> bool:
     return source.format == "debezium" and "." in source.table
 
 
+def _is_asked_by_case(source: TableSource) -> bool:
+    """Whether a row's names are compared with the declared ones in all cases."""
+    return has_all_columns(source.format) and not has_exact_names(source)
+
+
 def names_in(messages: Iterable[tuple[str, str | None]]) -> set[str]:
     """The names of the columns in messages of rows; of those that can't be read none.
 
@@ -124,7 +129,8 @@ def columns_without_message(
 ) -> tuple[set[str], set[str]]:
     """Those of the columns whose name, and aliases, stand in no row of the messages: reads them.
 
-    And those among them whose names stand nowhere in the messages in another case, either.
+    And those among them whose names stand nowhere in the messages in another case, either; none
+    where unread_by_case asks for no names.
     """
     from pyspark.sql import functions as F
 
@@ -132,15 +138,19 @@ def columns_without_message(
     if not columns:
         return set(), set()
     # a name of the envelope stands in each message: only the row's own names count
+    conditions = {"there": _has_name}
+    if _is_asked_by_case(source):
+        conditions["near"] = _may_be_in_another_case
     asked = [
         F.bool_or(reduce(or_, map(condition, source.names(column)))).alias(f"{kind}_{number}")
-        for kind, condition in (("there", _has_name), ("near", _may_be_in_another_case))
+        for kind, condition in conditions.items()
         for number, column in enumerate(columns)
     ]
     (found,) = messages.agg(*asked).collect()
-    is_there, is_near = found[: len(columns)], found[len(columns) :]
-    absent = {column for column, there in zip(columns, is_there, strict=True) if not there}
-    near = {column for column, some in zip(columns, is_near, strict=True) if some}
+    absent = {column for number, column in enumerate(columns) if not found[f"there_{number}"]}
+    if "near" not in conditions:
+        return absent, set()
+    near = {column for number, column in enumerate(columns) if found[f"near_{number}"]}
     return absent, absent - near
 
 
@@ -194,7 +204,7 @@ def unread_by_case(source: TableSource, image: str) -> Column:
     from pyspark.sql import functions as F
 
     nothing = F.lit(None).cast("string")
-    if has_exact_names(source) or not has_all_columns(source.format):
+    if not _is_asked_by_case(source):
         return nothing
     payload = F.col("payload")
     gone = F.lit(False)
