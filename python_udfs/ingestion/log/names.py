@@ -60,7 +60,7 @@ def has_exact_names(source: TableSource) -> bool:
 
 
 def _is_asked_by_case(source: TableSource) -> bool:
-    """Whether a row's names are compared with the declared ones in all cases."""
+    """Whether a row's names are compared with those that are declared, in all cases."""
     return has_all_columns(source.format) and not has_exact_names(source)
 
 
@@ -252,7 +252,7 @@ def absent_columns(source: TableSource, names: set[str]) -> dict[str, list[str]]
 
 
 def text_of_absent(model: str, source: TableSource, absent: dict[str, list[str]]) -> str:
-    """One sentence that names the columns."""
+    """A sentence that names the columns."""
     listed = "; ".join(
         f"{name} (near it: {', '.join(near)})" if near else name for name, near in absent.items()
     )
