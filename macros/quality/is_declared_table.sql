@@ -5,7 +5,7 @@
 #}
 {% macro is_declared_table() -%}
     {%- set conditions = [] -%}
-    {%- for source in _declared_sources() -%}
+    {%- for source in adapter.declarations.declared_sources(graph) -%}
         {%- set parts = [
             'database_name = ' ~ _sql_text(source.database),
             'table_name = ' ~ _sql_text(source.table),
@@ -30,16 +30,4 @@
     {%- set like = pattern | replace('!', '!!') | replace('%', '!%') -%}
     {%- set like = like | replace('_', '!_') | replace('*', '%') | replace('?', '_') -%}
     {{- 'topic like ' ~ _sql_text(like) ~ " escape '!'" -}}
-{%- endmacro %}
-
-{# Declarations (meta.source) of all models; [] while there is no graph (parsing). #}
-{% macro _declared_sources() -%}
-    {%- set sources = [] -%}
-    {%- for node in (graph.nodes or {}).values() if node.resource_type == 'model' -%}
-        {%- set source = node.config.get('meta', {}).get('source') -%}
-        {%- if source is mapping -%}
-            {%- do sources.append(source) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- do return(sources) -%}
 {%- endmacro %}

@@ -17,7 +17,7 @@
 {# Numbers that the binlog files of the open messages may have in typed tables. #}
 {% macro _binlog_files_of_open(outcomes) -%}
     {%- set logs = [] -%}
-    {%- for source in _declared_sources() -%}
+    {%- for source in adapter.declarations.declared_sources(graph) -%}
         {%- do logs.append((source.log_resets or []) | length) -%}
     {%- endfor -%}
     select of_log.binlog_file_number + 10000000000 * logs.log_number as binlog_file_number

@@ -54,7 +54,7 @@
 
 {% macro _is_taken_column() -%}
     {%- set conditions = [] -%}
-    {%- for source in _declared_sources() -%}
+    {%- for source in adapter.declarations.declared_sources(graph) -%}
         {%- set names = [] -%}
         {#- case counts in PostgreSQL's names, whose tables name their schema -#}
         {%- set is_exact = source.get('format') in ['mongodb', 'events']

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.adapters.sparksession.reading.definitions import differences, goes_by_clock
+from dbt.adapters.sparksession.reading.definitions import goes_by_clock
 
 from tests.support.dbt_project import REPO
 
@@ -214,133 +214,6 @@ def test_a_model_that_reads_the_clock_runs_though_no_input_changed(make_project)
     assert small.column("select at from dw.timed") > before
 
 
-COUNTED_IN_PYTHON = """
-    def model(dbt, session):
-        dbt.config(
-            materialized="incremental",
-            incremental_strategy="merge",
-            unique_key="k",
-            on_definition_change="{what}",
-        )
-        rows = dbt.source("src", "x")
-        if dbt.is_incremental and dbt.inputs_unchanged():
-            return None
-        count = rows.count() * dbt.project_var("times", 1)
-        return session.createDataFrame([(1, count)], "k int, n bigint")
-"""
-
-
-def run_before_and_after(make_project, files, changed):
-    """A project of these files over one row, and its second run, which some files changed for."""
-    made = make_project({"models/_sources.yml": SOURCES, **files})
-    made.query("create namespace if not exists src")
-    made.query("create table src.x (id int, meta int) using iceberg")
-    made.query("insert into src.x values (1, 1)")
-    made.run("run")
-    made.write(changed)
-    return made, made.run("run", expect_ok=False)
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        "config.meta_get('times', 1)",
-        "config.get('meta')['times']",
-        "model.config.meta.times",
-        "model['config']['meta']['times']",
-        "times()",
-    ],
-)
-def test_another_meta_is_refused_where_the_sql_reads_it(make_project, read):
-    def yml(times: int) -> dict[str, str]:
-        meta = f"config: {{meta: {{times: {times}}}}}"
-        return {"models/_m.yml": f"models: [{{name: m, {meta}}}, {{name: o, {meta}}}]"}
-
-    head = "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}"
-    source = "from {{ pinned(source('src', 'x')) }}"
-    files = {
-        "macros/times.sql": "{% macro times() %}{{ config.meta_get('times') }}{% endmacro %}",
-        "models/m.sql": f"{head} select id as k, {{{{ {read} }}}} as n {source}",
-        "models/o.sql": f"{head} select id as k, x.meta as n {source} as x",
-    }
-
-    made, outcome = run_before_and_after(make_project, files | yml(2), yml(5))
-
-    assert "another definition: the meta that it reads. Run it" in outcome.results["m"].message
-    assert outcome.results["o"].message == "nothing new"
-    made.run("run", "--full-refresh", "-s", "m")
-    assert made.column("select n from dw.m") == [5]
-    assert made.run("run").results["m"].message == "nothing new"
-
-
-@pytest.mark.parametrize("read", ["config.get('lookback', 1)", "model.config.lookback"])
-def test_another_config_that_makes_no_row_is_refused_where_the_sql_reads_it(make_project, read):
-    def model(lookback: int, n: str) -> str:
-        config = "materialized='incremental', incremental_strategy='merge', unique_key='k'"
-        config = f"{{{{ config({config}, lookback={lookback}, tags=['t{lookback}']) }}}}"
-        return f"{config} select id as k, {n} as n from {{{{ pinned(source('src', 'x')) }}}}"
-
-    def models(lookback: int) -> dict[str, str]:
-        read_by_sql = model(lookback, f"{{{{ {read} }}}}")
-        return {"models/m.sql": read_by_sql, "models/o.sql": model(lookback, "'lookback'")}
-
-    _, outcome = run_before_and_after(make_project, models(2), models(5))
-
-    assert "definition: a config that its SQL reads. Run it" in outcome.results["m"].message
-    assert outcome.results["o"].message == "nothing new"
-
-
-def test_rows_of_an_adapter_that_noted_neither_meta_nor_read_configs_stay():
-    old = {"sql": "1", "macros": "1", "engine": 1, "config": {}, "vars": {}}
-    assert differences(old, old | {"meta": "2", "read": "3"}) == []
-    assert differences(old | {"meta": "1"}, old | {"meta": "2"}) == ["the meta that it reads"]
-
-
-@pytest.fixture
-def in_python(make_project):
-    made = make_project(
-        {
-            "models/_sources.yml": SOURCES,
-            "models/merged.py": COUNTED_IN_PYTHON.replace("{what}", "refuse"),
-            "models/rebuilt.py": COUNTED_IN_PYTHON.replace("{what}", "rebuild"),
-        }
-    )
-    made.query("create namespace if not exists src")
-    made.query("create table src.x (id int) using iceberg")
-    made.query("insert into src.x values (1), (2)")
-    made.run("run")
-    return made
-
-
-def test_a_python_model_of_other_code_or_another_var_is_refused_or_rebuilt(in_python):
-    message = in_python.run("run", vars={"times": 3}, expect_ok=False).results["merged"].message
-    assert "definition: var times (was null, is 3)" in message
-    assert numbers(in_python) == [2, 6]
-    for name in ("merged", "rebuilt"):
-        code = (in_python.root / f"models/{name}.py").read_text()
-        in_python.write({f"models/{name}.py": code.replace(".count()", ".count() + 10")})
-    message = in_python.run("run", expect_ok=False).results["merged"].message
-    assert (
-        "merged (models/merged.py): its rows were made by another definition: its code" in message
-    )
-    assert numbers(in_python) == [2, 12]
-    in_python.run("run", "-s", "merged", vars={"accept_definition": ["merged"]})
-    assert in_python.run("run").results["merged"].message == "nothing new"
-    assert numbers(in_python) == [2, 12]
-    in_python.run("run", "--full-refresh")
-    assert numbers(in_python) == [12, 12]
-
-
-def test_comments_and_settings_of_no_row_are_no_difference_of_a_python_model(in_python):
-    code = (in_python.root / "models/merged.py").read_text()
-    code = "# a comment\n" + code.replace('unique_key="k",', 'unique_key="k", tags=["seldom"],')
-    in_python.write({"models/merged.py": code})
-    assert in_python.run("run", "-s", "merged").results["merged"].message == "nothing new"
-    in_python.write({"models/merged.py": code.replace('"merge"', '"append"')})
-    message = in_python.run("run", "-s", "merged", expect_ok=False).results["merged"].message
-    assert "definition: config incremental_strategy" in message
-
-
 @pytest.mark.parametrize(
     "sql",
     [
@@ -363,6 +236,8 @@ def test_comments_and_settings_of_no_row_are_no_difference_of_a_python_model(in_
         "select '{{ run_started_at }}' as at",
         "select '{{ modules.datetime.datetime.now() }}' as at",
         "select '{{ invocation_id }}' as run",
+        "select {{ selected_resources | length }} as n",
+        "select {% if flags.WHICH == 'build' %} 1 {% else %} 2 {% endif %} as n",
     ],
 )
 def test_queries_that_may_answer_otherwise_while_their_inputs_stay(sql):
@@ -376,7 +251,7 @@ def test_queries_that_may_answer_otherwise_while_their_inputs_stay(sql):
         "select current_users from x",
         "select 1 -- as of now()",
         "select {# rand() #} 'sale of today', 'today is a day', 'nowadays' from x",
-        "select reflected(a) from x",
+        "select reflected(a), x.flags.which from x",
         "select {{ modules.re.sub('a', 'b', 'c') }}",
     ],
 )

@@ -50,9 +50,18 @@ class _Ranges(_Anything):
         return f"({sql})"
 
 
+class _Declarations(_Anything):
+    """What the adapter looks up of declarations."""
+
+    def declared_sources(self, graph: Any) -> list[dict[str, Any]]:
+        """None: the graph is empty."""
+        return []
+
+
 class _Adapter(_Anything):
     """Stands for the adapter."""
 
+    declarations = _Declarations()
     counts = _Counts()
     ranges = _Ranges()
 
@@ -267,8 +276,3 @@ def _sql_text(value: Any) -> str:
 def typed_models() -> list[str]:
     """One typed model, by its name."""
     return ["ods_typed"]
-
-
-def _declared_sources() -> list[dict[str, Any]]:
-    """No declarations: the graph is empty."""
-    return []

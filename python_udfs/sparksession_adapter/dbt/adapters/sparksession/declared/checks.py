@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
 from dbt.adapters.sparksession.declared.arguments import (
@@ -57,6 +57,20 @@ class Declarations:
             return model
         manifest: Foreign = self._warehouse.manifest()
         return manifest.nodes[tested].to_dict()
+
+    @staticmethod
+    def declared_sources(graph: Settings) -> list[Settings]:
+        """What the models of dbt's graph declare as `meta.source`; while dbt parses, of none.
+
+        Rows that hold what a declaration means are compared with it by the typed table's own code.
+        """
+        nodes = (graph.get("nodes") or {}).values()
+        sources = [
+            node["config"].get("meta", {}).get("source")
+            for node in nodes
+            if node["resource_type"] == "model"
+        ]
+        return [source for source in sources if isinstance(source, Mapping)]
 
     def check_cleaning(
         self,

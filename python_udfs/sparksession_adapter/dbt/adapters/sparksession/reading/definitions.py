@@ -12,12 +12,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 import yaml
 from dbt.adapters.sparksession.edges import Foreign, Given, Graph, Json, Node, Settings
 from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
 from dbt.adapters.sparksession.python_code import parsed_code
+from dbt.adapters.sparksession.reading.imported_code import imported_mark
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.sql_texts import COMMENT
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -79,6 +81,11 @@ PROJECT_VAR = re.compile(r"""\bproject_var\(\s*['"](?P<name>\w+)['"]""")
 READS_META = re.compile(r"\.meta(?:_get|_require|_of)?\b|['\"]meta['\"]")
 JINJA = re.compile(r"\{[{%](?:(?!\{[{%]|[%}]\}).)*+[%}]\}", re.DOTALL)
 READS_CONFIG = re.compile(r"""\bconfig(?:\.(?:get|require)\(\s*['"]|\.|\[['"])(?P<name>\w+)""")
+READS_NODE = re.compile(r"""(?<![.\w])model(?:\.|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
+YAML_READ = frozenset({"columns", "description", "tags"})  # of a node, beside its config
+# what SQL asks of dbt's graph; what the adapter is handed it makes right itself
+READS_GRAPH = re.compile(r"(?<![.\w'\"])graph\b")
+ASKS_ADAPTER = re.compile(r"\badapter(?:\.\w+)+\([^()]*\)")
 # parts of `meta` that make no row of a model
 OTHER_META = frozenset({"published", "put_back", "reads_all", "row_wise", "utc_times"})
 # the same of an environment variable
@@ -91,13 +98,14 @@ NAMED_BY_EXPRESSION = re.compile(r"""(?<![.\w])var\((?!\s*['"]\w+['"]\s*[,)])"""
 GOES_BY_CLOCK = re.compile(
     r"\b(?:current_(?:date|time|timestamp|user|database|schema|catalog)\b|session_user\b|"
     r"localtimestamp\b|unix_timestamp\s*\(\s*\)|tablesample\b|run_started_at\b|"
-    r"invocation_id\b|modules\.(?:datetime|pytz)\b|"
+    r"invocation_id\b|invocation_args_dict\b|selected_resources\b|flags\.(?-i:[A-Z])|modules\.(?:datetime|pytz)\b|"
     r"(?:now|curdate|user|rand|randn|random|randstr|uniform|shuffle|uuid|input_file_name|"
     r"input_file_block_(?:start|length)|monotonically_increasing_id|spark_partition_id|"
     r"(?:try_)?reflect|java_method)`?\s*\()|"
     r"""['"]\s*(?:now|(?:today|tomorrow|yesterday)(?:\s*[+-][\d:]+|\s+[\w/+:-]+)?)\s*['"]""",
     re.IGNORECASE,
 )
+LATER_KEYS = ("meta", "read", "yaml", "graph", "imports")
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
 
 
@@ -181,6 +189,30 @@ def _metas_of_columns(node: Node, views: Sequence[Foreign]) -> list[Json]:
     return sorted(found, key=str)
 
 
+def reads_graph(node: Node, macros: Settings, views: Sequence[Foreign] = ()) -> bool:
+    """Whether a SQL model asks dbt's graph for something, itself or by a macro or view."""
+    asking = (text for text in texts_of(node, macros, views) if "graph" in text)
+    parts = (ASKS_ADAPTER.sub("", part) for text in asking for part in JINJA.findall(text))
+    return any(map(READS_GRAPH.search, parts))
+
+
+def graph_mark(nodes: Graph) -> str:
+    """A short hash of what dbt's graph holds of the project beside SQL: names, configs, columns."""
+    asked = {
+        *("name", "resource_type", "config", "columns", "tags", "meta", "description"),
+        *("depends_on", "schema", "alias", "relation_name"),
+    }
+    found = {}
+    for name, node in nodes.items():
+        if node.resource_type in ("model", "seed", "snapshot", "source"):
+            values = node.to_dict(omit_none=True)
+            config = values.get("config") or {}
+            for key in [key for key in config if key.startswith(OF_A_BATCH)]:
+                del config[key]
+            found[name] = {key: values[key] for key in values.keys() & asked}
+    return mark_of(json.dumps(found, sort_keys=True, default=str))
+
+
 def definition_of(
     node: Node,
     macros: Settings,
@@ -193,8 +225,6 @@ def definition_of(
 ) -> Json:
     """What a model's rows depend on beside its inputs.
 
-    What a Python model imports isn't looked at.
-
     Args:
         node: the model, as the manifest has it.
         macros: id -> macro of the manifest; the texts of dbt's and the adapter's own are left out.
@@ -205,7 +235,7 @@ def definition_of(
         target: the same of dbt's target.
 
     Returns:
-        {"sql" or "code", "meta", "read", "columns", "macros", "views", "all_vars": hashes,
+        {"sql" or "code", "meta", "read", "yaml", "columns", "macros", "views", "all_vars": hashes,
         "engine": number, "config": config -> hash, "around": environment variable or part of the
         target -> hash, "vars": var -> value as text}; comments and white space don't matter.
     """
@@ -245,6 +275,10 @@ def definition_of(
         if asked := asked & (OTHER_CONFIGS - {"meta", "full_refresh", "materialized"}):
             read = {name: node["config"].get(name) for name in sorted(asked)}
             code["read"] = mark_of(json.dumps(read, sort_keys=True, default=str))
+        named = {found["name"] for part in jinja for found in READS_NODE.finditer(part)}
+        if named := named & YAML_READ:
+            read = {name: node.get(name) for name in sorted(named)}
+            code["yaml"] = mark_of(json.dumps(read, sort_keys=True, default=str))
     if of_columns := _metas_of_columns(node, views):
         code["columns"] = meta_mark(of_columns)
     own_texts = texts_of(node, macros, views)
@@ -298,14 +332,17 @@ def differences(stored: Settings, now: Settings) -> list[str]:
         ("code", "its code"),
         ("meta", "the meta that it reads"),
         ("read", "a config that its SQL reads"),
+        ("yaml", "the YAML that its SQL reads"),
+        ("graph", "dbt's graph, which its SQL reads"),
+        ("imports", "the project's code that it imports"),
         ("columns", "meta of its columns or of a view that it reads"),
         ("macros", "the SQL of a macro that it calls"),
         ("views", "the SQL of a view that it reads"),
         ("engine", "how the adapter makes its rows"),
         ("all_vars", "the vars, of which it names one by an expression"),
     ):
-        # SQL that reads these now did so before, or it is another: an older adapter noted neither
-        is_noted = key not in ("meta", "read") or key in stored
+        # code that reads these now did so before, or it is other code: an older adapter noted none
+        is_noted = key not in LATER_KEYS or key in stored
         if is_noted and stored.get(key) != now.get(key):
             found.append(phrase)
     found += [f"config {name}" for name in _differing(stored.get("config", {}), now["config"])]
@@ -368,7 +405,14 @@ class Definitions:
         metas = [parent.config.get("meta") or {} for parent in parents if parent is not None]
         env = get_invocation_context().env
         target = self._warehouse.config.to_target_dict()
-        return definition_of(model, manifest.macros, values, views, metas, env=env, target=target)
+        now = definition_of(model, manifest.macros, values, views, metas, env=env, target=target)
+        if reads_graph(model, manifest.macros, views):
+            now["graph"] = graph_mark({**manifest.nodes, **manifest.sources})
+        if model.get("language") == "python":
+            root = Path(self._warehouse.config.project_root)
+            if imported := imported_mark(model["raw_code"], root):
+                now["imports"] = imported
+        return now
 
     def changes_of(self, model: Node) -> list[str]:
         """How a model is defined otherwise than when its stored rows were made, as phrases."""

@@ -1,0 +1,229 @@
+"""What a model's code reads beside tables belongs to its definition: YAML, the graph, imports."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from dbt.adapters.sparksession.reading.definitions import differences
+
+SOURCES = """
+    sources:
+      - name: src
+        tables: [{name: x}]
+"""
+COUNTED_IN_PYTHON = """
+    def model(dbt, session):
+        dbt.config(
+            materialized="incremental",
+            incremental_strategy="merge",
+            unique_key="k",
+            on_definition_change="{what}",
+        )
+        rows = dbt.source("src", "x")
+        if dbt.is_incremental and dbt.inputs_unchanged():
+            return None
+        count = rows.count() * dbt.project_var("times", 1)
+        return session.createDataFrame([(1, count)], "k int, n bigint")
+"""
+
+
+def run_before_and_after(make_project, files, changed):
+    """A project of these files over one row, and its second run, which some files changed for."""
+    made = make_project({"models/_sources.yml": SOURCES, **files})
+    made.query("create namespace if not exists src")
+    made.query("create table src.x (id int, meta int) using iceberg")
+    made.query("insert into src.x values (1, 1)")
+    made.run("run")
+    made.write(changed)
+    return made, made.run("run", expect_ok=None)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "config.meta_get('times', 1)",
+        "config.get('meta')['times']",
+        "model.config.meta.times",
+        "model['config']['meta']['times']",
+        "times()",
+    ],
+)
+def test_another_meta_is_refused_where_the_sql_reads_it(make_project, read):
+    def yml(times: int) -> dict[str, str]:
+        meta = f"config: {{meta: {{times: {times}}}}}"
+        return {"models/_m.yml": f"models: [{{name: m, {meta}}}, {{name: o, {meta}}}]"}
+
+    head = "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}"
+    source = "from {{ pinned(source('src', 'x')) }}"
+    files = {
+        "macros/times.sql": "{% macro times() %}{{ config.meta_get('times') }}{% endmacro %}",
+        "models/m.sql": f"{head} select id as k, {{{{ {read} }}}} as n {source}",
+        "models/o.sql": f"{head} select id as k, x.meta as n {source} as x",
+    }
+
+    made, outcome = run_before_and_after(make_project, files | yml(2), yml(5))
+
+    assert "another definition: the meta that it reads. Run it" in outcome.results["m"].message
+    assert outcome.results["o"].message == "nothing new"
+    made.run("run", "--full-refresh", "-s", "m")
+    assert made.column("select n from dw.m") == [5]
+    assert made.run("run").results["m"].message == "nothing new"
+
+
+@pytest.mark.parametrize("read", ["config.get('lookback', 1)", "model.config.lookback"])
+def test_another_config_that_makes_no_row_is_refused_where_the_sql_reads_it(make_project, read):
+    def model(lookback: int, n: str) -> str:
+        config = "materialized='incremental', incremental_strategy='merge', unique_key='k'"
+        config = f"{{{{ config({config}, lookback={lookback}, tags=['t{lookback}']) }}}}"
+        return f"{config} select id as k, {n} as n from {{{{ pinned(source('src', 'x')) }}}}"
+
+    def models(lookback: int) -> dict[str, str]:
+        read_by_sql = model(lookback, f"{{{{ {read} }}}}")
+        return {"models/m.sql": read_by_sql, "models/o.sql": model(lookback, "'lookback'")}
+
+    _, outcome = run_before_and_after(make_project, models(2), models(5))
+
+    assert "definition: a config that its SQL reads. Run it" in outcome.results["m"].message
+    assert outcome.results["o"].message == "nothing new"
+
+
+SUMS = """
+    {{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}
+    select id as k, {%- for HOW %} '{{ name }}' || {%- endfor %} '' as names, graph
+    from {{ pinned(source('src', 'x')) }} cross join (select 'nodes' as graph)
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "names", "reason"),
+    [
+        ("name in model.columns", "cd", "the YAML that its SQL reads"),
+        ("name in model['tags']", "uv", "the YAML that its SQL reads"),
+        ("n in graph.nodes.values() for name in n.tags", "uv", "dbt's graph, which its SQL reads"),
+        ("n in all_models() for name in n.tags", "uv", "dbt's graph, which its SQL reads"),
+    ],
+)
+def test_what_the_sql_makes_of_yaml_or_graph_is_refused_once_it_is_otherwise(
+    make_project, read, names, reason
+):
+    def yml(name: str, tag: str) -> dict[str, str]:
+        return {
+            "models/_m.yml": f"""
+                models:
+                  - {{name: m, config: {{tags: [{tag}]}}, columns: [{{name: {name}}}]}}
+                  - {{name: o}}
+            """
+        }
+
+    first, _, second = read.partition(" for ")
+    loops = f"{first} %}}{{%- for {second}" if second else first
+    ends = "{%- endfor %}" * (2 if second else 1)
+    files = {
+        "macros/all_models.sql": """
+            {% macro all_models() %}
+                {% do return((graph.nodes or {}).values() | list) %}
+            {% endmacro %}
+        """,
+        "models/m.sql": SUMS.replace("HOW", loops).replace("{%- endfor %}", ends),
+        "models/o.sql": SUMS.replace("HOW", "name in ['x']"),
+    }
+
+    made, outcome = run_before_and_after(
+        make_project, files | yml(names[0], names[0]), yml(names[1], names[1])
+    )
+
+    assert f"another definition: {reason}. Run it" in outcome.results["m"].message
+    assert outcome.results["o"].message == "nothing new"
+    made.run("run", "--full-refresh", "-s", "m")
+    assert made.column("select names from dw.m") == [names[1]]
+    assert made.run("run").results["m"].message == "nothing new"
+
+
+def test_rows_of_an_adapter_that_noted_neither_meta_nor_read_configs_stay():
+    old = {"sql": "1", "macros": "1", "engine": 1, "config": {}, "vars": {}}
+    later = {"meta": "2", "read": "3", "yaml": "4", "graph": "5", "imports": "6"}
+    assert differences(old, old | later) == []
+    assert differences(old | {"meta": "1"}, old | {"meta": "2"}) == ["the meta that it reads"]
+
+
+def numbers(project) -> list[int]:
+    return [project.column(f"select n from dw.{model}")[0] for model in ("merged", "rebuilt")]
+
+
+@pytest.fixture
+def in_python(make_project):
+    made = make_project(
+        {
+            "models/_sources.yml": SOURCES,
+            "models/merged.py": COUNTED_IN_PYTHON.replace("{what}", "refuse"),
+            "models/rebuilt.py": COUNTED_IN_PYTHON.replace("{what}", "rebuild"),
+        }
+    )
+    made.query("create namespace if not exists src")
+    made.query("create table src.x (id int) using iceberg")
+    made.query("insert into src.x values (1), (2)")
+    made.run("run")
+    return made
+
+
+def test_a_python_model_of_other_code_or_another_var_is_refused_or_rebuilt(in_python):
+    message = in_python.run("run", vars={"times": 3}, expect_ok=False).results["merged"].message
+    assert "definition: var times (was null, is 3)" in message
+    assert numbers(in_python) == [2, 6]
+    for name in ("merged", "rebuilt"):
+        code = (in_python.root / f"models/{name}.py").read_text()
+        in_python.write({f"models/{name}.py": code.replace(".count()", ".count() + 10")})
+    message = in_python.run("run", expect_ok=False).results["merged"].message
+    assert (
+        "merged (models/merged.py): its rows were made by another definition: its code" in message
+    )
+    assert numbers(in_python) == [2, 12]
+    in_python.run("run", "-s", "merged", vars={"accept_definition": ["merged"]})
+    assert in_python.run("run").results["merged"].message == "nothing new"
+    assert numbers(in_python) == [2, 12]
+    in_python.run("run", "--full-refresh")
+    assert numbers(in_python) == [12, 12]
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from sums.parts import part",
+        "import sums.whole\n        part = sums.whole.part",
+        "from sums import *\n",
+        "import importlib; part = importlib.import_module('sums.parts').part",
+    ],
+)
+def test_other_code_that_a_python_model_imports_is_refused(make_project, imports):
+    if "*" in imports:  # Python takes it outside of a function alone
+        code = imports + dedent(COUNTED_IN_PYTHON)
+    else:
+        code = COUNTED_IN_PYTHON.replace("    rows =", f"    {imports}\n        rows =", 1)
+    code = code.replace("rows.count()", "part(rows.count())").replace("{what}", "refuse")
+    parts = "def part(count):\n    return count"
+    files = {
+        "models/merged.py": code,
+        "sums/__init__.py": "from .parts import part",
+        "sums/whole.py": "from . import part",
+        "sums/parts.py": parts,
+        "sums/other.py": "x = 1",
+    }
+    unused = {"sums/other.py": "x = 2", "sums/parts.py": parts + "  # all of it"}
+
+    made, outcome = run_before_and_after(make_project, files, unused)
+    assert outcome.results["merged"].message == "nothing new"
+    made.write({"sums/parts.py": parts + " + 10"})
+
+    message = made.run("run", expect_ok=False).results["merged"].message
+    assert "another definition: the project's code that it imports. Run it" in message
+
+
+def test_comments_and_settings_of_no_row_are_no_difference_of_a_python_model(in_python):
+    code = (in_python.root / "models/merged.py").read_text()
+    code = "# a comment\n" + code.replace('unique_key="k",', 'unique_key="k", tags=["seldom"],')
+    in_python.write({"models/merged.py": code})
+    assert in_python.run("run", "-s", "merged").results["merged"].message == "nothing new"
+    in_python.write({"models/merged.py": code.replace('"merge"', '"append"')})
+    message = in_python.run("run", "-s", "merged", expect_ok=False).results["merged"].message
+    assert "definition: config incremental_strategy" in message
