@@ -31,12 +31,14 @@
             key='product_id',
             columns=['product_name', 'price'],
             sequence='taken_at',
+            time='taken_at',
         ) }}
 
     `rows` has the rows of all extracts, `complete` a row of each extract that has landed as a
-    whole: how many rows it has, its place among the changes (`sequence`) and its time. An extract
-    counts once it stands there; without rows its row_count is 0. Rows that landed
-    twice count once. An extract of more or fewer keys than it declares, or with two different rows
+    whole: how many rows it has, its place among the changes (`sequence`) and, which a zipper needs,
+    the column that dates it (`time`). An extract counts once it stands there; without rows its
+    row_count is 0. Rows that landed twice count once. An extract of more or fewer keys than it
+    declares, or with two different rows
     of a key, refuses the run before anything is written. So does an extract that removes more than
     most_removed_percent of the keys of the extract before it, where that is given.
 
