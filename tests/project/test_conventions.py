@@ -235,6 +235,13 @@ def test_incremental_sql_models_read_through_the_macros_that_pin(models: list[An
     assert unpinned == []
 
 
+def test_an_edit_of_the_code_that_reads_a_log_refuses_no_run(models: list[Any]) -> None:
+    for model in models:
+        is_kept = model.language == "python" and model.config.materialized == "incremental"
+        if is_kept and "source" not in model.config.meta:  # whose declaration its code compares
+            assert model.config.extra["on_definition_change"] == "accept", model.name
+
+
 def test_no_model_mixes_hours_of_utc_with_business_days(models: list[Any]) -> None:
     mixed = {
         node.name: list(utc_hours(node.raw_code, selects_all_columns(node.raw_code)))

@@ -1,0 +1,37 @@
+"""The project's own code is edited between two runs: the log stays, and no message comes twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dbt.adapters.sparksession.reading import definitions
+
+from tests.support.warehouse import Warehouse, lines_of, sample_days
+
+
+def test_an_edit_of_the_code_that_reads_the_log_refuses_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = Warehouse(tmp_path)
+    lines = [line for line in lines_of(sample_days()[0][1][0]) if b'"order_info"' in line][:200]
+    warehouse.land_lines(lines[:150], 0)
+    selected = "ods_binlog ods_shop__order_info"
+    warehouse.build(selected)
+    before = warehouse.column("select count(*) from dw.ods_shop__order_info")
+    imported = definitions.imported_mark
+
+    def edited(code: str, root: Path) -> str | None:
+        return f"{imported(code, root)} and an edit"
+
+    monkeypatch.setattr(definitions, "imported_mark", edited)
+
+    for landed in (150, 200):
+        if landed > 150:
+            warehouse.land_lines(lines[150:], 150)
+        warehouse.build(selected)
+        assert warehouse.column("select count(*) from dw.ods_binlog") == [landed]
+    warehouse.build(selected)
+
+    assert warehouse.column("select count(*) from dw.ods_binlog") == [200]
+    assert warehouse.column("select count(*) from dw.ods_shop__order_info") > before
