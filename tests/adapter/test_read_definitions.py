@@ -143,7 +143,8 @@ def test_what_the_sql_makes_of_yaml_or_graph_is_refused_once_it_is_otherwise(
 def test_rows_of_an_adapter_that_noted_neither_meta_nor_read_configs_stay():
     old = {"sql": "1", "macros": "1", "engine": 1, "config": {}, "vars": {}}
     later = {"meta": "2", "read": "3", "yaml": "4", "graph": "5", "imports": "6"}
-    assert differences(old, old | later) == []
+    assert differences(old, old | later | {"vars": {"scale": "3"}}) == []
+    assert differences(old, old | {"vars": {"scale": "3"}}) == ["var scale (was not used, is 3)"]
     assert differences(old | {"meta": "1"}, old | {"meta": "2"}) == ["the meta that it reads"]
 
 
@@ -217,6 +218,37 @@ def test_other_code_that_a_python_model_imports_is_refused(make_project, imports
 
     message = made.run("run", expect_ok=False).results["merged"].message
     assert "another definition: the project's code that it imports. Run it" in message
+
+
+@pytest.mark.parametrize(
+    ("read", "changed", "reason"),
+    [
+        ("dbt.project_var('scale', 1)", {"vars": {"scale": 3}}, "var scale (was null, is 3)"),
+        ("dbt.meta.get('scale', 1)", {"yml": "{scale: 3}"}, "the meta that it reads"),
+    ],
+)
+def test_what_imported_code_reads_is_refused_once_it_is_otherwise(
+    make_project, read, changed, reason
+):
+    module = f"scales_by_{reason.split()[0]}"  # Python keeps what it imported
+    imports = f"    from {module} import scaled\n        rows ="
+    code = COUNTED_IN_PYTHON.replace("    rows =", imports, 1)
+    code = code.replace("rows.count()", "scaled(rows.count(), dbt)").replace("{what}", "refuse")
+
+    def yml(meta: str) -> dict[str, str]:
+        return {"models/_m.yml": f"models: [{{name: merged, config: {{meta: {meta}}}}}]"}
+
+    files = {
+        "models/merged.py": code,
+        f"{module}.py": f"def scaled(count, dbt):\n    return count * {read}",
+    }
+    made, outcome = run_before_and_after(make_project, files | yml("{}"), {})
+    assert outcome.results["merged"].message == "nothing new"
+    made.write(yml(changed.get("yml", "{}")))
+
+    outcome = made.run("run", vars=changed.get("vars"), expect_ok=False)
+
+    assert f"another definition: {reason}. Run it" in outcome.results["merged"].message
 
 
 def test_comments_and_settings_of_no_row_are_no_difference_of_a_python_model(in_python):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from dbt.adapters.sparksession.reading import definitions
+from dbt.adapters.sparksession.reading.imported_code import ImportedCode
 
 from tests.support.warehouse import Warehouse, lines_of, sample_days
 
@@ -19,12 +20,13 @@ def test_an_edit_of_the_code_that_reads_the_log_refuses_no_run(
     selected = "ods_binlog ods_shop__order_info"
     warehouse.build(selected)
     before = warehouse.column("select count(*) from dw.ods_shop__order_info")
-    imported = definitions.imported_mark
+    imported = definitions.imported_code
 
-    def edited(code: str, root: Path) -> str | None:
-        return f"{imported(code, root)} and an edit"
+    def edited(code: str, root: Path) -> ImportedCode | None:
+        found = imported(code, root)
+        return found and found._replace(mark=f"{found.mark} and an edit")
 
-    monkeypatch.setattr(definitions, "imported_mark", edited)
+    monkeypatch.setattr(definitions, "imported_code", edited)
 
     for landed in (150, 200):
         if landed > 150:

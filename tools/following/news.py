@@ -21,7 +21,7 @@ from python_udfs.servers.kafka import broker_topics
 PARSED = ("models", "macros", "tests", "seeds", "snapshots", "analyses", "functions")
 PARSED_FILES = ("dbt_project.yml", "selectors.yml", "packages.yml", "dependencies.yml")
 PROFILE = "profiles.yml"
-CODE = ("python_udfs", "tools")  # Python code that a process has imported and keeps
+CODE = ("python_udfs", "tools")  # folders of the project's own Python code
 Stamp = tuple[int, int]  # ns of the last change, bytes
 
 
@@ -82,8 +82,9 @@ def project_files(root: Path, profiles: Path) -> dict[str, Stamp]:
 
 
 def code_files(root: Path) -> dict[str, Stamp]:
-    """The files of Python code that the process has imported -> their stamps."""
-    found = _stamps(root, CODE, [])
+    """The files of Python code that the process, or a model in it, may import -> their stamps."""
+    packages = {path.parent.name for path in root.glob("*/__init__.py")} - {*PARSED, *CODE}
+    found = _stamps(root, [*CODE, *sorted(packages)], root.glob("*.py"))
     return {path: stamp for path, stamp in found.items() if path.endswith((".py", ".sql", ".yml"))}
 
 

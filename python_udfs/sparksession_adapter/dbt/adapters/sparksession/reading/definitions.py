@@ -19,7 +19,7 @@ from dbt.adapters.sparksession.edges import Foreign, Given, Graph, Json, Node, S
 from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
 from dbt.adapters.sparksession.python_code import parsed_code
-from dbt.adapters.sparksession.reading.imported_code import imported_mark
+from dbt.adapters.sparksession.reading.imported_code import imported_code
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.sql_texts import COMMENT
 from dbt.adapters.sparksession.warehouse import Warehouse
@@ -347,7 +347,11 @@ def differences(stored: Settings, now: Settings) -> list[str]:
             found.append(phrase)
     found += [f"config {name}" for name in _differing(stored.get("config", {}), now["config"])]
     found += [f"the {name}" for name in _differing(stored.get("around", {}), now.get("around", {}))]
+    # an older adapter noted no vars of the code that a model imports
+    notes_all = "imports" in stored or "imports" not in now
     for name in _differing(stored.get("vars", {}), now["vars"]):
+        if not notes_all and name not in stored.get("vars", {}):
+            continue
         values = (definition.get("vars", {}).get(name, "not used") for definition in (stored, now))
         found.append(f"var {name} (was {next(values)}, is {next(values)})")
     return found
@@ -409,9 +413,16 @@ class Definitions:
         if reads_graph(model, manifest.macros, views):
             now["graph"] = graph_mark({**manifest.nodes, **manifest.sources})
         if model.get("language") == "python":
-            root = Path(self._warehouse.config.project_root)
-            if imported := imported_mark(model["raw_code"], root):
-                now["imports"] = imported
+            imported = imported_code(model["raw_code"], Path(self._warehouse.config.project_root))
+            for text in imported.texts if imported else ():
+                names = {found["name"] for found in PROJECT_VAR.finditer(text)} - COMMAND_VARS
+                now["vars"] = {name: shown(values.get(name)) for name in sorted(names)} | now[
+                    "vars"
+                ]
+                if READS_META.search(text):
+                    now["meta"] = meta_mark([model["config"].get("meta") or {}, *metas])
+            if imported:
+                now["imports"] = imported.mark
         return now
 
     def changes_of(self, model: Node) -> list[str]:

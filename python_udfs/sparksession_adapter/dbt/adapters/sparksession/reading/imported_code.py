@@ -7,46 +7,64 @@ import json
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from dbt.adapters.sparksession.python_code import parsed_code
 from dbt.adapters.sparksession.sql import mark_of
 
 
-def imported_mark(code: str, root: Path) -> str | None:
-    """A short hash of the project's files that some code imports, and of those that they import.
+class ImportedCode(NamedTuple):
+    """The project's files that some code imports, and that these import in turn.
 
-    Comments and layout don't matter. A module that is found by a name which the code makes up isn't
-    seen.
+    Attributes:
+        mark: a short hash of them, whatever their comments and layout.
+        texts: what each holds.
+    """
+
+    mark: str
+    texts: tuple[str, ...]
+
+
+def imported_code(code: str, root: Path) -> ImportedCode | None:
+    """The project's files that a Python model imports; None where it imports none.
+
+    A module that is found by a name which the code makes up isn't seen.
 
     Args:
-        code: of a Python model.
+        code: of the model.
         root: the project's folder, where its modules are looked for first.
-
-    Returns:
-        None where the code imports nothing of the project.
     """
-    marks: dict[str, str] = {}
+    found: dict[str, _File] = {}
     waiting = _files_of(_imported(parsed_code(code), ()), root)
     while waiting:
-        file = waiting.pop()
-        name = file.relative_to(root).as_posix()
-        if name not in marks:
-            stat = file.stat()
-            marks[name], imported = _read(file, root, stat.st_mtime_ns, stat.st_size)
-            waiting += _files_of(imported, root)
-    return mark_of(json.dumps(sorted(marks.items()))) if marks else None
+        path = waiting.pop()
+        name = path.relative_to(root).as_posix()
+        if name not in found:
+            stat = path.stat()
+            found[name] = _read(path, root, stat.st_mtime_ns, stat.st_size)
+            waiting += _files_of(found[name].imported, root)
+    if not found:
+        return None
+    marks = sorted((name, file.mark) for name, file in found.items())
+    return ImportedCode(mark_of(json.dumps(marks)), tuple(file.text for file in found.values()))
+
+
+class _File(NamedTuple):
+    mark: str
+    text: str
+    imported: tuple[str, ...]  # modules, perhaps
 
 
 @lru_cache(maxsize=1024)
-def _read(file: Path, root: Path, changed: int, size: int) -> tuple[str, tuple[str, ...]]:
-    """A file's hash, and the modules that it may import; read again once it has changed."""
-    text = file.read_text(encoding="utf-8")
+def _read(path: Path, root: Path, changed: int, size: int) -> _File:
+    """A file of the project; read again once it has changed."""
+    text = path.read_text(encoding="utf-8")
     try:
         tree = parsed_code(text)
     except SyntaxError:  # who imports it reports that
-        return mark_of(text), ()
-    package = file.relative_to(root).parent.parts
-    return mark_of(ast.dump(tree)), tuple(_imported(tree, package))
+        return _File(mark_of(text), text, ())
+    package = path.relative_to(root).parent.parts
+    return _File(mark_of(ast.dump(tree)), text, tuple(_imported(tree, package)))
 
 
 def _imported(tree: ast.AST, package: tuple[str, ...]) -> list[str]:
