@@ -73,3 +73,46 @@ def test_keys_of_many_pairs_are_reported_the_largest_first(make_project):
     log = " ".join(outcome.log.split())
     assert reported in log, log
     assert '"k":1' not in log and '"k":4' not in log
+
+
+STREAMED = """
+    {{ config(materialized='folded') }}
+    {{ many_to_one_join(
+        left={'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id', 'rid'],
+            'sequence': ['file', 'place']},
+        right={'relation': source('src', 'others'), 'key': 'rid', 'columns': ['v'],
+            'sequence': 'place'},
+        on={'rid': 'rid'},
+        kind='left',
+    ) }}
+"""
+
+
+def test_of_a_stream_the_row_of_the_last_place_counts_whatever_its_values(make_project):
+    facts = "select * from values {rows} as t(id, rid, file, place, row_kind)"
+    others = "select * from values {rows} as t(rid, v, place, row_kind)"
+    project = with_tables(
+        make_project,
+        STREAMED,
+        # an update's two rows share their place; a row of a later file comes at a lower place
+        facts.format(
+            rows="(1, 5, 1, 9, '+I'), (1, 5, 2, 3, '-U'), (1, 4, 2, 3, '+U'), "
+            "(2, 5, 1, 1, '+I'), (2, 5, 1, 2, '-D'), (3, 4, 1, 1, '+I'), (3, 4, 1, 2, '-D'), "
+            "(3, 5, 1, 3, '+I')"
+        ),
+        others.format(
+            rows="(4, 'z', 1, '+I'), (4, 'z', 2, '-U'), (4, 'a', 2, '+U'), "
+            "(5, 'a', 1, '+I'), (5, 'a', 2, '-D'), (5, 'b', 3, '+I')"
+        ),
+    )
+    rows = "select id, rid, v from dw.joined order by id"
+    assert [tuple(row.values()) for row in project.query(rows)] == [(1, 4, "a"), (3, 5, "b")]
+
+    project.query("insert into src.others values (4, 'a', 3, '-U'), (4, '0', 3, '+U')")
+    project.query("insert into src.facts values (1, 4, 2, 4, '-D'), (2, 4, 2, 1, '+I')")
+    project.run("run")
+
+    assert [tuple(row.values()) for row in project.query(rows)] == [(2, 4, "0"), (3, 5, "b")]
+    project.query("insert into src.others values (5, 'b', 4, '-D')")
+    project.run("run")
+    assert [tuple(row.values()) for row in project.query(rows)] == [(2, 4, "0"), (3, 5, None)]
