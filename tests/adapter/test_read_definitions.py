@@ -140,9 +140,37 @@ def test_what_the_sql_makes_of_yaml_or_graph_is_refused_once_it_is_otherwise(
     assert made.run("run").results["m"].message == "nothing new"
 
 
+@pytest.mark.parametrize(
+    "call", ["{{ applied(factor) }}", "{{ named('fac' ~ 'tor') }}", "{{ listed()[0]() }}"]
+)
+def test_another_macro_that_the_sql_has_as_a_value_is_refused(make_project, call):
+    head = "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}"
+    source = "from {{ pinned(source('src', 'x')) }}"
+    factor = "{% macro factor() %}{{ other_factor() }}{% endmacro %}"
+    files = {
+        "macros/factor.sql": factor,
+        "macros/other_factor.sql": "{% macro other_factor() %}2{% endmacro %}",
+        "macros/applied.sql": "{% macro applied(what) %}{{ what() }}{% endmacro %}",
+        "macros/named.sql": "{% macro named(name) %}{{ context[name]() }}{% endmacro %}",
+        "macros/listed.sql": "{% macro listed() %}{% do return([factor]) %}{% endmacro %}",
+        "models/m.sql": f"{head} select id as k, {call} as n {source}",
+        # a name of its own is no macro
+        "models/o.sql": f"{head} {{% set factor = 2 %}} select id as k, {{{{ factor }}}} as n "
+        f"{source}",
+    }
+    other = {"macros/other_factor.sql": "{% macro other_factor() %}5{% endmacro %}"}
+
+    made, outcome = run_before_and_after(make_project, files, other)
+
+    assert "definition: the SQL of a macro that it" in outcome.results["m"].message
+    assert outcome.results["o"].message == "nothing new"
+    made.run("run", "--full-refresh", "-s", "m")
+    assert made.column("select n from dw.m") == [5]
+
+
 def test_rows_of_an_adapter_that_noted_neither_meta_nor_read_configs_stay():
     old = {"sql": "1", "macros": "1", "engine": 1, "config": {}, "vars": {}}
-    later = {"meta": "2", "read": "3", "yaml": "4", "graph": "5", "imports": "6"}
+    later = {"meta": "2", "read": "3", "yaml": "4", "graph": "5", "handed": "6", "imports": "7"}
     assert differences(old, old | later | {"vars": {"scale": "3"}}) == []
     assert differences(old, old | {"vars": {"scale": "3"}}) == ["var scale (was not used, is 3)"]
     assert differences(old | {"meta": "1"}, old | {"meta": "2"}) == ["the meta that it reads"]

@@ -19,6 +19,7 @@ from dbt.adapters.sparksession.edges import Foreign, Given, Graph, Json, Node, S
 from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
 from dbt.adapters.sparksession.python_code import parsed_code
+from dbt.adapters.sparksession.reading.handed_macros import ASKS_ADAPTER, JINJA, handed_macros
 from dbt.adapters.sparksession.reading.imported_code import imported_code
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.sql_texts import COMMENT
@@ -79,13 +80,10 @@ DECLARES_COUNT = re.compile(
 # the same as VAR in a Python model, where the default is a part of its code
 PROJECT_VAR = re.compile(r"""\bproject_var\(\s*['"](?P<name>\w+)['"]""")
 READS_META = re.compile(r"\.meta(?:_get|_require|_of)?\b|['\"]meta['\"]")
-JINJA = re.compile(r"\{[{%](?:(?!\{[{%]|[%}]\}).)*+[%}]\}", re.DOTALL)
 READS_CONFIG = re.compile(r"""\bconfig(?:\.(?:get|require)\(\s*['"]|\.|\[['"])(?P<name>\w+)""")
 READS_NODE = re.compile(r"""(?<![.\w])model(?:\.|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
 YAML_READ = frozenset({"columns", "description", "tags"})  # of a node, beside its config
-# what SQL asks of dbt's graph; what the adapter is handed it makes right itself
 READS_GRAPH = re.compile(r"(?<![.\w'\"])graph\b")
-ASKS_ADAPTER = re.compile(r"\badapter(?:\.\w+)+\([^()]*\)")
 # parts of `meta` that make no row of a model
 OTHER_META = frozenset({"published", "put_back", "reads_all", "row_wise", "utc_times"})
 # the same of an environment variable
@@ -105,7 +103,7 @@ GOES_BY_CLOCK = re.compile(
     r"""['"]\s*(?:now|(?:today|tomorrow|yesterday)(?:\s*[+-][\d:]+|\s+[\w/+:-]+)?)\s*['"]""",
     re.IGNORECASE,
 )
-LATER_KEYS = ("meta", "read", "yaml", "graph", "imports")
+LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports")
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
 
 
@@ -279,6 +277,15 @@ def definition_of(
         if named := named & YAML_READ:
             read = {name: node.get(name) for name in sorted(named)}
             code["yaml"] = mark_of(json.dumps(read, sort_keys=True, default=str))
+        of_project = {
+            unique_id: macro
+            for unique_id, macro in macros.items()
+            if macro.package_name not in ENGINE_PACKAGES
+        }
+        calls = [macro.unique_id for macro in used]
+        if handed := handed_macros(own_sql, calls, of_project):
+            handed_sql = [macro.macro_sql for macro in used_macros(handed, of_project)]
+            code["handed"] = mark_of("\0".join(map(sql_mark, handed_sql)))
     if of_columns := _metas_of_columns(node, views):
         code["columns"] = meta_mark(of_columns)
     own_texts = texts_of(node, macros, views)
@@ -334,6 +341,7 @@ def differences(stored: Settings, now: Settings) -> list[str]:
         ("read", "a config that its SQL reads"),
         ("yaml", "the YAML that its SQL reads"),
         ("graph", "dbt's graph, which its SQL reads"),
+        ("handed", "the SQL of a macro that it has as a value"),
         ("imports", "the project's code that it imports"),
         ("columns", "meta of its columns or of a view that it reads"),
         ("macros", "the SQL of a macro that it calls"),
