@@ -104,7 +104,7 @@ INPUTS = {
 }
 
 
-# models that the shown ones name, by a text of these
+# models that those on pages name, by a text of theirs
 NAMED = {"x_seen": "filter='x_seen'", "dwd_view_seen": "filter='dwd_view_seen'"}
 FILTER = """
     {{{{ config(materialized='folded', unique_key='block_number',
