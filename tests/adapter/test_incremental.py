@@ -266,3 +266,46 @@ def test_a_schema_change_fails_where_the_config_asks_for_it(built):
     assert "run it with --full-refresh" in message
     assert "append_new_columns" not in message  # dbt's advice: the old rows would never have them
     assert project.query("select * from dw.shape_fail") == [{"id": 1, "b": "b1"}]
+
+
+# a column's type -> that of later rows, and whether the table would alter their values
+LATER_TYPES = {
+    "f": ("float", "double", True),
+    "d": ("decimal(6,2)", "decimal(8,4)", True),
+    "w": ("decimal(6,2)", "decimal(12,2)", False),
+    "n": ("int", "decimal(6,3)", True),
+    "t": ("date", "timestamp", True),
+    "z": ("timestamp", "timestamp_ntz", True),
+    "i": ("int", "bigint", False),
+    "b": ("double", "float", False),
+    "s": ("string", "int", False),
+}
+
+
+def test_values_that_a_table_would_round_or_cut_are_refused(make_project):
+    def source(place: int) -> str:
+        values = {"t": "timestamp'2026-03-01 12:00:00'", "z": "timestamp'2026-03-01 12:00:00'"}
+        columns = ", ".join(
+            f"cast({values.get(name, 1.125)} as {kinds[place]}) as {name}"
+            for name, kinds in LATER_TYPES.items()
+        )
+        return f"create or replace table src.x using iceberg as select {place} as id, {columns}"
+
+    project = make_project(
+        {"models/sources.yml": "sources: [{name: src, tables: [{name: x}]}]"}
+        | {
+            f"models/of_{name}.sql": "{{ config(materialized='incremental', unique_key='id') }}"
+            f" select id, {name} from {{{{ source('src', 'x') }}}}"
+            for name in LATER_TYPES
+        }
+    )
+    project.query("create namespace if not exists src")
+    project.query(source(0))
+    project.run("run")
+    project.query(source(1))
+    results = project.run("run", expect_ok=False).results
+    for name, (first, later, alters) in LATER_TYPES.items():
+        message = results[f"of_{name}"].message
+        expected = f"column {name} was {first}, is {later}); run it with --full-refresh"
+        assert (expected in message) is alters, message
+        assert results[f"of_{name}"].status == ("error" if alters else "success"), message

@@ -10,6 +10,12 @@ from dbt.adapters.spark import SparkColumn
 from dbt.adapters.sparksession.edges import Foreign
 
 INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
+# what Spark would round to floats, or cut the time or the zone from, without a word. Of whole
+# numbers and decimals it refuses those that are too large
+ROUNDED = {"float": ("double", "decimal", "int", "integer", "bigint", "long")}
+ROUNDED["double"] = ("decimal", "bigint", "long")
+CUT = {"date": ("timestamp", "timestamp_ntz")}
+CUT |= {"timestamp": ("timestamp_ntz",), "timestamp_ntz": ("timestamp",)}
 
 
 @dataclass
@@ -55,6 +61,20 @@ class SparkSessionColumn(SparkColumn):
     def can_expand_to(self, other_column: Column) -> bool:
         """Never: a text of Spark has no length."""
         return False
+
+    def alters(self, given: SparkSessionColumn) -> bool:
+        """Whether the column would hold other values than those of a type that are written into it,
+        rounded or cut. Parts of nested types aren't looked at."""
+        own, other = self._head(), given._head()
+        if own in INTEGERS or own == "decimal":
+            return given.is_float() or given._scale() > self._scale()
+        return other in ROUNDED.get(own, ()) or other in CUT.get(own, ())
+
+    def _scale(self) -> int:
+        """How many digits a decimal has behind the point; 0 of any other type."""
+        if not self.is_numeric():
+            return 0
+        return int(self.dtype.rstrip(") ").partition(",")[2] or 0)
 
     def _head(self) -> str:
         """The type without its arguments: decimal(10,2) is a decimal."""

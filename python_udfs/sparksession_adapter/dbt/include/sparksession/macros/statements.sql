@@ -253,6 +253,29 @@
     {%- do return(changes.source_columns) -%}
 {% endmacro %}
 
+{# Refuses rows whose values the table's columns would round or cut: Spark does so without a word. #}
+{% macro _check_kept_values(staging_relation, target_relation, target_columns) %}
+    {%- set given, problems = {}, [] -%}
+    {%- for column in adapter.get_columns_in_relation(staging_relation) -%}
+        {%- do given.update({column.name | lower: column}) -%}
+    {%- endfor -%}
+    {%- for column in target_columns if column.name | lower in given -%}
+        {%- set new = given[column.name | lower] -%}
+        {%- if column.alters(new) -%}
+            {%- do problems.append(
+                'column ' ~ column.name ~ ' was ' ~ column.data_type ~ ', is ' ~ new.data_type
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if problems -%}
+        {%- do exceptions.raise_compiler_error(
+            model.name ~ ': its table ' ~ target_relation ~ ' would round or cut the values of its '
+            ~ 'rows (' ~ problems | join('; ') ~ '); run it with --full-refresh, or cast them in the '
+            ~ 'model to what they were.'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
 {# Only a change between view and table drops; everything else is replaced in place. #}
 {% macro _drop_if_other_kind(existing_relation, kind) %}
     {% if existing_relation is not none and existing_relation.type != kind %}

@@ -139,6 +139,7 @@
             on_schema_change, staging_relation, existing_relation
         ) -%}
         {%- set target_columns = adapter.get_columns_in_relation(target_relation) -%}
+        {%- do _check_kept_values(staging_relation, target_relation, target_columns) -%}
         {%- call statement('main') -%}
             {{ strategy_macro({
                 'target_relation': target_relation,
