@@ -232,6 +232,7 @@ def test_a_type_that_has_no_exact_reverse_is_refused(kind: str):
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [("map<string,string>", "can't be compared"), ("variant", "can't be compared"),
+     ("string collate UTF8_LCASE", "keeps no collation"),
      ("double", "must not depend on the order")],
 )  # fmt: skip
 def test_a_type_that_has_no_total_order_or_exact_sum_is_refused(kind: str, expected: str):

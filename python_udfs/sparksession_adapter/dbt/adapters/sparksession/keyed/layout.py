@@ -13,6 +13,7 @@ LEVEL = "run_level"  # column of a run's size class
 HIDDEN = "fold__"  # names of state columns that no reader sees
 WHOLE_NUMBERS = ("tinyint", "smallint", "int", "bigint")
 UNORDERED = ("map<", "variant")
+COLLATED = "string collate "  # in a type's name
 TIMES = ("date", "timestamp", "timestamp_ntz")
 EXAMPLE = (
     "config(materialized='folded', unique_key=['order_id'], "
@@ -163,6 +164,12 @@ class RunLayout:
         where = f"{name} ({kind})"
         if not is_ordered_type_name(kind):
             return [f"{where}: can't be compared, so no order of it is total; take to_json(..)"]
+        if COLLATED in kind:
+            # rows of one run would be of one key by it, and those of the next of another
+            return [
+                f"{where}: Iceberg keeps no collation, so that texts that are equal by it would "
+                "differ once they are stored; take lower(..), or cast(.. as string)"
+            ]
         for transform in self.partition_by:
             if transform.column == name and not transform.takes(kind):
                 return [
