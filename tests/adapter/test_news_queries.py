@@ -43,6 +43,7 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
     # counts
     f"select day, count(*) as n from {NEW} group by day": (COUNTED, COUNTED),
     f"select max(v) as v from {NEW}": (COUNTED, COUNTED),
+    f"select n from dw.y, lateral (select count(*) as n from {NEW})": (COUNTED, COUNTED),
     f"select day from {NEW} group by day having count(*) > 1": (COUNTED, COUNTED),
     f"select * from (select a, v from {NEW}) pivot (sum(v) for a in (1, 2))": (COUNTED, COUNTED),
     PAIR + "select o.name, sum(n.v) from n join o on n.id <=> o.id group by o.name": (

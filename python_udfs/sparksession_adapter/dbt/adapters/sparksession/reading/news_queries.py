@@ -14,7 +14,16 @@ from sqlglot.errors import SqlglotError
 
 DIALECT = "spark"
 NEWS = "dbt_news"  # stands for new rows in the text that is parsed
-NEUTRAL = (exp.Lateral, exp.Unnest, exp.Values)  # sources that read no table
+NEUTRAL = (exp.Unnest, exp.Values)  # sources that read no table
+
+
+def reads_nothing(source: exp.Expr) -> bool:
+    """Whether what a query joins reads no table; `lateral` stands before a query of its own, too,
+    not only before what makes rows of a value."""
+    if isinstance(source, exp.Lateral):
+        return not isinstance(source.this, (exp.Query, exp.Subquery))
+    return isinstance(source, NEUTRAL)
+
 
 COUNTED = (
     "aggregates the new rows alone, so that rows of earlier runs are missing from the result; sum "
@@ -157,7 +166,7 @@ class _Reader:
         if isinstance(source, exp.Table):
             name = source.name.lower()
             rows = _Rows.NEW if name == NEWS else ctes.get(name, _Rows.OTHERS)
-        elif isinstance(source, exp.Subquery):
+        elif isinstance(source, (exp.Lateral, exp.Subquery)):
             rows = self._of_source(source.this, ctes)
         else:
             rows = self.rows_of(source, ctes)
@@ -173,7 +182,7 @@ class _Reader:
         first = query.args.get("from_")
         rows = self._of_source(first.this, ctes) if first else _Rows.OTHERS
         for join in query.args.get("joins") or ():
-            if not isinstance(join.this, NEUTRAL):
+            if not reads_nothing(join.this):
                 rows = self._joined(rows, self._of_source(join.this, ctes), join)
         looked_up = max(
             (self.rows_of(inner, ctes) for inner in subqueries(query)), default=_Rows.OTHERS

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from dbt.adapters.sparksession.reading.news_queries import (
-    NEUTRAL,
     UnreadableQuery,
     own_parts,
     parsed,
+    reads_nothing,
     subqueries,
 )
 from sqlglot import exp
@@ -90,7 +90,7 @@ class _Reader:
         if isinstance(query, exp.Table):
             name = query.name.lower()
             return frozenset({self._by}) if name == CHANGED else ctes.get(name)
-        if isinstance(query, exp.Subquery):
+        if isinstance(query, (exp.Lateral, exp.Subquery)):
             columns = self.columns_of(query.this, ctes)
         elif isinstance(query, exp.SetOperation):
             columns = self._of_set(query, ctes)
@@ -117,7 +117,7 @@ class _Reader:
     def _of_select(self, query: exp.Select, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
         first = query.args.get("from_")
         joins = [
-            join for join in query.args.get("joins") or () if not isinstance(join.this, NEUTRAL)
+            join for join in query.args.get("joins") or () if not reads_nothing(join.this)
         ]
         sources = [first.this] if first else []
         found = [self.columns_of(item, ctes) for item in (*sources, *(join.this for join in joins))]
