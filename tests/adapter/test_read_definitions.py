@@ -88,6 +88,71 @@ def test_another_config_that_makes_no_row_is_refused_where_the_sql_reads_it(make
     assert outcome.results["o"].message == "nothing new"
 
 
+RATES = """
+    {% macro rate() %}RATE{% endmacro %}
+    {% macro looked_up() %}{{ context['rate']() }}{% endmacro %}
+    {% macro by_name(name) %}{{ context[name]() }}{% endmacro %}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "reason"),
+    [
+        ("{{ looked_up() }}", "the SQL of a macro that it calls"),
+        ("{{ by_name('rate') }}", "the SQL of a macro that it calls"),
+        ("{{ env_var('HUNTED_' ~ 'RATE', '2') }}", "the environment variable HUNTED_RATE"),
+        ("{% set given = var %}{{ given('rate', 2) }}", "the vars, of which"),
+        ("{{ builtins['var']('rate', 2) }}", "the vars, of which"),
+        ("{{ 5 if var.has_var('rate') else 2 }}", "the vars, of which"),
+    ],
+)
+def test_what_the_sql_reads_by_another_way_of_writing_is_refused_once_it_is_otherwise(
+    make_project, read, reason
+):
+    head = "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}"
+    made = make_project(
+        {
+            "models/_sources.yml": SOURCES,
+            "macros/rates.sql": RATES.replace("RATE", "2"),
+            "models/m.sql": f"{head} select id as k, {read} as n from "
+            "{{ pinned(source('src', 'x')) }}",
+        }
+    )
+    made.query("create namespace if not exists src")
+    made.query("create table src.x (id int) using iceberg")
+    made.query("insert into src.x values (1)")
+    made.run("run")
+    assert made.run("run").results["m"].message == "nothing new"
+
+    made.write({"macros/rates.sql": RATES.replace("RATE", "5")})
+    made.env["HUNTED_RATE"] = "5"
+    message = made.run("run", vars={"rate": 5}, expect_ok=False).results["m"].message
+
+    assert f"another definition: {reason}" in message
+    made.run("run", "--full-refresh", vars={"rate": 5})
+    assert made.column("select n from dw.m") == [5]
+
+
+def test_a_macro_that_runs_call_by_turns_is_no_difference(make_project):
+    model = """
+        {{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}
+        select id from {{ new_rows(source('src', 'x')) }}
+        {% if is_incremental() %} where id > {{ least() }} {% else %} where id > {{ fewest() }}
+        {% endif %}
+    """
+    macros = "{% macro least() %}0{% endmacro %}{% macro fewest() %}0{% endmacro %}"
+    files = {"models/m.sql": model, "macros/least.sql": macros}
+
+    made, outcome = run_before_and_after(make_project, files, {})
+
+    assert outcome.results["m"].message == "nothing new"
+    made.query("insert into src.x values (2, 2)")
+    assert made.run("run").results["m"].message == "+1 rows"
+    made.write({"macros/least.sql": macros.replace("fewest() %}0", "fewest() %}1")})
+    message = made.run("run", expect_ok=False).results["m"].message
+    assert "another definition: the SQL of a macro that it calls" in message
+
+
 SUMS = """
     {{ config(materialized='incremental', incremental_strategy='merge', unique_key='k') }}
     select id as k, {%- for HOW %} '{{ name }}' || {%- endfor %} '' as names, graph

@@ -90,13 +90,20 @@ OTHER_META = frozenset({"published", "put_back", "reads_all", "row_wise", "utc_t
 ENV_VAR = re.compile(VAR.pattern.replace(r"\bvar\(", r"\benv_var\("))
 TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
 NAMED_BY_EXPRESSION = re.compile(r"""(?<![.\w])var\((?!\s*['"]\w+['"]\s*[,)])""")
+# in Jinja: `var` itself is passed on, or looked up in a mapping, or asked whether it has one
+VAR_AS_VALUE = re.compile(r"(?<![.\w])['\"]?var\b(?!\s*\()")
+# names before a parenthesis; macros looked up by a text, or by what only a run knows
+CALLED = re.compile(r"\b(\w+)\s*\(")
+LOOKED_UP = re.compile(r"""\bcontext(?:\[|\.get\()\s*(?:['"](?P<name>\w+)['"]|(?P<unknown>\w))""")
 # what may give other rows while no input changes: the clock, chance, who asks, how files lie, what
-# Java is asked for, and what dbt puts into the SQL again in each run. A text like 'today UTC' is a
-# day to Spark: the name of a zone may stand behind it
+# Java is asked for, what dbt puts into the SQL again in each run, and what a model asks past
+# run_query, where nobody looks at the tables that it names. A text like 'today UTC' is a day to
+# Spark: the name of a zone may stand behind it
 GOES_BY_CLOCK = re.compile(
     r"\b(?:current_(?:date|time|timestamp|user|database|schema|catalog)\b|session_user\b|"
     r"localtimestamp\b|unix_timestamp\s*\(\s*\)|tablesample\b|run_started_at\b|"
     r"invocation_id\b|invocation_args_dict\b|selected_resources\b|flags\.(?-i:[A-Z])|modules\.(?:datetime|pytz)\b|"
+    r"call\s+statement\b|adapter\.execute\b|"
     r"(?:now|curdate|user|rand|randn|random|randstr|uniform|shuffle|uuid|input_file_name|"
     r"input_file_block_(?:start|length)|monotonically_increasing_id|spark_partition_id|"
     r"(?:try_)?reflect|java_method)`?\s*\()|"
@@ -119,8 +126,41 @@ def used_macros(called: Iterable[str], macros: Settings) -> list[Given]:
         unique_id = waiting.pop()
         if unique_id not in seen and unique_id in macros:
             seen.add(unique_id)
-            waiting += macros[unique_id].depends_on.macros
+            macro = macros[unique_id]
+            waiting += macro.depends_on.macros
+            if macro.package_name not in ENGINE_PACKAGES:
+                waiting += _looked_up(macro.macro_sql, macros)
     return [macros[unique_id] for unique_id in sorted(seen)]
+
+
+def _looked_up(sql: str, macros: Settings) -> Iterable[str]:
+    """Ids of the project's macros that Jinja looks up in its context by a text; all of them where
+    only a run knows which. dbt notes no such call of a macro."""
+    if "context" not in sql:
+        return []
+    found = [match for part in JINJA.findall(sql) for match in LOOKED_UP.finditer(part)]
+    names = {match["name"] for match in found}
+    takes_any = any(match["unknown"] for match in found)
+    return [name for name, macro in _own(macros) if takes_any or macro.name in names]
+
+
+def _own(macros: Settings) -> Iterable[tuple[str, Given]]:
+    """The macros that aren't dbt's or the adapter's own, by id."""
+    return (
+        (name, macro) for name, macro in macros.items() if macro.package_name not in ENGINE_PACKAGES
+    )
+
+
+def called_by(node: Node, macros: Settings) -> list[str]:
+    """Ids of the macros that a SQL model calls. dbt notes a call once it is made: those in a branch
+    that this run doesn't take, as of is_incremental(), are calls too."""
+    called = list(node["depends_on"]["macros"])
+    if node.get("language") == "python":
+        return called
+    jinja = JINJA.findall(node["raw_code"])
+    names = {name for part in jinja for name in CALLED.findall(part)}
+    called += [name for name, macro in _own(macros) if macro.name in names]
+    return [*called, *_looked_up(node["raw_code"], macros)]
 
 
 def views_below(node: Node, nodes: Graph) -> list[Given]:
@@ -219,6 +259,7 @@ def definition_of(
     metas: Sequence[Settings] = (),
     *,
     env: Mapping[str, str] | None = None,
+    env_read: Iterable[str] = (),
     target: Settings | None = None,
 ) -> Json:
     """What a model's rows depend on beside its inputs.
@@ -230,6 +271,8 @@ def definition_of(
         views: those that it reads its tables through, see views_below.
         metas: `meta` of the models that it refers to.
         env: the environment; of its values the definition has hashes alone, they may be secret.
+        env_read: names of environment variables that dbt saw the model read, however they are
+            named.
         target: the same of dbt's target.
 
     Returns:
@@ -237,7 +280,7 @@ def definition_of(
         "engine": number, "config": config -> hash, "around": environment variable or part of the
         target -> hash, "vars": var -> value as text}; comments and white space don't matter.
     """
-    used = used_macros(node["depends_on"]["macros"], macros)
+    used = used_macros(called_by(node, macros), macros)
     counts = {found["macro"] for found in DECLARES_COUNT.finditer(node["raw_code"])}
     own = [macro for macro in used if macro.package_name not in ENGINE_PACKAGES]
     own = [macro for macro in own if macro.name not in counts]
@@ -289,7 +332,10 @@ def definition_of(
     if of_columns := _metas_of_columns(node, views):
         code["columns"] = meta_mark(of_columns)
     own_texts = texts_of(node, macros, views)
-    around = {}
+    around = {
+        f"environment variable {name}": mark_of(str((env or {}).get(name)))
+        for name in sorted(set(env_read))
+    }
     for text in own_texts:
         for found in ENV_VAR.finditer(text):
             default = yaml.safe_load(found["default"]) if found["default"] else None
@@ -298,7 +344,8 @@ def definition_of(
         for found in TARGET.finditer(text):
             value = (target or {}).get(found["name"])
             around[f"target's {found['name']}"] = mark_of(str(value))
-    if any(map(NAMED_BY_EXPRESSION.search, own_texts)):
+    in_jinja = (part for text in own_texts for part in JINJA.findall(text))
+    if any(map(NAMED_BY_EXPRESSION.search, own_texts)) or any(map(VAR_AS_VALUE.search, in_jinja)):
         known = {name: value for name, value in values.items() if name not in COMMAND_VARS}
         code["all_vars"] = mark_of(json.dumps(known, sort_keys=True, default=str))
     configs = dict(node["config"])
@@ -382,7 +429,7 @@ def goes_by_clock(sql: str | None) -> bool:
 def texts_of(node: Node, macros: Settings, views: Sequence[Foreign] = ()) -> list[str]:
     """The SQL of a node, of the views that it reads its tables through and of the project's macros
     that they call; of a Python model without its own."""
-    called = list(node["depends_on"]["macros"])
+    called = called_by(node, macros)
     called += [name for view in views for name in view.depends_on.macros]
     own = [
         macro for macro in used_macros(called, macros) if macro.package_name not in ENGINE_PACKAGES
@@ -417,7 +464,18 @@ class Definitions:
         metas = [parent.config.get("meta") or {} for parent in parents if parent is not None]
         env = get_invocation_context().env
         target = self._warehouse.config.to_target_dict()
-        now = definition_of(model, manifest.macros, values, views, metas, env=env, target=target)
+        files = [manifest.files.get(of.file_id) for of in (manifest.nodes[model["unique_id"]], *views)]
+        read = [name for file in files if file is not None for name in file.env_vars]
+        now = definition_of(
+            model,
+            manifest.macros,
+            values,
+            views,
+            metas,
+            env=env,
+            env_read=read,
+            target=target,
+        )
         if reads_graph(model, manifest.macros, views):
             now["graph"] = graph_mark({**manifest.nodes, **manifest.sources})
         if model.get("language") == "python":
