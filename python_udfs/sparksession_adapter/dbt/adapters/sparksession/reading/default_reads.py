@@ -19,7 +19,13 @@ from dbt.adapters.sparksession.reading.definitions import (
     PARTIAL_RUNS,
     used_macros,
 )
-from dbt.adapters.sparksession.reading.news import REPLACING, STORED, is_live
+from dbt.adapters.sparksession.reading.news import (
+    REPLACING,
+    REPLACING_ALL,
+    STORED,
+    is_live,
+    replaces_by_a_part,
+)
 from dbt.adapters.sparksession.reading.news_queries import UnreadableQuery, problem_of
 from dbt.adapters.sparksession.reading.partition_queries import problem_of_partitions
 from dbt.adapters.sparksession.reading.table_reads import TableReads
@@ -88,11 +94,16 @@ class DefaultReads:
         config, plan = model["config"], self._warehouse.inputs.plan(model["unique_id"])
         if strategy == REPLACING and not config.get(PARTIAL_RUNS):
             self._check_partitions(model, plan, sql)
-        if strategy not in (*ADDING, MERGING):
+        if strategy not in (*ADDING, MERGING, REPLACING_ALL):
             return
         manifest: Foreign = self._warehouse.manifest()
         node = manifest.nodes[model["unique_id"]]
         asks_itself = reads_itself(node, manifest.macros)
+        if strategy == REPLACING_ALL:
+            reads_part = plan.news.is_asked or plan.replaced is not None
+            if reads_part and not (asks_itself or config.get(PARTIAL_RUNS)):
+                raise CompilationError(replaces_by_a_part(model["name"]))
+            return
         if plan.news.is_asked:
             if not (asks_itself or config.get(PARTIAL_RUNS)):
                 self._check_results_of_runs(model, plan, sql, strategy in ADDING)

@@ -21,6 +21,7 @@ RELATION = re.compile(
     r"^[ :+|-]*'UnresolvedRelation \[(?P<name>.*?)\], \[(?P<options>.*?)\], (?:true|false)$",
     re.MULTILINE,
 )
+CTE = re.compile(r"(?<!\w)(\w++)`?(?:\s*+\([^()]*+\))?\s*+\bas\s*+\(", re.IGNORECASE)
 UNKNOWN = "what the session reads by itself"
 PATH = re.compile(r"[/:*?\\]")  # in the second part of parquet.`/data/day.parquet`
 
@@ -136,6 +137,8 @@ class NamedReads:
             return
         plan = self._warehouse.inputs.plan(node.unique_id)
         own = {stored_table(node.schema, node.alias, kind), f"{node.schema}.{node.alias}"}
+        for name in self._temporary_names(node):
+            self._warehouse.inputs.note_unpinned(node.unique_id, name)
         for name in self._warehouse_names(own, statement_of(node.compiled_code)):
             if name in plan.unpinned:
                 self._check_outer_view(node.name, name, plan.ranges)
@@ -194,6 +197,16 @@ class NamedReads:
             self._warehouse.inputs.note_unpinned(model["unique_id"], name)
         if reads.others:
             self._warehouse.inputs.note_unpinned(model["unique_id"], UNKNOWN)
+
+    def _temporary_names(self, node: Foreign) -> Iterator[str]:
+        """Names of one part that a node reads and that are neither its CTEs nor rows that are kept
+        for it: temporary views, as a hook or its sql_header makes them."""
+        sql = statement_of(node.compiled_code)
+        known = {name.lower() for name in CTE.findall(sql)}
+        known |= {name.lower() for name in self._warehouse.inputs.building(node.unique_id).kept}
+        for parts in sorted(relations_named(self._warehouse.session(), sql)):
+            if len(parts) == 1 and parts[0].lower() not in known:
+                yield parts[0]
 
     def _warehouse_names(self, own: Collection[str], sql: str) -> Iterator[str]:
         """Names (schema.name) of tables and views, whether there are such or not, that a

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dbt.adapters.sparksession.edges import Foreign, Node, Settings
-from dbt.adapters.sparksession.reading.definitions import default_strategy, used_macros
+from dbt.adapters.sparksession.reading.definitions import (
+    PARTIAL_RUNS,
+    default_strategy,
+    used_macros,
+)
 from dbt_common.exceptions import CompilationError
 
 # resource types whose SQL makes rows that are stored
@@ -12,6 +16,7 @@ LIVE_KINDS = ("view", "materialized_view")
 # macros that read what came since the model's last commit
 READS_OF_NEWS = {"new_rows", "new_changes", "changed_partitions", "closed_periods"}
 REPLACING, OVERWRITING = "replace_partitions", "insert_overwrite"
+REPLACING_ALL = "replace_all"
 
 
 def unrecorded_reads(node: Foreign, macros: Settings) -> str | None:
@@ -101,14 +106,30 @@ def strategy_of(model: Node) -> str | None:
 
 
 def check_news_strategy(model: Node, macro: str) -> None:
-    """Refuse a model that reads what is new and overwrites whole partitions with it.
+    """Refuse a model that reads what is new and overwrites whole partitions with it, and a Python
+    model that replaces all its rows with it; SQL is looked at once it is compiled.
 
     Raises:
-        CompilationError: of each partition only the newest rows would be left.
+        CompilationError: of each partition, or of all, only the newest rows would be left.
     """
+    if strategy_of(model) == REPLACING_ALL and model.get("language") == "python":
+        partial = (model.get("config") or {}).get(PARTIAL_RUNS)
+        if "this" not in model["raw_code"] and not partial:
+            raise CompilationError(replaces_by_a_part(model["name"]))
     if strategy_of(model) == OVERWRITING:
         raise CompilationError(
             f"{macro}: strategy '{OVERWRITING}' of {model['name']} would overwrite a partition's "
             f"rows with its new rows alone; read it through changed_partitions(..) under "
             f"strategy '{REPLACING}', or add the rows by strategy 'append_new_rows'"
         )
+
+
+def replaces_by_a_part(name: str) -> str:
+    """Error text for a model that replaces all its rows, and reads a part of its inputs for it."""
+    return (
+        f"{name}: strategy '{REPLACING_ALL}' leaves the rows alone that a run gives, and this "
+        "model reads what is new or has changed alone, so that the rows of earlier runs would go; "
+        "read all rows by pinned(..), add to its own rows (this), or take strategy "
+        f"'append_new_rows' or 'merge'; or, if each run's result is meant by itself, say "
+        f"{PARTIAL_RUNS}=true in its config."
+    )

@@ -154,7 +154,8 @@ class TableReads:
     def nothing_new(self, model: Node, graph: Graph) -> bool:
         """Whether an incremental run of the model has nothing to add and need not commit.
 
-        A SQL model runs that reads a relation without asking for it by a macro, or the clock.
+        A SQL model runs that reads a relation without asking for it by a macro, or the clock, or
+        whose hooks before it have written to its own table.
         """
         plan = self._warehouse.inputs.plan(model["unique_id"])
         if is_microbatch(model["config"]):  # dbt decides which batches there are to make
@@ -167,6 +168,9 @@ class TableReads:
             if node is not None:
                 names.add(self._warehouse.read_for(node, model).render())
         is_same = plan.unchanged and names <= plan.relations
+        if is_same and model["config"].get("pre-hook") and plan.own is not None:
+            table = plan.own.table
+            is_same = table is None or self._warehouse.history(table).head == plan.own.history.head
         return is_same and not self._definitions.goes_by_clock(model)
 
     def as_read_by(
