@@ -511,7 +511,7 @@ def test_rows_that_a_hook_has_taken_from_the_model_come_again(project):
     small = project(
         {
             "models/kept.sql": "{{ config(materialized='incremental', unique_key='id',"
-            f' pre_hook="{takes}") }}}} select id, v from {{{{ pinned(source(\'src\', \'x\')) }}}}'
+            f" pre_hook=\"{takes}\") }}}} select id, v from {{{{ pinned(source('src', 'x')) }}}}"
         },
         "insert into src.x values (1, 1), (2, 2)",
     )

@@ -12,10 +12,13 @@ from dbt.adapters.sparksession.edges import Foreign
 INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
 # what Spark would round to floats, or cut the time or the zone from, without a word. Of whole
 # numbers and decimals it refuses those that are too large
-ROUNDED = {"float": ("double", "decimal", "int", "integer", "bigint", "long")}
-ROUNDED["double"] = ("decimal", "bigint", "long")
-CUT = {"date": ("timestamp", "timestamp_ntz")}
-CUT |= {"timestamp": ("timestamp_ntz",), "timestamp_ntz": ("timestamp",)}
+ALTERED: dict[str, tuple[str, ...]] = {
+    "float": ("double", "decimal", "int", "integer", "bigint", "long"),
+    "double": ("decimal", "bigint", "long"),
+    "date": ("timestamp", "timestamp_ntz"),
+    "timestamp": ("timestamp_ntz",),
+    "timestamp_ntz": ("timestamp",),
+}
 
 
 @dataclass
@@ -68,7 +71,7 @@ class SparkSessionColumn(SparkColumn):
         own, other = self._head(), given._head()
         if own in INTEGERS or own == "decimal":
             return given.is_float() or given._scale() > self._scale()
-        return other in ROUNDED.get(own, ()) or other in CUT.get(own, ())
+        return other in ALTERED.get(own, ())
 
     def _scale(self) -> int:
         """How many digits a decimal has behind the point; 0 of any other type."""

@@ -464,7 +464,9 @@ class Definitions:
         metas = [parent.config.get("meta") or {} for parent in parents if parent is not None]
         env = get_invocation_context().env
         target = self._warehouse.config.to_target_dict()
-        files = [manifest.files.get(of.file_id) for of in (manifest.nodes[model["unique_id"]], *views)]
+        files = [
+            manifest.files.get(of.file_id) for of in (manifest.nodes[model["unique_id"]], *views)
+        ]
         read = [name for file in files if file is not None for name in file.env_vars]
         now = definition_of(
             model,

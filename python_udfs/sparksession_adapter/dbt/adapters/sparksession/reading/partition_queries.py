@@ -116,9 +116,7 @@ class _Reader:
 
     def _of_select(self, query: exp.Select, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
         first = query.args.get("from_")
-        joins = [
-            join for join in query.args.get("joins") or () if not reads_nothing(join.this)
-        ]
+        joins = [join for join in query.args.get("joins") or () if not reads_nothing(join.this)]
         sources = [first.this] if first else []
         found = [self.columns_of(item, ctes) for item in (*sources, *(join.this for join in joins))]
         for inner in subqueries(query):
