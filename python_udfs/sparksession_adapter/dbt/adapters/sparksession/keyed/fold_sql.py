@@ -238,6 +238,30 @@ class FoldSql(RunLayout):
             return "bigint"
         return f"decimal(38, {kind.rstrip(')').split(',')[1].strip()})"
 
+    def taken_back_last(self, rows: str) -> str | None:
+        """Query that has a row where, of a key's changes, one that takes back stands behind those
+        that give, by an order of the fold: what was stored before may stand in its place and count
+        all the same. None of a fold that no such order rules.
+
+        Args:
+            rows: SQL text for a `from`: the model's rows, each with the values of its image.
+        """
+        found = []
+        for group in self.all_groups:
+            if not (group.order and self._retracts(group)):
+                continue
+            taken, given = (
+                f"max(case when ({self._takes(group)}) and {is_one} then {self._order(group)} end)"
+                for is_one in (f"not {self._is_upsert}", self._is_upsert)
+            )
+            # counted rows are none once the last has gone
+            alone = "false" if self.count_rows else f"{taken} is not null"
+            found.append(f"coalesce({taken} > {given}, {alone})")
+        if not found:
+            return None
+        keys = ", ".join(map(quoted, self.key))
+        return f"select 1 from {rows} group by {keys} having {' or '.join(found)} limit 1"
+
     def merge_states(self, rows: str) -> str:
         """Query of state rows, one for each key, from state rows.
 

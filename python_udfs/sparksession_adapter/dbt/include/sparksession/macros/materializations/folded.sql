@@ -89,6 +89,25 @@
         {%- set batch = _staged_batch(
             _first_rows(select_sql), staging_relation, state_relation, is_rebuild, on_schema_change
         ) -%}
+        {%- if not is_rebuild and not replace_all and adapter.keyed.is_taken_back(model, batch) -%}
+            {#- dbt lets a materialization itself alone run Python -#}
+            {%- set replace_all = true -%}
+            {%- if model['language'] == 'python' -%}
+                {%- do adapter.keyed.rebuild(model) -%}
+                {%- call statement('main', language='python') -%}
+                    {{- compiled_code -}}
+                {%- endcall -%}
+            {%- else -%}
+                {%- set select_sql = adapter.keyed.rendered_for_rebuild(model, context) -%}
+            {%- endif -%}
+            {%- set batch = _staged_batch(
+                _first_rows(select_sql),
+                staging_relation,
+                state_relation,
+                is_rebuild,
+                on_schema_change,
+            ) -%}
+        {%- endif -%}
         {%- set columns = adapter.get_columns_in_relation(state_relation) -%}
         {%- if not is_rebuild -%}
             {%- set changed = _changed_columns(runs_relation, columns) -%}
