@@ -17,7 +17,7 @@ from dbt.adapters.sparksession.inputs import OwnCommits
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
 )
-from dbt.adapters.sparksession.reading.definitions import goes_by_clock
+from dbt.adapters.sparksession.reading.clock import goes_by_clock
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.view_marks import without_view_marks
 from dbt.adapters.sparksession.warehouse import Warehouse

@@ -11,7 +11,6 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import yaml
@@ -19,10 +18,18 @@ from dbt.adapters.sparksession.edges import Foreign, Given, Graph, Json, Node, S
 from dbt.adapters.sparksession.inputs import sql_mark
 from dbt.adapters.sparksession.keyed.tables import FOLDED, stored_table_of
 from dbt.adapters.sparksession.python_code import parsed_code
-from dbt.adapters.sparksession.reading.handed_macros import ASKS_ADAPTER, JINJA, handed_macros
+from dbt.adapters.sparksession.reading.clock import goes_by_clock
 from dbt.adapters.sparksession.reading.imported_code import imported_code
+from dbt.adapters.sparksession.reading.macro_calls import (
+    ASKS_ADAPTER,
+    ENGINE_PACKAGES,
+    JINJA,
+    called_by,
+    handed_macros,
+    has_as_value,
+    used_macros,
+)
 from dbt.adapters.sparksession.sql import mark_of
-from dbt.adapters.sparksession.sql_texts import COMMENT
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.context import get_invocation_context
 from dbt_common.exceptions import CompilationError
@@ -30,7 +37,6 @@ from dbt_common.exceptions import CompilationError
 RECORDED_PROPERTY = "dbt.definition"
 # how the engine's own reads and strategies make rows; to be raised when rows come out otherwise
 ENGINE = 1
-ENGINE_PACKAGES = ("dbt", "dbt_spark", "dbt_sparksession")
 # a model's config for a changed definition
 ON_CHANGE, REFUSE, REBUILD, ACCEPT = "on_definition_change", "refuse", "rebuild", "accept"
 ACCEPT_VAR = "accept_definition"
@@ -90,77 +96,13 @@ OTHER_META = frozenset({"published", "put_back", "reads_all", "row_wise", "utc_t
 ENV_VAR = re.compile(VAR.pattern.replace(r"\bvar\(", r"\benv_var\("))
 TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
 NAMED_BY_EXPRESSION = re.compile(r"""(?<![.\w])var\((?!\s*['"]\w+['"]\s*[,)])""")
-# in Jinja: `var` itself is passed on, or looked up in a mapping, or asked whether it has one
-VAR_AS_VALUE = re.compile(r"(?<![.\w])['\"]?var\b(?!\s*\()")
-# names before a parenthesis; macros looked up by a text, or by what only a run knows
-CALLED = re.compile(r"\b(\w+)\s*\(")
-LOOKED_UP = re.compile(r"""\bcontext(?:\[|\.get\()\s*(?:['"](?P<name>\w+)['"]|(?P<unknown>\w))""")
-# what may give other rows while no input changes: the clock, chance, who asks, how files lie, what
-# Java is asked for, what dbt puts into the SQL again in each run, and what a model asks past
-# run_query, where nobody looks at the tables that it names. A text like 'today UTC' is a day to
-# Spark: the name of a zone may stand behind it
-GOES_BY_CLOCK = re.compile(
-    r"\b(?:current_(?:date|time|timestamp|user|database|schema|catalog)\b|session_user\b|"
-    r"localtimestamp\b|unix_timestamp\s*\(\s*\)|tablesample\b|run_started_at\b|"
-    r"invocation_id\b|invocation_args_dict\b|selected_resources\b|flags\.(?-i:[A-Z])|modules\.(?:datetime|pytz)\b|"
-    r"call\s+statement\b|adapter\.execute\b|"
-    r"(?:now|curdate|user|rand|randn|random|randstr|uniform|shuffle|uuid|input_file_name|"
-    r"input_file_block_(?:start|length)|monotonically_increasing_id|spark_partition_id|"
-    r"(?:try_)?reflect|java_method)`?\s*\()|"
-    r"""['"]\s*(?:now|(?:today|tomorrow|yesterday)(?:\s*[+-][\d:]+|\s+[\w/+:-]+)?)\s*['"]""",
-    re.IGNORECASE,
-)
-LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports")
+LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports", "all_vars")
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
 
 
 def default_strategy(config: Settings) -> str:
     """Strategy of an incremental model that names none: with a key its rows are updated."""
     return MERGING if config.get("unique_key") else "append"
-
-
-def used_macros(called: Iterable[str], macros: Settings) -> list[Given]:
-    """The macros that a node calls, those that they call, and so on, by name."""
-    waiting, seen = list(called), set()
-    while waiting:
-        unique_id = waiting.pop()
-        if unique_id not in seen and unique_id in macros:
-            seen.add(unique_id)
-            macro = macros[unique_id]
-            waiting += macro.depends_on.macros
-            if macro.package_name not in ENGINE_PACKAGES:
-                waiting += _looked_up(macro.macro_sql, macros)
-    return [macros[unique_id] for unique_id in sorted(seen)]
-
-
-def _looked_up(sql: str, macros: Settings) -> Iterable[str]:
-    """Ids of the project's macros that Jinja looks up in its context by a text; all of them where
-    only a run knows which. dbt notes no such call of a macro."""
-    if "context" not in sql:
-        return []
-    found = [match for part in JINJA.findall(sql) for match in LOOKED_UP.finditer(part)]
-    names = {match["name"] for match in found}
-    takes_any = any(match["unknown"] for match in found)
-    return [name for name, macro in _own(macros) if takes_any or macro.name in names]
-
-
-def _own(macros: Settings) -> Iterable[tuple[str, Given]]:
-    """The macros that aren't dbt's or the adapter's own, by id."""
-    return (
-        (name, macro) for name, macro in macros.items() if macro.package_name not in ENGINE_PACKAGES
-    )
-
-
-def called_by(node: Node, macros: Settings) -> list[str]:
-    """Ids of the macros that a SQL model calls. dbt notes a call once it is made: those in a branch
-    that this run doesn't take, as of is_incremental(), are calls too."""
-    called = list(node["depends_on"]["macros"])
-    if node.get("language") == "python":
-        return called
-    jinja = JINJA.findall(node["raw_code"])
-    names = {name for part in jinja for name in CALLED.findall(part)}
-    called += [name for name, macro in _own(macros) if macro.name in names]
-    return [*called, *_looked_up(node["raw_code"], macros)]
 
 
 def views_below(node: Node, nodes: Graph) -> list[Given]:
@@ -320,15 +262,8 @@ def definition_of(
         if named := named & YAML_READ:
             read = {name: node.get(name) for name in sorted(named)}
             code["yaml"] = mark_of(json.dumps(read, sort_keys=True, default=str))
-        of_project = {
-            unique_id: macro
-            for unique_id, macro in macros.items()
-            if macro.package_name not in ENGINE_PACKAGES
-        }
-        calls = [macro.unique_id for macro in used]
-        if handed := handed_macros(own_sql, calls, of_project):
-            handed_sql = [macro.macro_sql for macro in used_macros(handed, of_project)]
-            code["handed"] = mark_of("\0".join(map(sql_mark, handed_sql)))
+        if handed := handed_macros(own_sql, used, macros):
+            code["handed"] = mark_of("\0".join(sql_mark(macro.macro_sql) for macro in handed))
     if of_columns := _metas_of_columns(node, views):
         code["columns"] = meta_mark(of_columns)
     own_texts = texts_of(node, macros, views)
@@ -344,8 +279,8 @@ def definition_of(
         for found in TARGET.finditer(text):
             value = (target or {}).get(found["name"])
             around[f"target's {found['name']}"] = mark_of(str(value))
-    in_jinja = (part for text in own_texts for part in JINJA.findall(text))
-    if any(map(NAMED_BY_EXPRESSION.search, own_texts)) or any(map(VAR_AS_VALUE.search, in_jinja)):
+    some = (text for text in own_texts if "var" in text)
+    if any(NAMED_BY_EXPRESSION.search(text) or has_as_value(text, "var") for text in some):
         known = {name: value for name, value in values.items() if name not in COMMAND_VARS}
         code["all_vars"] = mark_of(json.dumps(known, sort_keys=True, default=str))
     configs = dict(node["config"])
@@ -401,7 +336,9 @@ def differences(stored: Settings, now: Settings) -> list[str]:
         if is_noted and stored.get(key) != now.get(key):
             found.append(phrase)
     found += [f"config {name}" for name in _differing(stored.get("config", {}), now["config"])]
-    found += [f"the {name}" for name in _differing(stored.get("around", {}), now.get("around", {}))]
+    around = stored.get("around", {})
+    of_both = {name: value for name, value in now.get("around", {}).items() if name in around}
+    found += [f"the {name}" for name in _differing(around, of_both)]
     # an older adapter noted no vars of the code that a model imports
     notes_all = "imports" in stored or "imports" not in now
     for name in _differing(stored.get("vars", {}), now["vars"]):
@@ -416,14 +353,6 @@ def _differing(before: Settings, after: Settings) -> Iterable[str]:
     return sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
     )
-
-
-@lru_cache(maxsize=1024)
-def goes_by_clock(sql: str | None) -> bool:
-    """Whether a query, also one that dbt has to render yet, may give other rows while its inputs
-    stay as they are."""
-    text = COMMENT.sub(lambda found: found["quoted"] or " ", sql or "")
-    return GOES_BY_CLOCK.search(text) is not None
 
 
 def texts_of(node: Node, macros: Settings, views: Sequence[Foreign] = ()) -> list[str]:

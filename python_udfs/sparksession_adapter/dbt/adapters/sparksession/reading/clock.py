@@ -1,0 +1,32 @@
+"""Queries that may answer otherwise while no input changes."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from dbt.adapters.sparksession.sql_texts import COMMENT
+
+# what may give other rows while no input changes: the clock, chance, who asks, how files lie, what
+# Java is asked for, what dbt puts into the SQL again in each run, and what a model asks past
+# run_query, where nobody looks at the tables that it names. A text like 'today UTC' is a day to
+# Spark: the name of a zone may stand behind it
+GOES_BY_CLOCK = re.compile(
+    r"\b(?:current_(?:date|time|timestamp|user|database|schema|catalog)\b|session_user\b|"
+    r"localtimestamp\b|unix_timestamp\s*\(\s*\)|tablesample\b|run_started_at\b|"
+    r"invocation_id\b|invocation_args_dict\b|selected_resources\b|flags\.(?-i:[A-Z])|"
+    r"modules\.(?:datetime|pytz)\b|call\s+statement\b|adapter\.execute\b|"
+    r"(?:now|curdate|user|rand|randn|random|randstr|uniform|shuffle|uuid|input_file_name|"
+    r"input_file_block_(?:start|length)|monotonically_increasing_id|spark_partition_id|"
+    r"(?:try_)?reflect|java_method)`?\s*\()|"
+    r"""['"]\s*(?:now|(?:today|tomorrow|yesterday)(?:\s*[+-][\d:]+|\s+[\w/+:-]+)?)\s*['"]""",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=1024)
+def goes_by_clock(sql: str | None) -> bool:
+    """Whether a query, also one that dbt has to render yet, may give other rows while its inputs
+    stay as they are."""
+    text = COMMENT.sub(lambda found: found["quoted"] or " ", sql or "")
+    return GOES_BY_CLOCK.search(text) is not None
