@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.dbt_project import REPO, DbtProject
 
 MACROS = {
@@ -116,3 +118,46 @@ def test_of_a_stream_the_row_of_the_last_place_counts_whatever_its_values(make_p
     project.query("insert into src.others values (5, 'b', 4, '-D')")
     project.run("run")
     assert [tuple(row.values()) for row in project.query(rows)] == [(2, 4, "0"), (3, 5, None)]
+
+
+NEAREST = """
+    {{ config(materialized='folded') }}
+    {{ asof_join(
+        left={'relation': source('src', 'facts'), 'key': 'id', 'columns': ['id'], 'time': 'at'},
+        right={'relation': source('src', 'others'), 'key': 'rid', 'columns': ['rid'],
+            'time': 'right_at'},
+        on={'k': 'k'},
+        direction='%s',
+        kind='left',
+    ) }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("direction", "first", "second"),
+    [
+        # at the same distance from both the earlier row is the nearest
+        ("nearest", {5: 1, 10: 1, 14: 2, 25: 2}, {5: 3, 10: 3, 14: 3, 25: 2}),
+        ("backward", {5: 1, 10: 1, 14: 1, 25: 2}, {5: None, 10: 3, 14: 3, 25: 2}),
+        ("forward", {5: 2, 10: 2, 14: 2, 25: None}, {5: 3, 10: 2, 14: 2, 25: None}),
+    ],
+)
+def test_a_row_that_comes_late_or_goes_takes_over_on_its_own_side(
+    make_project, direction, first, second
+):
+    at = "timestamp '2026-03-01 00:00:%02d'"
+    facts = ", ".join(f"({second}, 1, {at % second})" for second in first)
+    project = with_tables(
+        make_project,
+        NEAREST % direction,
+        f"select * from values {facts} as t(id, k, at)",
+        f"select * from values (1, 1, {at % 0}), (2, 1, {at % 20}) as t(rid, k, right_at)",
+    )
+    rows = "select id, rid from dw.joined order by id"
+    assert {row["id"]: row["rid"] for row in project.query(rows)} == first
+
+    project.query(f"insert into src.others values (3, 1, {at % 8})")
+    project.query("delete from src.others where rid = 1")
+    project.run("run")
+
+    assert {row["id"]: row["rid"] for row in project.query(rows)} == second

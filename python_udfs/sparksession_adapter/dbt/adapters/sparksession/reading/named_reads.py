@@ -26,7 +26,10 @@ UNKNOWN = "what the session reads by itself"
 PATH = re.compile(r"[/:*?\\]")  # in the second part of parquet.`/data/day.parquet`
 
 
-def relations_named(session: Foreign, sql: str) -> set[tuple[str, ...]]:
+Named = set[tuple[str, ...]]  # names, part by part
+
+
+def relations_named(session: Foreign, sql: str) -> Named:
     """Names, part by part, of what a statement reads as it is now, CTEs and temporary views among
     them. Nothing on a remote session, which has no parser here, and of what can't be parsed."""
     if is_remote(session):
@@ -137,9 +140,11 @@ class NamedReads:
             return
         plan = self._warehouse.inputs.plan(node.unique_id)
         own = {stored_table(node.schema, node.alias, kind), f"{node.schema}.{node.alias}"}
-        for name in self._temporary_names(node):
+        sql = statement_of(node.compiled_code)
+        named = relations_named(self._warehouse.session(), sql)
+        for name in self._temporary_names(node.unique_id, sql, named):
             self._warehouse.inputs.note_unpinned(node.unique_id, name)
-        for name in self._warehouse_names(own, statement_of(node.compiled_code)):
+        for name in self._warehouse_names(own, named):
             if name in plan.unpinned:
                 self._check_outer_view(node.name, name, plan.ranges)
             elif self._is_there(name):
@@ -160,7 +165,8 @@ class NamedReads:
             return
         own = {stored_table_of(model), f"{model['schema']}.{model['alias']}"}
         unpinned = self._warehouse.inputs.plan(model["unique_id"]).unpinned
-        for name in self._warehouse_names(own, statement_of(sql)):
+        named = relations_named(self._warehouse.session(), statement_of(sql))
+        for name in self._warehouse_names(own, named):
             if name in unpinned:
                 continue
             if self._is_there(name):
@@ -186,7 +192,9 @@ class NamedReads:
         for name in {
             warehouse_name
             for sql in statements
-            for warehouse_name in self._warehouse_names(own, sql)
+            for warehouse_name in self._warehouse_names(
+                own, relations_named(self._warehouse.session(), sql)
+            )
         }:
             if self._is_there(name):
                 raise CompilationError(
@@ -198,23 +206,22 @@ class NamedReads:
         if reads.others:
             self._warehouse.inputs.note_unpinned(model["unique_id"], UNKNOWN)
 
-    def _temporary_names(self, node: Foreign) -> Iterator[str]:
-        """Names of one part that a node reads and that are neither its CTEs nor rows that are kept
-        for it: temporary views, as a hook or its sql_header makes them."""
-        sql = statement_of(node.compiled_code)
+    def _temporary_names(self, unique_id: str, sql: str, named: Named) -> Iterator[str]:
+        """Names of one part that a node's SQL reads and that are neither its CTEs nor rows that are
+        kept for it: temporary views, as a hook or its sql_header makes them."""
         known = {name.lower() for name in CTE.findall(sql)}
-        known |= {name.lower() for name in self._warehouse.inputs.building(node.unique_id).kept}
-        for parts in sorted(relations_named(self._warehouse.session(), sql)):
+        known |= {name.lower() for name in self._warehouse.inputs.building(unique_id).kept}
+        for parts in sorted(named):
             if len(parts) == 1 and parts[0].lower() not in known:
                 yield parts[0]
 
-    def _warehouse_names(self, own: Collection[str], sql: str) -> Iterator[str]:
+    def _warehouse_names(self, own: Collection[str], named: Named) -> Iterator[str]:
         """Names (schema.name) of tables and views, whether there are such or not, that a
         statement reads as they are now, but for the node's own."""
-        for parts in sorted(relations_named(self._warehouse.session(), sql)):
-            named = parts[1:] if parts[0] == self._warehouse.credentials.catalog else parts
-            name = ".".join(named)
-            if len(named) == 2 and name not in own:
+        for parts in sorted(named):
+            in_catalog = parts[1:] if parts[0] == self._warehouse.credentials.catalog else parts
+            name = ".".join(in_catalog)
+            if len(in_catalog) == 2 and name not in own:
                 yield name
 
     def _is_there(self, name: str) -> bool:
