@@ -254,9 +254,9 @@
 {% endmacro %}
 
 {# Refuses rows whose values the table's columns would round or cut: Spark does so without a word. #}
-{% macro _check_kept_values(staging_relation, target_relation, target_columns) %}
+{% macro _check_kept_values(staged_columns, target_relation, target_columns) %}
     {%- set given, problems = {}, [] -%}
-    {%- for column in adapter.get_columns_in_relation(staging_relation) -%}
+    {%- for column in staged_columns -%}
         {%- do given.update({column.name | lower: column}) -%}
     {%- endfor -%}
     {%- for column in target_columns if column.name | lower in given -%}

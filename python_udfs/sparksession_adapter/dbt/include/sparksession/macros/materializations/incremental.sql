@@ -139,7 +139,14 @@
             on_schema_change, staging_relation, existing_relation
         ) -%}
         {%- set target_columns = adapter.get_columns_in_relation(target_relation) -%}
-        {%- do _check_kept_values(staging_relation, target_relation, target_columns) -%}
+        {%- if on_schema_change != 'fail' -%}
+            {#- else other types are refused by now -#}
+            {%- do _check_kept_values(
+                staged_columns or adapter.get_columns_in_relation(staging_relation),
+                target_relation,
+                target_columns
+            ) -%}
+        {%- endif -%}
         {%- call statement('main') -%}
             {{ strategy_macro({
                 'target_relation': target_relation,
