@@ -24,7 +24,10 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("macros/daily_cut/*", "adapter/test_closed_periods.py e2e/test_levels.py e2e/test_sample.py"),
     ("macros/deduplication/*", "adapter/test_key_filters.py"),
     ("macros/business/details/*", "e2e/test_sample.py"),
-    ("macros/joins/asof_join.sql", "adapter/test_asof.py adapter/test_joins.py"),
+    (
+        "macros/joins/asof_join.sql",
+        "adapter/test_asof.py adapter/test_join_details.py adapter/test_joins.py",
+    ),
     ("macros/joins/*", "adapter/test_join_details.py adapter/test_joins.py"),
     ("macros/metrics/*", "adapter/test_metrics.py e2e/test_traffic.py"),
     (
