@@ -1,0 +1,50 @@
+"""Keyed tables over the changes of a table, ordered by a column of its rows."""
+
+from __future__ import annotations
+
+SMALL_TIERS = {"buckets": 2, "tier_runs": 2, "tier_rows": 20}
+# folds of a table's changes by a time of its own, which isn't when a change was made
+OF_CHANGES = {
+    "by_time": {"sequence": "at", "row_kind": "row_kind"},
+    "emptied": {"sequence": "at", "row_kind": "row_kind", "on_delete": "retract"},
+    "counted": {"sequence": "at", "row_kind": "row_kind", "count_rows": True},
+    "first": {
+        "sequence": [{"column": "at", "order": "descending"}],
+        "row_kind": "row_kind",
+    },
+    "grouped": {
+        "sequence_groups": {
+            "g": {"sequence": ["at"], "columns": ["v"], "on_delete": "remove_row"},
+        },
+        "row_kind": "row_kind",
+    },
+}
+
+
+def test_rows_that_go_or_get_an_older_time_are_no_longer_shown(make_project):
+    project = make_project(
+        {"models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]"}
+        | {
+            f"models/{name}.sql": f"""
+                {{{{ config(materialized='folded', unique_key='id', fold={fold | SMALL_TIERS}) }}}}
+                select id, v, at, row_kind
+                from {{{{ new_changes(source('src', 'events'), by='id') }}}}
+            """
+            for name, fold in OF_CHANGES.items()
+        }
+    )
+    project.query("create namespace if not exists src")
+    project.query("create table src.events (id int, v int, at int) using iceberg")
+    for statement in (
+        "insert into src.events values (1, 1, 1), (2, 2, 2), (3, 3, 3)",
+        "delete from src.events where id = 1",
+        "update src.events set at = 1, v = 33 where id = 3",
+        "insert into src.events values (1, 1, 1)",
+        "update src.events set v = 22 where id = 2",
+    ):
+        project.query(statement)
+        project.run("run")
+        expected = project.query("select id, v, at from src.events order by id")
+        for name in OF_CHANGES:
+            rows = project.query(f"select id, v, at from dw.{name} order by id")
+            assert rows == expected, (name, statement)
