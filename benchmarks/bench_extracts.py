@@ -20,7 +20,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from benchmarks.bench_history import FILES, READ_BYTES, event_log, logged_reads
-from benchmarks.common import ROOT, SCRATCH, run_child, run_module, session
+from benchmarks.common import ROOT, SCRATCH, run_child, run_module, session, settings_below
 
 FOLDER = SCRATCH / "extracts"
 PROJECT, WAREHOUSE = FOLDER / "project", FOLDER / "warehouse"
@@ -70,14 +70,7 @@ MODELS = {
     "product": "product_id, product_name, price",
     "product_zip": "product_id, product_name, price, valid_from, valid_to",
 }
-SETTINGS = {
-    "WAREHOUSE": str(WAREHOUSE),
-    "DBT_TARGET_PATH": str(FOLDER / "target"),
-    "DBT_LOG_PATH": str(FOLDER / "logs"),
-    "DBT_PROFILES_DIR": str(ROOT / "profiles"),
-    "JARS_DIR": str(ROOT / ".jars"),
-    "JARS_LOCK": str(ROOT / "jars.lock"),
-}
+SETTINGS = settings_below(FOLDER)
 
 
 def land(first: int, end: int) -> None:

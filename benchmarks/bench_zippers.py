@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_history import FILES, READ_BYTES, event_log, logged_reads
-from benchmarks.common import ROOT, SCRATCH, run_child, run_module, session
+from benchmarks.common import ROOT, SCRATCH, run_child, run_module, session, settings_below
 
 FOLDER = SCRATCH / "zippers"
 PROJECT, INPUT, WAREHOUSE = (FOLDER / name for name in ("project", "input", "warehouse"))
@@ -101,14 +101,7 @@ ZIP, JOIN = "price_zip", "priced"
 NAMES = ("orders", "changes")  # of the inputs
 WRITTEN, WRITTEN_BYTES = "files written", "bytes written"
 WARM, RESTATED = "warm", "restated"
-SETTINGS = {
-    "WAREHOUSE": str(WAREHOUSE),
-    "DBT_TARGET_PATH": str(FOLDER / "target"),
-    "DBT_LOG_PATH": str(FOLDER / "logs"),
-    "DBT_PROFILES_DIR": str(ROOT / "profiles"),
-    "JARS_DIR": str(ROOT / ".jars"),
-    "JARS_LOCK": str(ROOT / "jars.lock"),
-}
+SETTINGS = settings_below(FOLDER)
 
 
 # ---- the input -------------------------------------------------------------------------------

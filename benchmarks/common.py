@@ -154,6 +154,19 @@ def run_dbt(
     return {"wall": ran.seconds, "peak": ran.peak} | seconds
 
 
+def settings_below(folder: Path) -> dict[str, str]:
+    """Environment of dbt for a small project of a benchmark: its warehouse, target and logs lie in
+    a folder, its profile and jars are the project's."""
+    return {
+        "WAREHOUSE": str(folder / "warehouse"),
+        "DBT_TARGET_PATH": str(folder / "target"),
+        "DBT_LOG_PATH": str(folder / "logs"),
+        "DBT_PROFILES_DIR": str(ROOT / "profiles"),
+        "JARS_DIR": str(ROOT / ".jars"),
+        "JARS_LOCK": str(ROOT / "jars.lock"),
+    }
+
+
 def session(warehouse: Path) -> SparkSession:
     """A session with the project's settings on `warehouse`."""
     from dbt.adapters.sparksession.connections import SparkSessionCredentials

@@ -38,9 +38,9 @@
     whole: how many rows it has, its place among the changes (`sequence`) and, which a zipper needs,
     the column that dates it (`time`). An extract counts once it stands there; without rows its
     row_count is 0. Rows that landed twice count once. An extract of more or fewer keys than it
-    declares, or with two different rows
-    of a key, refuses the run before anything is written. So does an extract that removes more than
-    most_removed_percent of the keys of the extract before it, where that is given.
+    declares, or with two different rows of a key, refuses the run before anything is written. So
+    does an extract that removes more than most_removed_percent of the keys of the extract before
+    it, where that is given.
 
     `log` is a relation of retract rows with the same columns. A change at an extract's own place
     counts as before it (from_extract is 0, that of an extract's row is 1). A change behind the

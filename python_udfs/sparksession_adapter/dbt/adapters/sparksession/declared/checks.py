@@ -60,7 +60,7 @@ class Declarations:
 
     @staticmethod
     def declared_sources(graph: Settings) -> list[Settings]:
-        """What the models of dbt's graph declare as `meta.source`; while dbt parses, of none.
+        """The `meta.source` of the models in dbt's graph, which is empty while dbt parses.
 
         Rows that hold what a declaration means are compared with it by the typed table's own code.
         """

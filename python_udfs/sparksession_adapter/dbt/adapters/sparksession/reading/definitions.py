@@ -96,6 +96,7 @@ OTHER_META = frozenset({"published", "put_back", "reads_all", "row_wise", "utc_t
 ENV_VAR = re.compile(VAR.pattern.replace(r"\bvar\(", r"\benv_var\("))
 TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
 NAMED_BY_EXPRESSION = re.compile(r"""(?<![.\w])var\((?!\s*['"]\w+['"]\s*[,)])""")
+# parts of a definition that older adapters didn't note
 LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports", "all_vars")
 LONGEST_VALUE = 80  # characters of a var's value that a commit shows
 
