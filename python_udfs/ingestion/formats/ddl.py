@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 T = TypeVar("T")
+_NO_NAME = ""  # no database has it
 Table = tuple[str, str]  # database, table
 Move = tuple[Table, Table | None]  # from, to; to None: the rows are gone
 
@@ -126,6 +127,33 @@ def moves(sql: str, database: str) -> list[Move]:
             tokens.take(word)
         return tokens.altered() if tokens.take("table") else []
     return []
+
+
+def moves_beside(sql: str, move: tuple[Table, Table]) -> list[Move]:
+    """All renames of a statement, of which a message names one.
+
+    A log may hold a message for each table, and these may come by several partitions or in several
+    runs. What they did together depends on their order, which the statement alone has.
+
+    Args:
+        sql: the statement.
+        move: the rename that the message names.
+
+    Returns:
+        The statement's moves in their order; that one move where they can't be read from it.
+    """
+    try:
+        listed = [(old, new) for old, new in moves(sql, _NO_NAME) if new is not None]
+    except ValueError:
+        return [move]
+    bare = [_NO_NAME in (old[0], new[0]) for old, new in listed]
+    # names without a database are of the one that the message shows for such a name
+    for home in dict.fromkeys(table[0] for table in move):
+        named = [((old[0] or home, old[1]), (new[0] or home, new[1])) for old, new in listed]
+        shown = [is_bare for pair, is_bare in zip(named, bare, strict=True) if pair == move]
+        if any(shown) or (shown and not any(bare)):
+            return list(named)
+    return [move]
 
 
 def made_table(sql: str, database: str) -> Table | None:

@@ -24,7 +24,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from python_udfs.ingestion.formats.ddl import moves, table_op, too_long
+from python_udfs.ingestion.formats.ddl import moves, moves_beside, table_op, too_long
 from python_udfs.ingestion.formats.exact_numbers import (
     AMBIGUOUS,
     is_ambiguous,
@@ -46,7 +46,7 @@ from python_udfs.ingestion.formats.json_lines import (
     text_kind,
     unread_names,
 )
-from python_udfs.ingestion.formats.statements import body_of, name_in, object_in
+from python_udfs.ingestion.formats.statements import body_of, name_in, object_in, text_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -204,7 +204,8 @@ def table_moves(payload: str, database: str | None, table: str | None, op: str) 
             (name_in(part, "database"), name_in(part, "table"))
             for part in (object_in(row, "old"), object_in(row, "def"))
         )
-        return [(old, new)]
+        # one of several tables that the statement renamed, each in a message of its own
+        return moves_beside(text_in(row, "sql") or "", (old, new))
     if kind == "database-drop":
         return [((name_in(row, "database"), "*"), None)]
     if kind == "table-drop":

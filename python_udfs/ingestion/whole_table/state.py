@@ -176,7 +176,7 @@ class TableState:
             filled = OriginRows(source, binlog, scope, day, self.batches)
             self.fills = filled.fills_of(self.events)
             self.origins |= filled.origins
-        for statement in fresh:
+        for statement in dict.fromkeys(fresh):  # equal: the messages of one statement
             fill = self.fills.get(statement.place)
             origin = next((old for old, to in statement.moves if to == self.table), None)
             if origin and not self.whole_images:

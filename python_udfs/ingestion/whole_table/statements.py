@@ -146,7 +146,8 @@ def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]
     """The events of one table in the log's order.
 
     The renames of one statement take effect one after the other. A log may hold them in one
-    message or in one for each table, so all statements of one position are taken together.
+    message or in one for each table, so all statements of one position are taken together; each
+    list of moves once, and none that is a part of another.
 
     Args:
         statements: in any order, also repeated.
@@ -158,7 +159,7 @@ def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]
     for place in sorted(places):
         here = places[place]
         content: dict[Table, Table | None] = {table: table}
-        for old, new in dict.fromkeys(move for statement in here for move in statement.moves):
+        for old, new in _moves_of(here):
             if new is None:
                 # only for a whole database all names are searched: a statement may have many
                 gone = [name for name in content if name[0] == old[0]] if old[1] == "*" else []
@@ -172,6 +173,15 @@ def events_of(statements: Iterable[Statement], table: Table) -> list[TableEvent]
             first = here[0]
             found.append(TableEvent(*place, first.binlog_file, first.time, op, content[table]))
     return found
+
+
+def _moves_of(statements: list[Statement]) -> list[Move]:
+    """The moves of all messages at one position, in their order."""
+    lists = list(dict.fromkeys(statement.moves for statement in statements))
+    if len(lists) == 1:
+        return list(lists[0])
+    whole = [part for part in lists if not any(set(part) < set(other) for other in lists)]
+    return list(dict.fromkeys(move for part in whole for move in part))
 
 
 def touches(statement: Statement, tables: Iterable[Table]) -> bool:

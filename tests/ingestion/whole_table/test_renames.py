@@ -1,0 +1,90 @@
+"""RENAME of several tables: a message each, which may come in any order and in several runs.
+
+Maxwell, which partitions by tables, sends them to several partitions.
+"""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from python_udfs.ingestion.formats.ddl import Move, moves_beside
+from python_udfs.ingestion.whole_table.statements import Statement, events_of
+from tests.support.table_histories import Server
+from tests.support.typed_model import Model, as_texts, of_server
+
+SWAP = "rename table o to o_t, `o_new` to o, o_t to o_new"
+ORDERS, NEW, OLD = ("shop", "o"), ("shop", "o_new"), ("shop", "o_t")
+MOVES = [(ORDERS, OLD), (NEW, ORDERS), (OLD, NEW)]
+
+
+def _swapped() -> Server:
+    """A server that made both tables, filled and swapped them, and went on."""
+    server = Server(1, "maxwell")
+    for name in ("o", "o_new"):
+        server.tables[name] = []
+        server.tell_ddl(f"create table {name}(id int)", [("create", name, None)])
+    for _ in range(12):
+        server.change("o_new")
+        server.change("o")
+    server.swap()
+    server.change("o")
+    return server
+
+
+@pytest.mark.parametrize("apart", [True, pytest.param(False, marks=pytest.mark.soak)])
+def test_messages_of_a_swap_in_another_order_make_the_same_table(
+    spark: SparkSession, apart: bool
+) -> None:
+    server = _swapped()
+    lines = dict(enumerate(server.lines))
+    places = [offset for offset, line in lines.items() if '"table-alter"' in line]
+    model = Model(spark, "maxwell", ["id"])
+    if apart:
+        late = {places[0]: lines.pop(places[0])}
+        model.take(lines)
+        model.take(late)
+    else:
+        renames = [lines[offset] for offset in places]
+        model.take(lines | dict(zip(places, reversed(renames), strict=True)))
+
+    assert len(places) == 3
+    assert as_texts(model.held()) == of_server(server)
+    assert [row.reject_reason for row in model.rows if row.reject_reason] == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "move", "found"),
+    [
+        *((SWAP, move, MOVES) for move in MOVES),
+        # the database of names without one is seen, or nothing bare is left
+        ("rename table shop.o to b.x, o_t to y", (OLD, ("shop", "y")), None),
+        ("rename table shop.o to shop.x, shop.x to b.y", (ORDERS, ("shop", "x")), None),
+        # another name's database isn't that of the bare names; the server writes names in lower
+        # case; a statement that isn't read; no statement
+        ("rename table shop.o to b.x, o_t to y", (ORDERS, ("b", "x")), [(ORDERS, ("b", "x"))]),
+        ("rename table O to o_t, O_NEW to O", (ORDERS, OLD), [(ORDERS, OLD)]),
+        ("alter table o discard tablespace", (ORDERS, OLD), [(ORDERS, OLD)]),
+        ("", (ORDERS, OLD), [(ORDERS, OLD)]),
+    ],
+)
+def test_all_moves_of_a_statement_are_known_from_each_message(
+    sql: str, move: Move, found: list[Move] | None
+) -> None:
+    moved = moves_beside(sql, move)
+    assert moved == found if found else len(moved) == 2
+    assert move in moved
+
+
+def test_moves_that_are_known_in_part_and_in_full_count_once() -> None:
+    """As noted by a run that knew the messages' own moves alone."""
+
+    def statement(*moves: Move) -> Statement:
+        return Statement(3, 700, "bin.000003", 0, "rename", moves)
+
+    [event] = events_of(
+        [statement(MOVES[1]), statement(*MOVES), statement(MOVES[0]), statement(*MOVES)], ORDERS
+    )
+    assert event.filled_from == NEW
+    [event] = events_of([statement(MOVES[0]), statement(MOVES[1]), statement(MOVES[2])], NEW)
+    assert event.filled_from == ORDERS
