@@ -4,9 +4,10 @@ A row is proven where each part of it is, else the decoder in Spark (formats, ty
 message. That decoder is the definition of right: it also gives the reasons why a message is
 refused, so that none is refused here.
 
-What isn't proven, in any format: a watched column that the row image lacks; an undeclared name that
-differs from a declared one by case; a key that is null; a value that doesn't fit the column's type;
-times before the year 1000, or in the days around a change of the business zone's offset.
+What isn't proven, in any format: a watched column that the row image lacks; several names of one
+column; an undeclared name that differs from a declared one by case; a key that is null; a value
+that doesn't fit the column's type; times before the year 1000, or in the days around a change of
+the business zone's offset.
 """
 
 from __future__ import annotations
@@ -167,6 +168,11 @@ def image_in_keys(
     count = len(values)
     named = np.zeros((len(layout.columns), count), bool)
     there, texts = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    named_times = {
+        number: np.zeros(count, np.int64)
+        for number, column in enumerate(layout.columns)
+        if len(column.names) > 1
+    }
     for number, column in enumerate(layout.columns):
         for name in column.names:
             field = values.field(layout.image.get_field_index(name))
@@ -175,6 +181,8 @@ def image_in_keys(
             is_there = np.asarray(field.is_valid())
             named[number] |= is_there
             there += is_there
+            if number in named_times:
+                named_times[number] += is_there
             if column.is_text:
                 texts += is_there
     is_null = lines.value == LETTER_N
@@ -188,6 +196,8 @@ def image_in_keys(
     # quotes is of text
     is_whole = (last - first == there) & (quoted[last] - quoted[first] == texts)
     odd = np.zeros(count, bool)
+    for number, times in named_times.items():
+        odd |= times + np.bincount(row[column == number], minlength=count) > 1
     others = np.flatnonzero(~is_whole)
     if len(others):
         odd[others] = _odd_members(layout, lines, first[others], last[others])

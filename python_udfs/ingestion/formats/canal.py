@@ -32,6 +32,7 @@ from python_udfs.ingestion.formats.json_lines import (
     no_single_object,
     text_kind,
 )
+from python_udfs.ingestion.formats.several_names import names_if_several, of_column
 from python_udfs.ingestion.formats.statements import body_of, text_in
 
 if TYPE_CHECKING:
@@ -174,17 +175,27 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         "_old", F.get("_olds", F.col("_number"))
     )
     is_update = F.col("op") == "update"
+    several = names_if_several(source, F.col("payload"), F.map_keys("_data"))
+    frame = frame.withColumn("_names", several)
 
     def after(name: str) -> Column:
-        return F.coalesce(*[F.col("_data")[source_name] for source_name in source.names(name)])
+        return _named(source, name, "_data")
+
+    def overlaid(source_name: str, value: Column) -> Column:
+        was_old = is_update & F.map_contains_key("_old", source_name)
+        return F.when(was_old, F.col("_old")[source_name]).otherwise(value)
 
     def previous(name: str) -> Column:
         # of a delete the row is what was deleted: it has no `old`
-        value = after(name)
+        usual = after(name)
         for source_name in source.names(name):
-            was_old = is_update & F.map_contains_key("_old", source_name)
-            value = F.when(was_old, F.col("_old")[source_name]).otherwise(value)
-        return value
+            usual = overlaid(source_name, usual)
+        return of_column(
+            source.names(name),
+            F.col("_names"),
+            lambda found: overlaid(found, F.col("_data")[found]),
+            usual,
+        )
 
     data, wrong_data = _struct(source, after, "data")
     before, wrong_before = _struct(source, previous, "before")
@@ -208,8 +219,17 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         .when(wrong != "", wrong)
         .otherwise(absent_columns_text(source, F.map_keys("_data")))
     )
-    dropped = ("_olds", "_types", "_bare", "_number", "_data", "_old")
+    dropped = ("_olds", "_types", "_bare", "_number", "_data", "_old", "_names")
     return frame.withColumn("image_reason", reason).drop(*dropped)
+
+
+def _named(source: TableSource, name: str, part: str) -> Column:
+    """What a map holds of a column, under the name that it has in the row."""
+    from pyspark.sql import functions as F
+
+    names, of_row = source.names(name), F.col(part)
+    usual = F.coalesce(*[of_row[source_name] for source_name in names])
+    return of_column(names, F.col("_names"), lambda found: of_row[found], usual)
 
 
 def _struct(
@@ -221,7 +241,7 @@ def _struct(
     fields, wrong = [], []
     for name, kind in source.columns.items():
         raw = text_of(name)
-        declared = F.coalesce(*[F.col("_types")[source_name] for source_name in source.names(name)])
+        declared = _named(source, name, "_types")
         value = _value(raw, declared, kind, source.options["enum"])
         fields.append(value.alias(name))
         text = F.concat(

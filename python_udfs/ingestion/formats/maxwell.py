@@ -46,6 +46,7 @@ from python_udfs.ingestion.formats.json_lines import (
     text_kind,
     unread_names,
 )
+from python_udfs.ingestion.formats.several_names import names_if_several, of_column
 from python_udfs.ingestion.formats.statements import body_of, name_in, object_in, text_in
 
 if TYPE_CHECKING:
@@ -246,6 +247,8 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
     has_old = F.col("_parsed.old").isNotNull()
     keys = F.when((F.col("op") == "update") & has_old, F.map_keys(_raw("old")))
     frame = frame.withColumn("_old_keys", keys)
+    several = names_if_several(source, F.col("payload"), F.map_keys(_raw("data")))
+    frame = frame.withColumn("_names", several)
 
     def read(part: str, name: str, kind: SourceType) -> Column:
         value = F.col(f"_parsed.{part}")[name]
@@ -256,7 +259,9 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
 
     def value(part: str, name: str) -> Column:
         kind = source.columns[name]
-        raw = F.coalesce(*[read(part, source_name, kind) for source_name in source.names(name)])
+        names = source.names(name)
+        usual = F.coalesce(*[read(part, source_name, kind) for source_name in names])
+        raw = of_column(names, F.col("_names"), lambda found: read(part, found, kind), usual)
         if not source.columns[name].declared.lower().startswith("set"):
             return raw
         return F.coalesce(F.array_join(F.from_json(raw, "array<string>"), ","), raw)
@@ -268,6 +273,12 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         was_old = F.lit(False)
         for source_name in source.names(name):
             was_old = was_old | F.array_contains("_old_keys", source_name)
+        was_old = of_column(
+            source.names(name),
+            F.col("_names"),
+            lambda found: F.array_contains("_old_keys", found),
+            was_old,
+        )
         return F.when(was_old, value("old", name)).otherwise(after(name))
 
     data = F.struct(*[after(name).alias(name) for name in source.columns])
@@ -299,7 +310,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             )
         )
     )
-    return frame.withColumn("image_reason", reason).drop("_parsed", "_exact", "_old_keys")
+    return frame.withColumn("image_reason", reason).drop("_parsed", "_exact", "_old_keys", "_names")
 
 
 def _exact_texts(source: TableSource) -> Column:

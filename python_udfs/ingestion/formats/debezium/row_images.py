@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from python_udfs.ingestion.formats.debezium.envelopes import POSTGRES
@@ -17,6 +18,7 @@ from python_udfs.ingestion.formats.exact_numbers import (
     without_number_marks,
 )
 from python_udfs.ingestion.formats.json_lines import JSON_ONLY, absent_columns_text, half_character
+from python_udfs.ingestion.formats.several_names import names_if_several, of_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -43,6 +45,12 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         F.col("_parsed._corrupt").isNotNull().alias("_unread"),
     )
     frame = frame.withColumn("_exact", _exact_texts(source))
+    texts = "before map<string, string>, after map<string, string>"
+    as_maps = F.from_json(F.col("payload"), f"struct<{texts}, payload struct<{texts}>>")
+    image = F.coalesce(as_maps["payload"]["after"], as_maps["after"])
+    image = F.coalesce(image, as_maps["payload"]["before"], as_maps["before"])
+    several = names_if_several(source, F.col("payload"), F.map_keys(image))
+    frame = frame.withColumn("_names", several)
     had = F.col("op").isin("update", "delete")
     frame = frame.select(
         *messages.columns,
@@ -50,6 +58,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         "_raw_after",
         "_unread",
         "_exact",
+        "_names",
         F.when(had, _decoded("before", source)).alias("before"),
         F.when(F.col("op") != "delete", _decoded("after", source)).alias("_after"),
     )
@@ -67,8 +76,6 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             lost = F.lit(True) if name in source.watched else there.isNotNull()
             known = F.col(part).isNotNull()
             doubtful = doubtful | (known & F.col(part)[name].isNull() & lost)
-    texts = "before map<string, string>, after map<string, string>"
-    as_maps = F.from_json(F.col("payload"), f"struct<{texts}, payload struct<{texts}>>")
     frame = frame.withColumn("_maps", F.when(doubtful, as_maps))
     frame = frame.select(
         *messages.columns,
@@ -76,6 +83,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
         "before",
         "_after",
         "_exact",
+        "_names",
         *[
             F.coalesce(F.col("_maps.payload")[part], F.col("_maps")[part]).alias(f"_{part}_texts")
             for part in ("before", "after")
@@ -108,7 +116,7 @@ def images(messages: DataFrame, source: TableSource) -> DataFrame:
             )
         )
     )
-    made = ("_after", "_exact", "_before_texts", "_after_texts")
+    made = ("_after", "_exact", "_names", "_before_texts", "_after_texts")
     return frame.withColumn("image_reason", reason).drop(*made)
 
 
@@ -161,9 +169,9 @@ def _misfits(source: TableSource) -> Column:
     found = []
     for name, kind in source.columns.items():
         for part, image in (("after", "_after"), ("before", "before")):
-            raw = F.coalesce(
-                *[F.col(f"_{part}_texts")[source_name] for source_name in source.names(name)]
-            )
+            texts, names = F.col(f"_{part}_texts"), source.names(name)
+            usual = F.coalesce(*[texts[source_name] for source_name in names])
+            raw = of_column(names, F.col("_names"), texts.getItem, usual)
             lost = F.col(image).isNotNull() & F.col(image)[name].isNull() & raw.isNotNull()
             value = F.substring(raw, 1, 80)
             text = F.concat(F.lit(f"{part}.{name} = "), value, F.lit(f" is no {kind.declared}"))
@@ -189,6 +197,8 @@ def _decoded(part: str, source: TableSource) -> Column:
 
     values = []
     for name, kind in source.columns.items():
-        raw = F.coalesce(*[read(source_name, kind) for source_name in source.names(name)])
+        names = source.names(name)
+        usual = F.coalesce(*[read(source_name, kind) for source_name in names])
+        raw = of_column(names, F.col("_names"), partial(read, kind=kind), usual)
         values.append(column_value(raw, kind, source.options).alias(name))
     return F.when(image.isNotNull(), F.struct(*values))
