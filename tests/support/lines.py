@@ -95,7 +95,10 @@ def source(columns: dict[str, str], **more: Any) -> TableSource:
 
 
 def typed_frame(
-    spark: SparkSession, payloads: Sequence[bytes | str], declared: TableSource
+    spark: SparkSession,
+    payloads: Sequence[bytes | str],
+    declared: TableSource,
+    zone: str = ZONE,
 ) -> DataFrame:
     """Rows of the typed ODS model, repeats not taken out.
 
@@ -112,12 +115,17 @@ def typed_frame(
         & F.col("reject_reason").isNull()
     ).withColumn("load_id", F.lit("load"))
     images = FORMATS[declared.format].images(mine, declared)
-    return typed_rows(images, declared, BusinessDay(declared, ZONE, 24))
+    return typed_rows(images, declared, BusinessDay(declared, zone, 24))
 
 
-def typed(spark: SparkSession, payloads: Sequence[bytes | str], declared: TableSource) -> list[Row]:
+def typed(
+    spark: SparkSession,
+    payloads: Sequence[bytes | str],
+    declared: TableSource,
+    zone: str = ZONE,
+) -> list[Row]:
     """`typed_frame` as rows in the order of the payloads."""
     return sorted(
-        typed_frame(spark, payloads, declared).collect(),
+        typed_frame(spark, payloads, declared, zone).collect(),
         key=lambda row: (row.message_offset, row.row_number or 0),
     )

@@ -81,6 +81,14 @@ class SourceType:
             return raw.try_cast(self.spark)
         return raw
 
+    def is_skipped(self, raw: Column, zone: str) -> Column:
+        """Condition on a DATETIME's text: a local time that the zone's clocks never showed."""
+        from pyspark.sql import functions as F
+
+        wall = raw.try_cast("timestamp_ntz").cast("timestamp")
+        shown = F.from_utc_timestamp(F.to_utc_timestamp(wall, F.lit(zone)), F.lit(zone))
+        return F.coalesce(shown != wall, F.lit(False))
+
     def misfit(self, raw: Column) -> Column | None:
         """Condition: `raw` isn't null, but no value of this type. None where parsing checks it."""
         from pyspark.sql import functions as F

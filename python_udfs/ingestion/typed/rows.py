@@ -111,7 +111,7 @@ def typed_rows(
         F.col("image_reason"),
         _value_misfits(source),
         unread_by_case(source, "data"),
-        _no_key(source),
+        _no_key(source, day.zone),
     )
     judged = typed.withColumn("reject_reason", reason)
     good = F.col("reject_reason").isNull()
@@ -184,13 +184,24 @@ def _value_misfits(source: TableSource) -> Column:
     return F.when(F.concat(*wrong_names) != "", F.concat_ws("; ", *messages))
 
 
-def _no_key(source: TableSource) -> Column:
+def _no_key(source: TableSource, zone: str) -> Column:
+    """Why the key isn't known; null where it is.
+
+    Where the clocks of a zone are put forward, local times that they skip become later times, which
+    other keys may have.
+    """
     reason = F.lit(None).cast("string")
     # a format that needs a before image has refused the row by now where there is none
     changed = (F.col("op") != "insert") & F.col("before").isNotNull()
     for name in source.primary_key:
         gone = F.col("data")[name].isNull() | (changed & F.col("before")[name].isNull())
         reason = F.coalesce(reason, F.when(gone, F.lit(f"the key column {name} is null")))
+        kind = source.columns[name]
+        if kind.kind == "datetime" and zone[0] not in "+-":
+            skipped = kind.is_skipped(F.col("data")[name], zone)
+            skipped |= changed & kind.is_skipped(F.col("before")[name], zone)
+            text = f"the key column {name} is a time that the clocks of {zone} skip"
+            reason = F.coalesce(reason, F.when(skipped, F.lit(text)))
     return reason
 
 

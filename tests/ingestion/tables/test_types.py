@@ -392,3 +392,18 @@ def test_a_declaration_is_read():
     assert (found.database, found.table, found.primary_key) == ("shop", "o", ("id",))
     assert found.watched == ("id", "city", "at")
     assert (found.aliases, found.schema_version) == ({"city": ("town",)}, 3)
+
+
+def test_a_key_at_a_time_that_the_clocks_skip_is_refused(spark: SparkSession) -> None:
+    """It would be the key an hour later, which another row may have."""
+    table = source({"id": "int", "at": "datetime(3)"}, primary_key=["id", "at"])
+    at = "2026-03-08 0{}:30:00"  # in New York 2 h to 3 h isn't there
+    rows = [line(data=f'{{"id":1,"at":"{at.format(hour)}"}}') for hour in (1, 2, 3)]
+    old = f'{{"at":"{at.format(2)}"}}'
+    rows.append(rows[0].replace('"insert"', '"update"')[:-1] + f',"old":{old}}}')
+
+    found = typed(spark, numbered(rows), table, "America/New_York")
+
+    skip = "the key column at is a time that the clocks of America/New_York skip"
+    assert [row.reject_reason for row in found] == [None, skip, None, skip]
+    assert all(row.reject_reason is None for row in typed(spark, numbered(rows), table))
