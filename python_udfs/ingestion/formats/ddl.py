@@ -147,7 +147,7 @@ def moves_beside(sql: str, move: tuple[Table, Table]) -> list[Move]:
     except ValueError:
         return [move]
     bare = [_NO_NAME in (old[0], new[0]) for old, new in listed]
-    # names without a database are of the one that the message shows for such a name
+    # names without a database are of that which the message shows for such a name
     for home in dict.fromkeys(table[0] for table in move):
         named = [((old[0] or home, old[1]), (new[0] or home, new[1])) for old, new in listed]
         shown = [is_bare for pair, is_bare in zip(named, bare, strict=True) if pair == move]

@@ -20,11 +20,11 @@ BOTH: list[tuple[Row, Row, str | None, str | None]] = [
     ({"city": None, "dest": "A"}, {"city": None, "dest": "B"}, None, None),
     ({"city": None, "dest": "B"}, {"city": "B", "dest": "B"}, None, "B"),
     ({"city": "X", "dest": None}, {"city": None, "dest": "B"}, "X", None),
-    # of two old names the one that is declared first
+    # of two old names that which is declared first
     ({"dest": None, "goal": "C"}, {"dest": None, "goal": "D"}, None, None),
     ({"dest": "A", "goal": "C"}, {"dest": "A", "goal": None}, "A", "A"),
 ]
-ONE: list[tuple[Row, Row, str | None, str | None]] = [
+USUAL: list[tuple[Row, Row, str | None, str | None]] = [
     ({"dest": "A"}, {"dest": "B"}, "A", "B"),
     ({"dest": None}, {"dest": "B"}, None, "B"),
     ({"goal": "A"}, {"goal": None}, "A", None),
@@ -62,7 +62,7 @@ def test_the_first_name_that_a_row_has_is_the_column(spark: SparkSession, log_fo
         required_columns=["city"],
         format=log_format,
     )
-    cases = [*BOTH, *ONE]
+    cases = [*BOTH, *USUAL]
     texts = [
         _update(log_format, number, before, after)
         for number, (before, after, *_) in enumerate(cases)
