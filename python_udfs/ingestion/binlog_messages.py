@@ -17,6 +17,7 @@ from python_udfs.ingestion.formats.registry import with_envelope
 from python_udfs.ingestion.landing.files import (
     LIVE,
     LONG_LINE,
+    batches_of,
     files_to_read,
     late_files,
     list_files,
@@ -87,6 +88,7 @@ def binlog_messages(dbt: Any, session: SparkSession) -> DataFrame | None:
     check_folder(dbt, landing if files_too else None)
     longest = longest_line(dbt.meta)
     held = _held(dbt, session)
+    _report_absent_batches(dbt, batches_of([*held, *(file.key for file in files)]))
     topic_ids = json.loads(dbt.snapshot_property(TOPICS_PROPERTY, "{}"))
     ranges: list[OffsetRange] = []
     if kafka:
@@ -190,6 +192,24 @@ def _not_too_long_still(rows: DataFrame, released: Mapping[Any, list[int]]) -> D
         of_partition = of_topic & (F.col("partition_number") == partition)
         rows = rows.where(~(is_long & of_partition & F.col("message_offset").isin(offsets)))
     return rows
+
+
+def _report_absent_batches(dbt: Any, there: set[str]) -> None:
+    """Warn of batches that the var `batches` names and of which there is no message: else a name
+    with a mistake would look like a correction that changed nothing."""
+    named = dbt.project_var("batches", [LIVE])
+    if not isinstance(named, list):  # the typed tables refuse it
+        return
+    absent = [str(batch) for batch in named if batch != LIVE and batch not in there]
+    if absent:
+        from dbt.adapters.events.logging import AdapterLogger
+
+        others = ", ".join(sorted(there - {LIVE})) or "no batch"
+        AdapterLogger("Log").warning(
+            f"The var `batches` names {', '.join(absent)}, of which no message has landed (there "
+            f"is {others}): land it under batches/<name>/topics/.., or name it as its folder is "
+            "named."
+        )
 
 
 def _by_format(parts: Iterable[LandedFile | OffsetRange], formats: Any) -> dict[str, list[Any]]:

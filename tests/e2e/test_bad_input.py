@@ -84,6 +84,8 @@ def test_too_many_bad_messages_fail_the_run_after_saving_them(tmp_path: Path) ->
     assert "5 of 8 messages were refused" in few.log
     assert f"{standing}60 of them: not JSON" in few.log
     assert "Messages came of the batches later, which" in few.log
+    misnamed = warehouse.build(vars={"batches": ["live", "latter"]})
+    assert "names latter, of which no message has landed (there is later): land it" in misnamed.log
 
 
 @pytest.mark.soak

@@ -101,6 +101,16 @@ def offsets_key(batch: str, topic: str, partition: int) -> str:
     return f"{topic}/{partition}" if batch == LIVE else f"{batch}:{topic}/{partition}"
 
 
+def batches_of(keys: Iterable[str]) -> set[str]:
+    """The batches that keys are of, see offsets_key.
+
+    >>> sorted(batches_of(["maxwell/0", "again:maxwell/0", "again:maxwell/1"]))
+    ['again', 'live']
+    """
+    # no topic of Kafka has a colon
+    return {key.rpartition(":")[0] or LIVE for key in keys}
+
+
 def list_files(landing: str) -> list[LandedFile]:
     """All files of a landing folder, ordered by batch, topic, partition and first offset.
 
