@@ -38,6 +38,7 @@ from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
 from dbt.adapters.sparksession.reading.standing_views import StandingViews
 from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.reading.taken_back import TakenBack
 from dbt.adapters.sparksession.relation import SparkSessionRelation
 from dbt.adapters.sparksession.seeds import Seeds
 from dbt.adapters.sparksession.services import Services
@@ -118,6 +119,11 @@ class SparkSessionAdapter(SparkAdapter):
     def changes(self) -> ChangeReads:
         """Changes between two versions of a table."""
         return self.services.changes
+
+    @available_property
+    def taken_back(self) -> TakenBack:
+        """Whether what was taken back of a table's changes goes from a model, too."""
+        return self.services.taken_back
 
     @available_property
     def partitions(self) -> PartitionReads:

@@ -26,6 +26,7 @@ from dbt.adapters.sparksession.reading.partition_reads import PartitionReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
 from dbt.adapters.sparksession.reading.standing_views import StandingViews
 from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.reading.taken_back import TakenBack
 from dbt.adapters.sparksession.reading.touched_rows import TouchedRows
 from dbt.adapters.sparksession.seeds import Seeds
 from dbt.adapters.sparksession.versions.candidate import Candidates
@@ -66,7 +67,8 @@ class Services:
         self.default_reads = DefaultReads(warehouse, reads)
         self.named_reads = named_reads = NamedReads(warehouse)
         self.standing_views = StandingViews(warehouse)
-        self.changes = changes = ChangeReads(warehouse, keyed, ranges, reads)
+        self.taken_back = taken_back = TakenBack(warehouse, keyed)
+        self.changes = changes = ChangeReads(warehouse, keyed, ranges, reads, taken_back)
         self.partitions = PartitionReads(warehouse, definitions, changes, reads, commits)
 
         self.joins = JoinModels(warehouse, keyed)

@@ -22,7 +22,6 @@ from dbt_common.clients.jinja import get_template, render_template
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 FOLDED = "folded"
-OF_JOIN = "join."  # begins properties of a join's commits
 RUNS_SUFFIX = "__runs"
 # properties of a commit of runs
 FOLD_PROPERTIES = "fold."  # how all of these begin
@@ -200,18 +199,11 @@ class KeyedTables:
             )
         return Batch(fold, rows)
 
-    def is_taken_back(self, model: Node, batch: Batch) -> bool:
+    def stands_behind(self, fold: Fold, batch: Batch) -> bool:
         """Whether rows of a batch have gone, or are older than they were, in a table whose changes
         the model reads: they have the order of what they take back, so that a fold by that order
-        would keep it. So it stays in a model that may not be built again, or whose runs are meant
-        one by one. A join's changes are ordered by its own commits."""
-        fold, config = batch.fold, model["config"]
-        plan = self._warehouse.inputs.plan(model["unique_id"])
-        if config.get("partial_runs") or config.get("full_refresh") is False:
-            return False
-        if not plan.news.removals or any(key.startswith(OF_JOIN) for key in plan.properties):
-            return False
-        query = fold.taken_back_last(batch.rows) if isinstance(fold, Fold) else None
+        would keep it."""
+        query = fold.taken_back_last(batch.rows)
         return query is not None and bool(self._warehouse.session().sql(query).head())
 
     def record_run(self, model: Node, fold: Fold | Zipper, replaces: bool) -> int:

@@ -33,6 +33,7 @@ from dbt.adapters.sparksession.reading.retract_sql import (
     same_rows,
 )
 from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.reading.taken_back import TakenBack
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.sql import is_absent, literal, quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
@@ -82,12 +83,18 @@ class ChangeReads:
     """Reads what changed between two versions of a table."""
 
     def __init__(
-        self, warehouse: Warehouse, keyed: KeyedTables, ranges: ColumnRanges, reads: TableReads
+        self,
+        warehouse: Warehouse,
+        keyed: KeyedTables,
+        ranges: ColumnRanges,
+        reads: TableReads,
+        taken_back: TakenBack,
     ) -> None:
         self._warehouse = warehouse
         self._keyed = keyed
         self._ranges = ranges
         self._reads = reads
+        self._taken_back = taken_back
 
     def new_changes(
         self,
@@ -227,11 +234,15 @@ class ChangeReads:
         key = KeyOfChanges(by)
         return self._changes(model_id, relation, node, history, first, end, key=key)
 
-    def replaces_all_rows(self, model: Node, plan: ReadPlan, strategy: str) -> bool:
+    def replaces_all_rows(self, model: Node, plan: ReadPlan, strategy: str, sql: str) -> bool:
         """Whether what is stored gives way to what the model makes of all rows of its inputs: of an
         input it can't read the new rows or changes alone any more. A model that leaves out what it
         has (unseen_rows) adds to its rows all the same; windows that are touched are found among
-        all rows anyway."""
+        all rows anyway.
+
+        Args:
+            sql: the query of the rows that are written.
+        """
         if strategy == "append_new_rows" and plan.news.reads_whole:
             return True
         # a typed table leaves out by itself what it holds, and takes a correction in its place
@@ -244,19 +255,9 @@ class ChangeReads:
                 return True
             self._check_first_reads(model, plan)
         leaves_gone = strategy == MERGING and not model["config"].get(PARTIAL_RUNS)
-        if leaves_gone and self._takes_rows_away(plan):
+        if leaves_gone and self._taken_back.is_of_merge(model, plan, sql):
             return True
         return plan.news.is_replayed and strategy != "replace_windows"
-
-    def _takes_rows_away(self, plan: ReadPlan) -> bool:
-        """Whether a row has gone of what the model reads the changes of."""
-        session = self._warehouse.session()
-        return any(
-            session.sql(
-                statement_of(f"select 1 from {text} where {ROW_KIND} = '-D' limit 1")
-            ).head()
-            for text in sorted(plan.news.removals)
-        )
 
     def _check_first_reads(self, model: Node, plan: ReadPlan) -> None:
         """A model that keeps its rows reads for the first time what it may know under another

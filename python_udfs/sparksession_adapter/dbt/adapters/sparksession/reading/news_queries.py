@@ -96,6 +96,20 @@ def problem_of(sql: str, news: Collection[str], adds: bool) -> str | None:
     return None
 
 
+def follows_new_rows(sql: str, news: Collection[str]) -> bool:
+    """Whether each row of a query follows from a single new row, as far as it shows; not where it
+    can't be parsed.
+
+    Args:
+        sql, news: as in problem_of.
+    """
+    try:
+        tree = parsed(sql, news, NEWS)
+        return tree is not None and _Reader(False).rows_of(tree, {}) in (_Rows.NEW, _Rows.KEYS)
+    except (UnreadableQuery, _Problem):
+        return False
+
+
 def parsed(sql: str, texts: Collection[str], name: str) -> exp.Expr | None:
     """A statement with a table `name` in place of some of its parts; None where it has none of
     them: a macro has kept what they read under another name.

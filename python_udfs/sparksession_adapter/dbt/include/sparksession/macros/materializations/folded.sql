@@ -89,7 +89,11 @@
         {%- set batch = _staged_batch(
             _first_rows(select_sql), staging_relation, state_relation, is_rebuild, on_schema_change
         ) -%}
-        {%- if not is_rebuild and not replace_all and adapter.keyed.is_taken_back(model, batch) -%}
+        {%- if (
+            not is_rebuild
+            and not replace_all
+            and adapter.taken_back.is_of_fold(model, batch, select_sql)
+        ) -%}
             {#- dbt lets a materialization itself alone run Python -#}
             {%- set replace_all = true -%}
             {%- if model['language'] == 'python' -%}

@@ -107,7 +107,7 @@
         {%- set plan = adapter.reading.plan(model) -%}
         {#- changes that the model has read are given again, or the new rows of an input are all of
             them: what it made of them has to go, and is made again of all inputs -#}
-        {%- if adapter.changes.replaces_all_rows(model, plan, strategy_name) -%}
+        {%- if adapter.changes.replaces_all_rows(model, plan, strategy_name, select_sql) -%}
             {%- set strategy_macro = _replace_all_rows -%}
             {%- if model['language'] == 'python' -%}
                 {%- do adapter.keyed.rebuild(model) -%}

@@ -1,0 +1,156 @@
+"""Whether what a run takes back of a table's changes goes from what the model holds of it.
+
+A query may leave out the rows that take back (`where sign > 0`), and a merge or a fold without a
+kind of rows can't count them. What earlier runs made of such a row has to go all the same: then
+all rows are made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dbt.adapters.sparksession.edges import Given, Node
+from dbt.adapters.sparksession.inputs import ReadPlan
+from dbt.adapters.sparksession.keyed.folds import Fold
+from dbt.adapters.sparksession.keyed.tables import Batch, KeyedTables
+from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
+from dbt.adapters.sparksession.reading.news_queries import (
+    NEWS,
+    UnreadableQuery,
+    follows_new_rows,
+    own_parts,
+    parsed,
+)
+from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND, SIGN
+from dbt.adapters.sparksession.reading.view_marks import statement_of
+from dbt.adapters.sparksession.sql import quoted
+from dbt.adapters.sparksession.warehouse import Warehouse
+from sqlglot import exp
+
+OF_JOIN = "join."  # begins properties of a join's commits
+
+
+def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
+    """Whether a query may leave rows out by whether they give or take back: it uses that for more
+    than to pass it on, or can't be parsed.
+
+    Args:
+        news: its parts, for a `from`, that read changes.
+        kind: the column of the kind that it gives.
+
+    >>> leaves_out_by_kind("select id, row_kind from (n) where v > 1", ["(n)"], "row_kind")
+    False
+    >>> leaves_out_by_kind("select id, row_kind from (n) where sign > 0", ["(n)"], "row_kind")
+    True
+    """
+    try:
+        tree = parsed(sql, news, NEWS)
+    except UnreadableQuery:
+        return True
+    if tree is None:
+        return True
+    names = {ROW_KIND, SIGN, kind.lower()}
+    passed: set[int] = set()
+    for query in tree.find_all(exp.Select):
+        for item in query.expressions:
+            if item.alias_or_name.lower() in names:
+                passed |= {id(column) for column in item.find_all(exp.Column)}
+        # what only orders or groups rows leaves none out
+        for item in own_parts(query):
+            if isinstance(item, (exp.Order, exp.Group)):
+                passed |= {id(column) for column in item.find_all(exp.Column)}
+    return any(
+        column.name.lower() in names and id(column) not in passed
+        for column in tree.find_all(exp.Column)
+    )
+
+
+class TakenBack:
+    """Sees whether a model has to be made of all rows, since rows were taken back."""
+
+    def __init__(self, warehouse: Warehouse, keyed: KeyedTables) -> None:
+        self._warehouse = warehouse
+        self._keyed = keyed
+
+    def is_of_fold(self, model: Node, batch: Batch, sql: str) -> bool:
+        """Whether a keyed table would keep what is taken back: it has no kind of rows, its query
+        leaves such rows out, or they have the order of what they take back. It stays in a model
+        that may not be built again, or whose runs are meant one by one. A join's changes are
+        ordered by its own commits, and an index of a join may find more than there is.
+
+        Args:
+            sql: the model's query, as it was compiled.
+        """
+        fold, config = batch.fold, model["config"]
+        plan = self._warehouse.inputs.plan(model["unique_id"])
+        if config.get(PARTIAL_RUNS) or config.get("full_refresh") is False:
+            return False
+        if not plan.news.removals or any(key.startswith(OF_JOIN) for key in plan.properties):
+            return False
+        if not isinstance(fold, Fold):  # a zipper holds what was
+            return False
+        if self._keyed.stands_behind(fold, batch):
+            return True
+        kind = fold.row_kind
+        if kind is None:
+            return self._is_any(plan, f"{SIGN} < 0")
+        if model["language"] == "sql" and not leaves_out_by_kind(sql, plan.news.texts, kind):
+            return False
+        taken = f"select 1 from {batch.rows} where {quoted(kind)} in ('-U', '-D') limit 1"
+        passes_them = model["language"] != "sql" and self._has_row(taken)
+        return not passes_them and self._is_any(plan, f"{SIGN} < 0")
+
+    def is_of_merge(self, model: Node, plan: ReadPlan, sql: str) -> bool:
+        """Whether a merge would keep a row that isn't given any more: it has gone from what the
+        model reads the changes of, or by what it is now it gives no row of the key that it gave.
+
+        Args:
+            sql: the query of the rows that are merged.
+        """
+        if self._is_any(plan, f"{ROW_KIND} = '-D'"):
+            return True
+        if not self._is_any(plan, f"{SIGN} < 0"):
+            return False
+        unique_key: Given = model["config"]["unique_key"]
+        keys = [unique_key] if isinstance(unique_key, str) else list(unique_key)
+        by_row = model["language"] == "sql" and follows_new_rows(sql, plan.news.texts)
+        earlier = (
+            [_of_taken_back(sql, plan.news.removals)]
+            if by_row
+            else [f"select * from {text} where {SIGN} < 0" for text in sorted(plan.news.removals)]
+        )
+        for query in earlier:
+            if not by_row and not self._has_columns(query, keys):
+                return True
+            same = " and ".join(f"earlier.{quoted(key)} <=> now.{quoted(key)}" for key in keys)
+            gone = f"(\n{query}\n) as earlier left anti join (\n{sql}\n) as now on {same}"
+            if self._has_row(f"select 1 from {gone} limit 1"):
+                return True
+        return False
+
+    def _is_any(self, plan: ReadPlan, condition: str) -> bool:
+        """Whether there is such a row among the changes of what the model reads."""
+        return any(
+            self._has_row(f"select 1 from {text} where {condition} limit 1")
+            for text in sorted(plan.news.removals)
+        )
+
+    def _has_row(self, sql: str) -> bool:
+        return bool(self._warehouse.session().sql(statement_of(sql)).head())
+
+    def _has_columns(self, sql: str, names: Collection[str]) -> bool:
+        columns = self._warehouse.session().sql(statement_of(sql)).columns
+        return {name.lower() for name in names} <= {name.lower() for name in columns}
+
+
+def _of_taken_back(sql: str, removals: Collection[str]) -> str:
+    """The query over the rows that were taken back, as if they were given."""
+    for text in sorted(removals, key=len, reverse=True):
+        sql = sql.replace(
+            text,
+            f"(select changed.* except ({ROW_KIND}, {SIGN}), given.{ROW_KIND}, given.{SIGN} "
+            f"from {text} as changed "
+            f"cross join values ('+I', 1), ('+U', 1) as given({ROW_KIND}, {SIGN}) "
+            f"where changed.{SIGN} < 0)",
+        )
+    return sql

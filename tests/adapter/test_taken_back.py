@@ -1,0 +1,133 @@
+"""Models of a table's changes whose query leaves out, or can't count, the rows that take back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.support.dbt_project import DbtProject
+
+CHANGES = "{{ new_changes(source('src', 'events'), by='id') }}"
+BY_TIME, BY_KIND = {"sequence": "at"}, {"sequence": "at", "row_kind": "row_kind"}
+HIGHEST = {"aggregates": {"n": "max"}}
+COUNT = {"aggregates": {"n": "sum"}}
+# model -> its config, its query, and what the query would give of all rows
+FOLDED = "materialized='folded', unique_key='id', fold={}"
+MERGED = "materialized='incremental', unique_key={!r}"
+ALL_ROWS = "select id, v, at from src.events"
+MODELS = {
+    "by_kind": (
+        FOLDED.format(BY_TIME),
+        f"select id, v, at from {CHANGES} where row_kind in ('+I', '+U')",
+        ALL_ROWS,
+    ),
+    "by_sign": (
+        FOLDED.format(BY_TIME),
+        f"with given as (select * from {CHANGES}) select id, v, at from given where sign > 0",
+        ALL_ROWS,
+    ),
+    "highest": (
+        FOLDED.format(HIGHEST),
+        f"select id, v as n from {CHANGES} where sign > 0",
+        "select id, v as n from src.events",
+    ),
+    "counted": (
+        FOLDED.format(COUNT),
+        f"select id, 1 as n from {CHANGES} where row_kind = '+I'",
+        "select id, 1 as n from src.events",
+    ),
+    # its fold would take rows back, and gets none of them
+    "kind_left_out": (
+        FOLDED.format(BY_KIND),
+        f"select id, v, at, row_kind from {CHANGES} where row_kind <> '-D'",
+        ALL_ROWS,
+    ),
+    "renamed_sign": (
+        FOLDED.format(BY_KIND),
+        f"select id, v, at, row_kind from (select *, sign as comes from {CHANGES}) where comes > 0",
+        ALL_ROWS,
+    ),
+    "merged": (
+        MERGED.format("id"),
+        f"select id, v, at from {CHANGES} where sign > 0 and v > 1",
+        f"{ALL_ROWS} where v > 1",
+    ),
+    "merged_by_value": (
+        MERGED.format("v"),
+        f"select v, id from {CHANGES} where sign > 0",
+        "select v, id from src.events",
+    ),
+    "merged_groups": (
+        MERGED.format("v"),
+        "select v, count(*) as n from {{ source('src', 'events') }} "
+        f"where v in (select v from {CHANGES}) group by v",
+        "select v, count(*) as n from src.events group by v",
+    ),
+}
+IN_PYTHON = """
+    def model(dbt, session):
+        dbt.config({})
+        changes = dbt.new_changes(dbt.source("src", "events"), by="id")
+        return changes.where("sign > 0").select({})
+"""
+PYTHON = {
+    "python_merged": (
+        "materialized='incremental', unique_key='v'", "'v', 'id'", "select v, id from src.events"
+    ),
+    "python_folded": (FOLDED.format(BY_KIND), "'id', 'v', 'at', 'row_kind'", ALL_ROWS),
+}  # fmt: skip
+STEPS = (
+    "insert into src.events values (1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4)",
+    "update src.events set v = 5, at = 9 where id = 2",
+    "update src.events set v = 0, at = 10 where id = 3",
+    "delete from src.events where id = 1",
+    "insert into src.events values (1, 1, 1)",
+)
+
+
+def wrong(project: DbtProject, names: Sequence[str], held: dict[str, str]) -> list[str]:
+    """Models whose tables aren't what their query gives of all rows."""
+    found = []
+    for name in names:
+        expected = project.query(f"select * from ({held[name]}) order by all")
+        columns = ", ".join(expected[0])
+        if project.query(f"select {columns} from dw.{name} order by all") != expected:
+            found.append(name)
+    return found
+
+
+def test_what_was_taken_back_is_gone_where_the_query_leaves_it_out(make_project):
+    files = {"models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]"}
+    for name, (config, query, _) in MODELS.items():
+        files[f"models/{name}.sql"] = f"{{{{ config({config}) }}}} {query}"
+    for name, (config, columns, _) in PYTHON.items():
+        files[f"models/{name}.py"] = IN_PYTHON.format(config, columns)
+    held = {name: parts[2] for name, parts in (MODELS | PYTHON).items()}
+    project = make_project(files)
+    project.query("create namespace if not exists src")
+    project.query("create table src.events (id int, v int, at int) using iceberg")
+    for statement in STEPS:
+        project.query(statement)
+        project.run("run")
+        assert (statement, wrong(project, list(held), held)) == (statement, [])
+
+
+def test_rows_that_change_under_their_keys_are_merged_alone(make_project):
+    queries = {
+        "all_rows": f"select id, v, uuid() as made from {CHANGES} where sign > 0",
+        "of_few": f"select id, v, uuid() as made from {CHANGES} where sign > 0 and v > 100",
+    }
+    files = {"models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]"}
+    for name, query in queries.items():
+        files[f"models/{name}.sql"] = f"{{{{ config({MERGED.format('id')}) }}}} {query}"
+    project = make_project(files)
+    project.query("create namespace if not exists src")
+    project.query("create table src.events (id int, v int) using iceberg")
+    project.query("insert into src.events values (1, 1), (2, 101), (3, 102)")
+    project.run("run")
+    kept = {name: project.query(f"select * from dw.{name} where id = 3") for name in queries}
+    project.query("update src.events set v = v + 1 where id < 3")
+    project.run("run")
+    assert project.column("select v from dw.all_rows order by id") == [2, 102, 102]
+    assert project.column("select v from dw.of_few order by id") == [102, 102]
+    for name, rows in kept.items():
+        assert project.query(f"select * from dw.{name} where id = 3") == rows
