@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from dbt.adapters.base.column import Column
 from dbt.adapters.spark import SparkColumn
 from dbt.adapters.sparksession.edges import Foreign
 
+NESTED = ("struct", "array", "map")
 INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
 # what Spark would round to floats, or cut the time or the zone from, without a word. Of whole
 # numbers and decimals it refuses those that are too large
@@ -66,12 +68,27 @@ class SparkSessionColumn(SparkColumn):
         return False
 
     def alters(self, given: SparkSessionColumn) -> bool:
-        """Whether the column would hold other values than those of a type that are written into it,
-        rounded or cut. Parts of nested types aren't looked at."""
+        """Whether the column would hold other values than those of a type that are written into it:
+        rounded, cut, or in other fields, since Spark writes a struct's fields by their places."""
         own, other = self._head(), given._head()
         if own in INTEGERS or own == "decimal":
             return given.is_float() or given._scale() > self._scale()
+        if own == other and own in NESTED:
+            mine, others = self._parts(), given._parts()
+            if [name.lower() for name, _ in mine] != [name.lower() for name, _ in others]:
+                return True
+            pairs = zip(mine, others, strict=True)
+            return any(part.alters(other_part) for (_, part), (_, other_part) in pairs)
         return other in ALTERED.get(own, ())
+
+    def _parts(self) -> list[tuple[str, SparkSessionColumn]]:
+        """The fields of a struct with their names; what an array or a map holds, without names."""
+        within = self.dtype.strip().partition("<")[2].removesuffix(">")
+        found = []
+        for text in (part.strip() for part in _listed(within)):
+            name, kind = ("", text) if self._head() != "struct" else _field_of(text)
+            found.append((name, type(self)(column=name, dtype=kind)))
+        return found
 
     def _scale(self) -> int:
         """How many digits a decimal has behind the point; 0 of any other type."""
@@ -81,4 +98,35 @@ class SparkSessionColumn(SparkColumn):
 
     def _head(self) -> str:
         """The type without its arguments: decimal(10,2) is a decimal."""
-        return self.dtype.partition("(")[0].strip().lower()
+        return re.split("[(<]", self.dtype, maxsplit=1)[0].strip().lower()
+
+
+def _field_of(text: str) -> tuple[str, str]:
+    """Name and type of a field of a struct, whose name may be quoted.
+
+    >>> _field_of("a:int"), _field_of("`a:b`: array<int>")
+    (('a', 'int'), ('a:b', 'array<int>'))
+    """
+    if text.startswith("`"):
+        name, _, kind = text[1:].partition("`:")
+    else:
+        name, _, kind = text.partition(":")
+    return name, kind.strip()
+
+
+def _listed(text: str) -> list[str]:
+    """Parts of a list of types, which may hold lists.
+
+    >>> _listed("a:decimal(10,2),b:map<int,string>")
+    ['a:decimal(10,2)', 'b:map<int,string>']
+    """
+    parts, depth, is_quoted = [""], 0, False
+    for letter in text:
+        is_quoted ^= letter == "`"
+        if not is_quoted:
+            depth += (letter in "(<") - (letter in ")>")
+        if letter == "," and depth == 0 and not is_quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts

@@ -253,7 +253,10 @@
     {%- do return(changes.source_columns) -%}
 {% endmacro %}
 
-{# Refuses rows whose values the table's columns would round or cut: Spark does so without a word. #}
+{#
+    Refuses rows whose values the table's columns would round, cut or hold in other fields: Spark does
+    so without a word.
+#}
 {% macro _check_kept_values(staged_columns, target_relation, target_columns) %}
     {%- set given, problems = {}, [] -%}
     {%- for column in staged_columns -%}
@@ -270,7 +273,7 @@
     {%- if problems -%}
         {%- do exceptions.raise_compiler_error(
             model.name ~ ': its table ' ~ target_relation ~ ' would round or cut the values of its '
-            ~ 'rows (' ~ problems | join('; ') ~ '); run it with --full-refresh, or cast them in the '
+            ~ 'rows, or hold them in other fields (' ~ problems | join('; ') ~ '); run it with --full-refresh, or cast them in the '
             ~ 'model to what they were.'
         ) -%}
     {%- endif -%}
