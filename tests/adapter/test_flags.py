@@ -70,6 +70,23 @@ def test_sample_is_refused_in_one_sentence(project: DbtProject) -> None:
     assert answers(project) == holding(1, 2)
 
 
+def test_sample_is_refused_where_no_hook_begins_the_run(project: DbtProject) -> None:
+    text = (project.root / "dbt_project.yml").read_text("utf-8")
+    without = "".join(line for line in text.splitlines(True) if not line.startswith("on-run-"))
+    project.write({"dbt_project.yml": without})
+    project.run("run", "--select", "appended", "latest")
+    project.query(SECOND)
+    outcome = project.run(
+        "run", "--select", "appended", "latest", "--sample=3 days", expect_ok=False
+    )
+    for name in ("appended", "latest"):
+        message = outcome.results[name].message
+        assert "--sample would build tables of a part of their inputs" in message
+    project.run("run", "--select", "appended", "latest")
+    for name in ("appended", "latest"):
+        assert project.column(f"select id from dw.{name} order by id") == [1, 2, 3]
+
+
 def test_flags_that_do_nothing_are_named(project: DbtProject) -> None:
     project.write(
         {"models/settings.yml": "models: [{name: appended, config: {full_refresh: false}}]"}

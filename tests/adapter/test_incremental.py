@@ -309,3 +309,26 @@ def test_values_that_a_table_would_round_or_cut_are_refused(make_project):
         expected = f"column {name} was {first}, is {later}); run it with --full-refresh"
         assert (expected in message) is alters, message
         assert results[f"of_{name}"].status == ("error" if alters else "success"), message
+
+
+def test_a_hook_that_writes_to_a_table_which_is_not_there_yet_is_refused(make_project):
+    hook = "delete from {{ this }} where id = 1"
+    guarded = "{% if is_incremental() %}" + hook + "{% endif %}"
+    project = make_project(
+        {
+            f"models/{name}.sql": f"{{{{ config(materialized='{kind}', pre_hook={given!r}) }}}}"
+            " select 1 as id"
+            for name, kind, given in (
+                ("deletes", "incremental", hook),
+                ("replaced", "table", hook),
+                ("guarded", "incremental", guarded),
+                ("makes", "table", "create table if not exists {{ this }} (id int) using iceberg"),
+            )
+        }
+    )
+    results = project.run("run", expect_ok=False).results
+    for name in ("deletes", "replaced"):
+        message = results[name].message
+        assert f"{name}: its pre_hook writes to dw.{name}, which its first run has yet" in message
+    for name in ("guarded", "makes"):
+        assert results[name].status == "success", results[name].message

@@ -8,7 +8,9 @@ VALUES = {
     "more": ("named_struct('a', 1)", "named_struct('a', 1, 'b', 2)", True),
     "fewer": ("named_struct('a', 1, 'b', 2)", "named_struct('a', 1)", True),
     "renamed": ("named_struct('a', 1)", "named_struct('c', 1)", True),
-    "in_array": ("array(named_struct('a', 1, 'b', 2))", "array(named_struct('b', 2, 'a', 1))", True),
+    "in_array": (
+        "array(named_struct('a', 1, 'b', 2))", "array(named_struct('b', 2, 'a', 1))", True
+    ),
     "in_map": (
         "map('k', named_struct('a', 1, 'b', 2))", "map('k', named_struct('b', 2, 'a', 1))", True
     ),

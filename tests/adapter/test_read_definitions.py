@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
-from dbt.adapters.sparksession.reading.definitions import differences
+from dbt.adapters.sparksession.reading.definitions import definition_of, differences
 
 SOURCES = """
     sources:
@@ -352,3 +352,24 @@ def test_comments_and_settings_of_no_row_are_no_difference_of_a_python_model(in_
     in_python.write({"models/merged.py": code.replace('"merge"', '"append"')})
     message = in_python.run("run", "-s", "merged", expect_ok=False).results["merged"].message
     assert "definition: config incremental_strategy" in message
+
+
+@pytest.mark.parametrize(
+    ("sql", "named"),
+    [
+        ("select '{{ target.name }}' as n", "the target's name"),
+        ("{% set t = target['name'] %} select '{{ t }}' as n", "the target's name"),
+        ("{% set t = target %} select '{{ t.name }}' as n", "the target"),
+        ("select {{ by_target(target) }} as n", "the target"),
+        ("select {{ {'of': target}.of.name }} as n", "the target"),
+    ],
+)
+def test_the_target_is_a_part_of_a_definition_also_as_a_value(sql: str, named: str) -> None:
+    node = {"raw_code": sql, "depends_on": {"macros": []}, "config": {}, "language": "sql"}
+    dev, prod = (
+        definition_of(node, {}, {}, target={"name": name, "schema": "dw", "threads": threads})
+        for name, threads in (("dev", 1), ("prod", 4))
+    )
+    assert differences(dev, prod) == [named]
+    other = definition_of(node, {}, {}, target={"name": "dev", "schema": "dw", "threads": 4})
+    assert differences(dev, other) == []

@@ -11,6 +11,7 @@ from dbt.adapters.sparksession.evaluation import (
     compile_again,
     leave_uncompiled,
 )
+from dbt.adapters.sparksession.flags import check_takes_all
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, TABLE_PROPERTY
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.interrupts import Interrupts, check_may_begin
@@ -69,6 +70,7 @@ class NodeBuilds:
         if unique_id is None or self._warehouse.credentials.offline:
             return None
         check_may_begin()
+        check_takes_all()
         self._lease.check()
         own = own_session(self._warehouse.credentials)
         if node.resource_type == "test":  # it writes nothing and leaves nothing behind

@@ -35,6 +35,20 @@ def is_empty_run() -> bool:
     return bool(flag("EMPTY")) and flag("WHICH") in WRITING
 
 
+def check_takes_all() -> None:
+    """Refuse a command that would write tables of a part of their inputs.
+
+    Raises:
+        CompilationError: it was given --sample.
+    """
+    if flag("SAMPLE") is not None and flag("WHICH") in WRITING:
+        raise CompilationError(
+            "--sample would build tables of a part of their inputs, and the next run would "
+            "take them for whole: nothing was done. Run without it, or with --empty to make "
+            "tables that aren't there; dbt compile and dbt show read what you like."
+        )
+
+
 def is_unread(history: History) -> bool:
     """Whether a table is as --empty made it: no run has read anything for it."""
     newest = history.newest
@@ -111,12 +125,7 @@ class CutRuns:
         """
         if flag("WHICH") not in WRITING:
             return []
-        if flag("SAMPLE") is not None:
-            raise CompilationError(
-                "--sample would build tables of a part of their inputs, and the next run would "
-                "take them for whole: nothing was done. Run without it, or with --empty to make "
-                "tables that aren't there; dbt compile and dbt show read what you like."
-            )
+        check_takes_all()
         nodes = self._warehouse.manifest().nodes
         chosen = [nodes[unique_id] for unique_id in selected if unique_id in nodes]
         notes = []

@@ -137,6 +137,7 @@ class News:
         reads_whole: whether new rows were asked for and all rows of an input are read instead.
         is_replayed: whether changes are read again that the model has read before.
         tolerates_replay: whether its query leaves out by itself what it has read before.
+        is_repaired: whether a macro in its query makes right what single runs read a part of.
         asks_ranges: whether its query shall name the ranges of what it touches.
         texts: the parts of its query that read what is new.
         removals: those of them that may hold rows that have gone.
@@ -146,6 +147,7 @@ class News:
     reads_whole: bool = False
     is_replayed: bool = False
     tolerates_replay: bool = False
+    is_repaired: bool = False
     asks_ranges: bool = False
     texts: frozenset[str] = frozenset()
     removals: frozenset[str] = frozenset()

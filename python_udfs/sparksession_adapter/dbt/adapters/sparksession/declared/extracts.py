@@ -287,6 +287,7 @@ class ExtractModels:
             name: self._warehouse.types_and_view(relation, model, graph)[0]
             for name, relation in relations.items()
         }
+        self._warehouse.inputs.note_news(model["unique_id"], is_repaired=True)
         return checked(read_extracts, given, model, types)
 
     def refuse(self, model: Node, problems: str) -> None:

@@ -11,14 +11,16 @@ from collections.abc import Callable
 from functools import partial
 
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.sparksession.edges import Context, Foreign, Node, Settings
+from dbt.adapters.sparksession.edges import Context, Foreign, Given, Node, Settings
 from dbt.adapters.sparksession.inputs import ReadPlan
+from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
 from dbt.adapters.sparksession.reading.definitions import (
     ENGINE_PACKAGES,
     MERGING,
     PARTIAL_RUNS,
     used_macros,
 )
+from dbt.adapters.sparksession.reading.fold_queries import ALL_AGAIN, counts_rows, problem_of_fold
 from dbt.adapters.sparksession.reading.news import (
     REPLACING,
     REPLACING_ALL,
@@ -29,6 +31,7 @@ from dbt.adapters.sparksession.reading.news import (
 from dbt.adapters.sparksession.reading.news_queries import UnreadableQuery, problem_of
 from dbt.adapters.sparksession.reading.partition_queries import problem_of_partitions
 from dbt.adapters.sparksession.reading.table_reads import TableReads
+from dbt.adapters.sparksession.reading.taken_back import is_of_join
 from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings
 from dbt.adapters.sparksession.sql_texts import without_comments
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
@@ -120,6 +123,36 @@ class DefaultReads:
             f"meant, set {ADDS_ALL}=true in its config."
         )
 
+    def check_folded_rows(self, model: Node, fold: Given, sql: str) -> None:
+        """Look at whether a keyed table's fold makes of the rows of its runs what its query gives
+        for all rows of its inputs. Macros of joins, streams and beliefs repair what they read.
+
+        Args:
+            fold: bound to the columns of the model's rows.
+            sql: the model's query.
+
+        Raises:
+            CompilationError: it doesn't.
+        """
+        config, plan = model["config"], self._warehouse.inputs.plan(model["unique_id"])
+        news = plan.news
+        if config.get(PARTIAL_RUNS) or news.tolerates_replay or news.is_repaired:
+            return
+        manifest: Foreign = self._warehouse.manifest()
+        node = manifest.nodes[model["unique_id"]]
+        if reads_itself(node, manifest.macros) or any(map(is_of_join, plan.properties)):
+            return
+        if news.is_asked:
+            self._check(model, partial(problem_of_fold, sql, news.texts, fold))
+            self._check(model, partial(problem_of_choice, sql, news.texts))
+            return
+        means_it = config.get(ADDS_ALL) or config.get("full_refresh") is False
+        if counts_rows(fold) and model["depends_on"]["nodes"] and not means_it:
+            raise CompilationError(
+                f"{model['name']} {ALL_AGAIN}; or, if all rows are meant, set {ADDS_ALL}=true in "
+                "its config."
+            )
+
     def _check_partitions(self, model: Node, plan: ReadPlan, sql: str) -> None:
         reading = plan.by_partition
         for macro, *arguments in reading.calls:
@@ -130,6 +163,7 @@ class DefaultReads:
 
     def _check_results_of_runs(self, model: Node, plan: ReadPlan, sql: str, adds: bool) -> None:
         self._check(model, partial(problem_of, sql, plan.news.texts, adds))
+        self._check(model, partial(problem_of_choice, sql, plan.news.texts))
 
     @staticmethod
     def _check(model: Node, problem_of_query: Callable[[], str | None]) -> None:

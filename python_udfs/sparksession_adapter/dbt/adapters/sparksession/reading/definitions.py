@@ -27,6 +27,7 @@ from dbt.adapters.sparksession.reading.macro_calls import (
     called_by,
     handed_macros,
     has_as_value,
+    passes_on,
     used_macros,
 )
 from dbt.adapters.sparksession.sql import mark_of
@@ -95,6 +96,8 @@ OTHER_META = frozenset({"published", "put_back", "reads_all", "row_wise", "utc_t
 # the same of an environment variable
 ENV_VAR = re.compile(VAR.pattern.replace(r"\bvar\(", r"\benv_var\("))
 TARGET = re.compile(r"""\btarget(?:\.(?!get\b)|\[['"]|\.get\(\s*['"])(?P<name>\w+)""")
+# what rows may go by where SQL hands the target on as a whole
+PARTS_OF_TARGET = ("name", "target_name", "profile_name", "schema", "database", "type")
 NAMED_BY_EXPRESSION = re.compile(r"""(?<![.\w])var\((?!\s*['"]\w+['"]\s*[,)])""")
 # parts of a definition that older adapters didn't note
 LATER_KEYS = ("meta", "read", "yaml", "graph", "handed", "imports", "all_vars")
@@ -280,6 +283,9 @@ def definition_of(
         for found in TARGET.finditer(text):
             value = (target or {}).get(found["name"])
             around[f"target's {found['name']}"] = mark_of(str(value))
+        if "target" in text and passes_on(text, "target"):
+            values_of_target = {name: (target or {}).get(name) for name in PARTS_OF_TARGET}
+            around["target"] = mark_of(json.dumps(values_of_target, sort_keys=True, default=str))
     some = (text for text in own_texts if "var" in text)
     if any(NAMED_BY_EXPRESSION.search(text) or has_as_value(text, "var") for text in some):
         known = {name: value for name, value in values.items() if name not in COMMAND_VARS}

@@ -106,6 +106,23 @@ def _names_from_outside(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1024)
+def passes_on(text: str, name: str) -> bool:
+    """Whether Jinja has a mapping as a value, of which it doesn't name a part then and there."""
+    try:
+        tree = PARSER.parse(text)
+    except TemplateSyntaxError:  # a tag of dbt's own
+        return name in _words(text)
+    parts = {id(item.node) for item in tree.find_all(nodes.Getattr)}
+    parts |= {
+        id(item.node) for item in tree.find_all(nodes.Getitem) if isinstance(item.arg, nodes.Const)
+    }
+    return any(
+        found.name == name and found.ctx == "load" and id(found) not in parts
+        for found in tree.find_all(nodes.Name)
+    )
+
+
+@lru_cache(maxsize=1024)
 def has_as_value(text: str, name: str) -> bool:
     """Whether Jinja passes something on, looks it up in a mapping or asks it, and doesn't only call
     it."""

@@ -56,7 +56,7 @@ class UnreadableQuery(ValueError):
     """A query that can't be parsed."""
 
 
-class _Rows(IntEnum):
+class QueryRows(IntEnum):
     """What a query's rows are; the highest counts where several come together."""
 
     OTHERS = 0  # of nothing that is new
@@ -65,7 +65,7 @@ class _Rows(IntEnum):
     NEW = 3  # each follows from a single new row
 
 
-class _Problem(Exception):
+class NewsProblem(Exception):
     """Results of single runs that aren't those of all rows."""
 
 
@@ -88,11 +88,11 @@ def problem_of(sql: str, news: Collection[str], adds: bool) -> str | None:
     if tree is None:
         return None
     try:
-        rows = _Reader(adds).rows_of(tree, {})
-    except _Problem as problem:
+        rows = NewsReader(adds).rows_of(tree, {})
+    except NewsProblem as problem:
         return str(problem)
-    if adds and rows in (_Rows.KEYS, _Rows.CHOSEN):
-        return DISTINCT if rows is _Rows.KEYS else AGAIN
+    if adds and rows in (QueryRows.KEYS, QueryRows.CHOSEN):
+        return DISTINCT if rows is QueryRows.KEYS else AGAIN
     return None
 
 
@@ -105,8 +105,11 @@ def follows_new_rows(sql: str, news: Collection[str]) -> bool:
     """
     try:
         tree = parsed(sql, news, NEWS)
-        return tree is not None and _Reader(False).rows_of(tree, {}) in (_Rows.NEW, _Rows.KEYS)
-    except (UnreadableQuery, _Problem):
+        return tree is not None and NewsReader(False).rows_of(tree, {}) in (
+            QueryRows.NEW,
+            QueryRows.KEYS,
+        )
+    except (UnreadableQuery, NewsProblem):
         return False
 
 
@@ -127,23 +130,44 @@ def parsed(sql: str, texts: Collection[str], name: str) -> exp.Expr | None:
         raise UnreadableQuery(str(exc)) from exc
     if not isinstance(tree, exp.Query):
         raise UnreadableQuery("It is no query.")
+    _unfold_joins(tree)
     return tree
 
 
-class _Reader:
+def _unfold_joins(tree: exp.Expr) -> None:
+    """Let joins in parentheses, and those of a query that begins with `from`, stand where others
+    do: the parser keeps them in their first table."""
+    for table in [*tree.find_all(exp.Table)]:
+        joins = table.args.get("joins")
+        if not joins:
+            continue
+        table.set("joins", None)
+        around = table.parent
+        if isinstance(around, exp.From) and isinstance(around.parent, exp.Select):
+            select = around.parent
+            select.set("joins", [*joins, *(select.args.get("joins") or [])])
+        else:
+            joined = exp.select("*").from_(table.copy())
+            joined.set("joins", joins)
+            table.replace(joined)
+
+
+class NewsReader:
     """Follows new rows through the parts of a statement."""
 
-    def __init__(self, adds: bool) -> None:
-        self._adds = adds
+    counted, ranked, again = COUNTED, RANKED, AGAIN
 
-    def rows_of(self, query: exp.Expr, ctes: Mapping[str, _Rows]) -> _Rows:
+    def __init__(self, adds: bool) -> None:
+        self.adds = adds
+
+    def rows_of(self, query: exp.Expr, ctes: Mapping[str, QueryRows]) -> QueryRows:
         """What the rows of a query are.
 
         Args:
             ctes: name -> what the rows of that CTE are.
 
         Raises:
-            _Problem: they don't follow from single new rows.
+            NewsProblem: they don't follow from single new rows.
         """
         ctes = dict(ctes)
         for cte in query.args["with_"].expressions if query.args.get("with_") else ():
@@ -160,88 +184,88 @@ class _Reader:
             return self._of_set(query, ctes)
         if isinstance(query, exp.Select):
             return self._of_select(query, ctes)
-        return _Rows.OTHERS
+        return QueryRows.OTHERS
 
-    def _of_set(self, query: exp.SetOperation, ctes: Mapping[str, _Rows]) -> _Rows:
+    def _of_set(self, query: exp.SetOperation, ctes: Mapping[str, QueryRows]) -> QueryRows:
         parts = [self.rows_of(query.left, ctes), self.rows_of(query.right, ctes)]
         rows = max(parts)
         self._check_limit(query, rows)
-        if rows is not _Rows.NEW:
+        if rows is not QueryRows.NEW:
             return rows
         if not isinstance(query, exp.Union):
-            if parts[1] is _Rows.NEW:
-                raise _Problem(RANKED)
-            return _Rows.KEYS
-        if self._adds and min(parts) is not _Rows.NEW:
-            raise _Problem(AGAIN)
-        return _Rows.KEYS if query.args.get("distinct") else rows
+            if parts[1] is QueryRows.NEW:
+                raise NewsProblem(self.ranked)
+            return QueryRows.KEYS
+        if self.adds and min(parts) is not QueryRows.NEW:
+            raise NewsProblem(self.again)
+        return QueryRows.KEYS if query.args.get("distinct") else rows
 
-    def _of_source(self, source: exp.Expr, ctes: Mapping[str, _Rows]) -> _Rows:
+    def _of_source(self, source: exp.Expr, ctes: Mapping[str, QueryRows]) -> QueryRows:
         if isinstance(source, exp.Table):
             name = source.name.lower()
-            rows = _Rows.NEW if name == NEWS else ctes.get(name, _Rows.OTHERS)
+            rows = QueryRows.NEW if name == NEWS else ctes.get(name, QueryRows.OTHERS)
         elif isinstance(source, (exp.Lateral, exp.Subquery)):
             rows = self._of_source(source.this, ctes)
         else:
             rows = self.rows_of(source, ctes)
         pivots = source.args.get("pivots") or ()
-        if rows is _Rows.NEW and any(not pivot.args.get("unpivot") for pivot in pivots):
-            raise _Problem(COUNTED)
+        if rows is QueryRows.NEW and any(not pivot.args.get("unpivot") for pivot in pivots):
+            raise NewsProblem(self.counted)
         return rows
 
-    def _of_select(self, query: exp.Select, ctes: Mapping[str, _Rows]) -> _Rows:
+    def _of_select(self, query: exp.Select, ctes: Mapping[str, QueryRows]) -> QueryRows:
         where = query.args.get("where")
         if where is not None and isinstance(where.this, exp.Boolean) and not where.this.this:
-            return _Rows.NEW  # it has no row
+            return QueryRows.NEW  # it has no row
         first = query.args.get("from_")
-        rows = self._of_source(first.this, ctes) if first else _Rows.OTHERS
+        rows = self._of_source(first.this, ctes) if first else QueryRows.OTHERS
         for join in query.args.get("joins") or ():
             if not reads_nothing(join.this):
                 rows = self._joined(rows, self._of_source(join.this, ctes), join)
         looked_up = max(
-            (self.rows_of(inner, ctes) for inner in subqueries(query)), default=_Rows.OTHERS
+            (self.rows_of(inner, ctes) for inner in subqueries(query)), default=QueryRows.OTHERS
         )
-        if rows is _Rows.NEW and looked_up > _Rows.CHOSEN:
-            raise _Problem(JOINED)
-        if rows is _Rows.OTHERS and looked_up is not _Rows.OTHERS:
-            rows = _Rows.CHOSEN
+        if rows is QueryRows.NEW and looked_up > QueryRows.CHOSEN:
+            raise NewsProblem(JOINED)
+        if rows is QueryRows.OTHERS and looked_up is not QueryRows.OTHERS:
+            rows = QueryRows.CHOSEN
         self._check_limit(query, rows)
-        if rows is not _Rows.NEW:
+        if rows is not QueryRows.NEW:
             return rows
-        return self._of_new_rows(query)
+        return self.of_new_rows(query)
 
-    def _of_new_rows(self, query: exp.Select) -> _Rows:
+    def of_new_rows(self, query: exp.Select) -> QueryRows:
         """What a select makes of new rows."""
         found = [*own_parts(query)]
         if any(isinstance(item, exp.Window) for item in found):
-            raise _Problem(RANKED)
+            raise NewsProblem(self.ranked)
         windowed = (exp.AggFunc, exp.AnonymousAggFunc)
         if any(isinstance(item, windowed) for item in found) or query.args.get("having"):
-            raise _Problem(COUNTED)
+            raise NewsProblem(self.counted)
         is_grouped = query.args.get("group") is not None
         if is_grouped and any(isinstance(item, exp.Anonymous) for item in found):
-            raise _Problem(COUNTED)
-        return _Rows.KEYS if is_grouped or query.args.get("distinct") else _Rows.NEW
+            raise NewsProblem(self.counted)
+        return QueryRows.KEYS if is_grouped or query.args.get("distinct") else QueryRows.NEW
 
-    def _joined(self, left: _Rows, right: _Rows, join: exp.Join) -> _Rows:
-        new, kind, side = _Rows.NEW, join.kind.upper(), join.side.upper()
+    def _joined(self, left: QueryRows, right: QueryRows, join: exp.Join) -> QueryRows:
+        new, kind, side = QueryRows.NEW, join.kind.upper(), join.side.upper()
         if kind in ("SEMI", "ANTI"):
-            if right > _Rows.CHOSEN and left is new:
-                raise _Problem(JOINED)
-            return left if right is _Rows.OTHERS else max(left, _Rows.CHOSEN)
-        if new in (left, right) and min(left, right) > _Rows.CHOSEN:
-            raise _Problem(JOINED)
+            if right > QueryRows.CHOSEN and left is new:
+                raise NewsProblem(JOINED)
+            return left if right is QueryRows.OTHERS else max(left, QueryRows.CHOSEN)
+        if new in (left, right) and min(left, right) > QueryRows.CHOSEN:
+            raise NewsProblem(JOINED)
         keeps_left, keeps_right = side in ("LEFT", "FULL"), side in ("RIGHT", "FULL")
         if (right is new and keeps_left) or (left is new and keeps_right):
-            raise _Problem(OUTER)
+            raise NewsProblem(OUTER)
         if new in (left, right):
             return new
         rows = max(left, right)
-        return _Rows.CHOSEN if rows is _Rows.KEYS and min(left, right) < rows else rows
+        return QueryRows.CHOSEN if rows is QueryRows.KEYS and min(left, right) < rows else rows
 
-    def _check_limit(self, query: exp.Expr, rows: _Rows) -> None:
-        if rows is _Rows.NEW and (query.args.get("limit") or query.args.get("offset")):
-            raise _Problem(RANKED)
+    def _check_limit(self, query: exp.Expr, rows: QueryRows) -> None:
+        if rows is QueryRows.NEW and (query.args.get("limit") or query.args.get("offset")):
+            raise NewsProblem(self.ranked)
 
 
 def own_parts(query: exp.Select) -> Iterator[exp.Expr]:

@@ -37,7 +37,7 @@ JOINED = (
 INSTEAD = ", or read all rows by pinned(..) under strategy 'replace_all'"
 
 
-class _Problem(Exception):
+class PartialRows(Exception):
     """Rows that don't follow from those of a single partition."""
 
 
@@ -58,14 +58,16 @@ def problem_of_partitions(sql: str, changed: Collection[str], by: str) -> str | 
     if tree is None:
         return None
     try:
-        _Reader(by.lower()).columns_of(tree, {})
-    except _Problem as problem:
+        CarryingReader(by.lower()).columns_of(tree, {})
+    except PartialRows as problem:
         return str(problem).format(by=by) + INSTEAD
     return None
 
 
-class _Reader:
+class CarryingReader:
     """Follows the partitions' column through the parts of a statement."""
+
+    ranked, counted = RANKED, COUNTED
 
     def __init__(self, by: str) -> None:
         self._by = by
@@ -78,7 +80,7 @@ class _Reader:
             ctes: name -> the same of that CTE.
 
         Raises:
-            _Problem: its rows don't follow from those of a single partition.
+            PartialRows: its rows don't follow from those of a single partition.
         """
         ctes = dict(ctes)
         for cte in query.args["with_"].expressions if query.args.get("with_") else ():
@@ -99,7 +101,7 @@ class _Reader:
         else:
             return None
         if columns is not None and (query.args.get("limit") or query.args.get("offset")):
-            raise _Problem(RANKED)
+            raise PartialRows(self.ranked)
         return columns
 
     def _of_set(
@@ -127,7 +129,7 @@ class _Reader:
         carrying = frozenset().union(*known)
         for join, columns in zip(joins, found[1:], strict=True):
             if len(known) > 1 and columns is not None and not self._joins_by(join, query, carrying):
-                raise _Problem(JOINED)
+                raise PartialRows(JOINED)
         self._check(query, carrying)
         return self._selected(query, carrying)
 
@@ -138,7 +140,7 @@ class _Reader:
             return True
         conditions = [item for item in (join.args.get("on"), query.args.get("where")) if item]
         return any(
-            _carries(pair.left, carrying) and _carries(pair.right, carrying)
+            carries(pair.left, carrying) and carries(pair.right, carrying)
             for condition in conditions
             for pair in condition.find_all(exp.EQ, exp.NullSafeEQ)
         )
@@ -147,46 +149,46 @@ class _Reader:
         """Look at what a select compares and counts.
 
         Raises:
-            _Problem: rows of several partitions.
+            PartialRows: rows of several partitions.
         """
         if not carrying:  # the column has become another, which isn't followed
             return
         parts = [*own_parts(query)]
         for window in (item for item in parts if isinstance(item, exp.Window)):
-            if not any(_carries(item, carrying) for item in window.args.get("partition_by") or ()):
-                raise _Problem(RANKED)
+            if not any(carries(item, carrying) for item in window.args.get("partition_by") or ()):
+                raise PartialRows(self.ranked)
         windowed = {id(item.this) for item in parts if isinstance(item, exp.Window)}
         counts = any(isinstance(item, exp.AggFunc) and id(item) not in windowed for item in parts)
         group = query.args.get("group")
         if group is None:
             if counts:
-                raise _Problem(COUNTED)
+                raise PartialRows(self.counted)
             return
-        if not any(_carries(item, carrying) for item in _grouped(query, group)):
-            raise _Problem(COUNTED)
+        if not any(carries(item, carrying) for item in grouped_by(query, group)):
+            raise PartialRows(self.counted)
 
     def _selected(self, query: exp.Select, carrying: Carrying) -> Carrying:
         names = set[str]()
         for item in query.expressions:
             if item.is_star:
                 names |= carrying
-            elif _carries(item.unalias(), carrying):
+            elif carries(item.unalias(), carrying):
                 names.add(item.alias_or_name.lower())
         return frozenset(names)
 
 
-def _carries(item: exp.Expr, carrying: Carrying) -> bool:
+def carries(item: exp.Expr, carrying: Carrying) -> bool:
     """Whether an expression has the partition's value."""
     if isinstance(item, exp.Column):
         return item.name.lower() in carrying
     if isinstance(item, (exp.Cast, exp.TryCast, exp.Paren)):
-        return _carries(item.this, carrying)
+        return carries(item.this, carrying)
     if isinstance(item, exp.Coalesce):
-        return all(_carries(part, carrying) for part in (item.this, *item.expressions))
+        return all(carries(part, carrying) for part in (item.this, *item.expressions))
     return False
 
 
-def _grouped(query: exp.Select, group: exp.Group) -> list[exp.Expr]:
+def grouped_by(query: exp.Select, group: exp.Group) -> list[exp.Expr]:
     """What the rows of a select are grouped by, also by a column's number or new name."""
     columns = query.expressions
     if group.args.get("all"):

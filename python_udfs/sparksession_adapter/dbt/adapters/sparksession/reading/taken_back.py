@@ -30,6 +30,11 @@ from sqlglot import exp
 OF_JOIN = "join."  # begins properties of a join's commits
 
 
+def is_of_join(key: str) -> bool:
+    """Whether a property of a commit is that of a join, or of an index of it."""
+    return key.startswith(OF_JOIN)
+
+
 def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
     """Whether a query may leave rows out by whether they give or take back: it uses that for more
     than to pass it on, or can't be parsed.
@@ -85,7 +90,7 @@ class TakenBack:
         plan = self._warehouse.inputs.plan(model["unique_id"])
         if config.get(PARTIAL_RUNS) or config.get("full_refresh") is False:
             return False
-        if not plan.news.removals or any(key.startswith(OF_JOIN) for key in plan.properties):
+        if not plan.news.removals or any(map(is_of_join, plan.properties)):
             return False
         if not isinstance(fold, Fold):  # a zipper holds what was
             return False

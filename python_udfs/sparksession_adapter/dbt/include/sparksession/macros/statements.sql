@@ -254,8 +254,8 @@
 {% endmacro %}
 
 {#
-    Refuses rows whose values the table's columns would round, cut or hold in other fields: Spark does
-    so without a word.
+    Refuses rows whose values the table's columns would round, cut or hold in other fields: Spark
+    does so without a word.
 #}
 {% macro _check_kept_values(staged_columns, target_relation, target_columns) %}
     {%- set given, problems = {}, [] -%}
@@ -273,8 +273,8 @@
     {%- if problems -%}
         {%- do exceptions.raise_compiler_error(
             model.name ~ ': its table ' ~ target_relation ~ ' would round or cut the values of its '
-            ~ 'rows, or hold them in other fields (' ~ problems | join('; ') ~ '); run it with --full-refresh, or cast them in the '
-            ~ 'model to what they were.'
+            ~ 'rows, or hold them in other fields (' ~ problems | join('; ')
+            ~ '); run it with --full-refresh, or cast them in the model to what they were.'
         ) -%}
     {%- endif -%}
 {% endmacro %}

@@ -1,0 +1,77 @@
+"""Queries over rows that new rows choose: which of them give, run after run, what all rows give."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.adapters.sparksession.reading.chosen_queries import (
+    ABSENT,
+    COUNTED,
+    RANKED,
+    problem_of_choice,
+)
+from dbt.adapters.sparksession.reading.news_queries import JOINED, OUTER, problem_of
+
+NEW = "(select * from dw.x with (`start-snapshot-id` = '1', `end-snapshot-id` = '2'))"
+KEYS = f"with k as (select distinct id from {NEW})"
+OF_IDS = f"{KEYS}, a as (select * from dw.x where id in (from k))"
+QUERIES: dict[str, str | None] = {
+    f"select id, count(*) as n from dw.x where id in (select id from {NEW}) group by id": None,
+    f"select id, count(*) as n from dw.x where id in (select id from {NEW}) group by 1": None,
+    f"select day, id, sum(v) from dw.x where day in (select day from {NEW}) group by all": None,
+    f"select a.id, sum(a.v) from dw.x as a left semi join {NEW} as n on a.id = n.id group by a.id":
+        None,
+    "select a.id, sum(v) from dw.x as a "
+    f"where exists (select 1 from {NEW} as n where n.id = a.id) group by a.id": None,
+    f"{KEYS} "
+    "select x.id, sum(x.v) from dw.x as x join k on x.id <=> k.id group by x.id": None,
+    f"{KEYS} "
+    "select x.id, sum(x.v) from dw.x as x, k where x.id = k.id group by x.id": None,
+    f"{OF_IDS}, r as (select *, rank() over (partition by id order by v) as r from a) "
+    "select id, max(r) from r group by id": None,
+    f"{OF_IDS} select id as user_id, v from a": None,
+    f"{OF_IDS}, b as (select id as user_id, v from a) "
+    "select user_id, sum(v) from b group by user_id": None,
+    f"select id, sum(v) from dw.x group by id having id in (select id from {NEW})": None,
+    # by others
+    f"select v, count(*) from dw.x where id in (select id from {NEW}) group by v": COUNTED,
+    f"select 1 as k, sum(v) from dw.x where id in (select id from {NEW})": COUNTED,
+    f"{OF_IDS} select v, count(*) from a group by v": COUNTED,
+    f"{OF_IDS}, b as (select id as user_id, v from a) select v, sum(v) from b group by v": COUNTED,
+    f"select a.v, sum(a.v) from dw.x as a left semi join {NEW} as n on a.id = n.id group by a.v":
+        COUNTED,
+    "select a.v, sum(v) from dw.x as a "
+    f"where exists (select 1 from {NEW} as n where n.id = a.id) group by a.v": COUNTED,
+    f"{KEYS} "
+    "select x.v, sum(x.v) from dw.x as x join k on x.id <=> k.id group by x.v": COUNTED,
+    f"{OF_IDS} select id, rank() over (order by v) as r from a": RANKED,
+    f"{OF_IDS} select id, lag(v) over (partition by day order by v) as r from a": RANKED,
+    f"{OF_IDS} select id, sum(v), sum(sum(v)) over () from a group by id": RANKED,
+    f"{OF_IDS} select id from a order by v limit 3": RANKED,
+    # by what is absent
+    f"select id from dw.x where id not in (select id from {NEW})": ABSENT,
+    f"select id from dw.x as a where not exists (select 1 from {NEW} as n where n.id = a.id)":
+        ABSENT,
+    f"select a.id from dw.x as a left anti join {NEW} as n on a.id = n.id": ABSENT,
+    f"with k as (select id from {NEW}) select id from dw.x where not (id in (from k))": ABSENT,
+    f"select n.id from {NEW} as n left anti join dw.x as a on a.id = n.id": None,
+    f"select id from {NEW} where id not in (select id from dw.y)": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_what_is_made_of_chosen_rows_is_whole_or_is_named(sql: str) -> None:
+    assert problem_of_choice(sql, [NEW]) == QUERIES[sql]
+
+
+NESTED_JOINS = {
+    f"from {NEW} as a join {NEW} as b on a.id < b.id select a.id": JOINED,
+    f"select * from ({NEW} as a join {NEW} as b on a.id < b.id)": JOINED,
+    f"select * from dw.y as y left join ({NEW} as a join dw.z as z on a.id = z.id) on true": OUTER,
+    f"from {NEW} as a join dw.y as b on a.id < b.id select a.id": None,
+    f"select * from ({NEW} as a left join dw.y as b on a.id < b.id)": None,
+}
+
+
+@pytest.mark.parametrize("sql", NESTED_JOINS)
+def test_joins_are_found_wherever_they_stand(sql: str) -> None:
+    assert problem_of(sql, [NEW], False) == NESTED_JOINS[sql]

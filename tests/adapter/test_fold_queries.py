@@ -1,0 +1,143 @@
+"""Queries of keyed tables over new rows: which of them their fold puts together right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from dbt.adapters.sparksession.keyed.folds import Fold
+from dbt.adapters.sparksession.keyed.zippers import Zipper
+from dbt.adapters.sparksession.reading.fold_queries import (
+    AGAIN,
+    ALL_AGAIN,
+    COUNTED,
+    RANKED,
+    counts_rows,
+    problem_of_fold,
+)
+from dbt.adapters.sparksession.reading.news_queries import DISTINCT, JOINED, OUTER
+
+from tests.support.dbt_project import DbtProject
+
+NEW = "(select * from dw.x with (`start-snapshot-id` = '1', `end-snapshot-id` = '2'))"
+LAST = {"sequence": "at"}
+FIRST = {"sequence": [{"column": "at", "order": "descending"}]}
+SUMS = {"aggregates": {"v": "sum", "n": "sum"}}
+RANGE = {"aggregates": {"v": "max", "n": "min"}}
+LISTS = {"aggregates": {"v": {"function": "collect", "elements": True}}}
+BITMAP = {"aggregates": {"v": "bitmap_or"}}
+LAST_OF_DAY = "row_number() over (partition by id order by at desc) as nth"
+BY_KEY = "group by id"
+
+
+def counted(column: str) -> str:
+    return COUNTED.format(column=column)
+
+
+# (fold, query) -> what is wrong
+QUERIES: list[tuple[dict[str, object], str, str | None]] = [
+    (LAST, f"select id, at, v from {NEW} where v > 1", None),
+    (LAST, f"select id, at, v from {NEW} union all select id, at, v from dw.y", None),
+    (LAST, f"select distinct id, at, v from {NEW}", None),
+    (LAST, f"select id, max(at) as at, max_by(v, at) as v from {NEW} {BY_KEY}", None),
+    (FIRST, f"select id, min(at) as at, min_by(v, at) as v from {NEW} {BY_KEY}", None),
+    (LAST, f"select * from (select *, {LAST_OF_DAY} from {NEW}) where nth = 1", None),
+    (LAST, f"select id, at, count(*) as v from dw.x where id in (select id from {NEW}) "
+     "group by id, at", None),
+    (SUMS, f"select id, v, 1 as n from {NEW}", None),
+    (SUMS, f"select id, sum(v) as v, count(*) as n from {NEW} {BY_KEY}", None),
+    (SUMS, f"select id, cast(coalesce(sum(v), 0) as bigint) as v, count_if(v > 1) as n from {NEW} "
+     f"{BY_KEY}", None),
+    (SUMS, f"with s as (select id, sum(v) as total from {NEW} {BY_KEY}) "
+     "select id, total as v, 0 as n from s", None),
+    (SUMS, f"select x.id, sum(x.v * y.rate) as v, count(*) as n from {NEW} as x join dw.y as y "
+     "on x.k = y.k group by x.id", None),
+    (RANGE, f"select id, max(v) as v, min(v) as n from {NEW} {BY_KEY}", None),
+    (LISTS, f"select id, collect_set(v) as v from {NEW} {BY_KEY}", None),
+    (BITMAP, f"select id, bitmap_construct_agg(v) as v from {NEW} {BY_KEY}", None),
+    # counts that are kept as values
+    (LAST, f"select id, max(at) as at, count(*) as v from {NEW} {BY_KEY}", counted("v")),
+    (LAST, f"select id, min(at) as at, max(v) as v from {NEW} {BY_KEY}", counted("at")),
+    (LAST, f"select id, max(at) as at, min_by(v, at) as v from {NEW} {BY_KEY}", counted("v")),
+    (SUMS, f"select id, max(v) as v, 1 as n from {NEW} {BY_KEY}", counted("v")),
+    (SUMS, f"select id, sum(v) as v, count(distinct k) as n from {NEW} {BY_KEY}", counted("n")),
+    (RANGE, f"select id, avg(v) as v, 1 as n from {NEW} {BY_KEY}", counted("v")),
+    (RANGE, f"select id, v, min(v) as n from {NEW} group by id, v having count(*) > 1",
+     counted("groups")),
+    (SUMS, f"select max(id) as id, sum(v) as v, 1 as n from {NEW} group by k", counted("id")),
+    # among themselves
+    (LAST, f"select *, row_number() over (partition by id order by v) as nth from {NEW}", RANKED),
+    (LAST, f"select id, at, row_number() over (order by at desc) as v from {NEW}", RANKED),
+    (LAST, f"select id, at, count(*) over () as v from {NEW}", RANKED),
+    (LAST, f"select id, at, v from {NEW} order by v limit 3", RANKED),
+    (SUMS, f"select *, {LAST_OF_DAY} from {NEW}", RANKED),
+    (LAST, f"select a.id, a.at, b.v from {NEW} as a join {NEW} as b on a.id = b.parent", JOINED),
+    (LAST, f"select y.id, x.at, x.v from dw.y as y left join {NEW} as x on x.id = y.id", OUTER),
+    # again
+    (SUMS, f"select distinct id, v, n from {NEW}", DISTINCT),
+    (SUMS, f"select id, v, n from {NEW} union all select id, v, n from dw.y", AGAIN),
+    (SUMS, f"select id, v, n from dw.y where id in (select id from {NEW})", AGAIN),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "sql", "problem"), QUERIES)
+def test_a_fold_puts_the_runs_together_or_the_query_is_named(
+    config: dict[str, object], sql: str, problem: str | None
+) -> None:
+    kinds = {"collect": "array<int>", "bitmap_or": "binary"}
+    fold = Fold.read("m", "id", config)
+    kind = kinds.get(fold.aggregates["v"].function, "int") if "v" in fold.aggregates else "int"
+    columns = [("id", "int"), ("v", kind)]
+    columns += [(name, "int") for name in ("at", "n") if f"'{name}'" in str(config)]
+    assert problem_of_fold(sql, [NEW], fold.bound(columns)) == problem
+
+
+def test_each_change_of_a_zipper_counts() -> None:
+    config = {"sequence": "n", "time": "at"}
+    columns = [("id", "int"), ("n", "int"), ("at", "timestamp"), ("v", "int")]
+    zipper = Zipper.read("m", "id", config).bound(columns)
+    assert not counts_rows(zipper)
+    rows = f"select *, row_number() over (partition by {{}} order by n desc) as nth from {NEW}"
+    assert problem_of_fold(rows.format("id"), [NEW], zipper) == RANKED
+    assert problem_of_fold(rows.format("id, n, at"), [NEW], zipper) is None
+    assert problem_of_fold(f"select id, n, at, v from {NEW}", [NEW], zipper) is None
+    daily = f"select id, max(n) as n, max(at) as at, max_by(v, n) as v from {NEW} group by id"
+    assert problem_of_fold(daily, [NEW], zipper) == counted("v")
+
+
+SUMMED = "materialized='folded', unique_key='id', fold={'aggregates': {'v': 'sum'}}"
+MODELS = {
+    "all_rows": (SUMMED, "select id, v from {{ source('src', 'x') }}", ALL_AGAIN),
+    "meant": (
+        f"{SUMMED}, appends_all_rows=true", "select id, v from {{ source('src', 'x') }}", None
+    ),
+    "counted": (
+        "materialized='folded', unique_key='id', fold={'sequence': 'v'}",
+        "select id, max(v) as v, count(*) as n from {{ new_rows(source('src', 'x')) }} group by id",
+        counted("n"),
+    ),
+    "summed": (
+        SUMMED,
+        "select id, sum(v) as v from {{ new_rows(source('src', 'x')) }} group by id",
+        None,
+    ),
+}  # fmt: skip
+
+
+def test_a_keyed_table_that_would_count_a_part_is_refused(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    files = {"models/sources.yml": "sources: [{name: src, tables: [{name: x}]}]"}
+    for name, (config, query, _) in MODELS.items():
+        files[f"models/{name}.sql"] = f"{{{{ config({config}) }}}} {query}"
+    project = make_project(files)
+    project.query("create namespace if not exists src")
+    project.query("create table src.x (id int, v int) using iceberg")
+    project.query("insert into src.x values (1, 1), (1, 2), (2, 3)")
+    results = project.run("run", expect_ok=False).results
+    for name, (_, _, problem) in MODELS.items():
+        assert results[name].status == ("error" if problem else "success"), results[name].message
+        assert f"{name} {problem}; or" in results[name].message or not problem
+    project.query("insert into src.x values (1, 4)")
+    project.run("run", "-s", "summed", "meant")
+    assert project.column("select v from dw.summed order by id") == [7, 3]
