@@ -27,8 +27,8 @@ COUNTED = (
     "those of the group"
 )
 ABSENT = (
-    "takes rows that no new row names, which each run has others of; read all rows by ref(..) in "
-    "place of the new ones, or take a join macro of kind 'anti'"
+    "takes rows that no new row names, other rows in each run; read all rows by ref(..) in "
+    "place of the new rows, or take a join macro of kind 'anti'"
 )
 
 
