@@ -286,7 +286,7 @@ def test_what_would_add_rows_again_is_refused(project):
     old, new = small.column("select snapshot_id from src.x.snapshots order by committed_at")
     old_to_new = {"old": old, "new": new}
     outcome = small.run("run", vars=old_to_new, expect_ok=False)
-    assert "later: what lies behind the newest row that it holds is taken for read" in outcome.log
+    assert "later: what lies behind its newest row is taken for read" in outcome.log
     first = outcome.results
     small.query("insert into src.x values (3, 1)")
     second = small.run("run", vars=old_to_new, expect_ok=False).results

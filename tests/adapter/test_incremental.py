@@ -10,7 +10,7 @@ import pytest
 def python_model(config: str, table: str) -> str:
     return f"""
     def model(dbt, session):
-        dbt.config(materialized="incremental", {config})
+        dbt.config(materialized="incremental", appends_all_rows=True, {config})
         return dbt.source("src", "{table}")
     """
 

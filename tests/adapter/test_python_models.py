@@ -91,7 +91,7 @@ FILES = {
     """,
     "models/outside.py": """
         def model(dbt, session):
-            dbt.config(materialized="incremental")
+            dbt.config(materialized="incremental", appends_all_rows=True)
             dbt.ref("numbers").count()
             return session.createDataFrame([(dbt.run_id,)], "run string")
     """,
@@ -336,7 +336,7 @@ PAST_DBT = {
     """,
     "models/by_name.py": """
         def model(dbt, session):
-            dbt.config(materialized="incremental")
+            dbt.config(materialized="incremental", appends_all_rows=True)
             dbt.source("src", "log").count()
             table = "src.log"
             return None if dbt.inputs_unchanged() else session.table(table)

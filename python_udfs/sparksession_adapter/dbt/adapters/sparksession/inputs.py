@@ -203,9 +203,12 @@ class PythonAnswer:
     Attributes:
         nothing_new: there is nothing to add.
         merged: how its rows take the place of others; None where they are added.
+        asks_itself: whether it asked for what the model holds, so that it may find by itself what
+            is new.
     """
 
     nothing_new: bool = False
+    asks_itself: bool = False
     merged: MergedRows | None = None
 
 

@@ -24,6 +24,8 @@ from dbt_common.exceptions import DbtBaseException, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 MERGING_STRATEGY = "append_or_merge"
+# what a model's code asks its handle to find out what the model holds
+OF_ITSELF = frozenset({"is_incremental", "this", "own_rows_since", "snapshot_property"})
 
 
 def result_view(alias: str) -> str:
@@ -98,6 +100,8 @@ class SessionJobHelper(PythonJobHelper):
             if self._plan().rebuilds:
                 dbt.is_incremental = False
             self._incremental = dbt.is_incremental
+            self._answer(asks_itself=False)
+            self._note_questions(dbt)
             frame = scope["model"](dbt, spark)
             self._keep(spark, frame)
         except Exception as exc:
@@ -110,6 +114,17 @@ class SessionJobHelper(PythonJobHelper):
         """Note what the model's code decided."""
         answer = replace(self._plan().python, **values)
         self.warehouse.inputs.note(self.model["unique_id"], python=answer)
+
+    def _note_questions(self, dbt: Any) -> None:
+        """Let the model's handle note whether the code asks it for what the model holds."""
+        plain: Any = type(dbt)
+
+        def noting(handle: Any, name: str) -> Any:
+            if name in OF_ITSELF:
+                self._answer(asks_itself=True)
+            return plain.__getattribute__(handle, name)
+
+        dbt.__class__ = type(plain.__name__, (plain,), {"__getattribute__": noting})
 
     def _keep(self, spark: Any, frame: Any) -> None:
         self._answer(nothing_new=frame is None)

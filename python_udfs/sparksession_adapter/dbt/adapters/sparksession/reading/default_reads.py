@@ -85,40 +85,40 @@ class DefaultReads:
             )
 
     def check_added_rows(self, model: Node, strategy: str, sql: str) -> None:
-        """Look at whether what the runs of a SQL model add to its rows, or merge into them, is
-        together what its query gives for all rows of its inputs.
+        """Look at whether what the runs of a model add to its rows, or merge into them, is together
+        what its query gives for all rows of its inputs. Of a Python model, whose frames can't be
+        looked at, whether it may be: it asks for what is new, or for what it holds.
 
         Args:
-            sql: the model's query.
+            sql: a SQL model's query.
 
         Raises:
             CompilationError: it isn't.
         """
         config, plan = model["config"], self._warehouse.inputs.plan(model["unique_id"])
-        if strategy == REPLACING and not config.get(PARTIAL_RUNS):
+        is_sql = model["language"] == "sql"
+        if strategy == REPLACING and is_sql and not config.get(PARTIAL_RUNS):
             self._check_partitions(model, plan, sql)
-        if strategy not in (*ADDING, MERGING, REPLACING_ALL):
+        if strategy not in (*ADDING, MERGING, REPLACING_ALL) or plan.python.nothing_new:
             return
-        manifest: Foreign = self._warehouse.manifest()
-        node = manifest.nodes[model["unique_id"]]
-        asks_itself = reads_itself(node, manifest.macros)
+        asks_itself = self._asks_itself(model, plan)
         if strategy == REPLACING_ALL:
             reads_part = plan.news.is_asked or plan.replaced is not None
             if reads_part and not (asks_itself or config.get(PARTIAL_RUNS)):
                 raise CompilationError(replaces_by_a_part(model["name"]))
             return
         if plan.news.is_asked:
-            if not (asks_itself or config.get(PARTIAL_RUNS)):
+            if is_sql and not (asks_itself or config.get(PARTIAL_RUNS)):
                 self._check_results_of_runs(model, plan, sql, strategy in ADDING)
             return
         if asks_itself and not config.get(PARTIAL_RUNS):
-            self._warn_of_late_rows(node)
+            self._warn_of_late_rows(model)
         means_it = config.get(ADDS_ALL) or config.get("full_refresh") is False
         if strategy == MERGING or means_it or not model["depends_on"]["nodes"] or asks_itself:
             return
         raise CompilationError(
-            f"{model['name']}: strategy '{strategy}' adds all that its query gives to what it "
-            "holds, and the query reads nothing by new_rows(..) or new_changes(..), so that each "
+            f"{model['name']}: strategy '{strategy}' adds all that it gives to what it holds, "
+            "and it reads nothing by new_rows(..) or new_changes(..), so that each "
             "run would add all rows again; read what is new by new_rows(..), or, if all rows are "
             f"meant, set {ADDS_ALL}=true in its config."
         )
@@ -129,7 +129,7 @@ class DefaultReads:
 
         Args:
             fold: bound to the columns of the model's rows.
-            sql: the model's query.
+            sql: a SQL model's query.
 
         Raises:
             CompilationError: it doesn't.
@@ -138,11 +138,11 @@ class DefaultReads:
         news = plan.news
         if config.get(PARTIAL_RUNS) or news.tolerates_replay or news.is_repaired:
             return
-        manifest: Foreign = self._warehouse.manifest()
-        node = manifest.nodes[model["unique_id"]]
-        if reads_itself(node, manifest.macros) or any(map(is_of_join, plan.properties)):
+        if self._asks_itself(model, plan) or any(map(is_of_join, plan.properties)):
             return
         if news.is_asked:
+            if model["language"] != "sql":
+                return
             self._check(model, partial(problem_of_fold, sql, news.texts, fold))
             self._check(model, partial(problem_of_choice, sql, news.texts))
             return
@@ -152,6 +152,12 @@ class DefaultReads:
                 f"{model['name']} {ALL_AGAIN}; or, if all rows are meant, set {ADDS_ALL}=true in "
                 "its config."
             )
+
+    def _asks_itself(self, model: Node, plan: ReadPlan) -> bool:
+        if model["language"] != "sql":
+            return plan.python.asks_itself
+        manifest: Foreign = self._warehouse.manifest()
+        return reads_itself(manifest.nodes[model["unique_id"]], manifest.macros)
 
     def _check_partitions(self, model: Node, plan: ReadPlan, sql: str) -> None:
         reading = plan.by_partition
@@ -181,11 +187,11 @@ class DefaultReads:
                 f"{PARTIAL_RUNS}=true in its config."
             )
 
-    def _warn_of_late_rows(self, node: Foreign) -> None:
-        if NEWEST_OF_THIS.search(without_comments(node.raw_code)):
+    def _warn_of_late_rows(self, model: Node) -> None:
+        if NEWEST_OF_THIS.search(without_comments(model["raw_code"])):
             logger.warning(
-                f"{node.name}: what lies behind the newest row that it holds is taken for read, so "
-                "that a row which comes late never gets into it; read what is new by "
+                f"{model['name']}: what lies behind its newest row is taken for read, "
+                "so that a row which comes late never gets into it; read what is new by "
                 f"new_rows(..), or, if that is meant, say {PARTIAL_RUNS}=true in its config."
             )
 

@@ -208,6 +208,7 @@ class TableReads:
         """DataFrame of what `table` got since the model's last commit; all of it when not
         incremental."""
         check_news_strategy(model, "new_rows")
+        self._warehouse.inputs.note_news(model["unique_id"], is_asked=True)
         relation = self._warehouse.original_of(
             self._warehouse.relation_of(table), self._warehouse.manifest().flat_graph
         )

@@ -89,9 +89,7 @@
         {%- set batch = _staged_batch(
             _first_rows(select_sql), staging_relation, state_relation, is_rebuild, on_schema_change
         ) -%}
-        {%- if model['language'] == 'sql' -%}
-            {%- do adapter.default_reads.check_folded_rows(model, batch.fold, select_sql) -%}
-        {%- endif -%}
+        {%- do adapter.default_reads.check_folded_rows(model, batch.fold, select_sql) -%}
         {%- if (
             not is_rebuild
             and not replace_all

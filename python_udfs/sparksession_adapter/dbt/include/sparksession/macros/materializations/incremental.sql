@@ -74,6 +74,7 @@
             {{- compiled_code -}}
         {%- endcall -%}
         {%- do adapter.reading.record_inputs(model) -%}
+        {%- do adapter.default_reads.check_added_rows(model, strategy_name, '') -%}
         {%- set select_sql = (
             'select * from ' ~ adapter.quote(adapter.result_view(model))
         ) -%}

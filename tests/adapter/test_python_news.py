@@ -1,0 +1,56 @@
+"""Python models whose strategy adds, or whose fold counts, and what they ask for to find what is
+new."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from tests.support.small_source import project_with_source
+
+ADDS = "materialized='incremental', incremental_strategy='append'"
+COUNTS = "materialized='folded', unique_key='id', fold={'aggregates': {'v': 'sum'}}"
+KEEPS = "materialized='folded', unique_key='id', fold={'sequence': 'v'}"
+# what they return -> rows of the source that a model which adds has after two runs
+RIGHT = {
+    "new": ("dbt.new_rows(dbt.source('src', 'x'))", 3),
+    "itself": ("dbt.source('src', 'x').where('v > 1' if dbt.is_incremental else 'true')", 3),
+}
+BARE = "dbt.source('src', 'x')"
+
+
+def model(config: str, rows: str) -> str:
+    return f"def model(dbt, session):\n    dbt.config({config})\n    return {rows}\n"
+
+
+@pytest.fixture
+def project(make_project):
+    return partial(project_with_source, make_project)
+
+
+def test_a_model_that_asks_for_nothing_new_is_refused_where_each_run_would_add_all_again(project):
+    small = project(
+        {
+            "models/added.py": model(ADDS, BARE),
+            "models/counted.py": model(COUNTS, BARE),
+            "models/kept.py": model(KEEPS, BARE),
+            "models/meant.py": model(f"{ADDS}, appends_all_rows=True", BARE),
+            **{f"models/{name}.py": model(ADDS, rows) for name, (rows, _) in RIGHT.items()},
+        },
+        "insert into src.x values (1, 1), (2, 1)",
+    )
+
+    outcome = small.run("run", expect_ok=False)
+    small.query("insert into src.x values (2, 2)")
+    small.run("run", "--exclude", "added", "counted")
+
+    assert "added: strategy 'append' adds all that it gives to what it holds" in outcome.log
+    assert "counted gives its fold all rows of its inputs to count" in outcome.log
+    assert outcome.log.count("set appends_all_rows=true") == 2 * outcome.log.count(
+        "counted gives its fold"
+    )
+    for name, (_, rows) in RIGHT.items():
+        assert small.column(f"select count(*) from dw.{name}") == [rows]
+    assert small.column("select count(*) from dw.meant") == [2 + 3]
+    assert small.column("select v from dw.kept order by id") == [1, 2]
