@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from python_udfs.ingestion.tables.source import TableSource
+    from python_udfs.ingestion.tables.types import SourceType
     from python_udfs.ingestion.typed.business_date import BusinessDay
 
 REPEATED, REFUSED, CORRECTION = (
@@ -23,6 +24,8 @@ REPEATED, REFUSED, CORRECTION = (
     "refused",
     "correction",
 )  # verdicts of classify_duplicates
+OF_DAYS = ("date", "datetime", "timestamp")  # kinds of columns whose values have a day
+ZERO_DATE = "0000-00-00"
 OTHER_CHANGE = (
     "another change was taken before that has the same place in the log and other values "
     "(did the server begin its binlog again, by RESET MASTER or a failover?)"
@@ -188,7 +191,8 @@ def _no_key(source: TableSource, zone: str) -> Column:
     """Why the key isn't known; null where it is.
 
     Where the clocks of a zone are put forward, local times that they skip become later times, which
-    other keys may have.
+    other keys may have. Dates that the calendar doesn't have become null: that is left to MySQL's
+    zero date, so that no two keys are the same.
     """
     reason = F.lit(None).cast("string")
     # a format that needs a before image has refused the row by now where there is none
@@ -202,7 +206,18 @@ def _no_key(source: TableSource, zone: str) -> Column:
             skipped |= changed & kind.is_skipped(F.col("before")[name], zone)
             text = f"the key column {name} is a time that the clocks of {zone} skip"
             reason = F.coalesce(reason, F.when(skipped, F.lit(text)))
+        if kind.kind in OF_DAYS:
+            unknown = _is_unknown_day(kind, F.col("data")[name], zone)
+            unknown |= changed & _is_unknown_day(kind, F.col("before")[name], zone)
+            text = f"the key column {name} is a date that the calendar doesn't have"
+            reason = F.coalesce(reason, F.when(unknown, F.lit(text)))
     return reason
+
+
+def _is_unknown_day(kind: SourceType, raw: Column, zone: str) -> Column:
+    """Condition on a time's text: its day is none, and not the zero date."""
+    is_zero = F.coalesce(F.startswith(raw, F.lit(ZERO_DATE)), F.lit(False))
+    return raw.isNotNull() & kind.value(raw, zone).isNull() & ~is_zero
 
 
 def _typed_image(image: str, source: TableSource, zone: str) -> Column:
@@ -212,7 +227,7 @@ def _typed_image(image: str, source: TableSource, zone: str) -> Column:
         raw = F.col(image)[name]
         value = kind.value(raw, zone)
         values.append(value.alias(name))
-        if kind.kind in ("date", "datetime", "timestamp"):
+        if kind.kind in OF_DAYS:
             lost = raw.isNotNull() & value.isNull()
             entry = F.struct(F.lit(name).alias("key"), raw.alias("value"))
             raw_values.append(F.when(lost, entry))

@@ -407,3 +407,16 @@ def test_a_key_at_a_time_that_the_clocks_skip_is_refused(spark: SparkSession) ->
     skip = "the key column at is a time that the clocks of America/New_York skip"
     assert [row.reject_reason for row in found] == [None, skip, None, skip]
     assert all(row.reject_reason is None for row in typed(spark, numbered(rows), table))
+
+
+def test_a_key_of_a_day_that_the_calendar_does_not_have_is_refused(spark: SparkSession) -> None:
+    """Such days are null in their column, where two of them would be the same key."""
+    table = source({"id": "int", "day": "date"}, primary_key=["id", "day"])
+    days = ("2026-02-28", "2026-02-30", "2026-04-31", "0000-00-00")
+    rows = [line(data=f'{{"id":1,"day":"{day}"}}') for day in days]
+    rows.append(rows[0].replace('"insert"', '"update"')[:-1] + ',"old":{"day":"2026-02-30"}}')
+
+    found = typed(spark, numbered(rows), table)
+
+    unknown = "the key column day is a date that the calendar doesn't have"
+    assert [row.reject_reason for row in found] == [None, unknown, unknown, None, unknown]
