@@ -53,6 +53,9 @@ class Log:
         self.properties: dict[str, str] = {}
         self.rows: list[Any] = []
 
+    def project_var(self, _: str, default: Any) -> Any:
+        return default
+
     def meta_of_readers(self) -> dict[str, dict[str, Any]]:
         return {}
 
