@@ -63,6 +63,13 @@ def reads_itself(node: Foreign, macros: Settings) -> bool:
     return any(THIS.search(without_comments(text)) for text in (node.raw_code, *texts))
 
 
+def may_add_all(model: Node) -> bool:
+    """Whether each run of a model may add all that it reads: it has no inputs, or means it."""
+    config = model["config"]
+    means_it = config.get(ADDS_ALL) or config.get("full_refresh") is False
+    return means_it or not model["depends_on"]["nodes"]
+
+
 class DefaultReads:
     """Reads what a bare ref or source names."""
 
@@ -113,14 +120,13 @@ class DefaultReads:
             return
         if asks_itself and not config.get(PARTIAL_RUNS):
             self._warn_of_late_rows(model)
-        means_it = config.get(ADDS_ALL) or config.get("full_refresh") is False
-        if strategy == MERGING or means_it or not model["depends_on"]["nodes"] or asks_itself:
+        if strategy == MERGING or asks_itself or may_add_all(model):
             return
         raise CompilationError(
-            f"{model['name']}: strategy '{strategy}' adds all that it gives to what it holds, "
-            "and it reads nothing by new_rows(..) or new_changes(..), so that each "
-            "run would add all rows again; read what is new by new_rows(..), or, if all rows are "
-            f"meant, set {ADDS_ALL}=true in its config."
+            f"{model['name']}: strategy '{strategy}' adds all that it gives to what it holds, and "
+            "it reads nothing by new_rows(..) or new_changes(..), so that each run would add all "
+            "rows again; read what is new by new_rows(..), or, if all rows are meant, set "
+            f"{ADDS_ALL}=true in its config."
         )
 
     def check_folded_rows(self, model: Node, fold: Given, sql: str) -> None:
@@ -146,8 +152,7 @@ class DefaultReads:
             self._check(model, partial(problem_of_fold, sql, news.texts, fold))
             self._check(model, partial(problem_of_choice, sql, news.texts))
             return
-        means_it = config.get(ADDS_ALL) or config.get("full_refresh") is False
-        if counts_rows(fold) and model["depends_on"]["nodes"] and not means_it:
+        if counts_rows(fold) and not may_add_all(model):
             raise CompilationError(
                 f"{model['name']} {ALL_AGAIN}; or, if all rows are meant, set {ADDS_ALL}=true in "
                 "its config."
@@ -190,9 +195,9 @@ class DefaultReads:
     def _warn_of_late_rows(self, model: Node) -> None:
         if NEWEST_OF_THIS.search(without_comments(model["raw_code"])):
             logger.warning(
-                f"{model['name']}: what lies behind its newest row is taken for read, "
-                "so that a row which comes late never gets into it; read what is new by "
-                f"new_rows(..), or, if that is meant, say {PARTIAL_RUNS}=true in its config."
+                f"{model['name']}: what lies behind its newest row is taken for read, so that a "
+                "row which comes late never gets into it; read what is new by new_rows(..), or, "
+                f"if that is meant, say {PARTIAL_RUNS}=true in its config."
             )
 
     def read_by_default(self, model: Node, relation: Relation, context: Context) -> Relation:
