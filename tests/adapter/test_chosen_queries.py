@@ -9,7 +9,12 @@ from dbt.adapters.sparksession.reading.chosen_queries import (
     RANKED,
     problem_of_choice,
 )
-from dbt.adapters.sparksession.reading.news_queries import JOINED, OUTER, problem_of
+from dbt.adapters.sparksession.reading.news_queries import (
+    JOINED,
+    NUMBERED,
+    OUTER,
+    problem_of,
+)
 
 NEW = "(select * from dw.x with (`start-snapshot-id` = '1', `end-snapshot-id` = '2'))"
 KEYS = f"with k as (select distinct id from {NEW})"
@@ -47,6 +52,8 @@ QUERIES: dict[str, str | None] = {
     f"{OF_IDS} select id, lag(v) over (partition by day order by v) as r from a": RANKED,
     f"{OF_IDS} select id, sum(v), sum(sum(v)) over () from a group by id": RANKED,
     f"{OF_IDS} select id from a order by v limit 3": RANKED,
+    f"{OF_IDS} select id from a tablesample (3 rows)": RANKED,
+    f"{OF_IDS} select id, monotonically_increasing_id() as n from a": NUMBERED,
     # by what is absent
     f"select id from dw.x where id not in (select id from {NEW})": ABSENT,
     f"select id from dw.x as a where not exists (select 1 from {NEW} as n where n.id = a.id)":

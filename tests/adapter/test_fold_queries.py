@@ -15,7 +15,7 @@ from dbt.adapters.sparksession.reading.fold_queries import (
     counts_rows,
     problem_of_fold,
 )
-from dbt.adapters.sparksession.reading.news_queries import DISTINCT, JOINED, OUTER
+from dbt.adapters.sparksession.reading.news_queries import DISTINCT, JOINED, NUMBERED, OUTER
 
 from tests.support.dbt_project import DbtProject
 
@@ -70,6 +70,8 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     (LAST, f"select id, at, row_number() over (order by at desc) as v from {NEW}", RANKED),
     (LAST, f"select id, at, count(*) over () as v from {NEW}", RANKED),
     (LAST, f"select id, at, v from {NEW} order by v limit 3", RANKED),
+    (LAST, f"select id, at, v from {NEW} tablesample (3 rows)", RANKED),
+    (LAST, f"select monotonically_increasing_id() as id, at, v from {NEW}", NUMBERED),
     (SUMS, f"select *, {LAST_OF_DAY} from {NEW}", RANKED),
     (LAST, f"select a.id, a.at, b.v from {NEW} as a join {NEW} as b on a.id = b.parent", JOINED),
     (LAST, f"select y.id, x.at, x.v from dw.y as y left join {NEW} as x on x.id = y.id", OUTER),

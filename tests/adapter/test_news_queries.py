@@ -10,6 +10,7 @@ from dbt.adapters.sparksession.reading.news_queries import (
     COUNTED,
     DISTINCT,
     JOINED,
+    NUMBERED,
     OUTER,
     RANKED,
     UnreadableQuery,
@@ -35,6 +36,11 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
         None,
     ),
     f"select n.id, item from {NEW} as n lateral view explode(n.items) as item": (None, None),
+    f"select id, uuid() as name from {NEW} tablesample (10 percent)": (None, None),
+    PAIR + "select n.id, o.v from n join (select * from o tablesample (5 rows)) as o on true": (
+        None,
+        None,
+    ),
     f"select * from {NEW} unpivot (v for name in (a, b))": (None, None),
     f"with recursive t as (select id from {NEW} union all select id + 1 from t where id < 3) "
     "select id from t": (None, None),
@@ -63,6 +69,16 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
     f"select id from {NEW} order by v limit 3": (RANKED, RANKED),
     f"(select id from {NEW}) limit 3": (RANKED, RANKED),
     f"select id from dw.y except select id from {NEW}": (RANKED, RANKED),
+    f"select id from {NEW} tablesample (10 rows)": (RANKED, RANKED),
+    PAIR + "select n.id from o join (select * from n) tablesample (10 rows) on o.id = n.id": (
+        RANKED,
+        RANKED,
+    ),
+    f"select id, monotonically_increasing_id() as n from {NEW}": (NUMBERED, NUMBERED),
+    f"select 7 + Monotonically_Increasing_ID() as n from (select * from {NEW})": (
+        NUMBERED,
+        NUMBERED,
+    ),
     # once
     f"select distinct id from {NEW}": (DISTINCT, None),
     f"select id from {NEW} group by id": (DISTINCT, None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from dbt.adapters.sparksession.reading.news_queries import NUMBERED
 from dbt.adapters.sparksession.reading.partition_queries import (
     COUNTED,
     JOINED,
@@ -43,6 +44,9 @@ QUERIES: dict[str, str | None] = {
     f"with d as (select day as cut, id, v from {NEW}) "
     "select cut as day from d qualify row_number() over (partition by id order by cut) = 1": RANKED,
     f"select day, v from {NEW} order by v limit 3": RANKED,
+    f"select day, v from {NEW} tablesample (3 rows)": RANKED,
+    f"select day, monotonically_increasing_id() as n from {NEW}": NUMBERED,
+    f"select monotonically_increasing_id() as n from (select id from {NEW})": NUMBERED,
     PAIR + "select x.day, y.v from x join y on x.id = y.id": JOINED,
     PAIR + "select x.day, y.v from x join y using (id)": JOINED,
 }

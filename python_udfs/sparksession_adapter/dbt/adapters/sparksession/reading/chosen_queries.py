@@ -60,10 +60,8 @@ class _ChosenReader(CarryingReader):
     def __init__(self) -> None:
         super().__init__("")
 
-    def columns_of(self, query: exp.Expr, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
-        if isinstance(query, exp.Table):
-            return ctes.get(query.name.lower())
-        return super().columns_of(query, ctes)
+    def _of_table(self, table: exp.Table, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
+        return ctes.get(table.name.lower())
 
     def _of_select(self, query: exp.Select, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
         first = query.args.get("from_")

@@ -50,6 +50,11 @@ AGAIN = (
     "adds rows that aren't new, beside new rows or chosen by them, so that each "
     "run adds them again; take strategy 'merge', or changed_partitions(..)"
 )
+NUMBERED = (
+    "numbers its rows by monotonically_increasing_id(), from 0 on in each run, so that rows of "
+    "several runs get the same number; take uuid(), or a hash of the key (xxhash64(..))"
+)
+NUMBERING = "monotonically_increasing_id"
 
 
 class UnreadableQuery(ValueError):
@@ -208,6 +213,8 @@ class NewsReader:
             rows = self._of_source(source.this, ctes)
         else:
             rows = self.rows_of(source, ctes)
+        if rows is QueryRows.NEW and takes_some(source):
+            raise NewsProblem(self.ranked)
         pivots = source.args.get("pivots") or ()
         if rows is QueryRows.NEW and any(not pivot.args.get("unpivot") for pivot in pivots):
             raise NewsProblem(self.counted)
@@ -232,6 +239,8 @@ class NewsReader:
         self._check_limit(query, rows)
         if rows is not QueryRows.NEW:
             return rows
+        if numbers_rows(query):
+            raise NewsProblem(NUMBERED)
         return self.of_new_rows(query)
 
     def of_new_rows(self, query: exp.Select) -> QueryRows:
@@ -277,6 +286,19 @@ def own_parts(query: exp.Select) -> Iterator[exp.Expr]:
     for part in parts:
         if part is not None:
             yield from part.walk(prune=lambda item: isinstance(item, exp.Query))
+
+
+def numbers_rows(query: exp.Select) -> bool:
+    """Whether a select numbers its rows, which begins at 0 in each run."""
+    unknown = (item for item in own_parts(query) if isinstance(item, exp.Anonymous))
+    return any(item.name.lower() == NUMBERING for item in unknown)
+
+
+def takes_some(source: exp.Expr) -> bool:
+    """Whether a select takes a number of a source's rows (`tablesample (10 rows)`); a share of them
+    is taken of each run's rows as of all."""
+    sample = source.args.get("sample")
+    return sample is not None and sample.args.get("size") is not None
 
 
 def subqueries(query: exp.Select) -> Iterator[exp.Expr]:

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from dbt.adapters.sparksession.reading.news_queries import (
+    NUMBERED,
     UnreadableQuery,
+    numbers_rows,
     own_parts,
     parsed,
     reads_nothing,
     subqueries,
+    takes_some,
 )
 from sqlglot import exp
 
@@ -90,9 +93,8 @@ class CarryingReader:
                 ctes[name] = self.columns_of(cte.this.left, ctes)
             ctes[name] = self.columns_of(cte.this, ctes)
         if isinstance(query, exp.Table):
-            name = query.name.lower()
-            return frozenset({self._by}) if name == CHANGED else ctes.get(name)
-        if isinstance(query, (exp.Lateral, exp.Subquery)):
+            columns = self._of_table(query, ctes)
+        elif isinstance(query, (exp.Lateral, exp.Subquery)):
             columns = self.columns_of(query.this, ctes)
         elif isinstance(query, exp.SetOperation):
             columns = self._of_set(query, ctes)
@@ -100,9 +102,14 @@ class CarryingReader:
             columns = self._of_select(query, ctes)
         else:
             return None
-        if columns is not None and (query.args.get("limit") or query.args.get("offset")):
+        is_part = query.args.get("limit") or query.args.get("offset") or takes_some(query)
+        if columns is not None and is_part:
             raise PartialRows(self.ranked)
         return columns
+
+    def _of_table(self, table: exp.Table, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
+        name = table.name.lower()
+        return frozenset({self._by}) if name == CHANGED else ctes.get(name)
 
     def _of_set(
         self, query: exp.SetOperation, ctes: Mapping[str, Carrying | None]
@@ -151,6 +158,8 @@ class CarryingReader:
         Raises:
             PartialRows: rows of several partitions.
         """
+        if numbers_rows(query):
+            raise PartialRows(NUMBERED)
         if not carrying:  # the column has become another, which isn't followed
             return
         parts = [*own_parts(query)]
