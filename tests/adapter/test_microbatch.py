@@ -146,6 +146,17 @@ def test_full_refresh_of_a_part_is_refused_as_the_rest_would_go(project: DbtProj
     assert project.column("select id from dw.per_day order by id") == [1, 2, 3]
 
 
+def test_full_refresh_of_a_part_is_refused_where_no_hook_begins_the_run(
+    project: DbtProject,
+) -> None:
+    without = "".join(line for line in PROJECT.splitlines(True) if "on-run-" not in line)
+    project.write({"dbt_project.yml": without})
+    project.run("run", *DAYS)
+    outcome = project.run("run", "--full-refresh", *of_days(2, 3), expect_ok=False)
+    assert "--full-refresh would leave per_day with the rows between" in outcome.log
+    assert project.column("select id from dw.per_day order by id") == [1, 2, 3]
+
+
 @pytest.mark.soak
 def test_a_retry_of_a_full_refresh_keeps_the_batches_that_it_had_made(
     project: DbtProject,

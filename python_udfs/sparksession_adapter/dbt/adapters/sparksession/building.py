@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.sparksession.evaluation import (
     are_few,
     choose_evaluation,
@@ -17,7 +18,7 @@ from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.interrupts import Interrupts, check_may_begin
 from dbt.adapters.sparksession.keyed.tables import RUNS_SUFFIX, KeyedTables, stored_table
 from dbt.adapters.sparksession.progress import Progress
-from dbt.adapters.sparksession.reading.microbatch import Microbatches
+from dbt.adapters.sparksession.reading.microbatch import Microbatches, is_microbatch
 from dbt.adapters.sparksession.reading.named_reads import NamedReads
 from dbt.adapters.sparksession.reading.table_reads import WITHOUT_TABLE, TableReads
 from dbt.adapters.sparksession.session import message_of, own_session, unpersist
@@ -28,6 +29,8 @@ from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 from py4j.protocol import Py4JNetworkError
+
+logger = AdapterLogger("Spark")
 
 # materializations that record the node's inputs by themselves, behind the hooks before it
 RECORDING = ("table", "incremental", "folded", "snapshot")
@@ -64,13 +67,24 @@ class NodeBuilds:
 
         Returns:
             What `end` takes, or None if nothing is done for the node.
+
+        Raises:
+            DbtRuntimeError: the node can't be built.
         """
+        try:
+            return self._begin(node_config)
+        except DbtRuntimeError as exc:
+            if is_microbatch(node_config):  # dbt prints nothing of what stops a batch here
+                logger.error(f"{node_config.model.name}: {exc.msg}")
+            raise
+
+    def _begin(self, node_config: Any) -> Any:
         node = node_config.model
         unique_id = getattr(node, "unique_id", None)
         if unique_id is None or self._warehouse.credentials.offline:
             return None
         check_may_begin()
-        check_takes_all()
+        check_takes_all([node])
         self._lease.check()
         own = own_session(self._warehouse.credentials)
         if node.resource_type == "test":  # it writes nothing and leaves nothing behind

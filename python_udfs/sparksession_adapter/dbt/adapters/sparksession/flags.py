@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from dbt.adapters.sparksession.edges import Foreign
 from dbt.adapters.sparksession.iceberg.history import MODEL_PROPERTY, History
 from dbt.adapters.sparksession.inputs import PROPERTY_SETTING
 from dbt.adapters.sparksession.keyed.tables import FOLD_PROPERTIES, stored_table_of
@@ -35,17 +36,36 @@ def is_empty_run() -> bool:
     return bool(flag("EMPTY")) and flag("WHICH") in WRITING
 
 
-def check_takes_all() -> None:
+def check_takes_all(nodes: Iterable[Foreign]) -> None:
     """Refuse a command that would write tables of a part of their inputs.
 
+    Args:
+        nodes: those that it builds.
+
     Raises:
-        CompilationError: it was given --sample.
+        CompilationError: it was given --sample, or a part of the time of tables that it would make
+            again.
     """
     if flag("SAMPLE") is not None and flag("WHICH") in WRITING:
         raise CompilationError(
             "--sample would build tables of a part of their inputs, and the next run would "
             "take them for whole: nothing was done. Run without it, or with --empty to make "
             "tables that aren't there; dbt compile and dbt show read what you like."
+        )
+    if not flag("EVENT_TIME_START") and not flag("EVENT_TIME_END"):
+        return
+    refreshed = sorted(
+        node.name
+        for node in nodes
+        if is_microbatch(node.config)
+        and replaces_whole_table(node.config, bool(flag("FULL_REFRESH")))
+    )
+    if refreshed:
+        raise CompilationError(
+            f"--full-refresh would leave {named(refreshed)} with the rows between "
+            "--event-time-start and --event-time-end alone: nothing was done. Run it without "
+            "--full-refresh, each batch replaces its own time; or without the two others, to make "
+            "the whole table again."
         )
 
 
@@ -125,24 +145,11 @@ class CutRuns:
         """
         if flag("WHICH") not in WRITING:
             return []
-        check_takes_all()
         nodes = self._warehouse.manifest().nodes
         chosen = [nodes[unique_id] for unique_id in selected if unique_id in nodes]
+        check_takes_all(chosen)
         notes = []
         if flag("EVENT_TIME_START") or flag("EVENT_TIME_END"):
-            refreshed = sorted(
-                node.name
-                for node in chosen
-                if is_microbatch(node.config)
-                and replaces_whole_table(node.config, bool(flag("FULL_REFRESH")))
-            )
-            if refreshed:
-                raise CompilationError(
-                    f"--full-refresh would leave {named(refreshed)} with the rows between "
-                    "--event-time-start and --event-time-end alone: nothing was done. Run it "
-                    "without --full-refresh, each batch replaces its own time; or without the two "
-                    "others, to make the whole table again."
-                )
             others = sorted(
                 node.name
                 for node in chosen
