@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
+from functools import lru_cache
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -127,8 +128,13 @@ def parsed(sql: str, texts: Collection[str], name: str) -> exp.Expr | None:
     """
     for text in sorted(texts, key=len, reverse=True):
         sql = sql.replace(text, f" {name} ")
-    if name not in sql:
-        return None
+    return _parsed(sql) if name in sql else None
+
+
+@lru_cache(maxsize=16)
+def _parsed(sql: str) -> exp.Expr:
+    """A statement's tree, which its readers share and don't change: a node's query is looked at up
+    to four times."""
     try:
         tree = parse_one(sql, dialect=DIALECT)
     except (SqlglotError, RecursionError) as exc:
