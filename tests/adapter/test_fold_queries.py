@@ -23,11 +23,13 @@ NEW = "(select * from dw.x with (`start-snapshot-id` = '1', `end-snapshot-id` = 
 LAST = {"sequence": "at"}
 FIRST = {"sequence": [{"column": "at", "order": "descending"}]}
 SUMS = {"aggregates": {"v": "sum", "n": "sum"}}
+MIXED = {"sequence": "at", "aggregates": {"v": "sum"}}
 RANGE = {"aggregates": {"v": "max", "n": "min"}}
 LISTS = {"aggregates": {"v": {"function": "collect", "elements": True}}}
 BITMAP = {"aggregates": {"v": "bitmap_or"}}
 LAST_OF_DAY = "row_number() over (partition by id order by at desc) as nth"
 BY_KEY = "group by id"
+TOTAL = f"select id, sum(v) as total from {NEW} {BY_KEY}"
 
 
 def counted(column: str) -> str:
@@ -52,6 +54,19 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
      "select id, total as v, 0 as n from s", None),
     (SUMS, f"select x.id, sum(x.v * y.rate) as v, count(*) as n from {NEW} as x join dw.y as y "
      "on x.k = y.k group by x.id", None),
+    (SUMS, f"with s as (select id, sum(v) as n from {NEW} {BY_KEY}) "
+     "select id, n as v, 0 as n from s", None),
+    (SUMS, f"with s (k, total) as ({TOTAL}) select t.a as id, t.b as v, 0 as n from s as t (a, b)",
+     None),
+    (SUMS, f"select id, sum(total) as v, null as n from ({TOTAL}, day) {BY_KEY}", None),
+    (SUMS, f"select s.* from (select id, sum(v) as v, count(*) as n from {NEW} {BY_KEY}) as s "
+     f"union all select id, v, 1 from {NEW}", None),
+    (SUMS, f"select id, v * (select max(rate) from dw.y) as v, 1 as n from {NEW}", None),
+    (LAST, f"select id, max(t) as at, max_by(v, t) as v from {NEW} {BY_KEY}", None),
+    (LAST, "select id, max(at) as at, max_by(v, at) as v from (select id, max(at) as at, "
+     f"max_by(v, at) as v from {NEW} group by id, day) {BY_KEY}", None),
+    (RANGE, "select id, max(highest) as v, min(n) as n from (select id, max(v) as highest, "
+     f"min(v) as n from {NEW} group by id, day) {BY_KEY}", None),
     (RANGE, f"select id, max(v) as v, min(v) as n from {NEW} {BY_KEY}", None),
     (LISTS, f"select id, collect_set(v) as v from {NEW} {BY_KEY}", None),
     (BITMAP, f"select id, bitmap_construct_agg(v) as v from {NEW} {BY_KEY}", None),
@@ -65,6 +80,27 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     (RANGE, f"select id, v, min(v) as n from {NEW} group by id, v having count(*) > 1",
      counted("groups")),
     (SUMS, f"select max(id) as id, sum(v) as v, 1 as n from {NEW} group by k", counted("id")),
+    (MIXED, f"select id, max(at) as at, sum(v) as v, sum(v) as n from {NEW} {BY_KEY}",
+     counted("n")),
+    (MIXED, f"with s as (select id, max(at) as at, sum(v) as v from {NEW} {BY_KEY}) "
+     "select id, at, v, v as n from s", counted("n")),
+    (SUMS, f"select id, 2 * total as v, 0 as n from ({TOTAL})", counted("v")),
+    (SUMS, f"select id, sum(v) as v, sum(n) as n from (select id, sum(v) as v, 1 as n from {NEW} "
+     f"group by id, day) {BY_KEY}", counted("n")),
+    (RANGE, f"select id, max(total) as v, 0 as n from ({TOTAL}, day) {BY_KEY}", counted("v")),
+    # values and rows of groups, which come again in each run
+    (SUMS, f"select id, v, count(*) as n from {NEW} group by id, v", counted("v")),
+    (SUMS, f"select id, sum(v) as v, 1 as n from {NEW} {BY_KEY}", counted("n")),
+    (SUMS, f"select id, total as v, 1 as n from ({TOTAL})", counted("n")),
+    (SUMS, f"select id, sum(total) as v, count(*) as n from ({TOTAL}, day) {BY_KEY}", counted("n")),
+    (SUMS, f"select s.id, y.rate as v, s.total as n from ({TOTAL}) as s join dw.y using (id)",
+     counted("v")),
+    # rows that parts of sums choose
+    (SUMS, f"select id, total as v, 0 as n from ({TOTAL}) where total > 10", counted("total")),
+    (SUMS, f"select id, total as v, 0 as n from ({TOTAL}) as s join dw.y on s.total > y.least",
+     counted("total")),
+    (SUMS, f"select total as id, sum(v) as v, 0 as n from ({TOTAL}) group by total",
+     counted("total")),
     # among themselves
     (LAST, f"select *, row_number() over (partition by id order by v) as nth from {NEW}", RANKED),
     (LAST, f"select id, at, row_number() over (order by at desc) as v from {NEW}", RANKED),
@@ -117,6 +153,12 @@ MODELS = {
         "materialized='folded', unique_key='id', fold={'sequence': 'v'}",
         "select id, max(v) as v, count(*) as n from {{ new_rows(source('src', 'x')) }} group by id",
         counted("n"),
+    ),
+    "chosen": (
+        SUMMED,
+        "select id, v from (select id, sum(v) as v from {{ new_rows(source('src', 'x')) }} "
+        "group by id) where v > 2",
+        counted("v"),
     ),
     "summed": (
         SUMMED,

@@ -7,11 +7,12 @@ count of the new rows that the fold keeps as a last value isn't the count.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.groups import Aggregate
 from dbt.adapters.sparksession.keyed.zippers import Zipper
+from dbt.adapters.sparksession.reading.held_columns import AGGREGATING, Held, HeldColumns
 from dbt.adapters.sparksession.reading.news_queries import (
     DISTINCT,
     NEWS,
@@ -64,8 +65,12 @@ def counts_rows(fold: Fold | Zipper) -> bool:
     """
     if not isinstance(fold, Fold):
         return False
-    by_count = (item.counts or item.function in ADDED for item in fold.aggregates.values())
-    return fold.count_rows or any(by_count)
+    return fold.count_rows or any(map(adds_values, fold.aggregates.values()))
+
+
+def adds_values(aggregate: Aggregate) -> bool:
+    """Whether a value that comes twice counts twice."""
+    return aggregate.counts or aggregate.function in ADDED
 
 
 def problem_of_fold(sql: str, news: Collection[str], fold: Fold | Zipper) -> str | None:
@@ -83,12 +88,14 @@ def problem_of_fold(sql: str, news: Collection[str], fold: Fold | Zipper) -> str
     if tree is None:
         return None
     counts = counts_rows(fold)
+    reader = _FoldReader(fold, counts)
     try:
-        rows = _FoldReader(fold, counts).rows_of(tree, {})
+        rows = reader.rows_of(tree, {})
+        if counts and rows in (QueryRows.KEYS, QueryRows.CHOSEN):
+            return DISTINCT if rows is QueryRows.KEYS else AGAIN
+        reader.check_columns(tree)
     except NewsProblem as problem:
         return str(problem)
-    if counts and rows in (QueryRows.KEYS, QueryRows.CHOSEN):
-        return DISTINCT if rows is QueryRows.KEYS else AGAIN
     return None
 
 
@@ -99,7 +106,7 @@ class _FoldReader(NewsReader):
 
     def __init__(self, fold: Fold | Zipper, counts: bool) -> None:
         super().__init__(counts)
-        self._fold = fold
+        self._fold, self._columns = fold, HeldColumns()
         self._aggregates: dict[str, Aggregate] = {}
         self._order = tuple(name.lower() for name in _order_of(fold))
         self._orders, self._descending = {*self._order}, set[str]()
@@ -109,48 +116,72 @@ class _FoldReader(NewsReader):
                 self._orders |= {name.lower() for name in (*group.sequence, *group.tie_break)}
                 self._descending |= {name.lower() for name in group.descending}
 
+    def check_columns(self, tree: exp.Expr) -> None:
+        """Look at what the columns of the whole statement hold.
+
+        Raises:
+            NewsProblem: the fold doesn't put the runs' values of a column together.
+        """
+        held = self._columns.of(tree)
+        for name, values in held.items():
+            if not all(self._is_put_together(value, name, held) for value in values):
+                raise NewsProblem(COUNTED.format(column=name or "a column"))
+
+    def _of_set(self, query: exp.SetOperation, ctes: Mapping[str, QueryRows]) -> QueryRows:
+        rows = super()._of_set(query, ctes)
+        self._columns.note_set(query)
+        return rows
+
     def of_new_rows(self, query: exp.Select) -> QueryRows:
         found = [*own_parts(query)]
         windows = [item for item in found if isinstance(item, exp.Window)]
         if not all(map(self._keeps_last, windows)):
             raise NewsProblem(RANKED)
-        within = {id(part) for item in windows for part in item.walk()}
-        aggregating = (exp.AggFunc, exp.AnonymousAggFunc)
-        is_grouped, aggregates = query.args.get("group") is not None, False
         if query.args.get("having"):
             raise NewsProblem(self.counted)
-        for item in query.expressions:
-            parts = [part for part in item.walk() if id(part) not in within]
-            unknown = is_grouped and any(isinstance(part, exp.Anonymous) for part in parts)
-            if unknown or any(isinstance(part, aggregating) for part in parts):
-                name = item.alias_or_name.lower()
-                if not self._is_put_together(_plain(item.unalias()), name):
-                    raise NewsProblem(COUNTED.format(column=name or "a column"))
-                aggregates = True
-        if is_grouped and not aggregates:
+        chosen_by = self._columns.note_select(
+            query, {id(part) for item in windows for part in item.walk()}
+        )
+        if chosen_by is not None:
+            raise NewsProblem(COUNTED.format(column=chosen_by))
+        is_grouped = query.args.get("group") is not None
+        if is_grouped and not any(
+            isinstance(item, (*AGGREGATING, exp.Anonymous)) for item in found
+        ):
             return QueryRows.KEYS
         return QueryRows.KEYS if query.args.get("distinct") else QueryRows.NEW
 
-    def _is_put_together(self, value: exp.Expr, name: str) -> bool:
-        """Whether the fold makes of a function's results what the function gives of all rows."""
+    def _is_put_together(self, value: exp.Expr, name: str, held: Held) -> bool:
+        """Whether the fold makes of what a column holds what it holds of all rows.
+
+        Args:
+            held: what all columns hold.
+        """
         aggregate = self._aggregates.get(name)
-        functions = [aggregate.function] if aggregate else []
-        if aggregate is None and name not in {item.lower() for item in self._fold.types}:
-            # it gets another name before it is folded
-            functions = [item.function for item in self._aggregates.values()]
+        function = aggregate.function if aggregate else None
+        if isinstance(value, exp.Distinct):
+            return aggregate is None or not adds_values(aggregate)
         if isinstance(value, exp.Count) and isinstance(value.this, exp.Distinct):
             return False
         if isinstance(value, OF_ARRAYS):
-            return aggregate is not None and aggregate.function == "collect"
-        if OF_BITMAPS in functions:
+            return function == "collect"
+        if function == OF_BITMAPS:
             return True
         if isinstance(value, (exp.Max, exp.Min)) and name in self._orders:
             return isinstance(value, exp.Min) is (name in self._descending)
         if isinstance(value, (exp.ArgMax, exp.ArgMin)) and aggregate is None:
-            by = value.expression.name.lower()
-            is_newest = isinstance(value, exp.ArgMin) is (by in self._descending)
-            return self._order == (by,) and is_newest
-        return any(item in PUT_TOGETHER.get(type(value), ()) for item in functions)
+            return len(self._order) == 1 and self._is_newest(value, held.get(self._order[0], ()))
+        return function in PUT_TOGETHER.get(type(value), ())
+
+    def _is_newest(self, value: exp.Expr, order: tuple[exp.Expr, ...]) -> bool:
+        """Whether `max_by` or `min_by` takes the row that the fold takes for the newest.
+
+        Args:
+            order: what the column holds that orders the fold's rows.
+        """
+        by, name = value.expression, self._order[0]
+        is_order = by.name.lower() == name or any(item.this == by for item in order)
+        return is_order and isinstance(value, exp.ArgMin) is (name in self._descending)
 
     def _keeps_last(self, window: exp.Window) -> bool:
         """Whether a window numbers the rows of a key as its fold orders them, the last first: what
@@ -177,10 +208,3 @@ def _order_of(fold: Fold | Zipper) -> tuple[str, ...]:
     if isinstance(fold, Fold):
         return (*fold.others.sequence, *fold.others.tie_break)
     return (*fold.sequence, fold.time)
-
-
-def _plain(value: exp.Expr) -> exp.Expr:
-    """An expression without what gives its value another type, or a null a value."""
-    while isinstance(value, (exp.Cast, exp.TryCast, exp.Paren, exp.Coalesce)):
-        value = value.this
-    return value
