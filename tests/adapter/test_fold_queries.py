@@ -79,6 +79,7 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     (RANGE, f"select id, avg(v) as v, 1 as n from {NEW} {BY_KEY}", counted("v")),
     (RANGE, f"select id, v, min(v) as n from {NEW} group by id, v having count(*) > 1",
      counted("groups")),
+    (RANGE, f"select id, any(v) as v, 1 as n from {NEW} {BY_KEY}", counted("v")),
     (SUMS, f"select max(id) as id, sum(v) as v, 1 as n from {NEW} group by k", counted("id")),
     (MIXED, f"select id, max(at) as at, sum(v) as v, sum(v) as n from {NEW} {BY_KEY}",
      counted("n")),

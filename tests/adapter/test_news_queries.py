@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from dbt.adapters.sparksession.reading.news_queries import (
@@ -16,9 +17,11 @@ from dbt.adapters.sparksession.reading.news_queries import (
     UnreadableQuery,
     problem_of,
 )
+from pyspark.sql import SparkSession
 
 # as the adapter writes them; one that Spark reads and sqlglot can't
 NEW = "(select * from dw.x with (`start-snapshot-id` = '1', `end-snapshot-id` = '2'))"
+TAKING_TWO = ("corr", "covar", "max_by", "min_by", "regr")
 PAIR = f"with n as (select * from {NEW}), o as (select * from dw.y version as of 7) "
 
 # query -> what is wrong where its rows are added, and where they are merged by a key
@@ -49,6 +52,8 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
     # counts
     f"select day, count(*) as n from {NEW} group by day": (COUNTED, COUNTED),
     f"select max(v) as v from {NEW}": (COUNTED, COUNTED),
+    f"select mean(v) as v from {NEW}": (COUNTED, COUNTED),
+    f"select id, any(v) as v from {NEW} group by id": (COUNTED, COUNTED),
     f"select n from dw.y, lateral (select count(*) as n from {NEW})": (COUNTED, COUNTED),
     f"select day from {NEW} group by day having count(*) > 1": (COUNTED, COUNTED),
     f"select * from (select a, v from {NEW}) pivot (sum(v) for a in (1, 2))": (COUNTED, COUNTED),
@@ -112,6 +117,21 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
 def test_a_query_of_new_rows_adds_up_or_is_named(sql: str) -> None:
     found = tuple(problem_of(sql, [NEW], adds) for adds in (True, False))
     assert found == QUERIES[sql]
+
+
+def test_each_of_sparks_aggregates_is_found(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    registry = getattr(jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$")
+    functions = getattr(registry, "MODULE$")
+    names, found = functions.functionSet().iterator(), []
+    while names.hasNext():
+        name = names.next()
+        if functions.builtin().lookupFunction(name).get().getGroup() == "agg_funcs":
+            found.append(name.funcName())
+    assert len(found) > 70
+    for name in found:
+        call = f"{name}(v, w)" if name.startswith(TAKING_TWO) else f"{name}(v)"
+        assert problem_of(f"select {call} as r from {NEW}", [NEW], True) == COUNTED, name
 
 
 def test_new_rows_are_found_by_their_text_alone() -> None:

@@ -36,6 +36,7 @@ QUERIES: dict[str, str | None] = {
     # over several partitions
     f"select id, sum(v) as v, max(day) as day from {NEW} group by id": COUNTED,
     f"select sum(v) as v from {NEW}": COUNTED,
+    f"select try_sum(v) as v from {NEW}": COUNTED,
     f"select month(day) as month, sum(v) as v from {NEW} group by month(day)": COUNTED,
     f"select day, sum(v) as v from {NEW} group by rollup (day)": COUNTED,
     f"select day, id, v - (select avg(v) from {NEW}) as v from {NEW}": COUNTED,

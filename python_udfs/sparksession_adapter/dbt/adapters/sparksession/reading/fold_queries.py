@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.groups import Aggregate
 from dbt.adapters.sparksession.keyed.zippers import Zipper
-from dbt.adapters.sparksession.reading.held_columns import AGGREGATING, Held, HeldColumns
+from dbt.adapters.sparksession.reading.aggregates import is_aggregate
+from dbt.adapters.sparksession.reading.held_columns import Held, HeldColumns
 from dbt.adapters.sparksession.reading.news_queries import (
     DISTINCT,
     NEWS,
@@ -146,7 +147,7 @@ class _FoldReader(NewsReader):
             raise NewsProblem(COUNTED.format(column=chosen_by))
         is_grouped = query.args.get("group") is not None
         if is_grouped and not any(
-            isinstance(item, (*AGGREGATING, exp.Anonymous)) for item in found
+            is_aggregate(item) or isinstance(item, exp.Anonymous) for item in found
         ):
             return QueryRows.KEYS
         return QueryRows.KEYS if query.args.get("distinct") else QueryRows.NEW

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.news_queries import reads_nothing
 from sqlglot import exp
 
 # column, in lower case -> its aggregates; `Distinct` stands for what each group has once, any other
 # expression for what is made of aggregates. A column that isn't there is of single new rows.
 Held = Mapping[str, tuple[exp.Expr, ...]]
-AGGREGATING = (exp.AggFunc, exp.AnonymousAggFunc)
 # functions that give of the parts' results the result of all rows -> what the parts may hold
 OF_PARTS: dict[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
     exp.Sum: (exp.Sum, exp.Count, exp.CountIf),
@@ -136,12 +136,12 @@ class _Select:
             return self._of(value)
         parts = [*self._parts(value)]
         held = [each for part in parts if isinstance(part, exp.Column) for each in self._of(part)]
-        if isinstance(value, AGGREGATING):
+        if is_aggregate(value):
             if held or (of_groups and isinstance(value, ADDING)):
                 return (value,) if self._is_of_parts(value) else (exp.Paren(this=value.copy()),)
             return (value,)
         is_unknown = is_grouped and any(isinstance(part, exp.Anonymous) for part in parts)
-        if is_unknown or any(isinstance(part, AGGREGATING) for part in parts):
+        if is_unknown or any(map(is_aggregate, parts)):
             return (value,)
         if any(not isinstance(each, exp.Distinct) for each in held):
             return (exp.Paren(this=value.copy()),)

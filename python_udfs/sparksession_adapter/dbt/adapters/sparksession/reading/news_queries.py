@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
 from functools import lru_cache
 
+from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
@@ -254,8 +255,7 @@ class NewsReader:
         found = [*own_parts(query)]
         if any(isinstance(item, exp.Window) for item in found):
             raise NewsProblem(self.ranked)
-        windowed = (exp.AggFunc, exp.AnonymousAggFunc)
-        if any(isinstance(item, windowed) for item in found) or query.args.get("having"):
+        if any(map(is_aggregate, found)) or query.args.get("having"):
             raise NewsProblem(self.counted)
         is_grouped = query.args.get("group") is not None
         if is_grouped and any(isinstance(item, exp.Anonymous) for item in found):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.news_queries import (
     NUMBERED,
     UnreadableQuery,
@@ -167,7 +168,7 @@ class CarryingReader:
             if not any(carries(item, carrying) for item in window.args.get("partition_by") or ()):
                 raise PartialRows(self.ranked)
         windowed = {id(item.this) for item in parts if isinstance(item, exp.Window)}
-        counts = any(isinstance(item, exp.AggFunc) and id(item) not in windowed for item in parts)
+        counts = any(is_aggregate(item) and id(item) not in windowed for item in parts)
         group = query.args.get("group")
         if group is None:
             if counts:

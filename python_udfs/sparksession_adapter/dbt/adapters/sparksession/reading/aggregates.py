@@ -1,0 +1,23 @@
+"""Which expressions of a query aggregate rows."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+# aggregates of Spark that sqlglot takes for functions of a row
+OTHERS = frozenset(
+    (
+        *("bitmap_and_agg", "count_min_sketch", "every", "histogram_numeric", "hll_sketch_agg"),
+        *("hll_union_agg", "kll_merge_agg_bigint", "kll_merge_agg_double", "kll_merge_agg_float"),
+        *("kll_sketch_agg_bigint", "kll_sketch_agg_double", "kll_sketch_agg_float", "mean", "some"),
+        *("std", "theta_intersection_agg", "theta_sketch_agg", "theta_union_agg", "try_avg"),
+        "try_sum",
+    )
+)
+
+
+def is_aggregate(part: exp.Expr) -> bool:
+    """Whether an expression is an aggregate of rows, of Spark's own functions."""
+    if isinstance(part, exp.Anonymous):
+        return part.name.lower() in OTHERS
+    return isinstance(part, (exp.AggFunc, exp.AnonymousAggFunc, exp.Any))
