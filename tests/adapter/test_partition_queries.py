@@ -26,7 +26,6 @@ QUERIES: dict[str, str | None] = {
     f"select distinct day, id from {NEW}": None,
     f"select day, sum(v) from (select day, v from {NEW} union all select day, v from {OTHER}) "
     "group by day": None,
-    f"select month, sum(v) from (select month(day) as month, v from {NEW}) group by month": None,
     PAIR + "select x.day, y.v from x join y on x.day <=> y.cut and x.id = y.id": None,
     PAIR + "select x.day, y.v from x, y where x.day = y.cut": None,
     PAIR + "select x.day, sum(p.price) from x join dw.price as p on p.id = x.id group by x.day": (
@@ -39,6 +38,7 @@ QUERIES: dict[str, str | None] = {
     f"select try_sum(v) as v from {NEW}": COUNTED,
     f"select month(day) as month, sum(v) as v from {NEW} group by month(day)": COUNTED,
     f"select day, sum(v) as v from {NEW} group by rollup (day)": COUNTED,
+    f"select month, sum(v) from (select month(day) as month, v from {NEW}) group by month": COUNTED,
     f"select day, id, v - (select avg(v) from {NEW}) as v from {NEW}": COUNTED,
     f"select day, sum(v) over (order by day) as total from {NEW}": RANKED,
     f"select day, lag(v) over (partition by id order by day) as before from {NEW}": RANKED,

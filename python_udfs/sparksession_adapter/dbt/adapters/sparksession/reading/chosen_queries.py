@@ -8,11 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from dbt.adapters.sparksession.reading.news_queries import NEWS, parsed, reads_nothing, subqueries
+from dbt.adapters.sparksession.reading.own_choices import (
+    OwnChoices,
+    holds_by_exists,
+    holds_by_in,
+    holds_by_join,
+)
 from dbt.adapters.sparksession.reading.partition_queries import (
     Carrying,
     CarryingReader,
     PartialRows,
+    joins_by,
+)
+from dbt.adapters.sparksession.reading.query_parts import (
+    NEWS,
+    equalities,
+    name_of,
+    parsed,
+    plain,
+    reads_nothing,
+    sources_of,
+    subqueries,
 )
 from sqlglot import exp
 
@@ -25,6 +41,20 @@ COUNTED = (
     "aggregates rows that new rows choose, by other columns than they are chosen by, so that rows "
     "which weren't chosen are missing; group by the columns that are chosen by, or choose rows by "
     "those of the group"
+)
+JOINED = (
+    "joins rows that new rows choose with each other, not by the columns that they are chosen by, "
+    "so that a row finds no partner that wasn't chosen; join them by these columns, or read one "
+    "side by ref(..)"
+)
+TWICE = (
+    "chooses rows by new rows twice, so that rows are missing whose partners came in different "
+    "runs; choose them once, by their key, and read the other side by ref(..)"
+)
+ITSELF = (
+    "chooses rows by a part of their table's new rows, or by another column, so that a new row "
+    "which an old row would choose is missing; choose rows by the same column of all new rows, too "
+    "(`or`), or take a join macro"
 )
 ABSENT = (
     "takes rows that no new row names, other rows in each run; read all rows by ref(..) in "
@@ -46,7 +76,7 @@ def problem_of_choice(sql: str, news: Collection[str]) -> str | None:
     if tree is None:
         return None
     try:
-        _ChosenReader().columns_of(tree, {})
+        _ChosenReader(OwnChoices(news)).columns_of(tree, {})
     except PartialRows as problem:
         return str(problem)
     return None
@@ -55,48 +85,82 @@ def problem_of_choice(sql: str, news: Collection[str]) -> str | None:
 class _ChosenReader(CarryingReader):
     """Follows the columns that rows are chosen by through the parts of a statement."""
 
-    ranked, counted = RANKED, COUNTED
+    ranked, counted, joined = RANKED, COUNTED, JOINED
 
-    def __init__(self) -> None:
+    def __init__(self, own: OwnChoices) -> None:
         super().__init__("")
+        self._own = own
 
     def _of_table(self, table: exp.Table, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
         return ctes.get(table.name.lower())
 
     def _of_select(self, query: exp.Select, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
-        first = query.args.get("from_")
-        joins = [join for join in query.args.get("joins") or () if not reads_nothing(join.this)]
-        sources = [*([first.this] if first else []), *(join.this for join in joins)]
+        sources = sources_of(query)
         found = [self.columns_of(item, ctes) for item in sources]
-        pairs = zip(sources, found, strict=True)
-        of_news = [columns is None and _names_news(item) for item, columns in pairs]
+        of_news = [
+            columns is None and _names_news(item)
+            for item, columns in zip(sources, found, strict=True)
+        ]
         for inner in subqueries(query):
             self.columns_of(inner, ctes)
-        chosen = [columns for columns in found if columns is not None]
+        pairs = zip(sources, found, strict=True)
+        carrying = {name_of(item): columns for item, columns in pairs if columns is not None}
+        joins = [join for join in query.args.get("joins") or () if not reads_nothing(join.this)]
+        for join, columns in zip(joins, found[1:], strict=True):
+            if len(carrying) > 1 and columns is not None and not joins_by(join, query, carrying):
+                raise PartialRows(JOINED)
+        choosing = [
+            is_news or columns is not None for is_news, columns in zip(of_news, found, strict=True)
+        ]
+        self._check_joins(query, joins, choosing)
+        chosen: list[set[tuple[str, str]]] = []
         if any(of_news) and not all(of_news):
-            chosen += self._chosen_by_joins(query, joins, of_news)
+            chosen.append(self._chosen_by_joins(query, joins, of_news))
         if not any(of_news):
             chosen += self._chosen_by_conditions(query)
-        if not chosen:
+        if not chosen and not carrying:
             return None
-        carrying = frozenset().union(*chosen)
+        if len(chosen) + bool(carrying) > 1:
+            raise PartialRows(TWICE)
+        for table, name in chosen[0] if chosen else ():
+            carrying[table] = carrying.get(table, frozenset()) | {name}
         self._check(query, carrying)
         return self._selected(query, carrying)
+
+    def _check_joins(
+        self, query: exp.Select, joins: Sequence[exp.Join], choosing: Sequence[bool]
+    ) -> None:
+        """Look at whether new rows that choose rows of their own table by a join choose themselves.
+
+        Args:
+            choosing: of each source, whether it is of new rows or of what they chose.
+        """
+        sources = sources_of(query)
+        if not any(choosing) or not any(
+            self._own.reads_own(item)
+            for item, chooses in zip(sources, choosing, strict=True)
+            if not chooses
+        ):
+            return
+        at = choosing.index(True)
+        if not holds_by_join(query, joins[max(at - 1, 0)], sources[at]):
+            raise PartialRows(ITSELF)
 
     @staticmethod
     def _chosen_by_joins(
         query: exp.Select, joins: Sequence[exp.Join], of_news: Sequence[bool]
-    ) -> list[Carrying]:
-        """Columns by which new rows choose others that they are joined with."""
+    ) -> set[tuple[str, str]]:
+        """Columns, with their tables' names, by which new rows choose others that they are joined
+        with."""
         for join, is_news in zip(joins, of_news[1:], strict=True):
             if is_news and not of_news[0] and join.kind.upper() == "ANTI":
                 raise PartialRows(ABSENT)
-        return [_equal_columns(part) for part in (query, *joins)]
+        return {column for part in (query, *joins) for column in _equal_columns(part)}
 
-    @staticmethod
-    def _chosen_by_conditions(query: exp.Select) -> list[Carrying]:
+    def _chosen_by_conditions(self, query: exp.Select) -> list[set[tuple[str, str]]]:
         """The same of conditions that ask for new rows."""
-        found = []
+        found, alternatives, itself = [], False, False
+        sources = sources_of(query)
         for inner in subqueries(query):
             within = inner.find_ancestor(exp.Where, exp.Join, exp.Select)
             asks = inner.find_ancestor(exp.In, exp.Exists, exp.Select)
@@ -107,11 +171,19 @@ class _ChosenReader(CarryingReader):
             if isinstance(asks.find_ancestor(exp.Not, exp.Select), exp.Not):
                 raise PartialRows(ABSENT)
             if isinstance(asks, exp.In):
+                itself |= holds_by_in(asks, inner, sources)
+            else:
+                itself |= holds_by_exists(inner, sources)
+            if isinstance(asks.find_ancestor(exp.Or, exp.Select), exp.Or):
+                alternatives = True
+            elif isinstance(asks, exp.In):
                 columns = asks.this.find_all(exp.Column)
-                found.append(frozenset(item.name.lower() for item in columns))
+                found.append({(item.table.lower(), item.name.lower()) for item in columns})
             else:
                 found.append(_equal_columns(inner))
-        return found
+        if (found or alternatives) and not itself and any(map(self._own.reads_own, sources)):
+            raise PartialRows(ITSELF)
+        return [*found, set[tuple[str, str]]()] if alternatives else found
 
 
 def _names_news(query: exp.Expr) -> bool:
@@ -127,11 +199,13 @@ def _names_news(query: exp.Expr) -> bool:
     return any(table.name.lower() in names for table in query.find_all(exp.Table))
 
 
-def _equal_columns(part: exp.Expr) -> Carrying:
-    """Columns of which a join, or a query within another, asks that they are equal."""
-    names = {item.name.lower() for item in part.args.get("using") or ()}
-    conditions = [item for item in (part.args.get("on"), part.args.get("where")) if item]
-    for condition in conditions:
-        for pair in condition.find_all(exp.EQ, exp.NullSafeEQ):
-            names |= {item.name.lower() for item in pair.find_all(exp.Column)}
-    return frozenset(names)
+def _equal_columns(part: exp.Expr) -> set[tuple[str, str]]:
+    """Columns, with their tables' names, of which a join, or a query within another, asks that they
+    are equal."""
+    found = {("", item.name.lower()) for item in part.args.get("using") or ()}
+    for name in ("on", "where"):
+        for pair in equalities(part.args.get(name)):
+            sides = [side for side in map(plain, pair) if isinstance(side, exp.Column)]
+            if len(sides) == len(pair):
+                found |= {(side.table.lower(), side.name.lower()) for side in sides}
+    return found

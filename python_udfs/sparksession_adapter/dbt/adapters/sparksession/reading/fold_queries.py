@@ -16,13 +16,11 @@ from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.held_columns import Held, HeldColumns
 from dbt.adapters.sparksession.reading.news_queries import (
     DISTINCT,
-    NEWS,
     NewsProblem,
     NewsReader,
     QueryRows,
-    own_parts,
-    parsed,
 )
+from dbt.adapters.sparksession.reading.query_parts import NEWS, own_parts, parsed
 from sqlglot import exp
 
 COUNTED = (
@@ -92,7 +90,7 @@ def problem_of_fold(sql: str, news: Collection[str], fold: Fold | Zipper) -> str
     reader = _FoldReader(fold, counts)
     try:
         rows = reader.rows_of(tree, {})
-        if counts and rows in (QueryRows.KEYS, QueryRows.CHOSEN):
+        if counts and rows is not QueryRows.NEW:
             return DISTINCT if rows is QueryRows.KEYS else AGAIN
         reader.check_columns(tree)
     except NewsProblem as problem:
@@ -132,6 +130,11 @@ class _FoldReader(NewsReader):
         rows = super()._of_set(query, ctes)
         self._columns.note_set(query)
         return rows
+
+    def looks_up(self, inner: exp.Expr) -> None:
+        for name, values in self._columns.of(inner).items():
+            if any(not isinstance(value, exp.Distinct) for value in values):
+                raise NewsProblem(COUNTED.format(column=name or "a column"))
 
     def of_new_rows(self, query: exp.Select) -> QueryRows:
         found = [*own_parts(query)]

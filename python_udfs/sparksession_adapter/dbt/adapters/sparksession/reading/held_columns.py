@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
-from dbt.adapters.sparksession.reading.news_queries import reads_nothing
+from dbt.adapters.sparksession.reading.query_parts import names_of, plain, query_of, sources_of
 from sqlglot import exp
 
 # column, in lower case -> its aggregates; `Distinct` stands for what each group has once, any other
@@ -34,11 +34,11 @@ class HeldColumns:
 
     def of(self, source: exp.Expr) -> Held:
         """What the columns of a query hold, or of what stands in a `from`."""
-        query, aliases = _query_of(source)
+        query, aliases = query_of(source)
         held = self._held.get(id(query), {})
         if query is None or not held:
             return {}
-        names = _names(query)
+        names = names_of(query)
         for given in aliases:
             held = {new: held[old] for old, new in zip(names, given, strict=False) if old in held}
             names = given
@@ -47,7 +47,7 @@ class HeldColumns:
     def note_set(self, query: exp.SetOperation) -> None:
         """Note what the columns of a `union` hold: what those of its parts do."""
         left, right = self.of(query.left), self.of(query.right)
-        names, others = _names(query.left), _names(query.right)
+        names, others = names_of(query.left), names_of(query.right)
         if STAR in (*names, *others):
             names = others = [*{**left, **right}]
         pairs = zip(names, others, strict=False)
@@ -66,7 +66,7 @@ class HeldColumns:
             A column of aggregates that the select filters, joins or groups by; None if there is
             none.
         """
-        sources = _sources(query)
+        sources = sources_of(query)
         select = _Select({item.alias_or_name.lower(): self.of(item) for item in sources}, but)
         of_groups = any(map(self._is_grouped, sources))
         is_grouped = query.args.get("group") is not None
@@ -76,7 +76,7 @@ class HeldColumns:
         return select.chosen_by(query)
 
     def _is_grouped(self, source: exp.Expr) -> bool:
-        return id(_query_of(source)[0]) in self._grouped
+        return id(query_of(source)[0]) in self._grouped
 
 
 class _Select:
@@ -180,57 +180,8 @@ class _Select:
         )
 
 
-def plain(value: exp.Expr) -> exp.Expr:
-    """An expression without what gives its value another type, or a null a value."""
-    while isinstance(value, (exp.Cast, exp.TryCast, exp.Paren, exp.Coalesce)):
-        value = value.this
-    return value
-
-
 def adds_nothing(value: exp.Expr) -> bool:
     """Whether a value can be added any number of times."""
     return isinstance(value, exp.Null) or (
         isinstance(value, exp.Literal) and not value.is_string and not float(value.name)
     )
-
-
-def _sources(query: exp.Select) -> list[exp.Expr]:
-    first = query.args.get("from_")
-    joined = [join.this for join in query.args.get("joins") or ()]
-    return [*([first.this] if first else []), *(item for item in joined if not reads_nothing(item))]
-
-
-def _query_of(source: exp.Expr) -> tuple[exp.Expr | None, list[list[str]]]:
-    """The query that makes the rows of what stands in a `from`, and the names that its columns get
-    on the way there, the first names first."""
-    aliases: list[list[str]] = []
-    current: exp.Expr | None = source
-    while current is not None and not isinstance(current, (exp.Select, exp.SetOperation)):
-        alias = current.args.get("alias")
-        columns = alias.columns if isinstance(alias, exp.TableAlias) else []
-        if columns:
-            aliases.insert(0, [column.name.lower() for column in columns])
-        if isinstance(current, exp.Table):
-            current = _cte_of(current)
-        elif isinstance(current, (exp.CTE, exp.Lateral, exp.Subquery)):
-            current = current.this
-        else:
-            current = None
-    return current, aliases
-
-
-def _cte_of(table: exp.Table) -> exp.Expr | None:
-    """The CTE that a table's name stands for."""
-    name, within = table.name.lower(), set[int]()
-    current: exp.Expr | None = table
-    while current is not None:
-        within.add(id(current))
-        for cte in current.args["with_"].expressions if current.args.get("with_") else ():
-            if cte.alias.lower() == name and id(cte) not in within:
-                return cte
-        current = current.parent
-    return None
-
-
-def _names(query: exp.Expr) -> list[str]:
-    return [name.lower() for name in getattr(query, "named_selects", [])]

@@ -6,26 +6,21 @@ are the result of all rows. A count of the new rows alone isn't the count.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
-from functools import lru_cache
 
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
-
-DIALECT = "spark"
-NEWS = "dbt_news"  # stands for new rows in the text that is parsed
-NEUTRAL = (exp.Unnest, exp.Values)  # sources that read no table
-
-
-def reads_nothing(source: exp.Expr) -> bool:
-    """Whether what a query joins reads no table; `lateral` stands before a query of its own, too,
-    not only before what makes rows of a value."""
-    if isinstance(source, exp.Lateral):
-        return not isinstance(source.this, (exp.Query, exp.Subquery))
-    return isinstance(source, NEUTRAL)
-
+from dbt.adapters.sparksession.reading.query_parts import (
+    NEWS,
+    UnreadableQuery,
+    numbers_rows,
+    own_parts,
+    parsed,
+    reads_nothing,
+    subqueries,
+    takes_some,
+)
+from sqlglot import exp
 
 COUNTED = (
     "aggregates the new rows alone, so that rows of earlier runs are missing from the result; sum "
@@ -56,11 +51,6 @@ NUMBERED = (
     "numbers its rows by monotonically_increasing_id(), from 0 on in each run, so that rows of "
     "several runs get the same number; take uuid(), or a hash of the key (xxhash64(..))"
 )
-NUMBERING = "monotonically_increasing_id"
-
-
-class UnreadableQuery(ValueError):
-    """A query that can't be parsed."""
 
 
 class QueryRows(IntEnum):
@@ -98,7 +88,7 @@ def problem_of(sql: str, news: Collection[str], adds: bool) -> str | None:
         rows = NewsReader(adds).rows_of(tree, {})
     except NewsProblem as problem:
         return str(problem)
-    if adds and rows in (QueryRows.KEYS, QueryRows.CHOSEN):
+    if adds and rows is not QueryRows.NEW:
         return DISTINCT if rows is QueryRows.KEYS else AGAIN
     return None
 
@@ -118,50 +108,6 @@ def follows_new_rows(sql: str, news: Collection[str]) -> bool:
         )
     except (UnreadableQuery, NewsProblem):
         return False
-
-
-def parsed(sql: str, texts: Collection[str], name: str) -> exp.Expr | None:
-    """A statement with a table `name` in place of some of its parts; None where it has none of
-    them: a macro has kept what they read under another name.
-
-    Raises:
-        UnreadableQuery: it can't be parsed.
-    """
-    for text in sorted(texts, key=len, reverse=True):
-        sql = sql.replace(text, f" {name} ")
-    return _parsed(sql) if name in sql else None
-
-
-@lru_cache(maxsize=16)
-def _parsed(sql: str) -> exp.Expr:
-    """A statement's tree, which its readers share and don't change: a node's query is looked at up
-    to four times."""
-    try:
-        tree = parse_one(sql, dialect=DIALECT)
-    except (SqlglotError, RecursionError) as exc:
-        raise UnreadableQuery(str(exc)) from exc
-    if not isinstance(tree, exp.Query):
-        raise UnreadableQuery("It is no query.")
-    _unfold_joins(tree)
-    return tree
-
-
-def _unfold_joins(tree: exp.Expr) -> None:
-    """Let joins in parentheses, and those of a query that begins with `from`, stand where others
-    do: the parser keeps them in their first table."""
-    for table in [*tree.find_all(exp.Table)]:
-        joins = table.args.get("joins")
-        if not joins:
-            continue
-        table.set("joins", None)
-        around = table.parent
-        if isinstance(around, exp.From) and isinstance(around.parent, exp.Select):
-            select = around.parent
-            select.set("joins", [*joins, *(select.args.get("joins") or [])])
-        else:
-            joined = exp.select("*").from_(table.copy())
-            joined.set("joins", joins)
-            table.replace(joined)
 
 
 class NewsReader:
@@ -202,10 +148,12 @@ class NewsReader:
         parts = [self.rows_of(query.left, ctes), self.rows_of(query.right, ctes)]
         rows = max(parts)
         self._check_limit(query, rows)
-        if rows is not QueryRows.NEW:
+        if isinstance(query, exp.Except) and parts[1] > QueryRows.OTHERS:
+            raise NewsProblem(self.ranked)
+        if rows <= QueryRows.CHOSEN:
             return rows
         if not isinstance(query, exp.Union):
-            if parts[1] is QueryRows.NEW:
+            if parts[1] > QueryRows.CHOSEN:
                 raise NewsProblem(self.ranked)
             return QueryRows.KEYS
         if self.adds and min(parts) is not QueryRows.NEW:
@@ -220,10 +168,10 @@ class NewsReader:
             rows = self._of_source(source.this, ctes)
         else:
             rows = self.rows_of(source, ctes)
-        if rows is QueryRows.NEW and takes_some(source):
+        if rows > QueryRows.CHOSEN and takes_some(source):
             raise NewsProblem(self.ranked)
         pivots = source.args.get("pivots") or ()
-        if rows is QueryRows.NEW and any(not pivot.args.get("unpivot") for pivot in pivots):
+        if rows > QueryRows.CHOSEN and any(not pivot.args.get("unpivot") for pivot in pivots):
             raise NewsProblem(self.counted)
         return rows
 
@@ -236,19 +184,27 @@ class NewsReader:
         for join in query.args.get("joins") or ():
             if not reads_nothing(join.this):
                 rows = self._joined(rows, self._of_source(join.this, ctes), join)
-        looked_up = max(
-            (self.rows_of(inner, ctes) for inner in subqueries(query)), default=QueryRows.OTHERS
-        )
-        if rows is QueryRows.NEW and looked_up > QueryRows.CHOSEN:
+        looked_up = QueryRows.OTHERS
+        for inner in subqueries(query):
+            looked_up = max(looked_up, self.rows_of(inner, ctes))
+            self.looks_up(inner)
+        if min(rows, looked_up) > QueryRows.OTHERS:
             raise NewsProblem(JOINED)
         if rows is QueryRows.OTHERS and looked_up is not QueryRows.OTHERS:
             rows = QueryRows.CHOSEN
         self._check_limit(query, rows)
-        if rows is not QueryRows.NEW:
+        if rows <= QueryRows.CHOSEN:
             return rows
         if numbers_rows(query):
             raise NewsProblem(NUMBERED)
-        return self.of_new_rows(query)
+        return min(rows, self.of_new_rows(query))
+
+    def looks_up(self, inner: exp.Expr) -> None:
+        """Look at a query within a select's columns or conditions.
+
+        Raises:
+            NewsProblem: what it finds isn't what it would find in all rows.
+        """
 
     def of_new_rows(self, query: exp.Select) -> QueryRows:
         """What a select makes of new rows."""
@@ -263,58 +219,20 @@ class NewsReader:
         return QueryRows.KEYS if is_grouped or query.args.get("distinct") else QueryRows.NEW
 
     def _joined(self, left: QueryRows, right: QueryRows, join: exp.Join) -> QueryRows:
-        new, kind, side = QueryRows.NEW, join.kind.upper(), join.side.upper()
-        if kind in ("SEMI", "ANTI"):
-            if right > QueryRows.CHOSEN and left is new:
-                raise NewsProblem(JOINED)
-            return left if right is QueryRows.OTHERS else max(left, QueryRows.CHOSEN)
-        if new in (left, right) and min(left, right) > QueryRows.CHOSEN:
+        kind, side = join.kind.upper(), join.side.upper()
+        if min(left, right) > QueryRows.CHOSEN:
             raise NewsProblem(JOINED)
+        if kind in ("SEMI", "ANTI"):
+            return left if right is QueryRows.OTHERS else max(left, QueryRows.CHOSEN)
         keeps_left, keeps_right = side in ("LEFT", "FULL"), side in ("RIGHT", "FULL")
-        if (right is new and keeps_left) or (left is new and keeps_right):
+        others_kept = keeps_left if right > QueryRows.CHOSEN else keeps_right
+        if max(left, right) > QueryRows.CHOSEN and others_kept:
             raise NewsProblem(OUTER)
-        if new in (left, right):
-            return new
+        if (keeps_left and left < right) or (keeps_right and right < left):
+            raise NewsProblem(OUTER)
         rows = max(left, right)
-        return QueryRows.CHOSEN if rows is QueryRows.KEYS and min(left, right) < rows else rows
+        return QueryRows.CHOSEN if rows is QueryRows.KEYS else rows
 
     def _check_limit(self, query: exp.Expr, rows: QueryRows) -> None:
-        if rows is QueryRows.NEW and (query.args.get("limit") or query.args.get("offset")):
+        if rows > QueryRows.CHOSEN and (query.args.get("limit") or query.args.get("offset")):
             raise NewsProblem(self.ranked)
-
-
-def own_parts(query: exp.Select) -> Iterator[exp.Expr]:
-    """What stands in a select's columns and conditions, not within a query of its own."""
-    parts = [
-        *query.expressions,
-        *(query.args.get(name) for name in ("where", "having", "qualify", "order", "group")),
-    ]
-    for part in parts:
-        if part is not None:
-            yield from part.walk(prune=lambda item: isinstance(item, exp.Query))
-
-
-def numbers_rows(query: exp.Select) -> bool:
-    """Whether a select numbers its rows, which begins at 0 in each run."""
-    unknown = (item for item in own_parts(query) if isinstance(item, exp.Anonymous))
-    return any(item.name.lower() == NUMBERING for item in unknown)
-
-
-def takes_some(source: exp.Expr) -> bool:
-    """Whether a select takes a number of a source's rows (`tablesample (10 rows)`); a share of them
-    is taken of each run's rows as of all."""
-    sample = source.args.get("sample")
-    return sample is not None and sample.args.get("size") is not None
-
-
-def subqueries(query: exp.Select) -> Iterator[exp.Expr]:
-    """Queries in a select's columns and conditions, those of its joins among them."""
-    for item in own_parts(query):
-        if isinstance(item, exp.Query):
-            yield item
-    for join in query.args.get("joins") or ():
-        condition = join.args.get("on")
-        if condition is not None:
-            for item in condition.walk(prune=lambda part: isinstance(part, exp.Query)):
-                if isinstance(item, exp.Query):
-                    yield item

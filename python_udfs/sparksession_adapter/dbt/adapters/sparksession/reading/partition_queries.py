@@ -7,16 +7,21 @@ all days, or the day before's value, isn't there to be found.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
-from dbt.adapters.sparksession.reading.news_queries import (
-    NUMBERED,
+from dbt.adapters.sparksession.reading.news_queries import NUMBERED
+from dbt.adapters.sparksession.reading.query_parts import (
     UnreadableQuery,
+    equalities,
+    name_of,
+    names_of,
     numbers_rows,
     own_parts,
     parsed,
+    plain,
     reads_nothing,
+    sources_of,
     subqueries,
     takes_some,
 )
@@ -26,6 +31,7 @@ __all__ = ["UnreadableQuery", "problem_of_partitions"]
 
 CHANGED = "dbt_changed_partitions"  # stands for them in the text that is parsed
 Carrying = frozenset[str]  # columns that have the partition's value
+Sources = Mapping[str, Carrying]  # alias -> such columns of it; "" stands for any table
 RANKED = (
     "compares rows of the changed partitions alone (a window function that isn't partitioned by "
     "{by}, or a limit), so that rows of other partitions are missing; partition the window by {by}"
@@ -38,6 +44,10 @@ JOINED = (
     "joins changed partitions with each other, not by {by}, so that a row finds no partner in "
     "another partition; join them by {by}, or read one side by pinned(..)"
 )
+MOVED = (
+    "gives no column that has {by} of its rows as it is, so that they may lie in other partitions; "
+    "let it give {by}"
+)
 INSTEAD = ", or read all rows by pinned(..) under strategy 'replace_all'"
 
 
@@ -47,8 +57,7 @@ class PartialRows(Exception):
 
 def problem_of_partitions(sql: str, changed: Collection[str], by: str) -> str | None:
     """Why the rows that a query gives for a partition don't follow from the partition alone; None
-    where they do, as far as the query shows: what it makes of another column than `by` isn't
-    followed.
+    where they do, as far as the query shows.
 
     Args:
         sql: a statement of Spark SQL.
@@ -62,7 +71,9 @@ def problem_of_partitions(sql: str, changed: Collection[str], by: str) -> str | 
     if tree is None:
         return None
     try:
-        CarryingReader(by.lower()).columns_of(tree, {})
+        columns = CarryingReader(by.lower()).columns_of(tree, {})
+        if columns is not None and not columns:
+            raise PartialRows(MOVED)
     except PartialRows as problem:
         return str(problem).format(by=by) + INSTEAD
     return None
@@ -71,10 +82,11 @@ def problem_of_partitions(sql: str, changed: Collection[str], by: str) -> str | 
 class CarryingReader:
     """Follows the partitions' column through the parts of a statement."""
 
-    ranked, counted = RANKED, COUNTED
+    ranked, counted, joined = RANKED, COUNTED, JOINED
 
     def __init__(self, by: str) -> None:
         self._by = by
+        self._carrying: dict[int, Sources] = {}  # of selects, by their ids
 
     def columns_of(self, query: exp.Expr, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
         """The columns of a query that have the partition's value; None where its rows are of no
@@ -118,42 +130,90 @@ class CarryingReader:
         left, right = self.columns_of(query.left, ctes), self.columns_of(query.right, ctes)
         if left is None or right is None:
             return left if right is None else right
-        names, others = _names(query.left), _names(query.right)
+        names, others = names_of(query.left), names_of(query.right)
         if "*" in (*names, *others):
-            return left & right
-        pairs = zip(names, others, strict=False)
-        return frozenset(name for name, other in pairs if name in left and other in right)
+            columns = left & right
+        else:
+            pairs = zip(names, others, strict=False)
+            columns = frozenset(name for name, other in pairs if name in left and other in right)
+        if not columns and not isinstance(query, exp.Union):
+            raise PartialRows(self.ranked)
+        return columns
 
     def _of_select(self, query: exp.Select, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
-        first = query.args.get("from_")
         joins = [join for join in query.args.get("joins") or () if not reads_nothing(join.this)]
-        sources = [first.this] if first else []
-        found = [self.columns_of(item, ctes) for item in (*sources, *(join.this for join in joins))]
-        for inner in subqueries(query):
-            self.columns_of(inner, ctes)
-        known = [columns for columns in found if columns is not None]
-        if not known:
+        sources = sources_of(query)
+        found = [self.columns_of(item, ctes) for item in sources]
+        pairs = zip(sources, found, strict=True)
+        carrying: Sources = {
+            name_of(item): columns for item, columns in pairs if columns is not None
+        }
+        self._carrying[id(query)] = carrying
+        looked_up = [(inner, self.columns_of(inner, ctes)) for inner in subqueries(query)]
+        for inner, columns in looked_up:
+            if columns is None:
+                continue
+            if not carrying:  # rows of another table, of the same partitions
+                carrying = self._chosen_by(inner, columns)
+            elif not self._looks_up_by(inner, columns, carrying):
+                raise PartialRows(self.joined)
+        if not carrying:
             return None
-        carrying = frozenset().union(*known)
         for join, columns in zip(joins, found[1:], strict=True):
-            if len(known) > 1 and columns is not None and not self._joins_by(join, query, carrying):
-                raise PartialRows(JOINED)
-        self._check(query, carrying)
-        return self._selected(query, carrying)
+            if len(carrying) > 1 and columns is not None and not joins_by(join, query, carrying):
+                raise PartialRows(self.joined)
+        kept = _equal(query, joins, _kept(joins, carrying))
+        self._check(query, kept)
+        return self._selected(query, kept)
 
-    def _joins_by(self, join: exp.Join, query: exp.Select, carrying: Carrying) -> bool:
-        """Whether a join's sides have the same partition, as far as its condition shows."""
-        using = join.args.get("using") or ()
-        if any(item.name.lower() in carrying for item in using):
-            return True
-        conditions = [item for item in (join.args.get("on"), query.args.get("where")) if item]
-        return any(
-            carries(pair.left, carrying) and carries(pair.right, carrying)
-            for condition in conditions
-            for pair in condition.find_all(exp.EQ, exp.NullSafeEQ)
+    def _chosen_by(self, inner: exp.Expr, columns: Carrying) -> Sources:
+        """The columns of a select that have the partition's value by a condition on changed
+        partitions.
+
+        Args:
+            inner: the query within the condition.
+            columns: those of `inner` that have the partition's value.
+
+        Raises:
+            PartialRows: the condition asks for something else.
+        """
+        asks = inner.find_ancestor(exp.In, exp.Exists, exp.Select)
+        parent = asks.parent if asks is not None else None
+        sides: list[exp.Expr] = []
+        if isinstance(asks, exp.In) and names_of(inner)[:1] == [*columns][:1]:
+            sides = [asks.this]
+        elif isinstance(asks, exp.Exists) and isinstance(inner, exp.Select):
+            own = self._carrying.get(id(inner), {})
+            sides = [
+                other
+                for pair in equalities(inner.args.get("where"))
+                for mine, other in (pair, pair[::-1])
+                if carries(mine, own) and not carries(other, own)
+            ]
+        found = [side for side in map(plain, sides) if isinstance(side, exp.Column)]
+        if not found or isinstance(parent, (exp.Not, exp.Or)):
+            raise PartialRows(self.joined)
+        return {side.table.lower(): frozenset({side.name.lower()}) for side in found}
+
+    def _looks_up_by(self, inner: exp.Expr, columns: Carrying, carrying: Sources) -> bool:
+        """Whether a query within another finds rows of the same partition alone.
+
+        Args:
+            columns: those of `inner` that have the partition's value.
+            carrying: those of the query around it.
+        """
+        asks = inner.find_ancestor(exp.In, exp.Select)
+        if isinstance(asks, exp.In) and carries(asks.this, carrying):
+            names = names_of(inner)
+            return len(names) == 1 and names[0] in columns
+        own = self._carrying.get(id(inner), {})
+        return isinstance(inner, exp.Select) and any(
+            carries(mine, own) and carries(other, carrying, qualified=True)
+            for pair in equalities(inner.args.get("where"))
+            for mine, other in (pair, pair[::-1])
         )
 
-    def _check(self, query: exp.Select, carrying: Carrying) -> None:
+    def _check(self, query: exp.Select, carrying: Sources) -> None:
         """Look at what a select compares and counts.
 
         Raises:
@@ -161,8 +221,6 @@ class CarryingReader:
         """
         if numbers_rows(query):
             raise PartialRows(NUMBERED)
-        if not carrying:  # the column has become another, which isn't followed
-            return
         parts = [*own_parts(query)]
         for window in (item for item in parts if isinstance(item, exp.Window)):
             if not any(carries(item, carrying) for item in window.args.get("partition_by") or ()):
@@ -171,30 +229,93 @@ class CarryingReader:
         counts = any(is_aggregate(item) and id(item) not in windowed for item in parts)
         group = query.args.get("group")
         if group is None:
-            if counts:
+            if counts and not _is_tied(query, carrying):
                 raise PartialRows(self.counted)
             return
         if not any(carries(item, carrying) for item in grouped_by(query, group)):
             raise PartialRows(self.counted)
 
-    def _selected(self, query: exp.Select, carrying: Carrying) -> Carrying:
+    def _selected(self, query: exp.Select, carrying: Sources) -> Carrying:
         names = set[str]()
         for item in query.expressions:
             if item.is_star:
-                names |= carrying
+                table = item.table.lower() if isinstance(item, exp.Column) else ""
+                for alias, columns in carrying.items():
+                    names |= columns if not table or alias in ("", table) else frozenset()
             elif carries(item.unalias(), carrying):
                 names.add(item.alias_or_name.lower())
         return frozenset(names)
 
 
-def carries(item: exp.Expr, carrying: Carrying) -> bool:
-    """Whether an expression has the partition's value."""
+def joins_by(join: exp.Join, query: exp.Select, carrying: Sources) -> bool:
+    """Whether a join's sides have the same partition, as far as its condition shows."""
+    using = {item.name.lower() for item in join.args.get("using") or ()}
+    own = name_of(join.this)
+    others = {alias: columns for alias, columns in carrying.items() if alias != own}
+    mine = {own: carrying[own]}
+    if any(using & columns & carrying[own] for columns in others.values()):
+        return True
+    pairs = [*equalities(join.args.get("on")), *equalities(query.args.get("where"))]
+    return any(
+        (carries(left, mine) and carries(right, others))
+        or (carries(left, others) and carries(right, mine))
+        for left, right in pairs
+    )
+
+
+def _kept(joins: Iterable[exp.Join], carrying: Sources) -> Sources:
+    """The sources without those in whose place an outer join puts nulls."""
+    kept = dict(carrying)
+    for join in joins:
+        own = name_of(join.this)
+        if join.side.upper() == "LEFT":
+            kept.pop(own, None)
+        elif join.side.upper() == "RIGHT":
+            kept = {own: kept[own]} if own in kept else {}
+    return kept
+
+
+def _equal(query: exp.Select, joins: Iterable[exp.Join], carrying: Sources) -> Sources:
+    """The sources' columns with those that the select asks to be equal to them."""
+    pairs = equalities(query.args.get("where"))
+    for join in joins:
+        pairs += [] if join.side else equalities(join.args.get("on"))
+    found = dict(carrying)
+    for pair in pairs:
+        for side, other in (pair, pair[::-1]):
+            if carries(side, carrying) and isinstance(other, exp.Column):
+                table = other.table.lower()
+                found[table] = found.get(table, frozenset()) | {other.name.lower()}
+    return found
+
+
+def _is_tied(query: exp.Select, carrying: Sources) -> bool:
+    """Whether a query within another reads a single partition, that of the row around it."""
+    own = {name_of(item) for item in sources_of(query)}
+    return any(
+        carries(one, carrying) and isinstance(other, exp.Column) and other.table.lower() not in own
+        for pair in equalities(query.args.get("where"))
+        for one, other in (pair, pair[::-1])
+        if isinstance(other, exp.Column) and other.table
+    )
+
+
+def carries(item: exp.Expr, carrying: Sources, qualified: bool = False) -> bool:
+    """Whether an expression has the partition's value.
+
+    Args:
+        qualified: whether a column without its table's name has it not.
+    """
     if isinstance(item, exp.Column):
-        return item.name.lower() in carrying
+        table, name = item.table.lower(), item.name.lower()
+        if table:
+            return name in carrying.get(table, ()) or name in carrying.get("", ())
+        return not qualified and any(name in columns for columns in carrying.values())
     if isinstance(item, (exp.Cast, exp.TryCast, exp.Paren)):
-        return carries(item.this, carrying)
+        return carries(item.this, carrying, qualified)
     if isinstance(item, exp.Coalesce):
-        return all(carries(part, carrying) for part in (item.this, *item.expressions))
+        parts = (item.this, *item.expressions)
+        return all(carries(part, carrying, qualified) for part in parts)
     return False
 
 
@@ -215,7 +336,3 @@ def grouped_by(query: exp.Select, group: exp.Group) -> list[exp.Expr]:
             # a total over all partitions is among them
             found = [] if sets != "grouping_sets" or not grouping.expressions else found
     return found
-
-
-def _names(query: exp.Expr) -> list[str]:
-    return [name.lower() for name in getattr(query, "named_selects", [])]

@@ -1,0 +1,189 @@
+"""Whether new rows that choose rows of their own table choose themselves.
+
+`from x where id in (select id from new_rows)` has each new row, however long ago the other rows of
+its id came. A choice by a part of the new rows, or by another column, hasn't: a new row that only
+an old row would choose never gets into the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from dbt.adapters.sparksession.reading.query_parts import (
+    NEWS,
+    conditions_of,
+    name_of,
+    names_of,
+    plain,
+    query_of,
+    sources_of,
+)
+from sqlglot import exp
+
+Pair = tuple[exp.Expr, exp.Expr]  # two expressions that have to be equal
+
+
+class OwnChoices:
+    """Choices of rows by new rows.
+
+    Args:
+        news: the texts by which a statement reads what is new.
+    """
+
+    def __init__(self, news: Collection[str]) -> None:
+        self._news = " ".join(news).replace("`", "").lower()
+
+    def reads_own(self, source: exp.Expr) -> bool:
+        """Whether what stands in a `from` reads a table whose new rows the statement reads."""
+        query = query_of(source)[0]
+        return any(
+            table.db and self._is_in_news(f"{table.db}.{table.name}".lower())
+            for part in (source, query)
+            if part is not None
+            for table in part.find_all(exp.Table)
+        )
+
+    def _is_in_news(self, table: str) -> bool:
+        return re.search(rf"(?<![\w.]){re.escape(table)}\b", self._news) is not None
+
+
+def holds_by_in(asks: exp.In, inner: exp.Expr, sources: Sequence[exp.Expr]) -> bool:
+    """Whether `values in (select ..)` holds for each new row.
+
+    Args:
+        sources: of the query that asks.
+    """
+    given = asks.this.expressions if isinstance(asks.this, exp.Tuple) else [asks.this]
+    chosen_by = [exp.column(name) for name in _names_of_all(inner)]
+    if len(given) != len(chosen_by):
+        return False
+    return _chooses_itself(zip(given, chosen_by, strict=True), sources, inner)
+
+
+def holds_by_exists(inner: exp.Expr, sources: Sequence[exp.Expr]) -> bool:
+    """Whether `exists (select ..)` holds for each new row.
+
+    Args:
+        sources: as above.
+    """
+    if not isinstance(inner, exp.Select) or len(sources_of(inner)) != 1:
+        return False
+    chooser = sources_of(inner)[0]
+    pairs = _pairs(conditions_of(inner.args.get("where")), name_of(chooser))
+    return pairs is not None and _chooses_itself(pairs, sources, chooser)
+
+
+def holds_by_join(query: exp.Select, join: exp.Join, chooser: exp.Expr) -> bool:
+    """Whether each new row finds itself by a join.
+
+    Args:
+        chooser: the side of new rows.
+    """
+    conditions = [*conditions_of(join.args.get("on")), *conditions_of(query.args.get("where"))]
+    name = name_of(chooser)
+    about = [
+        item
+        for item in conditions
+        if any(column.table.lower() == name for column in item.find_all(exp.Column))
+    ]
+    pairs = _pairs(about, name)
+    if pairs is None:
+        return False
+    using = [exp.column(item.name.lower()) for item in join.args.get("using") or ()]
+    others = [item for item in sources_of(query) if item is not chooser]
+    return _chooses_itself([*((item, item) for item in using), *pairs], others, chooser)
+
+
+def _names_of_all(query: exp.Expr) -> list[str]:
+    """Names of a query's columns, also where it takes all columns of another."""
+    found = query_of(query)[0]
+    while found is not None and names_of(found) == ["*"] and isinstance(found, exp.Select):
+        sources = sources_of(found)
+        following = query_of(sources[0])[0] if len(sources) == 1 else None
+        if following is None:
+            return []
+        found = following
+    return names_of(found) if found is not None else []
+
+
+def _pairs(conditions: Iterable[exp.Expr], chooser: str) -> list[Pair] | None:
+    """What conditions ask to be equal, of the rows that are chosen and of what chooses them; None
+    where one of them asks for more.
+
+    Args:
+        chooser: name of the side that chooses.
+    """
+    pairs = []
+    for item in conditions:
+        if not isinstance(item, (exp.EQ, exp.NullSafeEQ)):
+            return None
+        left, right = item.left, item.right
+        is_left = any(column.table.lower() == chooser for column in left.find_all(exp.Column))
+        pairs.append((right, left) if is_left else (left, right))
+    return pairs
+
+
+def _chooses_itself(pairs: Iterable[Pair], sources: Sequence[exp.Expr], chooser: exp.Expr) -> bool:
+    """Whether each new row is among what chooses rows, by the same expressions of its columns as
+    it is chosen by."""
+    found = [
+        (plain(_in_tables(chosen, sources)), plain(_in_tables(by, [chooser])))
+        for chosen, by in pairs
+    ]
+    by_all = [by for _, by in found]
+    return bool(found) and _has_all(chooser, by_all) and all(chosen == by for chosen, by in found)
+
+
+def _has_all(source: exp.Expr, by: Sequence[exp.Expr]) -> bool:
+    """Whether each new row is among the rows of what stands in a `from`, but for those in which an
+    expression of `by` is null: they choose no row."""
+    if isinstance(source, exp.Table) and source.name.lower() == NEWS:
+        return True
+    query = query_of(source)[0]
+    if isinstance(query, exp.Union):
+        return _has_all(query.left, by) or _has_all(query.right, by)
+    if not isinstance(query, exp.Select):
+        return False
+    is_cut = any(query.args.get(part) for part in ("having", "limit", "offset", "qualify"))
+    sources = sources_of(query)
+    if is_cut or len(sources) != 1 or not _has_all(sources[0], by):
+        return False
+    return all(
+        isinstance(item, exp.Not)
+        and isinstance(item.this, exp.Is)
+        and isinstance(item.this.expression, exp.Null)
+        and plain(_in_tables(item.this.this, sources)) in by
+        for item in conditions_of(query.args.get("where"))
+    )
+
+
+def _in_tables(value: exp.Expr, sources: Sequence[exp.Expr]) -> exp.Expr:
+    """An expression in the columns of the tables that it comes from, without their names."""
+
+    def followed(part: exp.Expr) -> exp.Expr:
+        if not isinstance(part, exp.Column):
+            return part
+        of = [item for item in sources if part.table.lower() in ("", name_of(item))]
+        name = part.name.lower()
+        return _column_of(of[0], name) if len(of) == 1 else exp.column(name)
+
+    return value.copy().transform(followed)
+
+
+def _column_of(source: exp.Expr, name: str) -> exp.Expr:
+    query, aliases = query_of(source)
+    if isinstance(query, exp.SetOperation):
+        query = query_of(query.left)[0]
+    if not isinstance(query, exp.Select):
+        return exp.column(name)
+    for given in reversed(aliases):
+        before = aliases[aliases.index(given) - 1] if given is not aliases[0] else names_of(query)
+        name = dict(zip(given, before, strict=False)).get(name, name)
+    sources = sources_of(query)
+    for item in query.expressions:
+        if item.is_star and len(sources) == 1:
+            return _column_of(sources[0], name)
+        if not item.is_star and item.alias_or_name.lower() == name:
+            return _in_tables(item.unalias(), sources)
+    return exp.column(name)

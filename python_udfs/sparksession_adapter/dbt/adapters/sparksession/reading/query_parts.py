@@ -1,0 +1,183 @@
+"""Parts of a statement of Spark SQL that sqlglot has parsed: what it reads, its conditions, the
+queries in it and the columns of these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+DIALECT = "spark"
+NEWS = "dbt_news"  # stands for new rows in the text that is parsed
+NEUTRAL = (exp.Unnest, exp.Values)  # sources that read no table
+NUMBERING = "monotonically_increasing_id"
+
+
+def reads_nothing(source: exp.Expr) -> bool:
+    """Whether what a query joins reads no table; `lateral` stands before a query of its own, too,
+    not only before what makes rows of a value."""
+    if isinstance(source, exp.Lateral):
+        return not isinstance(source.this, (exp.Query, exp.Subquery))
+    return isinstance(source, NEUTRAL)
+
+
+class UnreadableQuery(ValueError):
+    """A query that can't be parsed."""
+
+
+def parsed(sql: str, texts: Collection[str], name: str) -> exp.Expr | None:
+    """A statement with a table `name` in place of some of its parts; None where it has none of
+    them: a macro has kept what they read under another name.
+
+    Raises:
+        UnreadableQuery: it can't be parsed.
+    """
+    for text in sorted(texts, key=len, reverse=True):
+        sql = sql.replace(text, f" {name} ")
+    return _parsed(sql) if name in sql else None
+
+
+@lru_cache(maxsize=16)
+def _parsed(sql: str) -> exp.Expr:
+    """A statement's tree, which its readers share and don't change: a node's query is looked at up
+    to four times."""
+    try:
+        tree = parse_one(sql, dialect=DIALECT)
+    except (SqlglotError, RecursionError) as exc:
+        raise UnreadableQuery(str(exc)) from exc
+    if not isinstance(tree, exp.Query):
+        raise UnreadableQuery("It is no query.")
+    _unfold_joins(tree)
+    return tree
+
+
+def _unfold_joins(tree: exp.Expr) -> None:
+    """Let joins in parentheses, and those of a query that begins with `from`, stand where others
+    do: the parser keeps them in their first table."""
+    for table in [*tree.find_all(exp.Table)]:
+        joins = table.args.get("joins")
+        if not joins:
+            continue
+        table.set("joins", None)
+        around = table.parent
+        if isinstance(around, exp.From) and isinstance(around.parent, exp.Select):
+            select = around.parent
+            select.set("joins", [*joins, *(select.args.get("joins") or [])])
+        else:
+            joined = exp.select("*").from_(table.copy())
+            joined.set("joins", joins)
+            table.replace(joined)
+
+
+def own_parts(query: exp.Select) -> Iterator[exp.Expr]:
+    """What stands in a select's columns and conditions, not within a query of its own."""
+    parts = [
+        *query.expressions,
+        *(query.args.get(name) for name in ("where", "having", "qualify", "order", "group")),
+    ]
+    for part in parts:
+        if part is not None:
+            yield from part.walk(prune=lambda item: isinstance(item, exp.Query))
+
+
+def numbers_rows(query: exp.Select) -> bool:
+    """Whether a select numbers its rows, which begins at 0 in each run."""
+    unknown = (item for item in own_parts(query) if isinstance(item, exp.Anonymous))
+    return any(item.name.lower() == NUMBERING for item in unknown)
+
+
+def takes_some(source: exp.Expr) -> bool:
+    """Whether a select takes a number of a source's rows (`tablesample (10 rows)`); a share of them
+    is taken of each run's rows as of all."""
+    sample = source.args.get("sample")
+    return sample is not None and sample.args.get("size") is not None
+
+
+def subqueries(query: exp.Select) -> Iterator[exp.Expr]:
+    """Queries in a select's columns and conditions, those of its joins among them."""
+    for item in own_parts(query):
+        if isinstance(item, exp.Query):
+            yield item
+    for join in query.args.get("joins") or ():
+        condition = join.args.get("on")
+        if condition is not None:
+            for item in condition.walk(prune=lambda part: isinstance(part, exp.Query)):
+                if isinstance(item, exp.Query):
+                    yield item
+
+
+def sources_of(query: exp.Select) -> list[exp.Expr]:
+    """What a select reads, but for what reads no table."""
+    first = query.args.get("from_")
+    joined = (join.this for join in query.args.get("joins") or ())
+    return [*([first.this] if first else []), *(item for item in joined if not reads_nothing(item))]
+
+
+def name_of(source: exp.Expr) -> str:
+    """How columns name what a select reads, in lower case; what has no name is only itself."""
+    return source.alias_or_name.lower() or f"#{id(source)}"
+
+
+def conditions_of(condition: exp.Expr | None) -> list[exp.Expr]:
+    """The conditions that all have to hold where a condition does."""
+    if condition is None:
+        return []
+    if isinstance(condition, exp.And):
+        return [*conditions_of(condition.left), *conditions_of(condition.right)]
+    if isinstance(condition, (exp.Paren, exp.Where)):
+        return conditions_of(condition.this)
+    return [condition]
+
+
+def equalities(condition: exp.Expr | None) -> list[tuple[exp.Expr, exp.Expr]]:
+    """The equalities among the conditions that all have to hold."""
+    return [
+        (item.left, item.right)
+        for item in conditions_of(condition)
+        if isinstance(item, (exp.EQ, exp.NullSafeEQ))
+    ]
+
+
+def plain(value: exp.Expr) -> exp.Expr:
+    """An expression without what gives its value another type, or a null a value."""
+    while isinstance(value, (exp.Cast, exp.TryCast, exp.Paren, exp.Coalesce)):
+        value = value.this
+    return value
+
+
+def query_of(source: exp.Expr) -> tuple[exp.Expr | None, list[list[str]]]:
+    """The query that makes the rows of what stands in a `from`, and the names that its columns get
+    on the way there, the first names first."""
+    aliases: list[list[str]] = []
+    current: exp.Expr | None = source
+    while current is not None and not isinstance(current, (exp.Select, exp.SetOperation)):
+        alias = current.args.get("alias")
+        columns = alias.columns if isinstance(alias, exp.TableAlias) else []
+        if columns:
+            aliases.insert(0, [column.name.lower() for column in columns])
+        if isinstance(current, exp.Table):
+            current = cte_of(current)
+        elif isinstance(current, (exp.CTE, exp.Lateral, exp.Subquery)):
+            current = current.this
+        else:
+            current = None
+    return current, aliases
+
+
+def cte_of(table: exp.Table) -> exp.Expr | None:
+    """The CTE that a table's name stands for."""
+    name, within = table.name.lower(), set[int]()
+    current: exp.Expr | None = table
+    while current is not None:
+        within.add(id(current))
+        for cte in current.args["with_"].expressions if current.args.get("with_") else ():
+            if cte.alias.lower() == name and id(cte) not in within:
+                return cte
+        current = current.parent
+    return None
+
+
+def names_of(query: exp.Expr) -> list[str]:
+    return [name.lower() for name in getattr(query, "named_selects", [])]
