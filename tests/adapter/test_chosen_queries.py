@@ -6,9 +6,12 @@ import pytest
 from dbt.adapters.sparksession.reading.chosen_queries import (
     ABSENT,
     COUNTED,
+    ITSELF,
     RANKED,
+    TWICE,
     problem_of_choice,
 )
+from dbt.adapters.sparksession.reading.chosen_queries import JOINED as JOINED_OTHERWISE
 from dbt.adapters.sparksession.reading.news_queries import (
     JOINED,
     NUMBERED,
@@ -37,7 +40,31 @@ QUERIES: dict[str, str | None] = {
     f"{OF_IDS}, b as (select id as user_id, v from a) "
     "select user_id, sum(v) from b group by user_id": None,
     f"select id, sum(v) from dw.x group by id having id in (select id from {NEW})": None,
+    f"select * from dw.x where id in (select id from {NEW}) or parent in (select id from {NEW})":
+        None,
+    f"select * from dw.x where cast(at as date) in (select cast(n.at as date) from {NEW} as n)":
+        None,
+    f"select * from dw.x where id in (select id from {NEW} where id is not null and not false)":
+        ITSELF,
+    f"select * from dw.x where id in (select id from {NEW} where id is not null)": None,
+    f"select * from dw.x where (id, k) in (select id, k from {NEW})": None,
+    f"select * from dw.y where parent in (select id from {NEW} where v > 1)": None,
+    f"{OF_IDS} select a.id, b.v from a join a as b on a.id = b.id": None,
+    # a new row that only an old row chooses
+    f"select * from dw.x where parent in (select id from {NEW})": ITSELF,
+    f"select * from dw.x where id in (select id from {NEW} where v > 1)": ITSELF,
+    f"select * from dw.x as a where exists (select 1 from {NEW} as n where n.id = a.id and v > 1)":
+        ITSELF,
+    f"select a.* from dw.x as a join (select distinct id from {NEW} where v > 1) as k "
+    "on a.id = k.id": ITSELF,
+    f"select a.* from dw.x as a join {NEW} as n on a.id = n.id where n.v > 1": ITSELF,
+    f"{OF_IDS} select b.* from dw.x as b join a on a.parent = b.id": ITSELF,
+    # twice, or with each other
+    f"select * from dw.x where id in (select id from {NEW}) and k in (select k from {NEW})": TWICE,
+    f"{OF_IDS} select a.id, b.v from a join a as b on a.id = b.parent": JOINED_OTHERWISE,
     # by others
+    f"select v, count(*) from (select v from dw.x where id in (select id from {NEW})) group by v":
+        COUNTED,
     f"select v, count(*) from dw.x where id in (select id from {NEW}) group by v": COUNTED,
     f"select 1 as k, sum(v) from dw.x where id in (select id from {NEW})": COUNTED,
     f"{OF_IDS} select v, count(*) from a group by v": COUNTED,

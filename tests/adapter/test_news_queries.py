@@ -63,6 +63,10 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
     ),
     f"select id from {NEW} where v = (select max(v) from {NEW})": (COUNTED, COUNTED),
     f"select day, my_udaf(v) from {NEW} group by day": (COUNTED, COUNTED),
+    f"select day, count(*) from (select distinct id, day from {NEW}) group by day": (
+        COUNTED,
+        COUNTED,
+    ),
     # among themselves
     f"select * from (select *, row_number() over (partition by id order by v) as n from {NEW}) "
     "where n = 1": (RANKED, RANKED),
@@ -74,6 +78,11 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
     f"select id from {NEW} order by v limit 3": (RANKED, RANKED),
     f"(select id from {NEW}) limit 3": (RANKED, RANKED),
     f"select id from dw.y except select id from {NEW}": (RANKED, RANKED),
+    f"select id from dw.y except select id from dw.x where id in (select id from {NEW})": (
+        RANKED,
+        RANKED,
+    ),
+    f"select distinct day from {NEW} order by day limit 1": (RANKED, RANKED),
     f"select id from {NEW} tablesample (10 rows)": (RANKED, RANKED),
     PAIR + "select n.id from o join (select * from n) tablesample (10 rows) on o.id = n.id": (
         RANKED,
@@ -95,11 +104,16 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
         JOINED,
     ),
     PAIR + "select n.id from n left semi join n as m on n.id <=> m.parent": (JOINED, JOINED),
+    PAIR + "select n.id, (select sum(v) from (select * from dw.x where id in (select id from n)) "
+    "as a where a.id = n.id) as v from n": (JOINED, JOINED),
     # the other side of an outer join
+    PAIR + "select o.id, a.v from o left join (select * from dw.x where id in (select id from n)) "
+    "as a on a.id = o.id": (OUTER, OUTER),
     PAIR + "select o.id from o left join n on n.id <=> o.id": (OUTER, OUTER),
     PAIR + "select o.id from n right join o on n.id <=> o.id": (OUTER, OUTER),
     PAIR + "select o.id from n full outer join o on n.id <=> o.id": (OUTER, OUTER),
     # rows that aren't new
+    PAIR + "select id from o": (AGAIN, None),
     f"select id from {NEW} union all select id from dw.y": (AGAIN, None),
     f"select id from {NEW} union all select 0": (AGAIN, None),
     f"select id from dw.y where day in (select day from {NEW})": (AGAIN, None),

@@ -7,6 +7,7 @@ from dbt.adapters.sparksession.reading.news_queries import NUMBERED
 from dbt.adapters.sparksession.reading.partition_queries import (
     COUNTED,
     JOINED,
+    MOVED,
     RANKED,
     problem_of_partitions,
 )
@@ -32,13 +33,34 @@ QUERIES: dict[str, str | None] = {
         None
     ),
     "select day, count(*) from dw.x group by id, day": None,
+    PAIR + "select y.cut as day, x.v from x join y on x.day = y.cut": None,
+    PAIR + "select p.day, x.v from x join dw.p as p on p.day = x.day": None,
+    f"select day, v - (select max(b.v) from {NEW} as b where b.day = a.day) as v from {NEW} as a":
+        None,
+    f"select day, v from {NEW} as a where exists "
+    f"(select 1 from {NEW} as b where b.day = a.day and b.id = a.id)": None,
+    f"select day, sum(v) as v from dw.p where day in (select day from {NEW}) group by day": None,
+    f"select cast(date_trunc('hour', at) as date) as day, sum(v) from (select at, v from {NEW}) "
+    "group by date_trunc('hour', at)": None,
     # over several partitions
+    f"select day, sum(v) as v from dw.p where day not in (select day from {NEW}) group by day":
+        JOINED,
+    f"select day, v from dw.p where id in (select id from {NEW})": JOINED,
+    f"select day, v from {NEW} as a where id in (select id from {NEW})": JOINED,
+    f"select day, v from {NEW} as a where exists (select 1 from {NEW} as b where b.id = a.id)":
+        JOINED,
+    PAIR + "select x.day, y.v from x join y on x.day = y.cut or x.id = y.id": JOINED,
+    PAIR + "select y.cut as day, x.v from x left join y on x.day = y.cut": MOVED,
+    f"select p.day, s.v from (select id, sum(v) as v from {NEW} group by id, day) as s "
+    "join dw.p as p on p.id = s.id": MOVED,
+    f"select id, v from {NEW} except select id, v from {OTHER}": RANKED,
+    f"select p.day, x.v from {NEW} as x join dw.p as p on p.id = x.id": MOVED,
     f"select id, sum(v) as v, max(day) as day from {NEW} group by id": COUNTED,
     f"select sum(v) as v from {NEW}": COUNTED,
     f"select try_sum(v) as v from {NEW}": COUNTED,
     f"select month(day) as month, sum(v) as v from {NEW} group by month(day)": COUNTED,
     f"select day, sum(v) as v from {NEW} group by rollup (day)": COUNTED,
-    f"select month, sum(v) from (select month(day) as month, v from {NEW}) group by month": COUNTED,
+    f"select month, sum(v) from (select month(day) as month, v from {NEW}) group by month": MOVED,
     f"select day, id, v - (select avg(v) from {NEW}) as v from {NEW}": COUNTED,
     f"select day, sum(v) over (order by day) as total from {NEW}": RANKED,
     f"select day, lag(v) over (partition by id order by day) as before from {NEW}": RANKED,
@@ -50,7 +72,7 @@ QUERIES: dict[str, str | None] = {
     f"select monotonically_increasing_id() as n from (select id from {NEW})": NUMBERED,
     PAIR + "select x.day, y.v from x join y on x.id = y.id": JOINED,
     PAIR + "select x.day, y.v from x join y using (id)": JOINED,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("sql", QUERIES)

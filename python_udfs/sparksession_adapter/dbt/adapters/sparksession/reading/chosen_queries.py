@@ -86,6 +86,7 @@ class _ChosenReader(CarryingReader):
     """Follows the columns that rows are chosen by through the parts of a statement."""
 
     ranked, counted, joined = RANKED, COUNTED, JOINED
+    strict = True
 
     def __init__(self, own: OwnChoices) -> None:
         super().__init__("")

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     conditions_of,
+    in_tables,
     name_of,
     names_of,
     plain,
@@ -128,8 +129,7 @@ def _chooses_itself(pairs: Iterable[Pair], sources: Sequence[exp.Expr], chooser:
     """Whether each new row is among what chooses rows, by the same expressions of its columns as
     it is chosen by."""
     found = [
-        (plain(_in_tables(chosen, sources)), plain(_in_tables(by, [chooser])))
-        for chosen, by in pairs
+        (plain(in_tables(chosen, sources)), plain(in_tables(by, [chooser]))) for chosen, by in pairs
     ]
     by_all = [by for _, by in found]
     return bool(found) and _has_all(chooser, by_all) and all(chosen == by for chosen, by in found)
@@ -153,37 +153,6 @@ def _has_all(source: exp.Expr, by: Sequence[exp.Expr]) -> bool:
         isinstance(item, exp.Not)
         and isinstance(item.this, exp.Is)
         and isinstance(item.this.expression, exp.Null)
-        and plain(_in_tables(item.this.this, sources)) in by
+        and plain(in_tables(item.this.this, sources)) in by
         for item in conditions_of(query.args.get("where"))
     )
-
-
-def _in_tables(value: exp.Expr, sources: Sequence[exp.Expr]) -> exp.Expr:
-    """An expression in the columns of the tables that it comes from, without their names."""
-
-    def followed(part: exp.Expr) -> exp.Expr:
-        if not isinstance(part, exp.Column):
-            return part
-        of = [item for item in sources if part.table.lower() in ("", name_of(item))]
-        name = part.name.lower()
-        return _column_of(of[0], name) if len(of) == 1 else exp.column(name)
-
-    return value.copy().transform(followed)
-
-
-def _column_of(source: exp.Expr, name: str) -> exp.Expr:
-    query, aliases = query_of(source)
-    if isinstance(query, exp.SetOperation):
-        query = query_of(query.left)[0]
-    if not isinstance(query, exp.Select):
-        return exp.column(name)
-    for given in reversed(aliases):
-        before = aliases[aliases.index(given) - 1] if given is not aliases[0] else names_of(query)
-        name = dict(zip(given, before, strict=False)).get(name, name)
-    sources = sources_of(query)
-    for item in query.expressions:
-        if item.is_star and len(sources) == 1:
-            return _column_of(sources[0], name)
-        if not item.is_star and item.alias_or_name.lower() == name:
-            return _in_tables(item.unalias(), sources)
-    return exp.column(name)

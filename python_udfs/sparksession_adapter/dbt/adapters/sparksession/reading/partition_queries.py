@@ -13,6 +13,7 @@ from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.news_queries import NUMBERED
 from dbt.adapters.sparksession.reading.query_parts import (
     UnreadableQuery,
+    column_of,
     equalities,
     name_of,
     names_of,
@@ -20,6 +21,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     own_parts,
     parsed,
     plain,
+    query_of,
     reads_nothing,
     sources_of,
     subqueries,
@@ -57,7 +59,8 @@ class PartialRows(Exception):
 
 def problem_of_partitions(sql: str, changed: Collection[str], by: str) -> str | None:
     """Why the rows that a query gives for a partition don't follow from the partition alone; None
-    where they do, as far as the query shows.
+    where they do, as far as the query shows: where it makes the partition of other columns (the
+    day of a time), that isn't followed.
 
     Args:
         sql: a statement of Spark SQL.
@@ -72,7 +75,8 @@ def problem_of_partitions(sql: str, changed: Collection[str], by: str) -> str | 
         return None
     try:
         columns = CarryingReader(by.lower()).columns_of(tree, {})
-        if columns is not None and not columns:
+        is_moved = isinstance(plain(column_of(tree, by.lower())), exp.Column)
+        if columns is not None and not columns and is_moved:
             raise PartialRows(MOVED)
     except PartialRows as problem:
         return str(problem).format(by=by) + INSTEAD
@@ -83,6 +87,7 @@ class CarryingReader:
     """Follows the partitions' column through the parts of a statement."""
 
     ranked, counted, joined = RANKED, COUNTED, JOINED
+    strict = False  # whether rows are looked at whose query has left the column out
 
     def __init__(self, by: str) -> None:
         self._by = by
@@ -206,10 +211,11 @@ class CarryingReader:
         if isinstance(asks, exp.In) and carries(asks.this, carrying):
             names = names_of(inner)
             return len(names) == 1 and names[0] in columns
-        own = self._carrying.get(id(inner), {})
-        return isinstance(inner, exp.Select) and any(
+        query = query_of(inner)[0]
+        own = self._carrying.get(id(query), {})
+        return isinstance(query, exp.Select) and any(
             carries(mine, own) and carries(other, carrying, qualified=True)
-            for pair in equalities(inner.args.get("where"))
+            for pair in equalities(query.args.get("where"))
             for mine, other in (pair, pair[::-1])
         )
 
@@ -221,6 +227,8 @@ class CarryingReader:
         """
         if numbers_rows(query):
             raise PartialRows(NUMBERED)
+        if not self.strict and not any(carrying.values()):
+            return
         parts = [*own_parts(query)]
         for window in (item for item in parts if isinstance(item, exp.Window)):
             if not any(carries(item, carrying) for item in window.args.get("partition_by") or ()):

@@ -3,7 +3,7 @@ queries in it and the columns of these."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from sqlglot import exp, parse_one
@@ -181,3 +181,35 @@ def cte_of(table: exp.Table) -> exp.Expr | None:
 
 def names_of(query: exp.Expr) -> list[str]:
     return [name.lower() for name in getattr(query, "named_selects", [])]
+
+
+def in_tables(value: exp.Expr, sources: Sequence[exp.Expr]) -> exp.Expr:
+    """An expression in the columns of the tables that it comes from, without their names."""
+
+    def followed(part: exp.Expr) -> exp.Expr:
+        if not isinstance(part, exp.Column):
+            return part
+        of = [item for item in sources if part.table.lower() in ("", name_of(item))]
+        name = part.name.lower()
+        return column_of(of[0], name) if len(of) == 1 else exp.column(name)
+
+    return value.copy().transform(followed)
+
+
+def column_of(source: exp.Expr, name: str) -> exp.Expr:
+    """What a column of a query is made of, in the columns of the tables that it comes from."""
+    query, aliases = query_of(source)
+    if isinstance(query, exp.SetOperation):
+        query = query_of(query.left)[0]
+    if not isinstance(query, exp.Select):
+        return exp.column(name)
+    for given in reversed(aliases):
+        before = aliases[aliases.index(given) - 1] if given is not aliases[0] else names_of(query)
+        name = dict(zip(given, before, strict=False)).get(name, name)
+    sources = sources_of(query)
+    for item in query.expressions:
+        if item.is_star and len(sources) == 1:
+            return column_of(sources[0], name)
+        if not item.is_star and item.alias_or_name.lower() == name:
+            return in_tables(item.unalias(), sources)
+    return exp.column(name)
