@@ -6,6 +6,7 @@ import pytest
 from dbt.adapters.sparksession.reading.chosen_queries import (
     ABSENT,
     COUNTED,
+    FILTERED,
     ITSELF,
     RANKED,
     TWICE,
@@ -58,7 +59,21 @@ QUERIES: dict[str, str | None] = {
     f"select a.* from dw.x as a join (select distinct id from {NEW} where v > 1) as k "
     "on a.id = k.id": ITSELF,
     f"select a.* from dw.x as a join {NEW} as n on a.id = n.id where n.v > 1": ITSELF,
+    f"select a.*, n.k from dw.x as a join {NEW} as n on a.id = n.id where n.v > 1": None,
+    f"select n.id, w.total from (select count(*) as total from dw.x) as w cross join {NEW} as n":
+        None,
     f"{OF_IDS} select b.* from dw.x as b join a on a.parent = b.id": ITSELF,
+    # what was made of them leaves them out
+    f"select id, sum(v) as v from dw.x where id in (select id from {NEW}) group by id "
+    "having sum(v) > 1": FILTERED,
+    f"select * from (select id, sum(v) as v from dw.x where id in (select id from {NEW}) "
+    "group by id) where v > 1": FILTERED,
+    f"{OF_IDS} select * from (select *, count(*) over (partition by id) as n from a) where n = 1":
+        FILTERED,
+    f"{OF_IDS} select * from (select *, row_number() over (partition by id order by at) as n "
+    "from a) where n = 1": None,
+    f"{OF_IDS} select a.* from a join (select id, max(at) as at from a group by id) as m "
+    "on a.id = m.id and a.at = m.at": None,
     # twice, or with each other
     f"select * from dw.x where id in (select id from {NEW}) and k in (select k from {NEW})": TWICE,
     f"{OF_IDS} select a.id, b.v from a join a as b on a.id = b.parent": JOINED_OTHERWISE,
@@ -94,7 +109,7 @@ QUERIES: dict[str, str | None] = {
 
 @pytest.mark.parametrize("sql", QUERIES)
 def test_what_is_made_of_chosen_rows_is_whole_or_is_named(sql: str) -> None:
-    assert problem_of_choice(sql, [NEW]) == QUERIES[sql]
+    assert problem_of_choice(sql, [NEW], ["id"]) == QUERIES[sql]
 
 
 NESTED_JOINS = {

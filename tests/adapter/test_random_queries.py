@@ -114,7 +114,7 @@ class Adding(Kind):
     """A model that adds what each run gives."""
 
     def problem(self, sql: str) -> str | None:
-        return problem_of(sql, [NEW], True) or problem_of_choice(sql, [NEW])
+        return problem_of(sql, [NEW], True) or problem_of_choice(sql, [NEW], ["id"])
 
     def held(self, runs: list[list[Row]]) -> Any:
         return Counter(row for run in runs for row in run)
@@ -124,7 +124,7 @@ class Merging(Kind):
     """A model that merges what each run gives by `id`."""
 
     def problem(self, sql: str) -> str | None:
-        return problem_of(sql, [NEW], False) or problem_of_choice(sql, [NEW])
+        return problem_of(sql, [NEW], False) or problem_of_choice(sql, [NEW], ["id"])
 
     def held(self, runs: list[list[Row]]) -> Any:
         found: dict[Any, Row] = {}
@@ -147,7 +147,7 @@ class Folding(Kind):
 
     def problem(self, sql: str) -> str | None:
         fold = Fold.read("m", "id", self.fold).bound([(name, "bigint") for name in COLUMNS])
-        return problem_of_fold(sql, [NEW], fold) or problem_of_choice(sql, [NEW])
+        return problem_of_fold(sql, [NEW], fold) or problem_of_choice(sql, [NEW], ["id"])
 
     def held(self, runs: list[list[Row]]) -> Any:
         rows_of = defaultdict(list)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from dbt.adapters.sparksession.reading.aggregates import is_aggregate
+from dbt.adapters.sparksession.reading.held_columns import HeldColumns
 from dbt.adapters.sparksession.reading.own_choices import (
     OwnChoices,
     holds_by_exists,
@@ -18,14 +20,17 @@ from dbt.adapters.sparksession.reading.partition_queries import (
     Carrying,
     CarryingReader,
     PartialRows,
+    Sources,
     joins_by,
 )
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     equalities,
     name_of,
+    own_parts,
     parsed,
     plain,
+    query_of,
     reads_nothing,
     sources_of,
     subqueries,
@@ -56,18 +61,25 @@ ITSELF = (
     "which an old row would choose is missing; choose rows by the same column of all new rows, too "
     "(`or`), or take a join macro"
 )
+FILTERS = ("where", "qualify")
+FILTERED = (
+    "leaves out rows by what it makes of all rows that new rows choose, so that a row stays which "
+    "is left out now and wasn't before; give the value as a column, and leave rows out where it is "
+    "read"
+)
 ABSENT = (
     "takes rows that no new row names, other rows in each run; read all rows by ref(..) in "
     "place of the new rows, or take a join macro of kind 'anti'"
 )
 
 
-def problem_of_choice(sql: str, news: Collection[str]) -> str | None:
+def problem_of_choice(sql: str, news: Collection[str], key: Collection[str]) -> str | None:
     """Why what a query makes of the rows that new rows choose isn't what all rows give; None where
     it is, as far as the query shows.
 
     Args:
         sql, news: as in problem_of.
+        key: columns of the key that the rows are merged by.
 
     Raises:
         UnreadableQuery: it can't be parsed.
@@ -76,7 +88,7 @@ def problem_of_choice(sql: str, news: Collection[str]) -> str | None:
     if tree is None:
         return None
     try:
-        _ChosenReader(OwnChoices(news)).columns_of(tree, {})
+        _ChosenReader(OwnChoices(news), key).columns_of(tree, {})
     except PartialRows as problem:
         return str(problem)
     return None
@@ -88,9 +100,10 @@ class _ChosenReader(CarryingReader):
     ranked, counted, joined = RANKED, COUNTED, JOINED
     strict = True
 
-    def __init__(self, own: OwnChoices) -> None:
+    def __init__(self, own: OwnChoices, key: Collection[str]) -> None:
         super().__init__("")
-        self._own = own
+        self._own, self._key = own, {name.lower() for name in key}
+        self._held = HeldColumns()
 
     def _of_table(self, table: exp.Table, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
         return ctes.get(table.name.lower())
@@ -110,8 +123,10 @@ class _ChosenReader(CarryingReader):
         for join, columns in zip(joins, found[1:], strict=True):
             if len(carrying) > 1 and columns is not None and not joins_by(join, query, carrying):
                 raise PartialRows(JOINED)
+        # new rows whose columns are given look up what they are joined with
         choosing = [
-            is_news or columns is not None for is_news, columns in zip(of_news, found, strict=True)
+            columns is not None or (is_news and (_is_distinct(item) or _gives_none_of(query, item)))
+            for item, is_news, columns in zip(sources, of_news, found, strict=True)
         ]
         self._check_joins(query, joins, choosing)
         chosen: list[set[tuple[str, str]]] = []
@@ -128,6 +143,28 @@ class _ChosenReader(CarryingReader):
         self._check(query, carrying)
         return self._selected(query, carrying)
 
+    def _of_set(
+        self, query: exp.SetOperation, ctes: Mapping[str, Carrying | None]
+    ) -> Carrying | None:
+        columns = super()._of_set(query, ctes)
+        self._held.note_set(query)
+        return columns
+
+    def _check(self, query: exp.Select, carrying: Sources) -> None:
+        super()._check(query, carrying)
+        parts = [*own_parts(query)]
+        windows = [item for item in parts if isinstance(item, exp.Window)]
+        having = query.args.get("having")
+        kept = {id(part) for item in windows if self._keeps_last(item) for part in item.walk()}
+        filters = self._held.note_select(query, kept, FILTERS) is not None
+        if filters or (having is not None and any(map(is_aggregate, having.walk()))):
+            raise PartialRows(FILTERED)
+
+    def _keeps_last(self, window: exp.Window) -> bool:
+        """Whether a window numbers the rows of a key, so that a row of each is the first."""
+        by = {item.name.lower() for item in window.args.get("partition_by") or ()}
+        return isinstance(window.this, exp.RowNumber) and self._key <= by
+
     def _check_joins(
         self, query: exp.Select, joins: Sequence[exp.Join], choosing: Sequence[bool]
     ) -> None:
@@ -140,7 +177,7 @@ class _ChosenReader(CarryingReader):
         if not any(choosing) or not any(
             self._own.reads_own(item)
             for item, chooses in zip(sources, choosing, strict=True)
-            if not chooses
+            if not chooses and not _names_news(item)
         ):
             return
         at = choosing.index(True)
@@ -185,6 +222,20 @@ class _ChosenReader(CarryingReader):
         if (found or alternatives) and not itself and any(map(self._own.reads_own, sources)):
             raise PartialRows(ITSELF)
         return [*found, set[tuple[str, str]]()] if alternatives else found
+
+
+def _is_distinct(source: exp.Expr) -> bool:
+    """Whether what stands in a `from` has each of its rows once."""
+    query = query_of(source)[0]
+    return query is not None and bool(query.args.get("distinct") or query.args.get("group"))
+
+
+def _gives_none_of(query: exp.Select, source: exp.Expr) -> bool:
+    """Whether a select gives no column of what it reads, as far as their names show."""
+    name = name_of(source)
+    given = [column for item in query.expressions for column in item.find_all(exp.Column)]
+    is_bare = any(isinstance(item, exp.Star) for item in query.expressions)
+    return bool(given) and not is_bare and not {"", name} & {item.table.lower() for item in given}
 
 
 def _names_news(query: exp.Expr) -> bool:

@@ -150,7 +150,7 @@ class DefaultReads:
             if model["language"] != "sql":
                 return
             self._check(model, partial(problem_of_fold, sql, news.texts, fold))
-            self._check(model, partial(problem_of_choice, sql, news.texts))
+            self._check(model, partial(problem_of_choice, sql, news.texts, fold.key))
             return
         if counts_rows(fold) and not may_add_all(model):
             raise CompilationError(
@@ -174,7 +174,9 @@ class DefaultReads:
 
     def _check_results_of_runs(self, model: Node, plan: ReadPlan, sql: str, adds: bool) -> None:
         self._check(model, partial(problem_of, sql, plan.news.texts, adds))
-        self._check(model, partial(problem_of_choice, sql, plan.news.texts))
+        unique_key: Given = model["config"].get("unique_key") or []
+        key = [unique_key] if isinstance(unique_key, str) else list(unique_key)
+        self._check(model, partial(problem_of_choice, sql, plan.news.texts, key))
 
     @staticmethod
     def _check(model: Node, problem_of_query: Callable[[], str | None]) -> None:

@@ -23,6 +23,7 @@ OF_PARTS: dict[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
 }
 ADDING = (exp.Sum, exp.Count, exp.CountIf)
 STAR = "*"
+CONDITIONS = ("where", "qualify", "group", "on")
 
 
 class HeldColumns:
@@ -56,11 +57,14 @@ class HeldColumns:
         if self._is_grouped(query.left) or self._is_grouped(query.right):
             self._grouped.add(id(query))
 
-    def note_select(self, query: exp.Select, but: Collection[int]) -> str | None:
+    def note_select(
+        self, query: exp.Select, but: Collection[int], within: Collection[str] = CONDITIONS
+    ) -> str | None:
         """Note what the columns of a select over new rows hold.
 
         Args:
             but: ids of expressions that aren't looked at.
+            within: parts of the select in which a column of aggregates is looked for.
 
         Returns:
             A column of aggregates that the select filters, joins or groups by; None if there is
@@ -73,7 +77,7 @@ class HeldColumns:
         self._held[id(query)] = select.held_by(query, is_grouped, of_groups)
         if of_groups or is_grouped:
             self._grouped.add(id(query))
-        return select.chosen_by(query)
+        return select.chosen_by(query, within)
 
     def _is_grouped(self, source: exp.Expr) -> bool:
         return id(query_of(source)[0]) in self._grouped
@@ -110,11 +114,10 @@ class _Select:
                 held[item.alias_or_name.lower()] = values
         return held
 
-    def chosen_by(self, query: exp.Select) -> str | None:
+    def chosen_by(self, query: exp.Select, within: Collection[str]) -> str | None:
         """A column of aggregates that rows are chosen, joined or grouped by."""
-        joins = (join.args.get("on") for join in query.args.get("joins") or ())
-        conditions = (query.args.get(name) for name in ("where", "qualify", "group"))
-        for condition in (*conditions, *joins):
+        parts = (query, *(query.args.get("joins") or ()))
+        for condition in (part.args.get(name) for part in parts for name in within):
             for column in self._columns(condition) if condition is not None else ():
                 if any(not isinstance(value, exp.Distinct) for value in self._of(column)):
                     return column.name.lower()
@@ -141,7 +144,7 @@ class _Select:
                 return (value,) if self._is_of_parts(value) else (exp.Paren(this=value.copy()),)
             return (value,)
         is_unknown = is_grouped and any(isinstance(part, exp.Anonymous) for part in parts)
-        if is_unknown or any(map(is_aggregate, parts)):
+        if is_unknown or any(is_aggregate(part) or isinstance(part, exp.Window) for part in parts):
             return (value,)
         if any(not isinstance(each, exp.Distinct) for each in held):
             return (exp.Paren(this=value.copy()),)

@@ -13,10 +13,15 @@ from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     UnreadableQuery,
+    equal_columns,
+    name_of,
+    names_of,
     numbers_rows,
     own_parts,
     parsed,
+    query_of,
     reads_nothing,
+    sources_of,
     subqueries,
     takes_some,
 )
@@ -175,15 +180,31 @@ class NewsReader:
             raise NewsProblem(self.counted)
         return rows
 
+    def _of_part(
+        self, source: exp.Expr, query: exp.Select, ctes: Mapping[str, QueryRows]
+    ) -> QueryRows:
+        """What the rows are of a part that a select reads. Distinct new rows choose what they are
+        joined with where they have no other columns than those that they are joined by."""
+        rows = self._of_source(source, ctes)
+        if rows is not QueryRows.KEYS or len(sources_of(query)) == 1:
+            return rows
+        found, name = query_of(source)[0], name_of(source)
+        columns = {*names_of(found)} if found is not None else {"*"}
+        if columns <= equal_columns(query, name):
+            return rows
+        if self.adds:
+            raise NewsProblem(DISTINCT)
+        return QueryRows.NEW
+
     def _of_select(self, query: exp.Select, ctes: Mapping[str, QueryRows]) -> QueryRows:
         where = query.args.get("where")
         if where is not None and isinstance(where.this, exp.Boolean) and not where.this.this:
             return QueryRows.NEW  # it has no row
         first = query.args.get("from_")
-        rows = self._of_source(first.this, ctes) if first else QueryRows.OTHERS
+        rows = self._of_part(first.this, query, ctes) if first else QueryRows.OTHERS
         for join in query.args.get("joins") or ():
             if not reads_nothing(join.this):
-                rows = self._joined(rows, self._of_source(join.this, ctes), join)
+                rows = self._joined(rows, self._of_part(join.this, query, ctes), join)
         looked_up = QueryRows.OTHERS
         for inner in subqueries(query):
             looked_up = max(looked_up, self.rows_of(inner, ctes))

@@ -34,6 +34,7 @@ __all__ = ["UnreadableQuery", "problem_of_partitions"]
 CHANGED = "dbt_changed_partitions"  # stands for them in the text that is parsed
 Carrying = frozenset[str]  # columns that have the partition's value
 Sources = Mapping[str, Carrying]  # alias -> such columns of it; "" stands for any table
+COALESCED = "coalesce()"  # alias of the columns of which one of two sides has the value
 RANKED = (
     "compares rows of the changed partitions alone (a window function that isn't partitioned by "
     "{by}, or a limit), so that rows of other partitions are missing; partition the window by {by}"
@@ -155,19 +156,19 @@ class CarryingReader:
         }
         self._carrying[id(query)] = carrying
         looked_up = [(inner, self.columns_of(inner, ctes)) for inner in subqueries(query)]
+        kept = _equal(query, joins, _kept(joins, carrying))
         for inner, columns in looked_up:
             if columns is None:
                 continue
             if not carrying:  # rows of another table, of the same partitions
-                carrying = self._chosen_by(inner, columns)
-            elif not self._looks_up_by(inner, columns, carrying):
+                carrying = kept = self._chosen_by(inner, columns)
+            elif not self._looks_up_by(inner, columns, kept):
                 raise PartialRows(self.joined)
         if not carrying:
             return None
         for join, columns in zip(joins, found[1:], strict=True):
             if len(carrying) > 1 and columns is not None and not joins_by(join, query, carrying):
                 raise PartialRows(self.joined)
-        kept = _equal(query, joins, _kept(joins, carrying))
         self._check(query, kept)
         return self._selected(query, kept)
 
@@ -272,14 +273,18 @@ def joins_by(join: exp.Join, query: exp.Select, carrying: Sources) -> bool:
 
 
 def _kept(joins: Iterable[exp.Join], carrying: Sources) -> Sources:
-    """The sources without those in whose place an outer join puts nulls."""
+    """The sources without those in whose place an outer join puts nulls. Of a full join the first
+    value that isn't null of both sides is left."""
     kept = dict(carrying)
     for join in joins:
-        own = name_of(join.this)
-        if join.side.upper() == "LEFT":
+        own, side = name_of(join.this), join.side.upper()
+        if side == "LEFT":
             kept.pop(own, None)
-        elif join.side.upper() == "RIGHT":
+        elif side == "RIGHT":
             kept = {own: kept[own]} if own in kept else {}
+        elif side == "FULL":
+            is_whole = own in kept and len(kept) > 1
+            kept = {COALESCED: frozenset().union(*kept.values())} if is_whole else {}
     return kept
 
 
@@ -323,7 +328,12 @@ def carries(item: exp.Expr, carrying: Sources, qualified: bool = False) -> bool:
         return carries(item.this, carrying, qualified)
     if isinstance(item, exp.Coalesce):
         parts = (item.this, *item.expressions)
-        return all(carries(part, carrying, qualified) for part in parts)
+        whole = carrying.get(COALESCED, frozenset())
+        return all(
+            carries(part, carrying, qualified)
+            or (isinstance(part, exp.Column) and part.name.lower() in whole)
+            for part in parts
+        )
     return False
 
 

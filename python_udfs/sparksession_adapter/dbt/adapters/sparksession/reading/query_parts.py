@@ -140,6 +140,23 @@ def equalities(condition: exp.Expr | None) -> list[tuple[exp.Expr, exp.Expr]]:
     ]
 
 
+def equal_columns(query: exp.Select, source: str) -> set[str]:
+    """Columns of a source that a select asks to be equal to others.
+
+    Args:
+        source: its name, see name_of.
+    """
+    joins = query.args.get("joins") or ()
+    found = {item.name.lower() for join in joins for item in join.args.get("using") or ()}
+    conditions = [query.args.get("where"), *(join.args.get("on") for join in joins)]
+    sides = [plain(side) for item in conditions for pair in equalities(item) for side in pair]
+    return found | {
+        side.name.lower()
+        for side in sides
+        if isinstance(side, exp.Column) and side.table.lower() == source
+    }
+
+
 def plain(value: exp.Expr) -> exp.Expr:
     """An expression without what gives its value another type, or a null a value."""
     while isinstance(value, (exp.Cast, exp.TryCast, exp.Paren, exp.Coalesce)):

@@ -7,7 +7,7 @@ all rows are made again.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from dbt.adapters.sparksession.edges import Given, Node
 from dbt.adapters.sparksession.inputs import ReadPlan
@@ -107,7 +107,8 @@ class TakenBack:
 
     def is_of_merge(self, model: Node, plan: ReadPlan, sql: str) -> bool:
         """Whether a merge would keep a row that isn't given any more: it has gone from what the
-        model reads the changes of, or by what it is now it gives no row of the key that it gave.
+        model reads the changes of, by what it is now it gives no row of the key that it gave, or
+        the query gives what was taken back as if it were there.
 
         Args:
             sql: the query of the rows that are merged.
@@ -116,13 +117,18 @@ class TakenBack:
             return True
         if not self._is_any(plan, f"{SIGN} < 0"):
             return False
+        removals = sorted(plan.news.removals, key=len, reverse=True)
         unique_key: Given = model["config"]["unique_key"]
         keys = [unique_key] if isinstance(unique_key, str) else list(unique_key)
         by_row = model["language"] == "sql" and follows_new_rows(sql, plan.news.texts)
+        if by_row and self._has_row(
+            f"select 1 from (\n{_of_taken_alone(sql, removals)}\n) limit 1"
+        ):
+            return True
         earlier = (
-            [_of_taken_back(sql, plan.news.removals)]
+            [_of_taken_back(sql, removals)]
             if by_row
-            else [f"select * from {text} where {SIGN} < 0" for text in sorted(plan.news.removals)]
+            else [f"select * from {text} where {SIGN} < 0" for text in removals]
         )
         for query in earlier:
             if not by_row and not self._has_columns(query, keys):
@@ -148,9 +154,16 @@ class TakenBack:
         return {name.lower() for name in names} <= {name.lower() for name in columns}
 
 
-def _of_taken_back(sql: str, removals: Collection[str]) -> str:
+def _of_taken_alone(sql: str, removals: Sequence[str]) -> str:
+    """The query over the rows that were taken back alone."""
+    for text in removals:
+        sql = sql.replace(text, f"(select * from {text} where {SIGN} < 0)")
+    return sql
+
+
+def _of_taken_back(sql: str, removals: Sequence[str]) -> str:
     """The query over the rows that were taken back, as if they were given."""
-    for text in sorted(removals, key=len, reverse=True):
+    for text in removals:
         sql = sql.replace(
             text,
             f"(select changed.* except ({ROW_KIND}, {SIGN}), given.{ROW_KIND}, given.{SIGN} "
