@@ -4,6 +4,7 @@ what the run's models read."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -160,6 +161,31 @@ class Warehouse:
         if unique_id is None:
             return None
         return {**graph["nodes"][unique_id], "schema": name[0], "alias": name[1]}
+
+    def referred(self, node: Node, names: Sequence[str], version: Foreign = None) -> str | None:
+        """unique_id of what ref(..) means in a node's SQL, by dbt's own rules: of several models of
+        a name the package's or the version's; None where there is no such.
+
+        Args:
+            names: a name, or a package and a name.
+        """
+        *package, name = names
+        manifest = self.manifest()
+        found = manifest.resolve_ref(
+            manifest.nodes.get(node["unique_id"]),
+            name,
+            package[0] if package else None,
+            version,
+            self.config.project_name,
+            node["package_name"],
+        )
+        return getattr(found, "unique_id", None)
+
+    def referred_source(self, node: Node, names: Sequence[str]) -> str | None:
+        """The same of source(..)."""
+        packages = self.config.project_name, node["package_name"]
+        found = self.manifest().resolve_source(*names, *packages)
+        return getattr(found, "unique_id", None)
 
     def types_and_view(
         self, given: Any, model: Node, graph: Graph

@@ -409,21 +409,21 @@ class TableReads:
         """A node's own SQL, with what `read` gives for each node that it refers to."""
         readings = Readings()
 
-        def resolve(kind: str, name: str) -> Relation:
-            known = context["graph"]["nodes" if kind == "ref" else "sources"]
-            for unique_id in node["depends_on"]["nodes"]:
-                parent = known.get(unique_id)
-                if parent is not None and parent["name"] == name:
-                    return as_named(
-                        self._warehouse.relation_of_node(parent), read(parent), readings
-                    )
-            raise CompilationError(f"{node['name']}: {kind} to unknown {name!r}")
+        def resolved(kind: str, parent_id: str | None, name: str) -> Relation:
+            parent = context["graph"]["nodes" if kind == "ref" else "sources"].get(parent_id)
+            if parent is None or parent_id not in node["depends_on"]["nodes"]:
+                raise CompilationError(f"{node['name']}: {kind} to unknown {name!r}")
+            return as_named(self._warehouse.relation_of_node(parent), read(parent), readings)
 
-        own = with_references(
-            context,
-            ref=lambda *names, **_: resolve("ref", names[-1]),
-            source=lambda *names: resolve("source", names[-1]),
-        )
+        def ref(*names: str, v: Given = None, version: Given = None) -> Relation:
+            found = self._warehouse.referred(node, names, version or v)
+            return resolved("ref", found, ".".join(names))
+
+        def source(*names: str) -> Relation:
+            found = self._warehouse.referred_source(node, names)
+            return resolved("source", found, ".".join(names))
+
+        own = with_references(context, ref=ref, source=source)
         # macros know of these what they know in the node that is built: their reads are its own
         own = own | {"config": _ConfigOf(node["config"]), "model": node}
         own["context"] = own
