@@ -83,6 +83,38 @@ def test_rows_that_a_table_of_other_sql_holds_are_refused_once_it_is_incremental
     assert numbers(project) == [2, 2]
 
 
+@pytest.mark.parametrize("made_by", ["seed", "snapshot"])
+def test_rows_of_a_seed_or_snapshot_are_not_those_of_a_model_of_its_name(make_project, made_by):
+    files = {
+        "seed": {"seeds/codes.csv": "k,n\n7,70\n"},
+        "snapshot": {
+            "snapshots/codes.sql": "{% snapshot codes %} {{ config(unique_key='k', "
+            "strategy='check', check_cols='all') }} select 7 as k, 70 as n {% endsnapshot %}"
+        },
+    }[made_by]
+    made = make_project({"models/_sources.yml": SOURCES} | files)
+    made.query("create namespace if not exists src")
+    made.query("create table src.x (id int) using iceberg")
+    made.run("build")
+    (made.root / next(iter(files))).unlink()
+    made.write({"models/codes.sql": MERGED.replace("{{ factor() }}", "1")})
+    refused = made.run("run", expect_ok=False).results["codes"].message
+    assert f"made by another definition: a {made_by} of that name made them. Run it" in refused
+    made.run("run", "--full-refresh")
+    assert made.query("select k, n from dw.codes") == [{"k": 1, "n": 0}]
+    made.run("run")
+
+
+def test_a_table_that_may_be_merged_into_later_has_one_row_of_each_key(make_project):
+    table = """
+        {{ config(materialized='table', incremental_strategy='merge', unique_key='k') }}
+        select k, n from values (1, 2), (1, 3) as given(k, n)
+    """
+    made = make_project({"models/t.sql": table})
+    refused = made.run("run", expect_ok=False).results["t"].message
+    assert "t: its query gives several rows of one unique_key, such as k = 1" in refused
+
+
 def test_a_count_by_another_var_is_refused(make_project):
     macros = REPO / "macros" / "daily_cut"
     counted = make_project(

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from tests.support.dbt_project import DbtProject
 from tests.support.small_source import SOURCES, project_with_source
 
 ADDS = "{{ config(materialized='incremental') }}\n"
@@ -127,3 +128,75 @@ def test_a_renamed_model_that_is_read_by_its_new_name_is_refused_until_a_full_re
         assert "made by another definition: its SQL" in outcome.results[model].message
     small.run("run", "--full-refresh")
     assert rows_after_renaming(small, "dw.journal") == (*[[10, 20]] * 3, [30], [30])
+
+
+TWO_INPUTS = """
+    sources:
+      - name: src
+        tables: [{name: a, identifier: %s}, {name: b, identifier: %s}]
+"""
+OF_A, OF_B = (
+    f"select id, v, '{name}' as kind from {{{{ new_rows(source('src', '{name}')) }}}}"
+    for name in ("a", "b")
+)
+BOTH = f"{OF_A} union all {OF_B}"
+OF_BOTH = {
+    "models/added.sql": ADDS + BOTH,
+    "models/merged.sql": "{{ config(materialized='incremental', unique_key='id') }} " + BOTH,
+    "models/folded.sql": "{{ config(materialized='folded', unique_key='id', "
+    "fold={'sequence': 'v'}) }} " + BOTH,
+    "models/seen.sql": "{{ config(meta={'row_wise': true}) }} "
+    + BOTH.replace("new_rows(source('src', 'a'))", "source('src', 'a')").replace(
+        "new_rows(source('src', 'b'))", "source('src', 'b')"
+    ),
+    "models/by_view.sql": ADDS + "select id, v, kind from {{ new_rows(ref('seen')) }}",
+}
+READERS_OF_BOTH = ("added", "merged", "folded", "by_view")
+
+
+def two_inputs(make_project) -> DbtProject:
+    """A project of OF_BOTH after its first run: src.ta has the id 1, src.tb the id 2."""
+    made = make_project(OF_BOTH | {"models/_sources.yml": TWO_INPUTS % ("ta", "tb")})
+    made.query("create namespace if not exists src")
+    for number, table in ((1, "src.ta"), (2, "src.tb")):
+        made.query(f"create table {table} (id int, v int) using iceberg")
+        made.query(f"insert into {table} values ({number}, {number})")
+    made.run("run")
+    return made
+
+
+def kinds(small: DbtProject, *models: str) -> list[list[str]]:
+    """id and kind of the models' rows, in order: a list for all models that have the same."""
+    found: list[list[str]] = []
+    for name in models or READERS_OF_BOTH:
+        rows = small.column(f"select concat(id, kind) from dw.{name} order by 1")
+        found += [] if rows in found else [rows]
+    return found
+
+
+@pytest.mark.parametrize("by", ["identifiers", "tables"])
+def test_inputs_that_change_places_are_refused_until_a_full_refresh(make_project, by):
+    small = two_inputs(make_project)
+    if by == "identifiers":
+        small.write({"models/_sources.yml": TWO_INPUTS % ("tb", "ta")})
+    else:
+        for old, new in (("ta", "tmp"), ("tb", "ta"), ("tmp", "tb")):
+            small.query(f"alter table src.{old} rename to src.{new}")
+    refused = small.run("run", expect_ok=False).results
+    for model in READERS_OF_BOTH:
+        message = "source src.a is the table that source src.b was; source src.b is the table"
+        assert message in refused[model].message
+    small.run("run", "--full-refresh")
+    assert kinds(small) == [["1b", "2a"]]
+    small.query("insert into src.{} values (3, 3)".format("ta" if by == "identifiers" else "tb"))
+    small.run("run")
+    assert kinds(small) == [["1b", "2a", "3b"]]
+
+
+def test_an_input_that_becomes_the_table_of_another_is_refused(make_project):
+    small = two_inputs(make_project)
+    small.write({"models/_sources.yml": TWO_INPUTS % ("ta", "ta")})
+    refused = small.run("run", "--select", "added", expect_ok=False).results["added"]
+    assert "source src.b is the table that source src.a was" in refused.message
+    small.run("run", "--full-refresh", "--select", "added")
+    assert kinds(small, "added") == [["1a", "1b"]]

@@ -30,6 +30,7 @@ from dbt.adapters.sparksession.reading.macro_calls import (
     passes_on,
     used_macros,
 )
+from dbt.adapters.sparksession.reading.named_inputs import moved_inputs, named_inputs, other_maker
 from dbt.adapters.sparksession.sql import mark_of
 from dbt.adapters.sparksession.warehouse import Warehouse
 from dbt_common.context import get_invocation_context
@@ -342,6 +343,7 @@ def differences(stored: Settings, now: Settings) -> list[str]:
         is_noted = key not in LATER_KEYS or key in stored
         if is_noted and stored.get(key) != now.get(key):
             found.append(phrase)
+    found += moved_inputs(stored.get("inputs", {}), now.get("inputs", {}))
     found += [f"config {name}" for name in _differing(stored.get("config", {}), now["config"])]
     around = stored.get("around", {})
     of_both = {name: value for name, value in now.get("around", {}).items() if name in around}
@@ -414,6 +416,8 @@ class Definitions:
             env_read=read,
             target=target,
         )
+        if inputs := named_inputs(self._warehouse, model, views):
+            now["inputs"] = inputs
         if reads_graph(model, manifest.macros, views):
             now["graph"] = graph_mark({**manifest.nodes, **manifest.sources})
         if model.get("language") == "python":
@@ -438,9 +442,10 @@ class Definitions:
         if "engine" not in now:
             return []
         table = stored_table_of(model)
-        stored = json.loads(
-            self._warehouse.history(table).recorded(RECORDED_PROPERTY, table) or "{}"
-        )
+        history = self._warehouse.history(table)
+        if maker := other_maker(history, table):
+            return [f"a {maker} of that name made them"]
+        stored = json.loads(history.recorded(RECORDED_PROPERTY, table) or "{}")
         # a commit without the engine's number is ignored: a log's table, or a Python model of an
         # older adapter
         return differences(stored, now) if "engine" in stored else []

@@ -32,7 +32,14 @@
     {%- endif -%}
     {% do _drop_if_other_kind(existing_relation, 'table') %}
     {%- call statement('main') -%}
-        {{ create_table_as(False, target_relation, _first_rows(_with_constraints(select_sql))) }}
+        {#- it may be merged into later, which takes for granted that each key has one row -#}
+        {{ create_table_as(
+            False,
+            target_relation,
+            _first_rows(
+                _unique_rows(config.get('incremental_strategy'), _with_constraints(select_sql))
+            ),
+        ) }}
     {%- endcall -%}
     {% do _store_commit_report(target_relation) %}
 
