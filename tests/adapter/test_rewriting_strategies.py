@@ -146,3 +146,57 @@ def test_a_log_that_keeps_its_rows_adds_no_row_again_when_its_input_is_renamed(k
     outcome = keeping.run("run", "-s", "+measured", vars=renamed, expect_ok=False)
     assert "no commit of it has read dw.moved" in outcome.results["measured"].message
     assert stored(keeping, "measured") == ids
+
+
+# ---- models that keep their rows (full_refresh: false) ------------------------------------------
+
+DAYS = "{{ new_rows(source('src', 'days')) }}"
+KEPT_SUMS = "{{ config(materialized='folded', unique_key='day', full_refresh=false, fold=%s) }} "
+WITH_RETENTION = {
+    "models/sources.yml": "sources: [{name: src, tables: [{name: days}]}]",
+    "models/kept.sql": KEPT.format("append", "full_refresh=false") + f"select day, id from {DAYS}",
+    "models/summed.sql": KEPT_SUMS % "{'aggregates': {'id': 'sum'}}"
+    + f"select day, id from {DAYS}",
+    "models/latest.sql": KEPT_SUMS % "{'sequence': 'id'}" + f"select day, id from {DAYS}",
+    "models/in_python.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental", full_refresh=False)
+            return dbt.new_rows(dbt.source("src", "days")).select("day", "id")
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def retained(make_project):
+    """Models that have read two days, of which the first has left their input since."""
+    project = make_project(WITH_RETENTION)
+    project.query("create namespace if not exists src")
+    project.query("create table src.days (day int, id int) using iceberg partitioned by (day)")
+    project.query("insert into src.days values (1, 10), (2, 20)")
+    project.run("run")
+    project.query("delete from src.days where day = 1")
+    project.query("insert into src.days values (2, 21), (3, 30)")
+    project.run("run")
+    return project
+
+
+def test_rows_that_leave_an_input_stay_in_a_model_that_keeps_its_rows(retained):
+    for model in ("kept", "in_python"):
+        assert stored(retained, model) == [(1, 10), (2, 20), (2, 21), (3, 30)], model
+    assert stored(retained, "summed") == [(1, 10), (2, 41), (3, 30)]
+    assert stored(retained, "latest") == [(1, 10), (2, 21), (3, 30)]
+
+
+def test_a_model_that_keeps_its_rows_adds_none_again_of_an_input_that_was_rewritten(retained):
+    held = {model: stored(retained, model) for model in ("kept", "in_python", "summed", "latest")}
+    retained.query("update src.days set id = 31 where day = 3")
+    refused = retained.run("run", expect_ok=False).results
+    for model in held:
+        assert f"{model}: rows of src.days have changed since its last" in refused[model].message
+        assert stored(retained, model) == held[model]
+    meant = "full_refresh=false, partial_runs=true"
+    retained.write(
+        {"models/kept.sql": KEPT.format("append", meant) + f"select day, id from {DAYS}"}
+    )
+    retained.run("run", "-s", "kept")
+    assert stored(retained, "kept") == sorted([*held["kept"], (2, 20), (2, 21), (3, 31)])

@@ -35,7 +35,7 @@ class Read:
         pinned: snapshot that this run reads.
         rows: rows read, where the snapshots' counters tell; else None.
         commits: the input's commits after `recorded`, newest first; None where the table was
-            never read or was replaced since.
+            never read or was replaced since, or a name of its columns is another column's.
     """
 
     table: str
@@ -121,6 +121,18 @@ class OwnCommits:
             for name, (_, uuid) in self.newest_reads.items()
             if not any(is_same_table(name, uuid, *current) for current in now)
         ]
+
+
+def gives_new_rows(commits: Sequence[Snapshot] | None, keeps: bool) -> bool:
+    """Whether the rows that commits added are all that a reader has to know of them.
+
+    Args:
+        commits: of an input; None where they aren't known.
+        keeps: whether the reader keeps what it has of rows that are gone.
+    """
+    return commits is not None and all(
+        commit.adds_only or (keeps and commit.only_removes) for commit in commits
+    )
 
 
 def is_same_table(name: str, uuid: str | None, other_name: str, other_uuid: str | None) -> bool:

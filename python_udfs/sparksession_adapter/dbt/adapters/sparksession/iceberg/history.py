@@ -12,6 +12,7 @@ from typing import Any
 ADDING_OR_NEUTRAL = ("append", "replace")  # `replace` is a compaction: same rows, other files
 PARTITION_KEY = "partitions."
 HISTORIES_KEPT = 128  # a run asks for each table's several times, and they grow with its commits
+NESTED = ("element", "key", "value")  # parts of arrays and maps in Iceberg's schemas
 MODEL_PROPERTY = "dbt.model"
 SNAPSHOT_READ = re.compile(r" version as of (\d+)")  # behind a table in SQL
 PINNED_READ = re.compile(r"(?<![^\s(),])(?P<table>[^\s(),]++)" + SNAPSHOT_READ.pattern)
@@ -49,12 +50,14 @@ class Snapshot:
         id, parent: snapshot ids; parent is None for a table's first and for a replaced table.
         operation: Iceberg's word: append, overwrite, delete, replace.
         summary: Iceberg's counters and the properties that the writer gave the commit.
+        schema: number of the columns that the table had then; None where that isn't known.
     """
 
     id: int
     parent: int | None
     operation: str
     summary: dict[str, str] = field(default_factory=dict)
+    schema: int | None = None
 
     def count(self, key: str) -> int:
         return int(self.summary.get(key, 0))
@@ -66,6 +69,12 @@ class Snapshot:
         Such a read passes an overwrite's rows over without a word, the added rows too.
         """
         return self.operation in ADDING_OR_NEUTRAL or not self.changes_rows
+
+    @property
+    def only_removes(self) -> bool:
+        """Whether it took whole files of rows away, as a retention does, and wrote none."""
+        written = ("added-records", "added-delete-files", "added-data-files")
+        return self.operation == "delete" and not any(map(self.count, written))
 
     @property
     def changes_rows(self) -> bool:
@@ -88,6 +97,51 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class Columns:
+    """The columns of a table by one of its schemas, fields of structs too.
+
+    Attributes:
+        ids: name -> Iceberg's number, which a column keeps when it is renamed.
+        filled: numbers of the columns that rows written before them have a value in.
+    """
+
+    ids: Mapping[str, int]
+    filled: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Any]) -> Columns:
+        """Those of a schema in Iceberg's metadata."""
+        found: dict[str, int] = {}
+        filled = set()
+        waiting: list[tuple[str, Any]] = [("", schema)]
+        while waiting:
+            path, kind = waiting.pop()
+            if not isinstance(kind, Mapping):
+                continue
+            for item in kind.get("fields", []):
+                found[path + item["name"]] = item["id"]
+                filled |= {item["id"]} if item.get("initial-default") is not None else set()
+                waiting.append((f"{path}{item['name']}.", item["type"]))
+            waiting += [(f"{path}{part}.", kind[part]) for part in NESTED if part in kind]
+        return cls(found, frozenset(filled))
+
+    def moved_since(self, then: Columns) -> bool:
+        """Whether a name of one of the columns is of another column than it was.
+
+        >>> then = Columns({"id": 1, "v": 2})
+        >>> [Columns(ids).moved_since(then) for ids in ({"id": 1}, {"id": 1, "v": 3}, {"u": 2})]
+        [False, True, True]
+        """
+        names = {number: name for name, number in then.ids.items()}
+        return any(
+            then.ids.get(name, number) != number
+            or names.get(number, name) != name
+            or (number not in names and number in self.filled)
+            for name, number in self.ids.items()
+        )
+
+
+@dataclass(frozen=True)
 class History:
     """All known snapshots of a table.
 
@@ -96,11 +150,13 @@ class History:
         snapshots: id -> commit.
         uuid: the table's own, which it keeps whatever it is called; None where a session is
             remote, which doesn't give it.
+        schemas: number of a schema -> its columns, of a table that has had several.
     """
 
     head: int | None
     snapshots: dict[int, Snapshot]
     uuid: str | None = None
+    schemas: Mapping[int, Columns] = field(default_factory=dict)
 
     @classmethod
     def of_metadata(cls, metadata: Mapping[str, Any], before: History | None = None) -> History:
@@ -120,8 +176,11 @@ class History:
                 continue
             summary = dict(snapshot["summary"])
             operation, parent = summary.pop("operation"), snapshot.get("parent-snapshot-id")
-            snapshots[number] = Snapshot(number, parent, operation, summary)
-        return cls(head, snapshots, metadata.get("table-uuid"))
+            schema = snapshot.get("schema-id")
+            snapshots[number] = Snapshot(number, parent, operation, summary, schema)
+        schemas = metadata.get("schemas", [])
+        columns = {schema["schema-id"]: Columns.of(schema) for schema in schemas[1:] and schemas}
+        return cls(head, snapshots, metadata.get("table-uuid"), columns)
 
     @property
     def rows(self) -> int | None:
@@ -161,6 +220,15 @@ class History:
                 return line
             line.append(snapshot)
         return None
+
+    def has_moved_columns(self, first: int | None, last: int | None) -> bool:
+        """Whether a row of snapshot `first` has, by some name, another value at `last` though no
+        commit wrote it: a column got another's name, or a value that stands for all older rows."""
+        then, now = (
+            self.schemas.get(self.snapshots[at].schema or 0) if at in self.snapshots else None
+            for at in (first, last)
+        )
+        return then is not None and now is not None and now.moved_since(then)
 
     def recorded(self, key: str, table: str | None = None) -> str | None:
         """The newest value of a snapshot property among the head's ancestors.

@@ -12,7 +12,7 @@ from dbt.adapters.sparksession.iceberg.partitions import (
     partition_predicate,
     partition_values,
 )
-from dbt.adapters.sparksession.inputs import ReadPlan
+from dbt.adapters.sparksession.inputs import ReadPlan, gives_new_rows
 from dbt.adapters.sparksession.keyed.keys import declared_key
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -22,7 +22,12 @@ from dbt.adapters.sparksession.keyed.tables import (
     stored_table_of,
 )
 from dbt.adapters.sparksession.reading.commits import sharing
-from dbt.adapters.sparksession.reading.definitions import ACCEPT_VAR, MERGING, PARTIAL_RUNS
+from dbt.adapters.sparksession.reading.definitions import (
+    ACCEPT_VAR,
+    ADDS_ALL,
+    MERGING,
+    PARTIAL_RUNS,
+)
 from dbt.adapters.sparksession.reading.news import check_news_of, check_news_strategy
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges, values_of
 from dbt.adapters.sparksession.reading.retract_sql import (
@@ -41,6 +46,7 @@ from dbt_common.exceptions import CompilationError
 
 # strategies under which rows that are read again take the place of what was made of them
 REPLACING_STRATEGIES = ("replace_all", "replace_partitions", "replace_windows", "microbatch")
+OVERWRITING = "insert_overwrite"  # the partitions that its query gives take the place of others
 
 
 def touched_partitions(commits: Sequence[Snapshot], kinds: Settings) -> tuple[str | None, str]:
@@ -173,6 +179,7 @@ class ChangeReads:
         first = None if plan.rebuilds or not incremental else read.recorded
         if first is not None and (
             first not in history.snapshots
+            or history.has_moved_columns(first, read.pinned)
             or (
                 node is not None
                 and kind == FOLDED
@@ -253,29 +260,46 @@ class ChangeReads:
             # a model that no full refresh may make again keeps what may be nowhere else any more
             if model["config"].get("full_refresh") is not False:
                 return True
-            self._check_first_reads(model, plan)
+            self.check_keeps(model, plan, strategy)
         leaves_gone = strategy == MERGING and not model["config"].get(PARTIAL_RUNS)
         if leaves_gone and self._taken_back.is_of_merge(model, plan, sql):
             return True
         return plan.news.is_replayed and strategy != "replace_windows"
 
-    def _check_first_reads(self, model: Node, plan: ReadPlan) -> None:
-        """A model that keeps its rows reads for the first time what it may know under another
-        name.
+    def check_keeps(self, model: Node, plan: ReadPlan, strategy: str = "") -> None:
+        """A model that keeps its rows (full_refresh: false) reads all rows of an input: one that
+        was rewritten, or one that it reads for the first time and may know under another name.
+
+        Args:
+            strategy: of an incremental model.
 
         Raises:
-            CompilationError: all its rows would be added again.
+            CompilationError: all its rows would be added again, or take the place of those that
+                are kept.
         """
         newest = plan.own.history.newest if plan.own is not None else None
         if plan.own is None or newest is None or not newest.count("total-records"):
             return
+        asked = plan.by_partition.added & plan.reads.keys()
+        known = sorted(table for table in asked if plan.reads[table].recorded is not None)
+        rewritten = [
+            table for table in known if not gives_new_rows(plan.reads[table].commits, keeps=True)
+        ]
+        config = model["config"]
+        is_meant = config.get(PARTIAL_RUNS) or config.get(ADDS_ALL)
+        if rewritten and not is_meant and strategy not in (MERGING, OVERWRITING):
+            raise CompilationError(
+                f"{model['name']}: rows of {', '.join(rewritten)} have changed since its last "
+                "commit, so that all rows would be read again, beside those that the model keeps "
+                "(full_refresh: false); read what changed by new_changes(..), or, if each run's "
+                f"rows are meant by themselves, set {PARTIAL_RUNS}=true in its config."
+            )
         # where every input that it has read is still read, the others are tables that are new
         if not plan.own.reads_no_more(plan.reads.values()):
             return
         names = self._warehouse.config.cli_vars.get(ACCEPT_VAR) or []
         if model["name"] in ([names] if isinstance(names, str) else names):
             return
-        asked = plan.by_partition.added & plan.reads.keys()
         unread = sorted(table for table in asked if plan.reads[table].recorded is None)
         if unread:
             raise CompilationError(

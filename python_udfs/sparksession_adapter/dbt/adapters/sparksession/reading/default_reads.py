@@ -15,6 +15,7 @@ from dbt.adapters.sparksession.edges import Context, Foreign, Given, Node, Setti
 from dbt.adapters.sparksession.inputs import ReadPlan
 from dbt.adapters.sparksession.reading.chosen_queries import problem_of_choice
 from dbt.adapters.sparksession.reading.definitions import (
+    ADDS_ALL,
     ENGINE_PACKAGES,
     MERGING,
     PARTIAL_RUNS,
@@ -41,7 +42,6 @@ logger = AdapterLogger("Spark")
 
 # strategies that only add
 ADDING = ("append", "append_new_rows", "append_or_merge")
-ADDS_ALL = "appends_all_rows"  # the config of a model that means to add all rows in each run
 CTE_PREFIX = "__dbt__cte__"
 THIS = re.compile(r"\bthis\b")
 # a condition by the newest row that a model holds, as in (select max(at) from {{ this }})

@@ -43,13 +43,14 @@ ENGINE = 1
 ON_CHANGE, REFUSE, REBUILD, ACCEPT = "on_definition_change", "refuse", "rebuild", "accept"
 ACCEPT_VAR = "accept_definition"
 PARTIAL_RUNS = "partial_runs"  # the config of a model whose runs' results are meant one by one
+ADDS_ALL = "appends_all_rows"  # of a model that means to add all rows in each run
 MERGING = "merge"
 STORED_KINDS = ("table", "incremental", FOLDED)
 # configs whose values no stored row depends on, or that are compared by themselves (fold, zipper)
 OTHER_CONFIGS = frozenset(
     {
         *("access", "alias", "batch_size", "begin", "concurrent_batches", "contract", "database"),
-        *("appends_all_rows", "derived_config", PARTIAL_RUNS),
+        *(ADDS_ALL, "derived_config", PARTIAL_RUNS),
         *("docs", "enabled", "event_time", "file_format", "fold", "freshness", "full_refresh"),
         *("grants", "group", "lookback", "materialized", "meta", "on_configuration_change"),
         *("on_definition_change", "on_schema_change", "packages", "persist_docs", "post-hook"),

@@ -14,6 +14,7 @@ from dbt.adapters.sparksession.inputs import (
     OwnCommits,
     Read,
     ReadPlan,
+    gives_new_rows,
 )
 from dbt.adapters.sparksession.keyed.tables import (
     FOLDED,
@@ -300,7 +301,10 @@ class TableReads:
             inputs.note(model_id, own=own)
         recorded = own.last_read(table, history.uuid)
         commits = history.between(recorded, pinned)
-        only_added = commits is not None and all(commit.adds_only for commit in commits)
+        if history.has_moved_columns(recorded, pinned):
+            logger.info(f"{table}: a column has the name of another column since {recorded}")
+            commits = None
+        only_added = gives_new_rows(commits, model["config"].get("full_refresh") is False)
         if mode == "new" and only_added:
             rows = sum(
                 commit.count("added-records")

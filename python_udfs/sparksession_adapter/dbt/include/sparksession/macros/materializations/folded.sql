@@ -74,6 +74,9 @@
         {%- set replace_all = (
             not is_rebuild and news.reads_whole and not news.tolerates_replay
         ) -%}
+        {%- if replace_all and config.get('full_refresh') is false -%}
+            {%- do adapter.changes.check_keeps(model, adapter.reading.plan(model)) -%}
+        {%- endif -%}
         {%- if replace_all -%}
             {# an input was rewritten: what came of its old rows can't be distinguished from what
                came of the new #}

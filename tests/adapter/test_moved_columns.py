@@ -1,0 +1,107 @@
+"""A column of an input that gets the name of another column: what a model made of the rows before
+is made again, as the input gives other values for them now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from dbt.adapters.sparksession.iceberg.history import Columns
+
+from tests.support.dbt_project import DbtProject
+from tests.support.small_source import project_with_source
+
+ADDED = "{{ config(materialized='incremental', incremental_strategy='append'%s) }} select "
+READERS = {
+    "models/added.sql": ADDED % "" + "id, v from {{ new_rows(source('src', 'x')) }}",
+    "models/in_python.py": """
+        def model(dbt, session):
+            dbt.config(materialized="incremental")
+            return dbt.new_rows(dbt.source("src", "x")).select("id", "v")
+    """,
+    "models/merged.sql": "{{ config(materialized='incremental', unique_key='id') }} "
+    "select id, v from {{ new_changes(source('src', 'x')) }} where sign > 0",
+    "models/chosen.sql": "{{ config(materialized='incremental', unique_key='id') }} "
+    "select id, max(v) as v from {{ source('src', 'x') }} "
+    "where id in (select id from {{ new_rows(source('src', 'x')) }}) group by id",
+    "models/latest.sql": "{{ config(materialized='folded', unique_key='id', "
+    "fold={'sequence': 'v'}) }} select id, v from {{ new_rows(source('src', 'x')) }}",
+    "models/parts.sql": "{{ config(materialized='incremental', partition_by='id', "
+    "incremental_strategy='replace_partitions') }} select id, max(v) as v "
+    "from {{ changed_partitions(source('src', 'x'), by='id') }} group by id",
+    "models/whole.sql": ADDED % ", on_schema_change='sync_all_columns'"
+    + "* from {{ new_rows(source('src', 'x')) }}",
+}
+NAMES = ("added", "in_python", "merged", "chosen", "latest", "parts")
+CHANGES = {
+    "two columns change their names": (
+        "alter table src.x rename column v to old",
+        "alter table src.x rename column w to v",
+        "alter table src.x rename column old to w",
+    ),
+    "another column of the name": (
+        "alter table src.x drop column v",
+        "alter table src.x rename column w to v",
+    ),
+}
+
+
+def contents(project: DbtProject, name: str) -> list[tuple]:
+    return sorted(tuple(row.values()) for row in project.query(f"select id, v from dw.{name}"))
+
+
+@pytest.mark.parametrize("statements", CHANGES.values(), ids=[*CHANGES])
+def test_rows_are_made_again_where_a_column_has_the_name_of_another(
+    make_project: Callable[..., DbtProject], statements: tuple[str, ...]
+) -> None:
+    project = project_with_source(
+        make_project,
+        READERS,
+        "drop table src.x",
+        "create table src.x (id int, v int, w int) using iceberg partitioned by (id)",
+        "insert into src.x values (1, 10, 11), (2, 20, 21)",
+    )
+    project.run("run")
+    for statement in statements:
+        project.query(statement)
+    project.query("insert into src.x (id, v) values (3, 30)")
+    project.run("run")
+    for name in NAMES:
+        assert (name, contents(project, name)) == (name, [(1, 11), (2, 21), (3, 30)])
+    assert contents(project, "whole") == [(1, 11), (2, 21), (3, 30)]
+    outcome = project.run("run", "--select", *NAMES)
+    assert {result.message for result in outcome.results.values()} == {"nothing new"}
+
+
+def test_a_renamed_column_has_its_values_under_the_new_name(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    project = project_with_source(
+        make_project,
+        {"models/whole.sql": READERS["models/whole.sql"]},
+        "insert into src.x values (1, 10)",
+    )
+    project.run("run")
+    project.query("alter table src.x add column w int")
+    project.query("insert into src.x values (2, 20, 21)")
+    assert project.run("run").results["whole"].message == "+1 rows"
+    project.query("alter table src.x rename column w to u")
+    project.query("insert into src.x values (3, 30, 31)")
+    project.run("run")
+    rows = project.query("select * from dw.whole order by id")
+    assert rows == [
+        {"id": 1, "v": 10, "u": None},
+        {"id": 2, "v": 20, "u": 21},
+        {"id": 3, "v": 30, "u": 31},
+    ]
+
+
+def test_columns_of_structs_and_of_values_for_older_rows() -> None:
+    inner = {"type": "struct", "fields": [{"id": 3, "name": "x", "type": "int"}]}
+    items = {"type": "list", "element-id": 2, "element": inner}
+    then = Columns.of({"fields": [{"id": 1, "name": "items", "type": items}]})
+    assert then == Columns({"items": 1, "items.element.x": 3})
+    filled = {"id": 4, "name": "v", "type": "int", "initial-default": 0}
+    now = Columns.of({"fields": [{"id": 1, "name": "items", "type": items}, filled]})
+    assert now.moved_since(then)
+    assert not then.moved_since(now)
