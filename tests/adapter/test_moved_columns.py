@@ -96,6 +96,35 @@ def test_a_renamed_column_has_its_values_under_the_new_name(
     ]
 
 
+SEED = {"seeds/codes.csv": "id,n,name\n1,5,a\n2,7,b\n"}
+LATER = {"seeds/codes.csv": "id,name\n1,a\n4,y\n"}
+OF_SEED = {
+    "models/events.sql": ADDED % ", on_schema_change='append_new_columns'"
+    + "* from {{ new_changes(ref('codes')) }}",
+    "models/rows_of_seed.sql": ADDED % "" + "* from {{ new_rows(ref('codes')) }}",
+}
+
+
+def test_changes_of_a_table_that_has_lost_a_column_take_back_what_was_given(
+    make_project: Callable[..., DbtProject],
+) -> None:
+    project = make_project(SEED | OF_SEED)
+    project.run("build")
+    project.write(LATER)
+    refused = project.run("build", expect_ok=False).results["rows_of_seed"].message
+    assert "rows_of_seed: its rows lack columns that its table dw.rows_of_seed has (n)" in refused
+    net = "select id, n, name, sum(sign) as s from dw.events group by id, n, name having s <> 0"
+    assert sorted(tuple(row.values()) for row in project.query(net)) == [
+        (1, None, "a", 1),
+        (4, None, "y", 1),
+    ]
+    project.run("run", "--full-refresh", "--select", "rows_of_seed")
+    assert project.query("select * from dw.rows_of_seed order by id") == [
+        {"id": 1, "name": "a"},
+        {"id": 4, "name": "y"},
+    ]
+
+
 def test_columns_of_structs_and_of_values_for_older_rows() -> None:
     inner = {"type": "struct", "fields": [{"id": 3, "name": "x", "type": "int"}]}
     items = {"type": "list", "element-id": 2, "element": inner}

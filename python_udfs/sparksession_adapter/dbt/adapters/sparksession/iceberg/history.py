@@ -224,11 +224,17 @@ class History:
     def has_moved_columns(self, first: int | None, last: int | None) -> bool:
         """Whether a row of snapshot `first` has, by some name, another value at `last` though no
         commit wrote it: a column got another's name, or a value that stands for all older rows."""
-        then, now = (
-            self.schemas.get(self.snapshots[at].schema or 0) if at in self.snapshots else None
-            for at in (first, last)
-        )
+        then, now = self._columns_at(first), self._columns_at(last)
         return then is not None and now is not None and now.moved_since(then)
+
+    def has_lost_columns(self, first: int | None, last: int | None) -> bool:
+        """Whether rows had a column at snapshot `first` that they don't have at `last`."""
+        then, now = self._columns_at(first), self._columns_at(last)
+        return then is not None and now is not None and not then.ids.keys() <= now.ids.keys()
+
+    def _columns_at(self, snapshot: int | None) -> Columns | None:
+        known = None if snapshot is None else self.snapshots.get(snapshot)
+        return None if known is None else self.schemas.get(known.schema or 0)
 
     def recorded(self, key: str, table: str | None = None) -> str | None:
         """The newest value of a snapshot property among the head's ancestors.

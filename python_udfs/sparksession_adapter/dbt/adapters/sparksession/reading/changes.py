@@ -180,6 +180,8 @@ class ChangeReads:
         if first is not None and (
             first not in history.snapshots
             or history.has_moved_columns(first, read.pinned)
+            # what is taken back would lack the column that it was given with
+            or history.has_lost_columns(first, read.pinned)
             or (
                 node is not None
                 and kind == FOLDED

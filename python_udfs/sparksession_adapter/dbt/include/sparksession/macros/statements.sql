@@ -253,6 +253,21 @@
     {%- do return(changes.source_columns) -%}
 {% endmacro %}
 
+{# Refuses rows that lack columns of the table, where on_schema_change has no place for that. #}
+{% macro _check_lost_columns(staged_columns, target_relation, target_columns) %}
+    {%- set given = staged_columns | map(attribute='name') | map('lower') | list -%}
+    {%- set lost = [] -%}
+    {%- for column in target_columns if column.name | lower not in given -%}
+        {%- do lost.append(column.name) -%}
+    {%- endfor -%}
+    {%- if lost -%}
+        {%- do exceptions.raise_compiler_error(
+            model.name ~ ': its rows lack columns that its table ' ~ target_relation ~ ' has ('
+            ~ lost | join(', ') ~ '); run it with --full-refresh, or set on_schema_change.'
+        ) -%}
+    {%- endif -%}
+{% endmacro %}
+
 {#
     Refuses rows whose values the table's columns would round, cut or hold in other fields: Spark
     does so without a word.

@@ -142,11 +142,13 @@
         {%- set target_columns = adapter.get_columns_in_relation(target_relation) -%}
         {%- if on_schema_change != 'fail' -%}
             {#- else other types are refused by now -#}
-            {%- do _check_kept_values(
-                staged_columns or adapter.get_columns_in_relation(staging_relation),
-                target_relation,
-                target_columns
+            {%- set given_columns = (
+                staged_columns or adapter.get_columns_in_relation(staging_relation)
             ) -%}
+            {%- if on_schema_change == 'ignore' -%}
+                {%- do _check_lost_columns(given_columns, target_relation, target_columns) -%}
+            {%- endif -%}
+            {%- do _check_kept_values(given_columns, target_relation, target_columns) -%}
         {%- endif -%}
         {%- call statement('main') -%}
             {{ strategy_macro({
