@@ -34,16 +34,17 @@
 {% macro _cumulated_rows(window, rows) -%}
     {%- if window.part.is_counted -%}
         {%- set clock = _earlier(window, _clock(window, 'window__at')) -%}
-        {%- set begun = _clock_floor(window.size, clock) -%}
-        {%- set last = _at_zone(window, _later(window, _clock_plus(window.size, begun, 1))) -%}
-        {%- set first = _at_zone(window, _later(window, begun)) -%}
+        {%- set begun = _begun(window, _clock_floor(window.size, clock), window.size) -%}
+        {%- set last = _clock_plus(window.size, 'window__begun', 1) -%}
+        {%- set last = _at_zone(window, _later(window, last)) -%}
+        {%- set first = _at_zone(window, _later(window, 'window__begun')) -%}
         {#- of a window that begins at no midnight the steps are counted from where it begins -#}
         {%- set since = 'window_start' if window.shift else 'window__day' -%}
         {%- if window.size.is_counted -%}
             {%- set begun = 'timestamp_micros(' ~ _counted_start(window.size) ~ ')' -%}
-            {%- set last = begun ~ ' + ' ~ window.size.interval -%}
+            {%- set last = 'window__begun + ' ~ window.size.interval -%}
             {%- set last = 'least(' ~ last ~ ', window__next_day)' -%}
-            {%- set first = _later(window, begun) -%}
+            {%- set first = _later(window, 'window__begun') -%}
             {%- set since = 'window__day' -%}
         {%- endif -%}
         {%- set end -%}
@@ -55,7 +56,9 @@
             )
         {%- endset %}
     select
-        * except (window__at, window__day, window__next_day, window__last, window__step),
+        * except (
+            window__at, window__day, window__next_day, window__begun, window__last, window__step
+        ),
         {{ _later(window, end) if window.is_shifted_evenly else end }} as window_end,
         {{ _window_date(window) }} as window_date
     from (
@@ -64,8 +67,13 @@
             {{ first }} as window_start,
             {{ last }} as window__last
         from (
-            {{ _rows_of_days(window, rows) }}
-        ) as rows_of_days
+            select
+                *,
+                {{ begun }} as window__begun
+            from (
+                {{ _rows_of_days(window, rows) }}
+            ) as rows_of_days
+        ) as begun_rows
     ) as rows_of_windows
     lateral view
         explode(
@@ -91,26 +99,37 @@
                 div {{ window.part.micros }}
             {%- endset -%}
         {%- endif %}
-    select
-        * except (window__at, window__first, window__whole, window__step),
-        {{ _at_zone(window, _later(window, 'window__whole')) }} as window_start,
-        {{ _at_zone(
+        {%- set end = _at_zone(
             window,
             _later(
                 window, _clock_plus(window.part, 'window__first', 'cast(window__step as int)')
             ),
-        ) }} as window_end,
+        ) -%}
+        {%- set steps = _steps('1L', count) -%}
+        {%- if window.clocks_change -%}
+            {#- of ends that the clocks skip several may be one instant, where one window ends -#}
+            {%- set ends = (
+                'array_distinct(transform(' ~ steps ~ ', window__step -> ' ~ end ~ '))'
+            ) -%}
+            {%- set steps, end = ends, 'window__step' -%}
+        {%- endif %}
+    select
+        * except (window__at, window__first, window__whole, window__step),
+        {{ _at_zone(window, _later(window, 'window__whole')) }} as window_start,
+        {{ end }} as window_end,
         {{ _window_date(window) }} as window_date
     from (
         select
             *,
-            {{ _clock_floor(window.size, _earlier(window, _clock(window, 'window__at'))) }}
-                as window__whole
+            {{ _clock_floor(window.size, 'window__first') }} as window__whole
         from (
             {{ _rows_by_clock(window, rows) }}
         ) as rows_by_clock
     ) as rows_of_windows
-    lateral view explode({{ _steps('1L', count) }}) steps as window__step
+    lateral view explode({{ steps }}) steps as window__step
+    {%- if window.clocks_change %}
+    where window__step > window__at
+    {%- endif %}
     {%- endif -%}
 {%- endmacro %}
 

@@ -47,7 +47,7 @@
         max(window__at) over (
             partition by {{ _and_key(window) }}window__start
         ) + {{ window.gap }} as window_end,
-        cast({{ _clock(window, 'window__start') }} as date) as window_date
+        {{ _window_date(window, 'window__start') }} as window_date
     from (
         select
             *,
@@ -154,8 +154,8 @@
             select distinct
                 explode(
                     sequence(
-                        cast({{ _clock(window, 'first_at') }} as date),
-                        cast({{ _clock(window, 'last_at') }} as date)
+                        {{ _window_date(window, 'first_at') }},
+                        {{ _window_date(window, 'last_at') }}
                     )
                 )
             from {{ spans }}

@@ -53,7 +53,7 @@
         {%- set from_midnight -%}
             unix_micros(window_start)
             - unix_micros(
-                {{ _at_zone(window, "date_trunc('day', " ~ _clock(window, 'window_start') ~ ')') }}
+                {{ _at_zone(window, window.midnight_of('window_start')) }}
             )
         {%- endset %}
     select
@@ -80,13 +80,20 @@
             window.part, 'window__first', window.panes ~ ' - window__step'
         ) %}
     select
-        * except (window__at, window__first, window__step),
-        {{ _at_zone(window, _later(window, start)) }} as window_start,
-        {{ _at_zone(window, _later(window, end)) }} as window_end,
+        * except (window__at),
         {{ _window_date(window) }} as window_date
     from (
-        {{ _rows_by_clock(window, rows) }}
-    ) as rows_by_clock
-    lateral view explode(sequence(0, {{ window.panes - 1 }})) steps as window__step
+        select
+            * except (window__first, window__step),
+            {{ _at_zone(window, _later(window, start)) }} as window_start,
+            {{ _at_zone(window, _later(window, end)) }} as window_end
+        from (
+            {{ _rows_by_clock(window, rows) }}
+        ) as rows_by_clock
+        lateral view explode(sequence(0, {{ window.panes - 1 }})) steps as window__step
+    ) as rows_of_windows
+    {%- if window.clocks_change %}
+    where window_start <= window__at and window__at < window_end
+    {%- endif %}
     {%- endif -%}
 {%- endmacro %}

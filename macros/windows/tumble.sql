@@ -67,7 +67,7 @@
         {%- elif given.bounds is not none -%}
             {%- set bounds = given.bounds -%}
         {%- endif -%}
-        {%- set zone = given.zone or var('business_zone', 'UTC') -%}
+        {%- set zone = var('business_zone', 'UTC') if given.zone is none else given.zone -%}
         {%- set window = adapter.windows.declared_window(
             model, dict(given, zone=zone, bounds=bounds)
         ) -%}
@@ -197,7 +197,28 @@
 
 {# The zone's day in which a window begins. #}
 {% macro _window_date(window, start='window_start') -%}
-    cast({{ _clock(window, start) }} as date)
+    {{- window.date_of(start) -}}
+{%- endmacro %}
+
+{#
+    What the clock showed as the length began that window__at lies in, where `first` is what the
+    clock gives for it. Clocks that are put back over the beginning of a length show the length
+    before once more: theirs has begun, and goes on. Clocks that are put forward over it show a
+    length whose beginning is later by what they skip: until then the length before goes on. So a
+    time always lies in its window.
+#}
+{% macro _begun(window, first, length) -%}
+    {%- if not window.clocks_change -%}
+        {{- first -}}
+    {%- else -%}
+        {%- set next = _clock_plus(length, first, 1) -%}
+        {%- set before = _clock_plus(length, first, -1) -%}
+        case
+            when {{ _at_zone(window, _later(window, next)) }} <= window__at then {{ next }}
+            when {{ _at_zone(window, _later(window, first)) }} > window__at then {{ before }}
+            else {{ first }}
+        end
+    {%- endif -%}
 {%- endmacro %}
 
 {# A time, or what the clock shows, so much later as the window's offset is; and so much earlier. #}
@@ -221,23 +242,27 @@
 {# The valid rows, when their day began (window__day), and when the next day does; all of them
    earlier by an offset that counts as time, not on the clock. #}
 {% macro _rows_of_days(window, rows) -%}
-    {%- set midnight = "date_trunc('day', " ~ _clock(window, 'window__at') ~ ')' -%}
     select
-        *,
-        {{ _at_zone(window, midnight) }} as window__day,
-        {{ _at_zone(window, midnight ~ " + interval '1' day") }} as window__next_day
+        * except (window__midnight),
+        {{ _at_zone(window, 'window__midnight') }} as window__day,
+        {{ _at_zone(window, "window__midnight + interval '1' day") }} as window__next_day
     from (
-        {%- if window.shift and window.is_shifted_evenly %}
         select
-            * except (window__at),
-            {{ _earlier(window, 'window__at') }} as window__at
+            *,
+            {{ window.midnight_of('window__at') }} as window__midnight
         from (
+            {%- if window.shift and window.is_shifted_evenly %}
+            select
+                * except (window__at),
+                {{ _earlier(window, 'window__at') }} as window__at
+            from (
+                {{ _valid_rows(window, rows) }}
+            ) as shifted_rows
+            {%- else %}
             {{ _valid_rows(window, rows) }}
-        ) as shifted_rows
-        {%- else %}
-        {{ _valid_rows(window, rows) }}
-        {%- endif %}
-    ) as valid_rows
+            {%- endif %}
+        ) as valid_rows
+    ) as rows_of_midnights
 {%- endmacro %}
 
 {# When the window of a counted length began that window__at lies in, in microseconds. #}
@@ -250,13 +275,18 @@
 {# The valid rows, and what the clock showed (window__first) as the window's first part began,
    earlier by the offset. #}
 {% macro _rows_by_clock(window, rows) -%}
+    {%- set clock = _earlier(window, _clock(window, 'window__at')) -%}
     select
-        *,
-        {{ _clock_floor(window.part, _earlier(window, _clock(window, 'window__at'))) }}
-            as window__first
+        * except (window__floor),
+        {{ _begun(window, 'window__floor', window.part) }} as window__first
     from (
-        {{ _valid_rows(window, rows) }}
-    ) as valid_rows
+        select
+            *,
+            {{ _clock_floor(window.part, clock) }} as window__floor
+        from (
+            {{ _valid_rows(window, rows) }}
+        ) as valid_rows
+    ) as rows_of_floors
 {%- endmacro %}
 
 {# Where on the clock the length began that a time of the clock lies in. #}

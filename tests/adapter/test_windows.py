@@ -38,6 +38,8 @@ CHANGES = {
     "Australia/Lord_Howe": ["2026-04-05", "2026-10-04"],  # by half an hour
     "America/Havana": ["2026-03-08", "2026-11-01"],  # at midnight
     "America/Sao_Paulo": ["2018-11-04", "2018-02-18"],  # at midnight, to the day before
+    "America/St_Johns": ["2010-03-14", "2010-11-07"],  # a minute behind midnight
+    "Antarctica/Troll": ["2026-03-29", "2026-10-25"],  # by two hours
     "Asia/Kathmandu": ["2026-03-01"],
     "+08:00": ["2026-03-01"],
     "UTC": ["2026-12-31"],
@@ -60,6 +62,7 @@ GRIDS = {
     "cumulate(size='1 day', step='1 hour'": (oracle.cumulating, DAYS, HOURS),
     "cumulate(size='6 hours', step='30 minutes'": (oracle.cumulating, 6 * HOURS, 30 * MINUTES),
     "cumulate(size='1 day', step='6 hours'": (oracle.cumulating, DAYS, 6 * HOURS),
+    "cumulate(size='1 day', step='2 hours'": (oracle.cumulating, DAYS, 2 * HOURS),
     "cumulate(size='1 month', step='1 day'": (oracle.cumulating, Months(1), DAYS),
     "cumulate(size='1 year', step='3 months'": (oracle.cumulating, Months(12), Months(3)),
 }
@@ -568,6 +571,10 @@ WRONG = [
     ("tumble", {"size": "5 hours"}, "hours must be 1, 2, 3, 4, 6, 8 or 12"),
     ("tumble", {"size": "5 moons"}, "got '5 moons'"),
     ("tumble", {"size": "1 day", "zone": "Mars/Base"}, "got 'Mars/Base'"),
+    *(
+        ("tumble", {"size": "1 day", "zone": zone}, f"such as UTC or +08:00, got '{zone}'")
+        for zone in ("", "localtime", "Factory", "right/UTC", "+18:30", "-19:00", "UTC+8")
+    ),
     ("tumble", {"size": "1 day", "rows": 5}, "rows must be a relation"),
     ("tumble", {"size": "1 day", "bounds": {"since": 1}}, "bounds must be a mapping of"),
     ("tumble", {"size": "1 day", "bounds": DAY_BOUNDS | {"ahead": "1 day"}}, "need each other"),
@@ -610,6 +617,80 @@ def test_what_shares_an_end_with_a_span_meets_it() -> None:
                 shared = {*range(low, high + 1)} & {*range(other_low, other_high + 1)}
                 assert meets == bool(shared), (low, high, other_low, other_high)
     assert spans_condition("0", "9", []) == "false"
+
+
+# a day's midnight comes a minute before its clocks go back; clocks go on over the end of a window,
+# and over a whole day
+ODD_CHANGES = {
+    "America/St_Johns": "2010-11-06",
+    "Antarctica/Troll": "2026-10-24",
+    "Pacific/Apia": "2011-12-29",
+}
+ODD_CALLS = [
+    "tumble(size='30 minutes'",
+    "tumble(size='2 hours'",
+    "tumble(size='1 day'",
+    "tumble(size='1 day', offset='1 hour'",
+    "slide(size='12 hours', slide='4 hours'",
+    "cumulate(size='1 month', step='1 day'",
+    "session(key='zone', gap='7 minutes'",
+]
+
+
+def test_late_rows_where_clocks_change_stay_in_their_windows(make_project) -> None:
+    """Also rows whose hour comes twice, the second time when the next day has begun."""
+    rng = seeded()
+    calls = {
+        f"{form}_{place}": f"{call}, rows=source('src', 'times'), time='at', zone='{zone}', "
+        f"where=\"zone = '{zone}'\")"
+        for place, zone in enumerate(ODD_CHANGES)
+        for form, call in enumerate(ODD_CALLS)
+    }
+    models = {
+        f"models/windows_{name}.sql": f"""
+            {{{{ config(materialized='incremental', incremental_strategy='replace_windows') }}}}
+            select window_start, window_end, count(*) as n, sum(id) as ids, min(at) as first_at,
+                max(at) as last_at, zone
+            from ({{{{ {call} }}}}) group by window_start, window_end, zone
+        """
+        for name, call in calls.items()
+    }
+    models["models/sources.yml"] = "sources: [{name: src, tables: [{name: times}]}]"
+    project = make_project(MACROS | models)
+    project.query("create namespace if not exists src")
+    project.query("create table src.times (id int, zone string, at timestamp) using iceberg")
+    rows = []
+    for zone, day in ODD_CHANGES.items():
+        noon = oracle.instant(datetime.fromisoformat(day) + 12 * HOURS, zone_of(zone))
+        rows += [(len(rows) + n, zone, noon + 10 * n * MINUTES) for n in range(24 * 6)]
+    rng.shuffle(rows)
+
+    def shown() -> dict[str, Counter]:
+        return {
+            name: Counter(
+                tuple(row.values()) for row in project.query(f"select * from dw.windows_{name}")
+            )
+            for name in calls
+        }
+
+    for cut, gone in ((0, -1), (1, 3), (2, 4)):
+        append(project, "src.times", rows[cut::3])
+        project.query(f"delete from src.times where id % 7 = {gone}")
+        project.run("run")
+    found = shown()
+    for name, windows in found.items():
+        for start, end, _, _, first, last, *_ in windows:
+            assert start <= first and last < end, (calls[name], start, end, first, last)
+        if not name.startswith("4_"):  # of windows that slide each row has several
+            starts = Counter((start, end) for start, end, *_ in windows)
+            assert set(starts.values()) == {1}, calls[name]
+        if name[0] in "0123":
+            rows_left = project.column(
+                f"select count(*) from src.times where zone = '{list(ODD_CHANGES)[int(name[2])]}'"
+            )
+            assert [sum(n for _, _, n, *_ in windows)] == rows_left, calls[name]
+    project.run("run", "--full-refresh")
+    assert shown() == found
 
 
 def test_a_late_row_reads_and_writes_its_own_windows(make_project) -> None:

@@ -31,7 +31,10 @@ def instant(clock: datetime, zone: tzinfo) -> datetime:
 
 
 def day_of(time: datetime, zone: tzinfo) -> datetime:
-    return time.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    """The midnight that was passed last: clocks that are put back behind one show the day before
+    once more."""
+    shown = time.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    return max(day for day in (shown - DAY, shown, shown + DAY) if instant(day, zone) <= time)
 
 
 def later(clock: datetime, length: Length, count: int = 1) -> datetime:

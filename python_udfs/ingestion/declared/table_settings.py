@@ -13,7 +13,9 @@ from python_udfs.ingestion.declared.fields import Fields
 
 # what a table may set in its own meta; else `meta.table_defaults` of the log's model counts
 SETTINGS = ("business_zone", "cut_time_max_ahead_hours", "batches")
-OFFSET = re.compile(r"[+-](0\d|1[0-8]):[0-5]\d")
+OFFSET = re.compile(r"[+-](?:(?:0\d|1[0-7]):[0-5]\d|18:00)")
+# of Python's zones those that Java doesn't have
+OF_PYTHON = re.compile(r"(?:localtime|posixrules|Factory|posix/.*|right/.*)")
 
 
 def table_settings(own: Mapping[str, Any], of_log: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,6 +73,8 @@ def settings_problem(model: str, settings: Mapping[str, Any]) -> str | None:
 def _is_zone(name: str) -> bool:
     if OFFSET.fullmatch(name):
         return True
+    if OF_PYTHON.fullmatch(name):
+        return False
     try:
         ZoneInfo(name)
     except Exception:  # it may be any text

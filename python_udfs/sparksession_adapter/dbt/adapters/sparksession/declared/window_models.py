@@ -14,6 +14,7 @@ from dbt.adapters.sparksession.declared.windows import (
     STRATEGY,
     Window,
     WindowError,
+    date_sql,
     read_window,
     spans_condition,
 )
@@ -22,7 +23,7 @@ from dbt.adapters.sparksession.inputs import ReadPlan, TouchedWindows
 from dbt.adapters.sparksession.reading.changes import ChangeReads
 from dbt.adapters.sparksession.reading.ranges import ColumnRanges
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND
-from dbt.adapters.sparksession.sql import literal, quoted
+from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
 
@@ -156,7 +157,7 @@ class WindowModels:
             raise CompilationError(
                 f"{model['name']}: its rows must have the column {DATE}, as its windows {found}"
             )
-        return f"cast(from_utc_timestamp({START}, {literal(zones[0])}) as date)"
+        return date_sql(START, zones[0])
 
     def near_spans(self, rows: str, low: str, high: str) -> str:
         """SQL condition on stored windows: they may meet one of the rows' spans of time.

@@ -29,7 +29,9 @@ STRATEGY = "replace_windows"
 START, END, DATE = "window_start", "window_end", "window_date"
 AT = "window__at"  # the event time of a row, as the macros' SQL passes it on
 LENGTH = re.compile(r"(\d{1,9}) (microsecond|millisecond|second|minute|hour|day|week|month|year)s?")
-OFFSET = re.compile(r"[+-](0\d|1[0-8]):[0-5]\d")
+OFFSET = re.compile(r"[+-](?:(?:0\d|1[0-7]):[0-5]\d|18:00)")
+# of Python's zones those that Java doesn't have
+OF_PYTHON = re.compile(r"(?:localtime|posixrules|Factory|posix/.*|right/.*)")
 ZONE = re.compile(r"[A-Za-z][\w+\-]*(/[\w+\-]+)*")
 SECOND = 1_000_000  # all lengths are counted in microseconds
 HOUR, DAY, WEEK = 3600 * SECOND, 86_400 * SECOND, 7 * 86_400 * SECOND
@@ -171,6 +173,19 @@ class Window:
         return literal(self.zone)
 
     @property
+    def clocks_change(self) -> bool:
+        """Whether the zone's clocks may change."""
+        return not is_fixed(self.zone)
+
+    def midnight_of(self, time: str) -> str:
+        """SQL of what the clock showed as the day of a time began, see midnight_sql."""
+        return midnight_sql(time, self.zone)
+
+    def date_of(self, time: str) -> str:
+        """SQL of the day of a time."""
+        return date_sql(time, self.zone)
+
+    @property
     def panes(self) -> int:
         """How many slides a window is long."""
         if self.size.months:
@@ -242,6 +257,31 @@ def is_fixed(zone: str) -> bool:
     return zone == "UTC" or OFFSET.fullmatch(zone) is not None
 
 
+def midnight_sql(time: str, zone: str) -> str:
+    """SQL of what a zone's clock showed as the day of a time began.
+
+    Clocks that are put back behind a midnight show the day before once more: the day that has begun
+    goes on, so that the days of times that follow each other never step back.
+
+    Args:
+        time: SQL of the time.
+    """
+    shown = f"date_trunc('day', from_utc_timestamp({time}, {literal(zone)}))"
+    if is_fixed(zone):
+        return shown
+    next_day, day_before = f"{shown} + interval '1' day", f"{shown} - interval '1' day"
+    begin, end = (f"to_utc_timestamp({at}, {literal(zone)})" for at in (shown, next_day))
+    return (
+        f"case when {end} <= {time} then {next_day} "
+        f"when {begin} > {time} then {day_before} else {shown} end"
+    )
+
+
+def date_sql(time: str, zone: str) -> str:
+    """SQL of the day of a zone that a time lies in, see midnight_sql."""
+    return f"cast({midnight_sql(time, zone)} as date)"
+
+
 def _zone(value: Given) -> str:
     """A time zone's name or offset.
 
@@ -251,7 +291,7 @@ def _zone(value: Given) -> str:
     text = str(value)
     if OFFSET.fullmatch(text):
         return text
-    if ZONE.fullmatch(text):
+    if ZONE.fullmatch(text) and not OF_PYTHON.fullmatch(text):
         try:
             ZoneInfo(text)
         except (ZoneInfoNotFoundError, OSError):
@@ -259,6 +299,11 @@ def _zone(value: Given) -> str:
         else:
             return text
     raise ValueError("no zone")
+
+
+def _or_utc(zone: Given) -> Given:
+    """A zone as it is given, UTC where none is: an empty text is given, and no zone."""
+    return "UTC" if zone is None else zone
 
 
 def _instant(value: Given) -> str:
@@ -437,7 +482,7 @@ def read_window(given: Settings) -> Window:
     """
     problems: list[str] = []
     form = given["form"]
-    own = {"rows": given["rows"], "time": given["time"], "zone": given.get("zone") or "UTC"}
+    own = {"rows": given["rows"], "time": given["time"], "zone": _or_utc(given.get("zone"))}
     arguments = read_fields(WindowArguments, own, "", problems)
     size, part = _lengths(form, given, problems)
     key: tuple[str, ...] = ()
