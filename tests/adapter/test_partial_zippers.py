@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from dbt.adapters.sparksession.keyed.partial_zippers import PartialZipper
+from dbt.adapters.sparksession.keyed.partial_zippers import KNOWN, PartialZipper
 from dbt.adapters.sparksession.keyed.zippers import ZipperConfigError
 from pyspark.sql import SparkSession
 
@@ -183,6 +183,28 @@ def test_any_order_and_batching_equal_one_sorted_pass(spark: SparkSession, name:
         assert not wrong, f"seed {seed}: {len(wrong)} differ, e.g. {next(iter(wrong.items()))}"
     print(f"{len(expected)} versions of {len(arrived)} changes, 0 differ")
     assert len(expected) > STREAMS / 2
+
+
+def test_names_of_known_columns_are_the_same_in_any_case(spark: SparkSession):
+    """Spark gives a column the spelling of the query that takes it."""
+    config = {"sequence": "at", "known_columns": "known"}
+    kinds = {"id": "int", "at": "int", "known": "array<string>", "CITY": "string", "b": "int"}
+    zipper = PartialZipper.read("z", "id", config).bound(list(kinds.items()))
+    rows = (
+        "(select * from values (1, 1, null, 'x', 1), (1, 2, array('city'), 'y', null), "
+        f"(1, 3, array('B', 'CITY'), 'z', 2) as t({', '.join(kinds)})) as r"
+    )
+    state = zipper.merge_states(f"({zipper.to_state(rows)})")
+    for run_count in (1, 2):
+        got = spark.sql(zipper.folded(f"({state})", run_count)).collect()
+        assert {(row.CITY, row.b, row.valid_from) for row in got} == {
+            ("x", 1, 1),
+            ("y", 1, 2),
+            ("z", 2, 3),
+        }
+    # of a state that an older version stored
+    stored = f"(select * except ({KNOWN}), array('CITY') as {KNOWN} from ({state}) where at = 2)"
+    assert [row.CITY for row in spark.sql(zipper.folded(stored, 1)).collect()] == ["y"]
 
 
 def test_rows_whose_place_is_unknown_are_refused_with_their_number(spark: SparkSession):

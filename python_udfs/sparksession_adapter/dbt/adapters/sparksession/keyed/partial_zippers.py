@@ -241,8 +241,13 @@ class PartialZipper(Zipper):
         """SQL condition: a state row gives a value to a column."""
         conditions = [f"{quoted(KIND)} = {UPSERT_RANK}"]
         if self.known_columns is not None:
-            is_listed = f"array_contains({quoted(KNOWN)}, {literal(column)})"
-            conditions.append(f"({quoted(KNOWN)} is null or {is_listed})")
+            known = quoted(KNOWN)
+            # as the column is spelled: of states that were stored before names were in lower case
+            spellings = dict.fromkeys((column.lower(), column))
+            is_listed = " or ".join(
+                f"array_contains({known}, {literal(name)})" for name in spellings
+            )
+            conditions.append(f"({known} is null or {is_listed})")
         if self._ignores_null(column):
             conditions.append(f"{quoted(column)} is not null")
         return " and ".join(conditions)
@@ -251,7 +256,8 @@ class PartialZipper(Zipper):
     def _more_state(self) -> dict[str, str]:
         if self.known_columns is None:
             return {}
-        known = quoted(self.known_columns)
+        # the names of columns are the same in any case, as everywhere in Spark
+        known = f"transform({quoted(self.known_columns)}, name -> lower(name))"
         if self.row_kind is None:
             return {KNOWN: known}
         # of a row that is gone nothing is known
