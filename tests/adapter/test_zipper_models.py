@@ -244,6 +244,9 @@ def test_a_range_of_time_is_rebuilt_and_the_rest_left_alone(project: DbtProject)
     changes.compare("zip", ["a", "b"])
     reported = project.run("run", vars={"rebuild": "2026-03-01"}, expect_ok=False).results["zip"]
     assert "rebuild must be {from: .., to: ..}, got '2026-03-01'" in reported.message
+    for asked in ({"from": end, "to": first}, {"from": first, "to": first}):
+        reported = project.run("run", vars={"rebuild": asked}, expect_ok=False).results["zip"]
+        assert "zip: the var rebuild names no time: `to` must lie behind" in reported.message
 
 
 def _stored(project: DbtProject, condition: str) -> list[tuple]:

@@ -359,7 +359,9 @@ def test_every_var_of_what_is_rebuilt_is_taken_or_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(Zipper, "time", "at", raising=False)
     monkeypatch.setattr(Zipper, "sequence", ("n",), raising=False)
     monkeypatch.setattr(tables, "columns_in", lambda _: [("at", "timestamp")])
-    adapter: Any = SimpleNamespace(declared_fold=lambda _: zipper, runs_history=lambda _: None)
+    adapter: Any = SimpleNamespace(
+        declared_fold=lambda _: zipper, runs_history=lambda _: None, _is_empty=lambda *_: False
+    )
     model = {"name": "m", "language": "sql"}
     hostile = [*VALUES, *TEXTS]
     ranges = [text for text in hostile if text is not None]

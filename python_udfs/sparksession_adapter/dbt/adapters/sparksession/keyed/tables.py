@@ -271,11 +271,21 @@ class KeyedTables:
             )
         kind = dict(columns_in(self.runs_history(model)))[zipper.time]
         first, end = (f"cast({literal(str(asked[end]))} as {kind})" for end in ("from", "to"))
+        if self._is_empty(first, end):
+            raise CompilationError(
+                f"{model['name']}: the var rebuild names no time: `to` must lie behind `from` and "
+                f"is no part of the range, got {asked!r}. Nothing was rebuilt"
+            )
         time = quoted(zipper.time)
         return {
             "condition": f"{time} >= {first} and {time} < {end}",
             "sequence": ", ".join(map(quoted, zipper.sequence)),
         }
+
+    def _is_empty(self, first: str, end: str) -> bool:
+        """Whether no time lies between two times, which are SQL."""
+        (holds,) = self._warehouse.session().sql(f"select {first} < {end}").first()
+        return holds is not True
 
     def record_rebuilt_run(self, model: Node, fold: Zipper, level: int | None = None) -> int:
         """The level of a run that takes the place of others' changes: below all of theirs, until
