@@ -1,4 +1,4 @@
-"""The archive of classes that Spark starts with, and the class path that it is of."""
+"""What Spark starts with: the archive of its classes, the class path that it is of, settings."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from dbt.adapters.sparksession import java as of_java
+from dbt.adapters.sparksession import session
+from dbt.adapters.sparksession.connections import SparkSessionCredentials
+from dbt.adapters.sparksession.impl import SparkSessionAdapter
 from dbt.adapters.sparksession.java import find_java
+from dbt_common.exceptions import DbtRuntimeError
+from pyspark.sql import SparkSession
 
 from tests.support.dbt_project import DbtProject
 
@@ -67,3 +74,42 @@ def test_jars_are_put_behind_what_the_class_path_has(
     with of_java.on_class_path(path):
         assert os.environ["SPARK_DIST_CLASSPATH"] == f"/hadoop/*{os.pathsep}{path}"
     assert os.environ["SPARK_DIST_CLASSPATH"] == "/hadoop/*"
+
+
+def test_a_value_that_spark_does_not_take_is_named_before_a_session_has_it(
+    spark: SparkSession,
+) -> None:
+    """A session with one never answered: PySpark asks its settings how to show their error."""
+    jvm = spark.sparkContext._jvm
+    own = {"spark.sql.shuffle.partitions": "8", "spark.sql.catalog.lake.token": "a-token"}
+    session._check_values(jvm, own | {"spark.driver.memory": "2g"})
+    for value in ("x", "0", ""):
+        with pytest.raises(session.SettingError) as raised:
+            session._check_values(jvm, own | {"spark.sql.shuffle.partitions": value})
+        expected = f"sets spark.sql.shuffle.partitions to '{value}', which Spark doesn't take: "
+        assert expected in str(raised.value)
+
+
+def test_the_reason_of_a_spark_that_did_not_start_is_shown(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    stack = "".join(f"\tat org.apache.spark.Frame{number}\n" for number in range(20))
+    log.write_text(f"WARN first\nException: no such master\n{stack}", encoding="utf-8")
+    assert session._tail(str(log)) == "WARN first\nException: no such master\n"
+
+
+@pytest.mark.parametrize("name", ["warehouse", "schema"])
+def test_an_empty_setting_of_the_profile_is_no_default(name: str) -> None:
+    """An empty WAREHOUSE was the project's folder."""
+    settings = {"schema": "dw", "warehouse": "warehouse"}
+    SparkSessionCredentials.from_dict(settings)
+    for empty in ("", " "):
+        with pytest.raises(DbtRuntimeError, match=f"{name} of the profile is empty, got '{empty}'"):
+            SparkSessionCredentials.from_dict(settings | {name: empty})
+
+
+def test_no_thread_at_all_is_refused() -> None:
+    config: Any = SimpleNamespace(
+        threads=0, project_root="/project", credentials=SimpleNamespace(project_root=None)
+    )
+    with pytest.raises(DbtRuntimeError, match="threads must be a whole number from 1, got 0: set"):
+        SparkSessionAdapter(config, None)

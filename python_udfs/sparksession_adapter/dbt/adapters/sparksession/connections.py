@@ -89,6 +89,13 @@ class SparkSessionCredentials(SparkCredentials):
     def __post_init__(self) -> None:
         # the adapter sets it: dbt doesn't read it from the profile
         self.project_root: str | None = None
+        # an empty folder would be the project's own
+        for name, value in {"warehouse": self.warehouse, "schema": self.schema}.items():
+            if not str(value or "").strip():
+                raise DbtRuntimeError(
+                    f"{name} of the profile is empty, got {value!r}: set the environment variable "
+                    f"{name.upper()} to a value, or unset it, so that the profile's own counts."
+                )
         ansi = self.server_side_parameters.get("spark.sql.ansi.enabled", "true")
         super().__post_init__()
         # dbt-spark forces ANSI off: an overflow or a bad cast would pass as null

@@ -79,6 +79,12 @@ class SparkSessionAdapter(SparkAdapter):
         # gives the profile alone
         root = getattr(config, "project_root", None) or get_flags().PROJECT_DIR
         config.credentials.project_root = str(root)
+        threads = getattr(config, "threads", 1)
+        if threads < 1:
+            raise DbtRuntimeError(
+                f"threads must be a whole number from 1, got {threads}: set DBT_THREADS, or "
+                "--threads, to how many models are built at once."
+            )
         super().__init__(config, mp_context)
         self.services = Services(self)
         self.Relation.text_as_of = self.services.store.text_as_of

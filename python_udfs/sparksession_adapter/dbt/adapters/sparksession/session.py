@@ -86,7 +86,32 @@ def _tail(path: str | None, lines: int = 5) -> str:
     if path is None or not os.path.isfile(path):
         return ""
     with open(path, encoding="utf-8", errors="replace") as file:
-        return "".join(file.readlines()[-lines:])
+        # without Java's stack: its lines would leave no room for the reason
+        return "".join([line for line in file if not line.startswith("\tat ")][-lines:])
+
+
+class SettingError(DbtRuntimeError):
+    """A setting of Spark has a value that Spark doesn't take."""
+
+
+def _check_values(jvm: Any, settings: dict[str, str]) -> None:
+    """Let Spark look at the values of its settings of SQL before a session has them: a session with
+    a wrong value never answers, since PySpark asks the session's settings how an error is shown.
+
+    Raises:
+        SettingError: Spark doesn't take a value.
+    """
+    held = getattr(jvm, "org.apache.spark.sql.internal.SQLConf")()
+    for name, value in settings.items():
+        if not name.startswith("spark.sql."):
+            continue
+        try:
+            held.setConfString(name, str(value))
+        except Exception as exc:
+            raise SettingError(
+                f"The profile sets {name} to {redacted(repr(value))}, which Spark doesn't take: "
+                f"{redacted(message_of(exc))}"
+            ) from exc
 
 
 # of the JVM, used at every function of a column. py4j asks for a name each time again, and looks in
@@ -174,9 +199,10 @@ def _start(credentials: Any) -> SparkSession:
                 builder = builder.config("spark.jars", shown["spark.jars"])
             with on_class_path(own_path):
                 SparkContext._ensure_initialized(conf=SparkConf().setAll(list(shown.items())))
+            _check_values(SparkContext._jvm, settings)
             with ctrl_c_as_it_is():
                 session = builder.getOrCreate()
-    except JarError:
+    except (JarError, SettingError):
         raise
     except Exception as exc:
         if not is_local(master) and "None.get" in str(exc):  # the master has let the driver down
