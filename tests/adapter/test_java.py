@@ -15,6 +15,7 @@ from dbt.adapters.sparksession import session
 from dbt.adapters.sparksession.connections import SparkSessionCredentials
 from dbt.adapters.sparksession.impl import SparkSessionAdapter
 from dbt.adapters.sparksession.java import find_java
+from dbt.adapters.sparksession.java_process import last_lines
 from dbt_common.exceptions import DbtRuntimeError
 from pyspark.sql import SparkSession
 
@@ -94,7 +95,7 @@ def test_the_reason_of_a_spark_that_did_not_start_is_shown(tmp_path: Path) -> No
     log = tmp_path / "spark.log"
     stack = "".join(f"\tat org.apache.spark.Frame{number}\n" for number in range(20))
     log.write_text(f"WARN first\nException: no such master\n{stack}", encoding="utf-8")
-    assert session._tail(str(log)) == "WARN first\nException: no such master\n"
+    assert last_lines(str(log)) == "WARN first\nException: no such master\n"
 
 
 @pytest.mark.parametrize("name", ["warehouse", "schema"])

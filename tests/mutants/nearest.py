@@ -121,6 +121,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ),
     (ADAPTER + "/windows.py", "adapter/test_windows.py"),
     (ADAPTER + "/window_models.py", "adapter/test_windows.py"),
+    (ADAPTER + "/window_zones.py", "adapter/test_windows.py"),
     (ADAPTER + "/streams.py", "adapter/test_streams.py"),
     (ADAPTER + "/key_filters.py", "adapter/test_key_filters.py"),
     (ADAPTER + "/microbatch.py", "adapter/test_microbatch.py"),

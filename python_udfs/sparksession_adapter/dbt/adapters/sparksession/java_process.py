@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import threading
@@ -21,6 +22,15 @@ def java_of_spark() -> subprocess.Popen[bytes] | None:
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None)
+
+
+def last_lines(log: str | None, count: int = 5) -> str:
+    """The last lines of what Java wrote, without its stack, which would leave no room for the
+    reason; "" where it wrote no file."""
+    if log is None or not os.path.isfile(log):
+        return ""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        return "".join([line for line in file if not line.startswith("\tat ")][-count:])
 
 
 def note_error(text: str) -> None:

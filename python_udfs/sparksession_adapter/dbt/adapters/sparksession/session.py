@@ -29,7 +29,7 @@ from dbt.adapters.sparksession.java import (
     find_java,
     on_class_path,
 )
-from dbt.adapters.sparksession.java_process import java_ended, note_error
+from dbt.adapters.sparksession.java_process import java_ended, last_lines, note_error
 from dbt.adapters.sparksession.local_files import set_permissions_in_java
 from dbt.adapters.sparksession.private_files import keep_private
 from dbt.adapters.sparksession.secrets import (
@@ -80,14 +80,6 @@ def _stderr_to(path: str | None) -> Iterator[None]:
         sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
-
-
-def _tail(path: str | None, lines: int = 5) -> str:
-    if path is None or not os.path.isfile(path):
-        return ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        # without Java's stack: its lines would leave no room for the reason
-        return "".join([line for line in file if not line.startswith("\tat ")][-lines:])
 
 
 class SettingError(DbtRuntimeError):
@@ -208,7 +200,7 @@ def _start(credentials: Any) -> SparkSession:
         if not is_local(master) and "None.get" in str(exc):  # the master has let the driver down
             raise no_executor(credentials.executors_within, settings) from exc
         raise DbtRuntimeError(
-            f"Spark did not start: {message_of(exc)}\n{redacted(_tail(log))}See "
+            f"Spark did not start: {message_of(exc)}\n{redacted(last_lines(log))}See "
             f"{log or 'the output above'}."
         ) from exc
     if not is_local(master):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from dbt.adapters.sparksession.declared.derived_configs import DERIVED, stated_config
+from dbt.adapters.sparksession.declared.window_zones import date_sql
 from dbt.adapters.sparksession.declared.windows import (
     DATE,
     END,
@@ -14,7 +15,6 @@ from dbt.adapters.sparksession.declared.windows import (
     STRATEGY,
     Window,
     WindowError,
-    date_sql,
     read_window,
     spans_condition,
 )

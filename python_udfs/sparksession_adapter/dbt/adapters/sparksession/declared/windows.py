@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dbt.adapters.sparksession.declared.declarations import DeclarationError
 from dbt.adapters.sparksession.declared.join_bounds import (
@@ -17,6 +16,12 @@ from dbt.adapters.sparksession.declared.join_bounds import (
     interval_sql,
     micros_of,
     seconds_sql,
+)
+from dbt.adapters.sparksession.declared.window_zones import (
+    date_sql,
+    is_fixed,
+    midnight_sql,
+    zone_named,
 )
 from dbt.adapters.sparksession.edges import Given, Json, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES
@@ -29,10 +34,6 @@ STRATEGY = "replace_windows"
 START, END, DATE = "window_start", "window_end", "window_date"
 AT = "window__at"  # the event time of a row, as the macros' SQL passes it on
 LENGTH = re.compile(r"(\d{1,9}) (microsecond|millisecond|second|minute|hour|day|week|month|year)s?")
-OFFSET = re.compile(r"[+-](?:(?:0\d|1[0-7]):[0-5]\d|18:00)")
-# of Python's zones those that Java doesn't have
-OF_PYTHON = re.compile(r"(?:localtime|posixrules|Factory|posix/.*|right/.*)")
-ZONE = re.compile(r"[A-Za-z][\w+\-]*(/[\w+\-]+)*")
 SECOND = 1_000_000  # all lengths are counted in microseconds
 HOUR, DAY, WEEK = 3600 * SECOND, 86_400 * SECOND, 7 * 86_400 * SECOND
 MICROS = {
@@ -252,55 +253,6 @@ class Window:
         return json.dumps(definition, separators=(",", ":"))
 
 
-def is_fixed(zone: str) -> bool:
-    """Whether a zone's clocks never change."""
-    return zone == "UTC" or OFFSET.fullmatch(zone) is not None
-
-
-def midnight_sql(time: str, zone: str) -> str:
-    """SQL of what a zone's clock showed as the day of a time began.
-
-    Clocks that are put back behind a midnight show the day before once more: the day that has begun
-    goes on, so that the days of times that follow each other never step back.
-
-    Args:
-        time: SQL of the time.
-    """
-    shown = f"date_trunc('day', from_utc_timestamp({time}, {literal(zone)}))"
-    if is_fixed(zone):
-        return shown
-    next_day, day_before = f"{shown} + interval '1' day", f"{shown} - interval '1' day"
-    begin, end = (f"to_utc_timestamp({at}, {literal(zone)})" for at in (shown, next_day))
-    return (
-        f"case when {end} <= {time} then {next_day} "
-        f"when {begin} > {time} then {day_before} else {shown} end"
-    )
-
-
-def date_sql(time: str, zone: str) -> str:
-    """SQL of the day of a zone that a time lies in, see midnight_sql."""
-    return f"cast({midnight_sql(time, zone)} as date)"
-
-
-def _zone(value: Given) -> str:
-    """A time zone's name or offset.
-
-    Raises:
-        ValueError: there is no such zone.
-    """
-    text = str(value)
-    if OFFSET.fullmatch(text):
-        return text
-    if ZONE.fullmatch(text) and not OF_PYTHON.fullmatch(text):
-        try:
-            ZoneInfo(text)
-        except (ZoneInfoNotFoundError, OSError):
-            pass
-        else:
-            return text
-    raise ValueError("no zone")
-
-
 def _or_utc(zone: Given) -> Given:
     """A zone as it is given, UTC where none is: an empty text is given, and no zone."""
     return "UTC" if zone is None else zone
@@ -345,7 +297,7 @@ class WindowArguments(Fields):
     time: Annotated[Name, Field(description="name a column")] = "time"
     zone: Annotated[
         str,
-        BeforeValidator(_zone),
+        BeforeValidator(zone_named),
         Field(description="be a zone's name or an offset, such as UTC or +08:00"),
     ] = "UTC"
 
