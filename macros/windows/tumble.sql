@@ -67,7 +67,10 @@
         {%- elif given.bounds is not none -%}
             {%- set bounds = given.bounds -%}
         {%- endif -%}
-        {%- set zone = var('business_zone', 'UTC') if given.zone is none else given.zone -%}
+        {%- set zone = given.get('zone') -%}
+        {%- if zone is none -%}
+            {%- set zone = var('business_zone', 'UTC') -%}
+        {%- endif -%}
         {%- set window = adapter.windows.declared_window(
             model, dict(given, zone=zone, bounds=bounds)
         ) -%}
