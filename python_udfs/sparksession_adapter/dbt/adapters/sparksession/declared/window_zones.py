@@ -44,7 +44,7 @@ def date_sql(time: str, zone: str) -> str:
     return f"cast({midnight_sql(time, zone)} as date)"
 
 
-def zone_named(value: Given) -> str:
+def window_zone(value: Given) -> str:
     """A time zone's name or offset.
 
     Raises:

@@ -21,7 +21,7 @@ from dbt.adapters.sparksession.declared.window_zones import (
     date_sql,
     is_fixed,
     midnight_sql,
-    zone_named,
+    window_zone,
 )
 from dbt.adapters.sparksession.edges import Given, Json, Settings
 from dbt.adapters.sparksession.keyed.layout import TIMES
@@ -297,7 +297,7 @@ class WindowArguments(Fields):
     time: Annotated[Name, Field(description="name a column")] = "time"
     zone: Annotated[
         str,
-        BeforeValidator(zone_named),
+        BeforeValidator(window_zone),
         Field(description="be a zone's name or an offset, such as UTC or +08:00"),
     ] = "UTC"
 
