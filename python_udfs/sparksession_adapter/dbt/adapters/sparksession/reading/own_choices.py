@@ -22,6 +22,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
 )
 from sqlglot import exp
 
+NAME = re.compile(r"[\w.]+")
 Pair = tuple[exp.Expr, exp.Expr]  # two expressions that have to be equal
 
 
@@ -33,20 +34,19 @@ class OwnChoices:
     """
 
     def __init__(self, news: Collection[str]) -> None:
-        self._news = " ".join(news).replace("`", "").lower()
+        texts = " ".join(news).replace("`", "").lower()
+        # schema and name of each table, and whatever else is written so
+        self._named = {".".join(name.split(".")[-2:]) for name in NAME.findall(texts)}
 
     def reads_own(self, source: exp.Expr) -> bool:
         """Whether what stands in a `from` reads a table whose new rows the statement reads."""
         query = query_of(source)[0]
         return any(
-            table.db and self._is_in_news(f"{table.db}.{table.name}".lower())
+            f"{table.db}.{table.name}".lower() in self._named
             for part in (source, query)
             if part is not None
             for table in part.find_all(exp.Table)
         )
-
-    def _is_in_news(self, table: str) -> bool:
-        return re.search(rf"(?<![\w.]){re.escape(table)}\b", self._news) is not None
 
 
 def holds_by_in(asks: exp.In, inner: exp.Expr, sources: Sequence[exp.Expr]) -> bool:
