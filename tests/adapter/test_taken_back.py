@@ -56,6 +56,13 @@ MODELS = {
         f"select v, id from {CHANGES} where sign > 0",
         "select v, id from src.events",
     ),
+    # their queries give what was taken back as if it were there
+    "merged_all": (MERGED.format("id"), f"select id, v, at from {CHANGES}", ALL_ROWS),
+    "merged_all_by_value": (
+        MERGED.format("v"),
+        f"select v, id from {CHANGES}",
+        "select v, id from src.events",
+    ),
     "merged_groups": (
         MERGED.format("v"),
         "select v, count(*) as n from {{ source('src', 'events') }} "

@@ -10,6 +10,9 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 ADAPTER = "*sparksession_adapter/*"
+QUERIES = " ".join(
+    f"adapter/test_{name}_queries.py" for name in ("random", "news", "chosen", "fold", "partition")
+)
 NEAREST: tuple[tuple[str, str], ...] = (
     # macros
     ("macros/*chain/*", "adapter/test_chain_breaks.py e2e/test_chain.py e2e/test_sample.py"),
@@ -84,6 +87,11 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/recovery.py", "reliability/test_places.py"),
     (ADAPTER + "/place.py", "reliability/test_places.py reliability/test_one_writer.py"),
     (ADAPTER + "/default_reads.py", "adapter/test_default_reads.py adapter/test_random_models.py"),
+    (ADAPTER + "/reading/*_queries.py", QUERIES),
+    (ADAPTER + "/reading/query_parts.py", QUERIES),
+    (ADAPTER + "/reading/held_columns.py", QUERIES),
+    (ADAPTER + "/reading/own_choices.py", QUERIES),
+    (ADAPTER + "/reading/aggregates.py", QUERIES),
     (ADAPTER + "/view_marks.py", "adapter/test_default_reads.py adapter/test_version_queries.py"),
     (ADAPTER + "/definitions.py", "adapter/test_definitions.py"),
     (ADAPTER + "/flags.py", "adapter/test_flags.py adapter/test_commands.py"),
