@@ -48,6 +48,7 @@ QUERIES: dict[str, str | None] = {
     f"select * from dw.x where id in (select id from {NEW} where id is not null and not false)":
         ITSELF,
     f"select * from dw.x where id in (select id from {NEW} where id is not null)": None,
+    f"select * from dw.x where day(at) in (select day(at) from {NEW})": None,
     f"select * from dw.x where (id, k) in (select id, k from {NEW})": None,
     f"select * from dw.y where parent in (select id from {NEW} where v > 1)": None,
     f"{OF_IDS} select a.id, b.v from a join a as b on a.id = b.id": None,

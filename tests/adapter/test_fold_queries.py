@@ -85,6 +85,8 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
      counted("n")),
     (MIXED, f"with s as (select id, max(at) as at, sum(v) as v from {NEW} {BY_KEY}) "
      "select id, at, v, v as n from s", counted("n")),
+    (SUMS, f"select id, sum(v) as v, 0 as n from {NEW} {BY_KEY} "
+     f"union all select id, max(v), 0 from {NEW} {BY_KEY}", counted("v")),
     (SUMS, f"select id, 2 * total as v, 0 as n from ({TOTAL})", counted("v")),
     (SUMS, f"select id, sum(v) as v, sum(n) as n from (select id, sum(v) as v, 1 as n from {NEW} "
      f"group by id, day) {BY_KEY}", counted("n")),

@@ -83,6 +83,10 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
         RANKED,
     ),
     f"select distinct day from {NEW} order by day limit 1": (RANKED, RANKED),
+    PAIR + "select id from o except select o.id from o left semi join n on n.id <=> o.id": (
+        RANKED,
+        RANKED,
+    ),
     f"select id from {NEW} tablesample (10 rows)": (RANKED, RANKED),
     PAIR + "select n.id from o join (select * from n) tablesample (10 rows) on o.id = n.id": (
         RANKED,
@@ -114,6 +118,8 @@ QUERIES: dict[str, tuple[str | None, str | None]] = {
     PAIR + "select o.id from n full outer join o on n.id <=> o.id": (OUTER, OUTER),
     # rows that aren't new
     PAIR + "select id from o": (AGAIN, None),
+    PAIR + "select id from (select * from dw.x where id in (select id from n)) "
+    "tablesample (3 rows)": (AGAIN, None),
     f"select id from {NEW} union all select id from dw.y": (AGAIN, None),
     f"select id from {NEW} union all select 0": (AGAIN, None),
     f"select id from dw.y where day in (select day from {NEW})": (AGAIN, None),

@@ -35,6 +35,7 @@ QUERIES: dict[str, str | None] = {
     "select day, count(*) from dw.x group by id, day": None,
     PAIR + "select y.cut as day, x.v from x join y on x.day = y.cut": None,
     PAIR + "select p.day, x.v from x join dw.p as p on p.day = x.day": None,
+    f"select x.day, p.v from dw.p as p join {NEW} as x on p.id = x.id": None,
     f"select day, v - (select max(b.v) from {NEW} as b where b.day = a.day) as v from {NEW} as a":
         None,
     f"select day, v from {NEW} as a where exists "
@@ -42,7 +43,10 @@ QUERIES: dict[str, str | None] = {
     f"select day, sum(v) as v from dw.p where day in (select day from {NEW}) group by day": None,
     f"select cast(date_trunc('hour', at) as date) as day, sum(v) from (select at, v from {NEW}) "
     "group by date_trunc('hour', at)": None,
+    f"select id, day from {NEW} where day in (select day from {NEW})": None,
+    PAIR + "select coalesce(x.day, y.cut) as day, y.v from x full join y on x.day = y.cut": None,
     # over several partitions
+    f"select coalesce(day, cut) as day, sum(v) from {NEW} group by coalesce(day, cut)": COUNTED,
     f"select day, sum(v) as v from dw.p where day not in (select day from {NEW}) group by day":
         JOINED,
     f"select day, v from dw.p where id in (select id from {NEW})": JOINED,

@@ -162,7 +162,7 @@ class _ChosenReader(CarryingReader):
 
     def _keeps_last(self, window: exp.Window) -> bool:
         """Whether a window numbers the rows of a key, so that a row of each is the first."""
-        by = {item.name.lower() for item in window.args.get("partition_by") or ()}
+        by = {item.name.lower() for item in window.args["partition_by"]}
         return isinstance(window.this, exp.RowNumber) and self._key <= by
 
     def _check_joins(

@@ -124,7 +124,7 @@ class _FoldReader(NewsReader):
         held = self._columns.of(tree)
         for name, values in held.items():
             if not all(self._is_put_together(value, name, held) for value in values):
-                raise NewsProblem(COUNTED.format(column=name or "a column"))
+                raise NewsProblem(COUNTED.format(column=_shown(name)))
 
     def _of_set(self, query: exp.SetOperation, ctes: Mapping[str, QueryRows]) -> QueryRows:
         rows = super()._of_set(query, ctes)
@@ -134,7 +134,7 @@ class _FoldReader(NewsReader):
     def looks_up(self, inner: exp.Expr) -> None:
         for name, values in self._columns.of(inner).items():
             if any(not isinstance(value, exp.Distinct) for value in values):
-                raise NewsProblem(COUNTED.format(column=name or "a column"))
+                raise NewsProblem(COUNTED.format(column=_shown(name)))
 
     def of_new_rows(self, query: exp.Select) -> QueryRows:
         found = [*own_parts(query)]
@@ -212,3 +212,8 @@ def _order_of(fold: Fold | Zipper) -> tuple[str, ...]:
     if isinstance(fold, Fold):
         return (*fold.others.sequence, *fold.others.tie_break)
     return (*fold.sequence, fold.time)
+
+
+def _shown(name: str) -> str:
+    """A column's name in a message."""
+    return "a column" if name.startswith("#") else name

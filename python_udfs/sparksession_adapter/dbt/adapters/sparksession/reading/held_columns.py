@@ -7,7 +7,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
-from dbt.adapters.sparksession.reading.query_parts import names_of, plain, query_of, sources_of
+from dbt.adapters.sparksession.reading.query_parts import (
+    name_of,
+    named_columns,
+    names_of,
+    plain,
+    query_of,
+    sources_of,
+)
 from sqlglot import exp
 
 # column, in lower case -> its aggregates; `Distinct` stands for what each group has once, any other
@@ -71,7 +78,7 @@ class HeldColumns:
             none.
         """
         sources = sources_of(query)
-        select = _Select({item.alias_or_name.lower(): self.of(item) for item in sources}, but)
+        select = _Select({name_of(item): self.of(item) for item in sources}, but)
         of_groups = any(map(self._is_grouped, sources))
         is_grouped = query.args.get("group") is not None
         self._held[id(query)] = select.held_by(query, is_grouped, of_groups)
@@ -102,7 +109,7 @@ class _Select:
             of_groups: whether its sources' rows are groups.
         """
         held: dict[str, tuple[exp.Expr, ...]] = {}
-        for item in query.expressions:
+        for name, item in named_columns(query):
             if item.is_star:
                 held |= self._by_star(item)
                 continue
@@ -111,7 +118,7 @@ class _Select:
             if not values and (is_grouped or of_groups) and not adds_nothing(value):
                 values = (exp.Distinct(expressions=[value.copy()]),)
             if values:
-                held[item.alias_or_name.lower()] = values
+                held[name] = values
         return held
 
     def chosen_by(self, query: exp.Select, within: Collection[str]) -> str | None:

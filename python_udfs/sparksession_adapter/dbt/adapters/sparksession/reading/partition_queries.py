@@ -16,6 +16,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     column_of,
     equalities,
     name_of,
+    named_columns,
     names_of,
     numbers_rows,
     own_parts,
@@ -246,13 +247,13 @@ class CarryingReader:
 
     def _selected(self, query: exp.Select, carrying: Sources) -> Carrying:
         names = set[str]()
-        for item in query.expressions:
+        for name, item in named_columns(query):
             if item.is_star:
                 table = item.table.lower() if isinstance(item, exp.Column) else ""
                 for alias, columns in carrying.items():
                     names |= columns if not table or alias in ("", table) else frozenset()
             elif carries(item.unalias(), carrying):
-                names.add(item.alias_or_name.lower())
+                names.add(name)
         return frozenset(names)
 
 

@@ -196,8 +196,22 @@ def cte_of(table: exp.Table) -> exp.Expr | None:
     return None
 
 
+def named_columns(query: exp.Select) -> list[tuple[str, exp.Expr]]:
+    """The columns of a select, `*` among them, with their names in lower case. A column without a
+    name has that of its place, which is no name that SQL could give."""
+    found = []
+    for place, item in enumerate(query.expressions):
+        name = item.name if isinstance(item, exp.Column) else item.alias
+        found.append(("*" if item.is_star else name.lower() or f"#{place}", item))
+    return found
+
+
 def names_of(query: exp.Expr) -> list[str]:
-    return [name.lower() for name in getattr(query, "named_selects", [])]
+    """Names of a query's columns, see named_columns."""
+    found = query_of(query)[0]
+    while isinstance(found, exp.SetOperation):
+        found = query_of(found.left)[0]
+    return [name for name, _ in named_columns(found)] if isinstance(found, exp.Select) else []
 
 
 def in_tables(value: exp.Expr, sources: Sequence[exp.Expr]) -> exp.Expr:
@@ -224,9 +238,9 @@ def column_of(source: exp.Expr, name: str) -> exp.Expr:
         before = aliases[aliases.index(given) - 1] if given is not aliases[0] else names_of(query)
         name = dict(zip(given, before, strict=False)).get(name, name)
     sources = sources_of(query)
-    for item in query.expressions:
+    for column, item in named_columns(query):
         if item.is_star and len(sources) == 1:
             return column_of(sources[0], name)
-        if not item.is_star and item.alias_or_name.lower() == name:
+        if column == name:
             return in_tables(item.unalias(), sources)
     return exp.column(name)
