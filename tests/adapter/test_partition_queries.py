@@ -45,7 +45,12 @@ QUERIES: dict[str, str | None] = {
     "group by date_trunc('hour', at)": None,
     f"select id, day from {NEW} where day in (select day from {NEW})": None,
     PAIR + "select coalesce(x.day, y.cut) as day, y.v from x full join y on x.day = y.cut": None,
+    f"with d (cut, v) as (select day, sum(v) from {NEW} group by day) select cut as day, v from d":
+        None,
+    f"select t.b as day, t.a as v from (select v, day from {NEW}) as t (a, b)": None,
     # over several partitions
+    f"with d (day, k) as (select id, day from {NEW}) select day, count(*) from d group by day":
+        COUNTED,
     f"select coalesce(day, cut) as day, sum(v) from {NEW} group by coalesce(day, cut)": COUNTED,
     f"select day, sum(v) as v from dw.p where day not in (select day from {NEW}) group by day":
         JOINED,

@@ -26,14 +26,14 @@ from dbt.adapters.sparksession.reading.partition_queries import (
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     equalities,
-    name_of,
+    label_of,
     own_parts,
     parsed,
-    plain,
-    query_of,
+    query_behind,
     reads_nothing,
     sources_of,
     subqueries,
+    without_cast,
 )
 from sqlglot import exp
 
@@ -118,7 +118,7 @@ class _ChosenReader(CarryingReader):
         for inner in subqueries(query):
             self.columns_of(inner, ctes)
         pairs = zip(sources, found, strict=True)
-        carrying = {name_of(item): columns for item, columns in pairs if columns is not None}
+        carrying = {label_of(item): columns for item, columns in pairs if columns is not None}
         joins = [join for join in query.args.get("joins") or () if not reads_nothing(join.this)]
         for join, columns in zip(joins, found[1:], strict=True):
             if len(carrying) > 1 and columns is not None and not joins_by(join, query, carrying):
@@ -226,13 +226,13 @@ class _ChosenReader(CarryingReader):
 
 def _is_distinct(source: exp.Expr) -> bool:
     """Whether what stands in a `from` has each of its rows once."""
-    query = query_of(source)[0]
+    query = query_behind(source)[0]
     return query is not None and bool(query.args.get("distinct") or query.args.get("group"))
 
 
 def _gives_none_of(query: exp.Select, source: exp.Expr) -> bool:
     """Whether a select gives no column of what it reads, as far as their names show."""
-    name = name_of(source)
+    name = label_of(source)
     given = [column for item in query.expressions for column in item.find_all(exp.Column)]
     is_bare = any(isinstance(item, exp.Star) for item in query.expressions)
     return bool(given) and not is_bare and not {"", name} & {item.table.lower() for item in given}
@@ -257,7 +257,7 @@ def _equal_columns(part: exp.Expr) -> set[tuple[str, str]]:
     found = {("", item.name.lower()) for item in part.args.get("using") or ()}
     for name in ("on", "where"):
         for pair in equalities(part.args.get(name)):
-            sides = [side for side in map(plain, pair) if isinstance(side, exp.Column)]
+            sides = [side for side in map(without_cast, pair) if isinstance(side, exp.Column)]
             if len(sides) == len(pair):
                 found |= {(side.table.lower(), side.name.lower()) for side in sides}
     return found

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.query_parts import (
-    name_of,
+    label_of,
     named_columns,
-    names_of,
-    plain,
-    query_of,
+    names_in_query,
+    query_behind,
     sources_of,
+    without_cast,
 )
 from sqlglot import exp
 
@@ -42,20 +42,17 @@ class HeldColumns:
 
     def of(self, source: exp.Expr) -> Held:
         """What the columns of a query hold, or of what stands in a `from`."""
-        query, aliases = query_of(source)
+        query, given = query_behind(source)
         held = self._held.get(id(query), {})
-        if query is None or not held:
-            return {}
-        names = names_of(query)
-        for given in aliases:
-            held = {new: held[old] for old, new in zip(names, given, strict=False) if old in held}
-            names = given
-        return held
+        if query is None or not held or not given:
+            return held
+        pairs = zip(names_in_query(query), given, strict=False)
+        return {new: held[old] for old, new in pairs if old in held}
 
     def note_set(self, query: exp.SetOperation) -> None:
         """Note what the columns of a `union` hold: what those of its parts do."""
         left, right = self.of(query.left), self.of(query.right)
-        names, others = names_of(query.left), names_of(query.right)
+        names, others = names_in_query(query.left), names_in_query(query.right)
         if STAR in (*names, *others):
             names = others = [*{**left, **right}]
         pairs = zip(names, others, strict=False)
@@ -78,7 +75,7 @@ class HeldColumns:
             none.
         """
         sources = sources_of(query)
-        select = _Select({name_of(item): self.of(item) for item in sources}, but)
+        select = _Select({label_of(item): self.of(item) for item in sources}, but)
         of_groups = any(map(self._is_grouped, sources))
         is_grouped = query.args.get("group") is not None
         self._held[id(query)] = select.held_by(query, is_grouped, of_groups)
@@ -87,7 +84,7 @@ class HeldColumns:
         return select.chosen_by(query, within)
 
     def _is_grouped(self, source: exp.Expr) -> bool:
-        return id(query_of(source)[0]) in self._grouped
+        return id(query_behind(source)[0]) in self._grouped
 
 
 class _Select:
@@ -113,7 +110,7 @@ class _Select:
             if item.is_star:
                 held |= self._by_star(item)
                 continue
-            value = plain(item.unalias())
+            value = without_cast(item.unalias())
             values = self._by_value(value, is_grouped, of_groups)
             if not values and (is_grouped or of_groups) and not adds_nothing(value):
                 values = (exp.Distinct(expressions=[value.copy()]),)
@@ -159,10 +156,10 @@ class _Select:
 
     def _is_of_parts(self, value: exp.Expr) -> bool:
         """Whether an aggregate of the parts' results is that of all rows."""
-        argument = plain(value.this)
+        argument = without_cast(value.this)
         if isinstance(value, (exp.ArgMax, exp.ArgMin)):
             newest = exp.Max if isinstance(value, exp.ArgMax) else exp.Min
-            by = plain(value.expression)
+            by = without_cast(value.expression)
             return self._holds(argument, (type(value),)) and self._holds(by, (newest,))
         return self._holds(argument, OF_PARTS.get(type(value), ()))
 

@@ -13,13 +13,13 @@ from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     UnreadableQuery,
-    equal_columns,
-    name_of,
-    names_of,
+    equated_columns,
+    label_of,
+    names_in_query,
     numbers_rows,
     own_parts,
     parsed,
-    query_of,
+    query_behind,
     reads_nothing,
     sources_of,
     subqueries,
@@ -188,9 +188,9 @@ class NewsReader:
         rows = self._of_source(source, ctes)
         if rows is not QueryRows.KEYS or len(sources_of(query)) == 1:
             return rows
-        found, name = query_of(source)[0], name_of(source)
-        columns = {*names_of(found)} if found is not None else {"*"}
-        if columns <= equal_columns(query, name):
+        found, name = query_behind(source)[0], label_of(source)
+        columns = {*names_in_query(found)} if found is not None else {"*"}
+        if columns <= equated_columns(query, name):
             return rows
         if self.adds:
             raise NewsProblem(DISTINCT)

@@ -14,11 +14,11 @@ from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     conditions_of,
     in_tables,
-    name_of,
-    names_of,
-    plain,
-    query_of,
+    label_of,
+    names_in_query,
+    query_behind,
     sources_of,
+    without_cast,
 )
 from sqlglot import exp
 
@@ -40,7 +40,7 @@ class OwnChoices:
 
     def reads_own(self, source: exp.Expr) -> bool:
         """Whether what stands in a `from` reads a table whose new rows the statement reads."""
-        query = query_of(source)[0]
+        query = query_behind(source)[0]
         return any(
             f"{table.db}.{table.name}".lower() in self._named
             for part in (source, query)
@@ -71,7 +71,7 @@ def holds_by_exists(inner: exp.Expr, sources: Sequence[exp.Expr]) -> bool:
     if not isinstance(inner, exp.Select) or len(sources_of(inner)) != 1:
         return False
     chooser = sources_of(inner)[0]
-    pairs = _pairs(conditions_of(inner.args.get("where")), name_of(chooser))
+    pairs = _pairs(conditions_of(inner.args.get("where")), label_of(chooser))
     return pairs is not None and _chooses_itself(pairs, sources, chooser)
 
 
@@ -82,7 +82,7 @@ def holds_by_join(query: exp.Select, join: exp.Join, chooser: exp.Expr) -> bool:
         chooser: the side of new rows.
     """
     conditions = [*conditions_of(join.args.get("on")), *conditions_of(query.args.get("where"))]
-    name = name_of(chooser)
+    name = label_of(chooser)
     about = [
         item
         for item in conditions
@@ -98,14 +98,14 @@ def holds_by_join(query: exp.Select, join: exp.Join, chooser: exp.Expr) -> bool:
 
 def _names_of_all(query: exp.Expr) -> list[str]:
     """Names of a query's columns, also where it takes all columns of another."""
-    found = query_of(query)[0]
-    while found is not None and names_of(found) == ["*"] and isinstance(found, exp.Select):
+    found = query_behind(query)[0]
+    while found is not None and names_in_query(found) == ["*"] and isinstance(found, exp.Select):
         sources = sources_of(found)
-        following = query_of(sources[0])[0] if len(sources) == 1 else None
+        following = query_behind(sources[0])[0] if len(sources) == 1 else None
         if following is None:
             return []
         found = following
-    return names_of(found) if found is not None else []
+    return names_in_query(found) if found is not None else []
 
 
 def _pairs(conditions: Iterable[exp.Expr], chooser: str) -> list[Pair] | None:
@@ -129,7 +129,8 @@ def _chooses_itself(pairs: Iterable[Pair], sources: Sequence[exp.Expr], chooser:
     """Whether each new row is among what chooses rows, by the same expressions of its columns as
     it is chosen by."""
     found = [
-        (plain(in_tables(chosen, sources)), plain(in_tables(by, [chooser]))) for chosen, by in pairs
+        (without_cast(in_tables(chosen, sources)), without_cast(in_tables(by, [chooser])))
+        for chosen, by in pairs
     ]
     by_all = [by for _, by in found]
     return bool(found) and _has_all(chooser, by_all) and all(chosen == by for chosen, by in found)
@@ -140,7 +141,7 @@ def _has_all(source: exp.Expr, by: Sequence[exp.Expr]) -> bool:
     expression of `by` is null: they choose no row."""
     if isinstance(source, exp.Table) and source.name.lower() == NEWS:
         return True
-    query = query_of(source)[0]
+    query = query_behind(source)[0]
     if isinstance(query, exp.Union):
         return _has_all(query.left, by) or _has_all(query.right, by)
     if not isinstance(query, exp.Select):
@@ -153,6 +154,6 @@ def _has_all(source: exp.Expr, by: Sequence[exp.Expr]) -> bool:
         isinstance(item, exp.Not)
         and isinstance(item.this, exp.Is)
         and isinstance(item.this.expression, exp.Null)
-        and plain(in_tables(item.this.this, sources)) in by
+        and without_cast(in_tables(item.this.this, sources)) in by
         for item in conditions_of(query.args.get("where"))
     )

@@ -13,20 +13,22 @@ from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.news_queries import NUMBERED
 from dbt.adapters.sparksession.reading.query_parts import (
     UnreadableQuery,
-    column_of,
+    cte_of,
     equalities,
-    name_of,
+    given_names,
+    label_of,
     named_columns,
-    names_of,
+    names_in_query,
     numbers_rows,
+    origin_of_column,
     own_parts,
     parsed,
-    plain,
-    query_of,
+    query_behind,
     reads_nothing,
     sources_of,
     subqueries,
     takes_some,
+    without_cast,
 )
 from sqlglot import exp
 
@@ -35,7 +37,7 @@ __all__ = ["UnreadableQuery", "problem_of_partitions"]
 CHANGED = "dbt_changed_partitions"  # stands for them in the text that is parsed
 Carrying = frozenset[str]  # columns that have the partition's value
 Sources = Mapping[str, Carrying]  # alias -> such columns of it; "" stands for any table
-COALESCED = "coalesce()"  # alias of the columns of which one of two sides has the value
+COALESCED = "coalesce()"  # alias of the columns that either of two sides has
 RANKED = (
     "compares rows of the changed partitions alone (a window function that isn't partitioned by "
     "{by}, or a limit), so that rows of other partitions are missing; partition the window by {by}"
@@ -77,7 +79,7 @@ def problem_of_partitions(sql: str, changed: Collection[str], by: str) -> str | 
         return None
     try:
         columns = CarryingReader(by.lower()).columns_of(tree, {})
-        is_moved = isinstance(plain(column_of(tree, by.lower())), exp.Column)
+        is_moved = isinstance(without_cast(origin_of_column(tree, by.lower())), exp.Column)
         if columns is not None and not columns and is_moved:
             raise PartialRows(MOVED)
     except PartialRows as problem:
@@ -111,11 +113,11 @@ class CarryingReader:
             ctes.pop(name, None)
             if query.args["with_"].recursive and isinstance(cte.this, exp.SetOperation):
                 ctes[name] = self.columns_of(cte.this.left, ctes)
-            ctes[name] = self.columns_of(cte.this, ctes)
+            ctes[name] = _renamed(cte, cte.this, self.columns_of(cte.this, ctes))
         if isinstance(query, exp.Table):
-            columns = self._of_table(query, ctes)
+            columns = _renamed(query, cte_of(query), self._of_table(query, ctes))
         elif isinstance(query, (exp.Lateral, exp.Subquery)):
-            columns = self.columns_of(query.this, ctes)
+            columns = _renamed(query, query.this, self.columns_of(query.this, ctes))
         elif isinstance(query, exp.SetOperation):
             columns = self._of_set(query, ctes)
         elif isinstance(query, exp.Select):
@@ -137,7 +139,7 @@ class CarryingReader:
         left, right = self.columns_of(query.left, ctes), self.columns_of(query.right, ctes)
         if left is None or right is None:
             return left if right is None else right
-        names, others = names_of(query.left), names_of(query.right)
+        names, others = names_in_query(query.left), names_in_query(query.right)
         if "*" in (*names, *others):
             columns = left & right
         else:
@@ -153,7 +155,7 @@ class CarryingReader:
         found = [self.columns_of(item, ctes) for item in sources]
         pairs = zip(sources, found, strict=True)
         carrying: Sources = {
-            name_of(item): columns for item, columns in pairs if columns is not None
+            label_of(item): columns for item, columns in pairs if columns is not None
         }
         self._carrying[id(query)] = carrying
         looked_up = [(inner, self.columns_of(inner, ctes)) for inner in subqueries(query)]
@@ -187,7 +189,7 @@ class CarryingReader:
         asks = inner.find_ancestor(exp.In, exp.Exists, exp.Select)
         parent = asks.parent if asks is not None else None
         sides: list[exp.Expr] = []
-        if isinstance(asks, exp.In) and names_of(inner)[:1] == [*columns][:1]:
+        if isinstance(asks, exp.In) and names_in_query(inner)[:1] == [*columns][:1]:
             sides = [asks.this]
         elif isinstance(asks, exp.Exists) and isinstance(inner, exp.Select):
             own = self._carrying.get(id(inner), {})
@@ -197,7 +199,7 @@ class CarryingReader:
                 for mine, other in (pair, pair[::-1])
                 if carries(mine, own) and not carries(other, own)
             ]
-        found = [side for side in map(plain, sides) if isinstance(side, exp.Column)]
+        found = [side for side in map(without_cast, sides) if isinstance(side, exp.Column)]
         if not found or isinstance(parent, (exp.Not, exp.Or)):
             raise PartialRows(self.joined)
         return {side.table.lower(): frozenset({side.name.lower()}) for side in found}
@@ -211,9 +213,9 @@ class CarryingReader:
         """
         asks = inner.find_ancestor(exp.In, exp.Select)
         if isinstance(asks, exp.In) and carries(asks.this, carrying):
-            names = names_of(inner)
+            names = names_in_query(inner)
             return len(names) == 1 and names[0] in columns
-        query = query_of(inner)[0]
+        query = query_behind(inner)[0]
         own = self._carrying.get(id(query), {})
         return isinstance(query, exp.Select) and any(
             carries(mine, own) and carries(other, carrying, qualified=True)
@@ -257,10 +259,24 @@ class CarryingReader:
         return frozenset(names)
 
 
+def _renamed(source: exp.Expr, query: exp.Expr | None, columns: Carrying | None) -> Carrying | None:
+    """Columns of a query under the names that they get where it stands.
+
+    Args:
+        source: what gives the names.
+    """
+    given = given_names(source)
+    if not given or columns is None:
+        return columns
+    names = names_in_query(query) if query is not None else []
+    pairs = zip(names, given, strict=False)
+    return frozenset(new for old, new in pairs if old in columns)
+
+
 def joins_by(join: exp.Join, query: exp.Select, carrying: Sources) -> bool:
     """Whether a join's sides have the same partition, as far as its condition shows."""
     using = {item.name.lower() for item in join.args.get("using") or ()}
-    own = name_of(join.this)
+    own = label_of(join.this)
     others = {alias: columns for alias, columns in carrying.items() if alias != own}
     mine = {own: carrying[own]}
     if any(using & columns & carrying[own] for columns in others.values()):
@@ -278,7 +294,7 @@ def _kept(joins: Iterable[exp.Join], carrying: Sources) -> Sources:
     value that isn't null of both sides is left."""
     kept = dict(carrying)
     for join in joins:
-        own, side = name_of(join.this), join.side.upper()
+        own, side = label_of(join.this), join.side.upper()
         if side == "LEFT":
             kept.pop(own, None)
         elif side == "RIGHT":
@@ -305,11 +321,11 @@ def _equal(query: exp.Select, joins: Iterable[exp.Join], carrying: Sources) -> S
 
 def _is_tied(query: exp.Select, carrying: Sources) -> bool:
     """Whether a query within another reads a single partition, that of the row around it."""
-    own = {name_of(item) for item in sources_of(query)}
+    own = {label_of(item) for item in sources_of(query)}
     return any(
-        carries(one, carrying) and isinstance(other, exp.Column) and other.table.lower() not in own
+        carries(side, carrying) and isinstance(other, exp.Column) and other.table.lower() not in own
         for pair in equalities(query.args.get("where"))
-        for one, other in (pair, pair[::-1])
+        for side, other in (pair, pair[::-1])
         if isinstance(other, exp.Column) and other.table
     )
 

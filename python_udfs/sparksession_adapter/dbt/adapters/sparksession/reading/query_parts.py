@@ -115,7 +115,7 @@ def sources_of(query: exp.Select) -> list[exp.Expr]:
     return [*([first.this] if first else []), *(item for item in joined if not reads_nothing(item))]
 
 
-def name_of(source: exp.Expr) -> str:
+def label_of(source: exp.Expr) -> str:
     """How columns name what a select reads, in lower case; what has no name is only itself."""
     return source.alias_or_name.lower() or f"#{id(source)}"
 
@@ -140,16 +140,18 @@ def equalities(condition: exp.Expr | None) -> list[tuple[exp.Expr, exp.Expr]]:
     ]
 
 
-def equal_columns(query: exp.Select, source: str) -> set[str]:
+def equated_columns(query: exp.Select, source: str) -> set[str]:
     """Columns of a source that a select asks to be equal to others.
 
     Args:
-        source: its name, see name_of.
+        source: its name, see label_of.
     """
     joins = query.args.get("joins") or ()
     found = {item.name.lower() for join in joins for item in join.args.get("using") or ()}
     conditions = [query.args.get("where"), *(join.args.get("on") for join in joins)]
-    sides = [plain(side) for item in conditions for pair in equalities(item) for side in pair]
+    sides = [
+        without_cast(side) for item in conditions for pair in equalities(item) for side in pair
+    ]
     return found | {
         side.name.lower()
         for side in sides
@@ -157,30 +159,34 @@ def equal_columns(query: exp.Select, source: str) -> set[str]:
     }
 
 
-def plain(value: exp.Expr) -> exp.Expr:
+def without_cast(value: exp.Expr) -> exp.Expr:
     """An expression without what gives its value another type, or a null a value."""
     while isinstance(value, (exp.Cast, exp.TryCast, exp.Paren, exp.Coalesce)):
         value = value.this
     return value
 
 
-def query_of(source: exp.Expr) -> tuple[exp.Expr | None, list[list[str]]]:
+def given_names(source: exp.Expr) -> list[str]:
+    """Names that what stands in a `from`, or a CTE, gives to all its columns: `as t (a, b)`."""
+    alias = source.args.get("alias")
+    columns = alias.columns if isinstance(alias, exp.TableAlias) else []
+    return [column.name.lower() for column in columns]
+
+
+def query_behind(source: exp.Expr) -> tuple[exp.Expr | None, list[str]]:
     """The query that makes the rows of what stands in a `from`, and the names that its columns get
-    on the way there, the first names first."""
-    aliases: list[list[str]] = []
+    there; [] where they keep their own."""
+    given: list[str] = []
     current: exp.Expr | None = source
     while current is not None and not isinstance(current, (exp.Select, exp.SetOperation)):
-        alias = current.args.get("alias")
-        columns = alias.columns if isinstance(alias, exp.TableAlias) else []
-        if columns:
-            aliases.insert(0, [column.name.lower() for column in columns])
+        given = given or given_names(current)
         if isinstance(current, exp.Table):
             current = cte_of(current)
         elif isinstance(current, (exp.CTE, exp.Lateral, exp.Subquery)):
             current = current.this
         else:
             current = None
-    return current, aliases
+    return current, given
 
 
 def cte_of(table: exp.Table) -> exp.Expr | None:
@@ -206,11 +212,13 @@ def named_columns(query: exp.Select) -> list[tuple[str, exp.Expr]]:
     return found
 
 
-def names_of(query: exp.Expr) -> list[str]:
-    """Names of a query's columns, see named_columns."""
-    found = query_of(query)[0]
+def names_in_query(query: exp.Expr) -> list[str]:
+    """Names of the columns of a query, or of what stands in a `from`; see named_columns."""
+    found, given = query_behind(query)
+    if given:
+        return given
     while isinstance(found, exp.SetOperation):
-        found = query_of(found.left)[0]
+        found = query_behind(found.left)[0]
     return [name for name, _ in named_columns(found)] if isinstance(found, exp.Select) else []
 
 
@@ -220,27 +228,25 @@ def in_tables(value: exp.Expr, sources: Sequence[exp.Expr]) -> exp.Expr:
     def followed(part: exp.Expr) -> exp.Expr:
         if not isinstance(part, exp.Column):
             return part
-        of = [item for item in sources if part.table.lower() in ("", name_of(item))]
+        of = [item for item in sources if part.table.lower() in ("", label_of(item))]
         name = part.name.lower()
-        return column_of(of[0], name) if len(of) == 1 else exp.column(name)
+        return origin_of_column(of[0], name) if len(of) == 1 else exp.column(name)
 
     return value.copy().transform(followed)
 
 
-def column_of(source: exp.Expr, name: str) -> exp.Expr:
+def origin_of_column(source: exp.Expr, name: str) -> exp.Expr:
     """What a column of a query is made of, in the columns of the tables that it comes from."""
-    query, aliases = query_of(source)
-    if isinstance(query, exp.SetOperation):
-        query = query_of(query.left)[0]
+    query, given = query_behind(source)
+    while isinstance(query, exp.SetOperation):
+        query = query_behind(query.left)[0]
     if not isinstance(query, exp.Select):
         return exp.column(name)
-    for given in reversed(aliases):
-        before = aliases[aliases.index(given) - 1] if given is not aliases[0] else names_of(query)
-        name = dict(zip(given, before, strict=False)).get(name, name)
+    name = dict(zip(given, names_in_query(query), strict=False)).get(name, name)
     sources = sources_of(query)
     for column, item in named_columns(query):
         if item.is_star and len(sources) == 1:
-            return column_of(sources[0], name)
+            return origin_of_column(sources[0], name)
         if column == name:
             return in_tables(item.unalias(), sources)
     return exp.column(name)
