@@ -52,7 +52,19 @@ QUERIES: dict[str, str | None] = {
     f"select * from dw.x where (id, k) in (select id, k from {NEW})": None,
     f"select * from dw.y where parent in (select id from {NEW} where v > 1)": None,
     f"{OF_IDS} select a.id, b.v from a join a as b on a.id = b.id": None,
+    f"select * from dw.x where id in (select id from {NEW} where v > 1 union select id from {NEW})":
+        None,
+    f"select * from dw.x where id in (select id from {NEW} union select id from {NEW} where v > 1)":
+        None,
+    "select a.* from (select id as key, v from dw.x) as a join "
+    f"(select distinct id from {NEW}) as k on a.key = k.id": None,
     # a new row that only an old row chooses
+    "select * from (select x.* from dw.x as x join dw.y as y on x.k = y.k) as a "
+    f"where parent in (select id from {NEW})": ITSELF,
+    f"select * from dw.x where (id, k) in (select id, day from {NEW})": ITSELF,
+    f"select * from dw.x as a where exists (select 1 from {NEW} as n where n.id = a.parent)":
+        ITSELF,
+    f"select * from dw.x where id in (select id from {NEW} limit 5)": ITSELF,
     f"select * from dw.x where parent in (select id from {NEW})": ITSELF,
     f"select * from dw.x where id in (select id from {NEW} where v > 1)": ITSELF,
     f"select * from dw.x as a where exists (select 1 from {NEW} as n where n.id = a.id and v > 1)":

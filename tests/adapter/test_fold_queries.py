@@ -58,6 +58,9 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
      "select id, n as v, 0 as n from s", None),
     (SUMS, f"with s (k, total) as ({TOTAL}) select t.a as id, t.b as v, 0 as n from s as t (a, b)",
      None),
+    (SUMS, f"select * except (total), total as v, 0 as n from ({TOTAL})", None),
+    (SUMS, f"select id, sum(c) as v, 0 as n from (select id, count(*) as c from {NEW} "
+     f"group by id, day) {BY_KEY}", None),
     (SUMS, f"select id, sum(total) as v, null as n from ({TOTAL}, day) {BY_KEY}", None),
     (SUMS, f"select s.* from (select id, sum(v) as v, count(*) as n from {NEW} {BY_KEY}) as s "
      f"union all select id, v, 1 from {NEW}", None),
@@ -87,6 +90,15 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
      "select id, at, v, v as n from s", counted("n")),
     (SUMS, f"select id, sum(v) as v, 0 as n from {NEW} {BY_KEY} "
      f"union all select id, max(v), 0 from {NEW} {BY_KEY}", counted("v")),
+    (SUMS, f"select * from (select id, sum(v) as v, max(v) as n from {NEW} {BY_KEY})",
+     counted("n")),
+    (SUMS, f"select id, sum(total) as v, 0 as n from ({TOTAL} union all select id, max(v) as total "
+     f"from {NEW} {BY_KEY}) {BY_KEY}", counted("v")),
+    (SUMS, f"select id, 0 as v, count(*) as n from (select id from ({TOTAL}, day)) {BY_KEY}",
+     counted("n")),
+    (LAST, "select id, at, 2 * total as v from (select id, max(at) as at, sum(v) as total "
+     f"from {NEW} {BY_KEY})", counted("v")),
+    (LAST, f"select id, max(at) as at, my_last(v) as v from {NEW} {BY_KEY}", counted("v")),
     (SUMS, f"select id, 2 * total as v, 0 as n from ({TOTAL})", counted("v")),
     (SUMS, f"select id, sum(v) as v, sum(n) as n from (select id, sum(v) as v, 1 as n from {NEW} "
      f"group by id, day) {BY_KEY}", counted("n")),
