@@ -196,7 +196,7 @@ class Replacing(Kind):
         return Counter(left + written), Counter(full)
 
 
-def kinds(name: str, rng: random.Random) -> Kind:
+def kind_named(name: str, rng: random.Random) -> Kind:
     """A kind by its name, with a random fold."""
     if name == "adding":
         return Adding(rng)
@@ -241,7 +241,7 @@ def try_queries(name: str, count: int) -> Counter[str]:
     database, seen = Database(), Counter[str]()
     for number in range(count):
         rng = random.Random(f"{seed}-{name}-{number}")
-        kind = kinds(name, rng)
+        kind = kind_named(name, rng)
         sql = RandomQuery(rng, kind.chooses, kind.kept).text()
         if NEW not in sql:
             continue

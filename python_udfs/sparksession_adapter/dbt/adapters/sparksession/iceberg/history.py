@@ -179,7 +179,9 @@ class History:
             schema = snapshot.get("schema-id")
             snapshots[number] = Snapshot(number, parent, operation, summary, schema)
         schemas = metadata.get("schemas", [])
-        columns = {schema["schema-id"]: Columns.of(schema) for schema in schemas[1:] and schemas}
+        # columns that have never changed needn't be compared
+        changed = schemas if len(schemas) > 1 else []
+        columns = {schema["schema-id"]: Columns.of(schema) for schema in changed}
         return cls(head, snapshots, metadata.get("table-uuid"), columns)
 
     @property

@@ -26,11 +26,11 @@ from dbt.adapters.sparksession.reading.partition_queries import (
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     equalities,
+    joins_of,
     label_of,
     own_parts,
     parsed,
     query_behind,
-    reads_nothing,
     sources_of,
     subqueries,
     without_cast,
@@ -88,7 +88,7 @@ def problem_of_choice(sql: str, news: Collection[str], key: Collection[str]) -> 
     if tree is None:
         return None
     try:
-        _ChosenReader(OwnChoices(news), key).columns_of(tree, {})
+        _ChosenReader(tree, OwnChoices(news), key).columns_of(tree, {})
     except PartialRows as problem:
         return str(problem)
     return None
@@ -100,26 +100,30 @@ class _ChosenReader(CarryingReader):
     ranked, counted, joined = RANKED, COUNTED, JOINED
     strict = True
 
-    def __init__(self, own: OwnChoices, key: Collection[str]) -> None:
+    def __init__(self, tree: exp.Expr, own: OwnChoices, key: Collection[str]) -> None:
         super().__init__("")
+        self._news = _names_of_news(tree)
         self._own, self._key = own, {name.lower() for name in key}
         self._held = HeldColumns()
+
+    def _names_news(self, query: exp.Expr) -> bool:
+        """Whether a part of the statement reads new rows, also by the name of a CTE."""
+        return any(table.name.lower() in self._news for table in query.find_all(exp.Table))
 
     def _of_table(self, table: exp.Table, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
         return ctes.get(table.name.lower())
 
     def _of_select(self, query: exp.Select, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
-        sources = sources_of(query)
+        joins, sources = joins_of(query), sources_of(query)
         found = [self.columns_of(item, ctes) for item in sources]
         of_news = [
-            columns is None and _names_news(item)
+            columns is None and self._names_news(item)
             for item, columns in zip(sources, found, strict=True)
         ]
         for inner in subqueries(query):
             self.columns_of(inner, ctes)
         pairs = zip(sources, found, strict=True)
         carrying = {label_of(item): columns for item, columns in pairs if columns is not None}
-        joins = [join for join in query.args.get("joins") or () if not reads_nothing(join.this)]
         for join, columns in zip(joins, found[1:], strict=True):
             if len(carrying) > 1 and columns is not None and not joins_by(join, query, carrying):
                 raise PartialRows(JOINED)
@@ -177,7 +181,7 @@ class _ChosenReader(CarryingReader):
         if not any(choosing) or not any(
             self._own.reads_own(item)
             for item, chooses in zip(sources, choosing, strict=True)
-            if not chooses and not _names_news(item)
+            if not chooses and not self._names_news(item)
         ):
             return
         at = choosing.index(True)
@@ -204,7 +208,7 @@ class _ChosenReader(CarryingReader):
             asks = inner.find_ancestor(exp.In, exp.Exists, exp.Select)
             if isinstance(within, exp.Select) or not isinstance(asks, (exp.In, exp.Exists)):
                 continue
-            if not _names_news(inner):
+            if not self._names_news(inner):
                 continue
             if isinstance(asks.find_ancestor(exp.Not, exp.Select), exp.Not):
                 raise PartialRows(ABSENT)
@@ -238,17 +242,16 @@ def _gives_none_of(query: exp.Select, source: exp.Expr) -> bool:
     return bool(given) and not is_bare and not {"", name} & {item.table.lower() for item in given}
 
 
-def _names_news(query: exp.Expr) -> bool:
-    """Whether a part of a statement reads new rows, also by the name of a CTE."""
+def _names_of_news(tree: exp.Expr) -> set[str]:
+    """Names by which parts of a statement read new rows: those of CTEs over them, too."""
     names, waiting = {NEWS}, True
-    tree = query.root()
     while waiting:
         known = len(names)
         for cte in tree.find_all(exp.CTE):
             if any(table.name.lower() in names for table in cte.this.find_all(exp.Table)):
                 names.add(cte.alias.lower())
         waiting = len(names) > known
-    return any(table.name.lower() in names for table in query.find_all(exp.Table))
+    return names
 
 
 def _equal_columns(part: exp.Expr) -> set[tuple[str, str]]:

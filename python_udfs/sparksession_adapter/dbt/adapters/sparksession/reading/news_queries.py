@@ -14,13 +14,13 @@ from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     UnreadableQuery,
     equated_columns,
+    joins_of,
     label_of,
     names_in_query,
     numbers_rows,
     own_parts,
     parsed,
     query_behind,
-    reads_nothing,
     sources_of,
     subqueries,
     takes_some,
@@ -202,9 +202,8 @@ class NewsReader:
             return QueryRows.NEW  # it has no row
         first = query.args.get("from_")
         rows = self._of_part(first.this, query, ctes) if first else QueryRows.OTHERS
-        for join in query.args.get("joins") or ():
-            if not reads_nothing(join.this):
-                rows = self._joined(rows, self._of_part(join.this, query, ctes), join)
+        for join in joins_of(query):
+            rows = self._joined(rows, self._of_part(join.this, query, ctes), join)
         looked_up = QueryRows.OTHERS
         for inner in subqueries(query):
             looked_up = max(looked_up, self.rows_of(inner, ctes))
@@ -246,9 +245,6 @@ class NewsReader:
         if kind in ("SEMI", "ANTI"):
             return left if right is QueryRows.OTHERS else max(left, QueryRows.CHOSEN)
         keeps_left, keeps_right = side in ("LEFT", "FULL"), side in ("RIGHT", "FULL")
-        others_kept = keeps_left if right > QueryRows.CHOSEN else keeps_right
-        if max(left, right) > QueryRows.CHOSEN and others_kept:
-            raise NewsProblem(OUTER)
         if (keeps_left and left < right) or (keeps_right and right < left):
             raise NewsProblem(OUTER)
         rows = max(left, right)

@@ -16,6 +16,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     cte_of,
     equalities,
     given_names,
+    joins_of,
     label_of,
     named_columns,
     names_in_query,
@@ -24,7 +25,6 @@ from dbt.adapters.sparksession.reading.query_parts import (
     own_parts,
     parsed,
     query_behind,
-    reads_nothing,
     sources_of,
     subqueries,
     takes_some,
@@ -150,8 +150,7 @@ class CarryingReader:
         return columns
 
     def _of_select(self, query: exp.Select, ctes: Mapping[str, Carrying | None]) -> Carrying | None:
-        joins = [join for join in query.args.get("joins") or () if not reads_nothing(join.this)]
-        sources = sources_of(query)
+        joins, sources = joins_of(query), sources_of(query)
         found = [self.columns_of(item, ctes) for item in sources]
         pairs = zip(sources, found, strict=True)
         carrying: Sources = {
@@ -334,7 +333,7 @@ def carries(item: exp.Expr, carrying: Sources, qualified: bool = False) -> bool:
     """Whether an expression has the partition's value.
 
     Args:
-        qualified: whether a column without its table's name has it not.
+        qualified: whether a column counts only where its table's name stands before it.
     """
     if isinstance(item, exp.Column):
         table, name = item.table.lower(), item.name.lower()

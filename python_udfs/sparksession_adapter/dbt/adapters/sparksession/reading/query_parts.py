@@ -108,11 +108,15 @@ def subqueries(query: exp.Select) -> Iterator[exp.Expr]:
                     yield item
 
 
+def joins_of(query: exp.Select) -> list[exp.Join]:
+    """The joins of a select, but for those with what reads no table."""
+    return [join for join in query.args.get("joins") or () if not reads_nothing(join.this)]
+
+
 def sources_of(query: exp.Select) -> list[exp.Expr]:
-    """What a select reads, but for what reads no table."""
+    """What a select reads: what stands first, then what its joins read, see joins_of."""
     first = query.args.get("from_")
-    joined = (join.this for join in query.args.get("joins") or ())
-    return [*([first.this] if first else []), *(item for item in joined if not reads_nothing(item))]
+    return [*([first.this] if first else []), *(join.this for join in joins_of(query))]
 
 
 def label_of(source: exp.Expr) -> str:
