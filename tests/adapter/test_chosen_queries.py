@@ -8,6 +8,7 @@ from dbt.adapters.sparksession.reading.chosen_queries import (
     COUNTED,
     FILTERED,
     ITSELF,
+    LOOKED_UP,
     RANKED,
     TWICE,
     problem_of_choice,
@@ -23,6 +24,10 @@ from dbt.adapters.sparksession.reading.news_queries import (
 NEW = "(select * from dw.x with (`start-snapshot-id` = '1', `end-snapshot-id` = '2'))"
 KEYS = f"with k as (select distinct id from {NEW})"
 OF_IDS = f"{KEYS}, a as (select * from dw.x where id in (from k))"
+LAST_ROWS = (
+    "select * from (select *, row_number() over (partition by id order by at desc) as n from a) "
+    "as r"
+)
 QUERIES: dict[str, str | None] = {
     f"select id, count(*) as n from dw.x where id in (select id from {NEW}) group by id": None,
     f"select id, count(*) as n from dw.x where id in (select id from {NEW}) group by 1": None,
@@ -87,6 +92,58 @@ QUERIES: dict[str, str | None] = {
     "from a) where n = 1": None,
     f"{OF_IDS} select a.* from a join (select id, max(at) as at from a group by id) as m "
     "on a.id = m.id and a.at = m.at": None,
+    f"{OF_IDS} select a.* from a join (select id, max(at) as at from a group by id) as m "
+    "on a.id = m.id and a.at = m.at where a.v > 1": FILTERED,
+    f"{OF_IDS} select a.* from a join (select id, max(at) as at from a group by id) as m "
+    "on a.id = m.id and a.v = m.at": None,
+    f"{OF_IDS} select a.* from a join (select id, max(at) as at from a group by id) as m "
+    "on a.id = m.id and a.v > m.at": FILTERED,
+    f"select id, sum(v) as total from dw.x where id in (select id from {NEW}) group by id "
+    "having total > 1": FILTERED,
+    f"{OF_IDS} select s.*, y.name from (select id, max_by(k, at) as k from a group by id) as s "
+    "left join dw.y as y on y.k = s.k": None,
+    f"{OF_IDS} select s.*, y.name from (select id, max_by(k, at) as k from a group by id) as s "
+    "join dw.y as y on y.k = s.k": FILTERED,
+    f"{OF_IDS} select s.*, y.name from (select id, max_by(k, at) as k from a group by id) as s "
+    "join dw.y as y using (k)": FILTERED,
+    f"{OF_IDS} select * from (select id, max_by(k, at) as k from a group by id) as s "
+    "where exists (select 1 from dw.y as y where y.k = s.k)": FILTERED,
+    f"{OF_IDS} select id, k from {NEW} intersect select id, max(k) from a group by id": FILTERED,
+    # the last row of each key, which what follows may not leave out
+    f"{OF_IDS} {LAST_ROWS} where n = 1 and v > 1": FILTERED,
+    f"{OF_IDS} {LAST_ROWS} where n = 1 and id > 1": None,
+    f"{OF_IDS} {LAST_ROWS} where n <= 1": None,
+    f"{OF_IDS} {LAST_ROWS} where n < 2": None,
+    f"{OF_IDS} {LAST_ROWS} where n = v": FILTERED,
+    f"{OF_IDS} {LAST_ROWS} where n > 1": FILTERED,
+    f"{OF_IDS} {LAST_ROWS} where n = 2": FILTERED,
+    f"{OF_IDS} {LAST_ROWS} where n = 1 and exists (select 1 from dw.y as y where y.k = r.k)":
+        FILTERED,
+    f"{OF_IDS} select * from ({LAST_ROWS} where n = 1) where v > 1": FILTERED,
+    f"{OF_IDS} select * from ({LAST_ROWS} where n = 1) where id > 1": None,
+    f"{OF_IDS} select id, v from (select id, upper(v) as v from ({LAST_ROWS} where n = 1)) "
+    "where v > 'a'": FILTERED,
+    f"{OF_IDS} select day as id, v from ({LAST_ROWS} where n = 1)": FILTERED,
+    f"{OF_IDS} select t.* from (select id as i, v as w from ({LAST_ROWS} where n = 1)) t (id, v)":
+        None,
+    f"{OF_IDS} select * from a qualify row_number() over (partition by id order by at desc) = 1":
+        None,
+    f"{OF_IDS} select * from a where v > 1 "
+    "qualify row_number() over (partition by id order by at desc) = 1": None,
+    f"{OF_IDS} select *, row_number() over (partition by id order by at desc) as n from a "
+    "qualify n = 1": None,
+    f"{OF_IDS} select *, row_number() over (partition by id order by at desc) as n from a "
+    "qualify n = 1 and v > 1": FILTERED,
+    f"{OF_IDS} select * from a qualify count(*) over (partition by id) = 1": FILTERED,
+    # looked up, not chosen
+    f"select y.*, exists (select 1 from {NEW} as n where n.id = y.id) as is_new from dw.y as y":
+        LOOKED_UP,
+    f"select * from dw.x where (id in (select id from {NEW})) = (v > 1)": LOOKED_UP,
+    f"select * from dw.x where case when id in (select id from {NEW}) then v > 1 else true end":
+        LOOKED_UP,
+    # joins with others choose nothing
+    f"select x.id, count(*) as n from dw.x as x join (select distinct k from {NEW}) as k "
+    "on x.k = k.k left anti join dw.y as y on y.id = x.id group by x.id": COUNTED,
     # twice, or with each other
     f"select * from dw.x where id in (select id from {NEW}) and k in (select k from {NEW})": TWICE,
     f"{OF_IDS} select a.id, b.v from a join a as b on a.id = b.parent": JOINED_OTHERWISE,

@@ -11,6 +11,7 @@ from dbt.adapters.sparksession.reading.fold_queries import (
     AGAIN,
     ALL_AGAIN,
     COUNTED,
+    FILTERED,
     RANKED,
     counts_rows,
     problem_of_fold,
@@ -28,12 +29,18 @@ RANGE = {"aggregates": {"v": "max", "n": "min"}}
 LISTS = {"aggregates": {"v": {"function": "collect", "elements": True}}}
 BITMAP = {"aggregates": {"v": "bitmap_or"}}
 LAST_OF_DAY = "row_number() over (partition by id order by at desc) as nth"
+RANKED_ROWS = f"select *, {LAST_OF_DAY} from {NEW}"
+FIRST_OF_KEY = "row_number() over (partition by id order by at desc)"
 BY_KEY = "group by id"
 TOTAL = f"select id, sum(v) as total from {NEW} {BY_KEY}"
 
 
 def counted(column: str) -> str:
     return COUNTED.format(column=column)
+
+
+def filtered(column: str) -> str:
+    return FILTERED.format(column=column)
 
 
 # (fold, query) -> what is wrong
@@ -111,11 +118,34 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
     (SUMS, f"select s.id, y.rate as v, s.total as n from ({TOTAL}) as s join dw.y using (id)",
      counted("v")),
     # rows that parts of sums choose
-    (SUMS, f"select id, total as v, 0 as n from ({TOTAL}) where total > 10", counted("total")),
+    (SUMS, f"select id, total as v, 0 as n from ({TOTAL}) where total > 10", filtered("total")),
     (SUMS, f"select id, total as v, 0 as n from ({TOTAL}) as s join dw.y on s.total > y.least",
-     counted("total")),
+     filtered("total")),
     (SUMS, f"select total as id, sum(v) as v, 0 as n from ({TOTAL}) group by total",
-     counted("total")),
+     filtered("total")),
+    (LAST, f"select y.id, y.at, y.v from dw.y as y left semi join ({TOTAL}) as s "
+     "on s.total = y.v", filtered("total")),
+    # the last row of each key
+    (LAST, f"select id, at, upper(v) as v from ({RANKED_ROWS}) where nth = 1", None),
+    (LAST, f"select id, at, v from ({RANKED_ROWS}) where nth = 1 and v > 1", filtered("v")),
+    (LAST, f"select id, at, v from ({RANKED_ROWS}) where nth = 1 and id > 1", None),
+    (LAST, f"select id, at, v from ({RANKED_ROWS}) where nth = 2", filtered("nth")),
+    (LAST, f"select id, at, v from ({RANKED_ROWS}) where nth <= 3", None),
+    (LAST, f"select id, at, v from (select * from ({RANKED_ROWS}) where nth = 1) where v > 1",
+     filtered("v")),
+    (LAST, f"select id, at, v from {NEW} qualify {FIRST_OF_KEY} = 1", None),
+    (LAST, f"select id, at, v from {NEW} qualify {FIRST_OF_KEY} = 1 and v > 1", filtered("v")),
+    (LAST, f"select r.id, r.at, y.v from (select * from ({RANKED_ROWS}) where nth = 1) as r "
+     "left join dw.y as y on y.k = r.k", None),
+    (LAST, f"select r.id, r.at, y.v from (select * from ({RANKED_ROWS}) where nth = 1) as r "
+     "join dw.y as y on y.k = r.k", filtered("k")),
+    (LAST, f"select id, k as at, v from ({RANKED_ROWS}) where nth = 1", RANKED),
+    (LAST, f"select id, k as at, nth as v from ({RANKED_ROWS})", RANKED),
+    (LAST, f"select k as id, at, v from ({RANKED_ROWS}) where nth = 1", RANKED),
+    (LAST, f"select key as id, t as at, v from (select id as key, at as t, v from ({RANKED_ROWS}) "
+     "where nth = 1)", None),
+    (SUMS, f"select id, sum(k) as v, v as n from {NEW} {BY_KEY}", None),
+    (MIXED, f"select id, max(at) as at, sum(k) as v, v as n from {NEW} {BY_KEY}", counted("n")),
     # among themselves
     (LAST, f"select *, row_number() over (partition by id order by v) as nth from {NEW}", RANKED),
     (LAST, f"select id, at, row_number() over (order by at desc) as v from {NEW}", RANKED),
@@ -173,7 +203,7 @@ MODELS = {
         SUMMED,
         "select id, v from (select id, sum(v) as v from {{ new_rows(source('src', 'x')) }} "
         "group by id) where v > 2",
-        counted("v"),
+        filtered("v"),
     ),
     "summed": (
         SUMMED,

@@ -20,7 +20,7 @@ from dbt.adapters.sparksession.reading.fold_queries import problem_of_fold
 from dbt.adapters.sparksession.reading.news_queries import problem_of
 from dbt.adapters.sparksession.reading.partition_queries import problem_of_partitions
 
-from tests.support.random_queries import ALL, COLUMNS, NEW, STAYING, RandomQuery
+from tests.support.random_queries import COLUMNS, NEW, RandomQuery, in_sqlite
 
 Row = tuple[Any, ...]
 Ask = Callable[[list[Row], list[Row]], list[Row]]  # what is new, all rows -> a query's rows
@@ -57,8 +57,8 @@ class Database:
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:")
-        self._connection.create_aggregate("max_by", 2, _By)
-        self._connection.create_aggregate("min_by", 2, _ByLowest)
+        self._connection.create_aggregate("arg_max", 2, _By)
+        self._connection.create_aggregate("arg_min", 2, _ByLowest)
         for name in ("news", "x", "y"):
             self._connection.execute(f"create table {name} ({', '.join(COLUMNS)})")
 
@@ -70,8 +70,7 @@ class Database:
     def ask(self, sql: str, news: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
         self.fill("news", news)
         self.fill("x", rows)
-        sql = sql.replace(NEW, "news").replace(ALL, "x").replace(STAYING, "y")
-        return self._connection.execute(sql).fetchall()
+        return self._connection.execute(in_sqlite(sql)).fetchall()
 
 
 @dataclass

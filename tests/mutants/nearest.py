@@ -91,6 +91,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/reading/query_parts.py", QUERIES),
     (ADAPTER + "/reading/held_columns.py", QUERIES),
     (ADAPTER + "/reading/own_choices.py", QUERIES),
+    (ADAPTER + "/reading/ranks.py", QUERIES),
     (ADAPTER + "/reading/aggregates.py", QUERIES),
     (ADAPTER + "/view_marks.py", "adapter/test_default_reads.py adapter/test_version_queries.py"),
     (ADAPTER + "/definitions.py", "adapter/test_definitions.py"),

@@ -28,13 +28,13 @@ from dbt.adapters.sparksession.reading.query_parts import (
     equalities,
     joins_of,
     label_of,
-    own_parts,
     parsed,
     query_behind,
     sources_of,
     subqueries,
     without_cast,
 )
+from dbt.adapters.sparksession.reading.ranks import Rank
 from sqlglot import exp
 
 RANKED = (
@@ -67,6 +67,11 @@ FILTERED = (
     "is left out now and wasn't before; give the value as a column, and leave rows out where it is "
     "read"
 )
+LOOKED_UP = (
+    "looks new rows up for rows that aren't new, in a column or within another expression, so that "
+    "a row has what the last run's new rows gave it; look all rows up by ref(..), ask for new rows "
+    "by a condition of its own (`id in (select id from ..)`), or take a join macro"
+)
 ABSENT = (
     "takes rows that no new row names, other rows in each run; read all rows by ref(..) in "
     "place of the new rows, or take a join macro of kind 'anti'"
@@ -88,7 +93,9 @@ def problem_of_choice(sql: str, news: Collection[str], key: Collection[str]) -> 
     if tree is None:
         return None
     try:
-        _ChosenReader(tree, OwnChoices(news), key).columns_of(tree, {})
+        reader = _ChosenReader(tree, OwnChoices(news), key)
+        reader.columns_of(tree, {})
+        reader.check_columns(tree)
     except PartialRows as problem:
         return str(problem)
     return None
@@ -104,7 +111,14 @@ class _ChosenReader(CarryingReader):
         super().__init__("")
         self._news = _names_of_news(tree)
         self._own, self._key = own, {name.lower() for name in key}
-        self._held = HeldColumns()
+        self._held = HeldColumns(self._keeps_last)
+
+    def check_columns(self, tree: exp.Expr) -> None:
+        """Look at whether the last rows that the whole statement takes are those of its keys."""
+        for values in self._held.of(tree).values():
+            for value in values:
+                if isinstance(value, Rank) and value.is_taken and not self._key <= value.names:
+                    raise PartialRows(FILTERED)
 
     def _names_news(self, query: exp.Expr) -> bool:
         """Whether a part of the statement reads new rows, also by the name of a CTE."""
@@ -151,16 +165,15 @@ class _ChosenReader(CarryingReader):
         self, query: exp.SetOperation, ctes: Mapping[str, Carrying | None]
     ) -> Carrying | None:
         columns = super()._of_set(query, ctes)
+        if columns is not None and not isinstance(query, exp.Union):
+            raise PartialRows(FILTERED)
         self._held.note_set(query)
         return columns
 
     def _check(self, query: exp.Select, carrying: Sources) -> None:
         super()._check(query, carrying)
-        parts = [*own_parts(query)]
-        windows = [item for item in parts if isinstance(item, exp.Window)]
         having = query.args.get("having")
-        kept = {id(part) for item in windows if self._keeps_last(item) for part in item.walk()}
-        filters = self._held.note_select(query, kept, FILTERS) is not None
+        filters = self._held.note_select(query, FILTERS) is not None
         if filters or (having is not None and any(map(is_aggregate, having.walk()))):
             raise PartialRows(FILTERED)
 
@@ -197,21 +210,28 @@ class _ChosenReader(CarryingReader):
         for join, is_news in zip(joins, of_news[1:], strict=True):
             if is_news and not of_news[0] and join.kind.upper() == "ANTI":
                 raise PartialRows(ABSENT)
-        return {column for part in (query, *joins) for column in _equal_columns(part)}
+        sources = sources_of(query)
+        news = {label_of(item) for item, is_news in zip(sources, of_news, strict=True) if is_news}
+        found = _equal_columns(query, news)
+        for join in joins:
+            found |= _equal_columns(join, news)
+        return found
 
     def _chosen_by_conditions(self, query: exp.Select) -> list[set[tuple[str, str]]]:
         """The same of conditions that ask for new rows."""
         found, alternatives, itself = [], False, False
         sources = sources_of(query)
         for inner in subqueries(query):
-            within = inner.find_ancestor(exp.Where, exp.Join, exp.Select)
-            asks = inner.find_ancestor(exp.In, exp.Exists, exp.Select)
-            if isinstance(within, exp.Select) or not isinstance(asks, (exp.In, exp.Exists)):
-                continue
             if not self._names_news(inner):
                 continue
+            within = inner.find_ancestor(exp.Where, exp.Join, exp.Having, exp.Select)
+            asks = inner.find_ancestor(exp.In, exp.Exists, exp.Select)
+            if isinstance(within, exp.Select) or not isinstance(asks, (exp.In, exp.Exists)):
+                raise PartialRows(LOOKED_UP)
             if isinstance(asks.find_ancestor(exp.Not, exp.Select), exp.Not):
                 raise PartialRows(ABSENT)
+            if not _is_condition(asks):
+                raise PartialRows(LOOKED_UP)
             if isinstance(asks, exp.In):
                 itself |= holds_by_in(asks, inner, sources)
             else:
@@ -226,6 +246,14 @@ class _ChosenReader(CarryingReader):
         if (found or alternatives) and not itself and any(map(self._own.reads_own, sources)):
             raise PartialRows(ITSELF)
         return [*found, set[tuple[str, str]]()] if alternatives else found
+
+
+def _is_condition(asks: exp.Expr) -> bool:
+    """Whether what asks for new rows is a condition of its own, or an alternative to others."""
+    around = asks.parent
+    while isinstance(around, (exp.And, exp.Or, exp.Paren)):
+        around = around.parent
+    return isinstance(around, (exp.Where, exp.Join, exp.Having))
 
 
 def _is_distinct(source: exp.Expr) -> bool:
@@ -254,13 +282,19 @@ def _names_of_news(tree: exp.Expr) -> set[str]:
     return names
 
 
-def _equal_columns(part: exp.Expr) -> set[tuple[str, str]]:
+def _equal_columns(part: exp.Expr, of: Collection[str] = ()) -> set[tuple[str, str]]:
     """Columns, with their tables' names, of which a join, or a query within another, asks that they
-    are equal."""
-    found = {("", item.name.lower()) for item in part.args.get("using") or ()}
+    are equal.
+
+    Args:
+        of: names of tables, of which one side has to be; any, if there are none.
+    """
+    using = part.args.get("using") or ()
+    found = {("", item.name.lower()) for item in using}
     for name in ("on", "where"):
         for pair in equalities(part.args.get(name)):
             sides = [side for side in map(without_cast, pair) if isinstance(side, exp.Column)]
-            if len(sides) == len(pair):
+            tables = {side.table.lower() for side in sides}
+            if len(sides) == len(pair) and (not of or tables & {"", *of}):
                 found |= {(side.table.lower(), side.name.lower()) for side in sides}
     return found

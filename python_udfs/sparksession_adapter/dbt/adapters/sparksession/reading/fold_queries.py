@@ -13,7 +13,7 @@ from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.groups import Aggregate
 from dbt.adapters.sparksession.keyed.zippers import Zipper
 from dbt.adapters.sparksession.reading.aggregates import is_aggregate
-from dbt.adapters.sparksession.reading.held_columns import Held, HeldColumns
+from dbt.adapters.sparksession.reading.held_columns import Held, HeldColumns, HeldValues
 from dbt.adapters.sparksession.reading.news_queries import (
     DISTINCT,
     NewsProblem,
@@ -21,12 +21,18 @@ from dbt.adapters.sparksession.reading.news_queries import (
     QueryRows,
 )
 from dbt.adapters.sparksession.reading.query_parts import NEWS, own_parts, parsed
+from dbt.adapters.sparksession.reading.ranks import Rank
 from sqlglot import exp
 
 COUNTED = (
     "aggregates the new rows to {column}, which its fold doesn't put together with what earlier "
     "runs gave; let the fold aggregate the rows (fold.aggregates), which takes a sum of sums and "
     "counts, a max of max and a min of min too"
+)
+FILTERED = (
+    "leaves out or joins rows by {column}, which it makes of the new rows alone, so that rows of "
+    "earlier runs stay which are left out now; give it as a column, and leave rows out where the "
+    "keyed table is read"
 )
 RANKED = (
     "compares the new rows among themselves alone (a window function, or a limit), so that rows of "
@@ -105,7 +111,7 @@ class _FoldReader(NewsReader):
 
     def __init__(self, fold: Fold | Zipper, counts: bool) -> None:
         super().__init__(counts)
-        self._fold, self._columns = fold, HeldColumns()
+        self._fold, self._columns = fold, HeldColumns(self._keeps_last)
         self._aggregates: dict[str, Aggregate] = {}
         self._order = tuple(name.lower() for name in _order_of(fold))
         self._orders, self._descending = {*self._order}, set[str]()
@@ -123,8 +129,12 @@ class _FoldReader(NewsReader):
         """
         held = self._columns.of(tree)
         for name, values in held.items():
-            if not all(self._is_put_together(value, name, held) for value in values):
-                raise NewsProblem(COUNTED.format(column=_shown(name)))
+            for value in values:
+                if isinstance(value, Rank):
+                    if not self._is_order_of(value):
+                        raise NewsProblem(RANKED)
+                elif not self._is_put_together(value, name, held):
+                    raise NewsProblem(COUNTED.format(column=_shown(name)))
 
     def _of_set(self, query: exp.SetOperation, ctes: Mapping[str, QueryRows]) -> QueryRows:
         rows = super()._of_set(query, ctes)
@@ -136,6 +146,11 @@ class _FoldReader(NewsReader):
             if any(not isinstance(value, exp.Distinct) for value in values):
                 raise NewsProblem(COUNTED.format(column=_shown(name)))
 
+    def chooses(self, query: exp.Select) -> None:
+        chosen_by = self._columns.chosen_by(query)
+        if chosen_by is not None:
+            raise NewsProblem(FILTERED.format(column=_shown(chosen_by)))
+
     def of_new_rows(self, query: exp.Select) -> QueryRows:
         found = [*own_parts(query)]
         windows = [item for item in found if isinstance(item, exp.Window)]
@@ -143,11 +158,9 @@ class _FoldReader(NewsReader):
             raise NewsProblem(RANKED)
         if query.args.get("having"):
             raise NewsProblem(self.counted)
-        chosen_by = self._columns.note_select(
-            query, {id(part) for item in windows for part in item.walk()}
-        )
+        chosen_by = self._columns.note_select(query)
         if chosen_by is not None:
-            raise NewsProblem(COUNTED.format(column=chosen_by))
+            raise NewsProblem(FILTERED.format(column=_shown(chosen_by)))
         is_grouped = query.args.get("group") is not None
         if is_grouped and not any(
             is_aggregate(item) or isinstance(item, exp.Anonymous) for item in found
@@ -177,34 +190,34 @@ class _FoldReader(NewsReader):
             return len(self._order) == 1 and self._is_newest(value, held.get(self._order[0], ()))
         return function in PUT_TOGETHER.get(type(value), ())
 
-    def _is_newest(self, value: exp.Expr, order: tuple[exp.Expr, ...]) -> bool:
+    def _is_newest(self, value: exp.Expr, order: HeldValues) -> bool:
         """Whether `max_by` or `min_by` takes the row that the fold takes for the newest.
 
         Args:
             order: what the column holds that orders the fold's rows.
         """
         by, name = value.expression, self._order[0]
-        is_order = by.name.lower() == name or any(item.this == by for item in order)
+        is_order = by.name.lower() == name or any(
+            isinstance(item, exp.Expr) and item.this == by for item in order
+        )
         return is_order and isinstance(value, exp.ArgMin) is (name in self._descending)
 
     def _keeps_last(self, window: exp.Window) -> bool:
-        """Whether a window numbers the rows of a key as its fold orders them, the last first: what
-        has another number than the first is no row that the fold would keep."""
-        partition = {item.name.lower() for item in window.args.get("partition_by") or ()}
-        key = {name.lower() for name in self._fold.key}
-        if self.adds or not isinstance(window.this, exp.RowNumber) or not key <= partition:
+        """Whether a window may number the rows of a key so that what has another number than the
+        first is no row that the fold would keep, see _is_order_of."""
+        if self.adds or not isinstance(window.this, exp.RowNumber):
+            return False
+        return isinstance(self._fold, Zipper) or not (self._fold.groups or self._aggregates)
+
+    def _is_order_of(self, rank: Rank) -> bool:
+        """Whether rows are numbered by the fold's key, and as the fold orders them, the last
+        first."""
+        if not {name.lower() for name in self._fold.key} <= rank.names:
             return False
         if isinstance(self._fold, Zipper):  # each change counts
-            return {*self._order} <= partition
-        if self._fold.groups or self._aggregates:
-            return False
-        order = window.args.get("order")
-        given = [
-            (item.this.name.lower(), bool(item.args.get("desc")))
-            for item in (order.expressions if order else ())
-        ]
+            return {*self._order} <= rank.names
         wanted = [(name, name not in self._descending) for name in self._order]
-        return given[: len(wanted)] == wanted
+        return rank.ordered_by[: len(wanted)] == wanted
 
 
 def _order_of(fold: Fold | Zipper) -> tuple[str, ...]:

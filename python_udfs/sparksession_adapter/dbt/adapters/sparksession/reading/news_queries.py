@@ -202,8 +202,13 @@ class NewsReader:
             return QueryRows.NEW  # it has no row
         first = query.args.get("from_")
         rows = self._of_part(first.this, query, ctes) if first else QueryRows.OTHERS
+        of_new = int(rows > QueryRows.CHOSEN)
         for join in joins_of(query):
-            rows = self._joined(rows, self._of_part(join.this, query, ctes), join)
+            part = self._of_part(join.this, query, ctes)
+            of_new += part > QueryRows.CHOSEN
+            rows = self._joined(rows, part, join)
+        if of_new > 1:  # also where new rows choose by a semi join what others are joined with
+            raise NewsProblem(JOINED)
         looked_up = QueryRows.OTHERS
         for inner in subqueries(query):
             looked_up = max(looked_up, self.rows_of(inner, ctes))
@@ -213,6 +218,8 @@ class NewsReader:
         if rows is QueryRows.OTHERS and looked_up is not QueryRows.OTHERS:
             rows = QueryRows.CHOSEN
         self._check_limit(query, rows)
+        if rows is QueryRows.CHOSEN:
+            self.chooses(query)
         if rows <= QueryRows.CHOSEN:
             return rows
         if numbers_rows(query):
@@ -224,6 +231,13 @@ class NewsReader:
 
         Raises:
             NewsProblem: what it finds isn't what it would find in all rows.
+        """
+
+    def chooses(self, query: exp.Select) -> None:
+        """Look at a select of rows that new rows choose.
+
+        Raises:
+            NewsProblem: it isn't new rows that choose them, but what was made of these.
         """
 
     def of_new_rows(self, query: exp.Select) -> QueryRows:

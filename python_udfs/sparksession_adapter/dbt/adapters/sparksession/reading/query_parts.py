@@ -3,7 +3,7 @@ queries in it and the columns of these."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from sqlglot import exp, parse_one
@@ -50,6 +50,8 @@ def _parsed(sql: str) -> exp.Expr:
     if not isinstance(tree, exp.Query):
         raise UnreadableQuery("It is no query.")
     _unfold_joins(tree)
+    for query in [*tree.find_all(exp.Select)]:
+        _unfold_names(query)
     return tree
 
 
@@ -69,6 +71,43 @@ def _unfold_joins(tree: exp.Expr) -> None:
             joined = exp.select("*").from_(table.copy())
             joined.set("joins", joins)
             table.replace(joined)
+
+
+def _unfold_names(query: exp.Select) -> None:
+    """Let what a select aggregates or ranks stand where it is used by its new name: in further
+    columns, in `having` and in `qualify`. Where a table of its sources has such a column, too, this
+    is another expression than Spark's, of which less is known."""
+    known = {name for source in sources_of(query) for name in names_in_query(source)}
+    made: dict[str, exp.Expr] = {}
+    lateral: dict[str, exp.Expr] = {}
+    for item in [*query.expressions]:
+        if lateral:
+            value = _unfolded(item.unalias(), lateral)
+            item = item.replace(
+                exp.alias_(value, item.alias_or_name) if item.alias_or_name else value
+            )
+        name, value = item.alias.lower(), item.unalias()
+        if name and any(isinstance(part, (exp.AggFunc, exp.Window)) for part in value.walk()):
+            made[name] = value
+            known |= {column.name.lower() for column in value.find_all(exp.Column)}
+            if name not in known:  # a source's column goes before
+                lateral[name] = value
+    for part in ("having", "qualify"):
+        condition = query.args.get(part)
+        if condition is not None and made:
+            query.set(part, _unfolded(condition, made))
+
+
+def _unfolded(value: exp.Expr, named: Mapping[str, exp.Expr]) -> exp.Expr:
+    """An expression with what stands for names in it, but for those in queries of its own."""
+
+    def unfolded(part: exp.Expr) -> exp.Expr:
+        if not isinstance(part, exp.Column) or part.table or part.find_ancestor(exp.Query):
+            return part
+        found = named.get(part.name.lower())
+        return part if found is None else exp.paren(found, copy=True)
+
+    return value.copy().transform(unfolded, copy=False)
 
 
 def own_parts(query: exp.Select) -> Iterator[exp.Expr]:
@@ -130,7 +169,7 @@ def conditions_of(condition: exp.Expr | None) -> list[exp.Expr]:
         return []
     if isinstance(condition, exp.And):
         return [*conditions_of(condition.left), *conditions_of(condition.right)]
-    if isinstance(condition, (exp.Paren, exp.Where)):
+    if isinstance(condition, (exp.Paren, exp.Qualify, exp.Where)):
         return conditions_of(condition.this)
     return [condition]
 
