@@ -103,15 +103,20 @@ def split(least: int, greatest: int, parts: int) -> list[tuple[Decimal, Decimal]
     return [(Decimal(a), Decimal(b - 1)) for a, b in pairwise(edges)]
 
 
-def binlog_pieces(history: History, back: int) -> Iterator[Piece]:
-    """The changelog's files of a day: its places lie before the sample's."""
-    day = FIRST_DAY - timedelta(back)
-    row = history.row_bytes
-    count = files_of(DAY_CHANGES, row)
-    bounds = day_bounds(history, day, day) | {
+def places(back: int) -> dict[str, tuple[Bound, Bound]]:
+    """Bounds of a day's places in the log: before the sample's."""
+    return {
         "message_offset": (-back * DAY_CHANGES, (1 - back) * DAY_CHANGES - 1),
         "binlog_file_number": (-10 * back, 9 - 10 * back),
     }
+
+
+def binlog_pieces(history: History, back: int) -> Iterator[Piece]:
+    """The changelog's files of a day."""
+    day = FIRST_DAY - timedelta(back)
+    row = history.row_bytes
+    count = files_of(DAY_CHANGES, row)
+    bounds = day_bounds(history, day, day) | places(back)
     partition = "batch_id=live/topic=maxwell/partition_number=0"
     yield Piece(partition, DAY_CHANGES // count, int(DAY_CHANGES * row / count), count, bounds)
 
@@ -121,8 +126,7 @@ def day_pieces(history: History, back: int, rows: int) -> Iterator[Piece]:
     day, row = FIRST_DAY - timedelta(back), history.row_bytes
     count = files_of(rows, row)
     bounds = day_bounds(history, day, day)
-    if history.has("binlog_file_number"):
-        bounds["binlog_file_number"] = (-10 * back, 9 - 10 * back)
+    bounds |= {name: found for name, found in places(back).items() if history.has(name)}
     size = int(rows * row / count)
     is_real = day == LEAP_DAY and history.name == "dwd_trade__order_event"
     yield Piece(f"cut_date={day}", rows // count, size, count, bounds, is_real)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,15 @@ class Ran:
     seconds: float
     peak: float
     output: str = ""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [socket.getsockname()[1] for socket in sockets]
+    for item in sockets:
+        item.close()
+    return ports
 
 
 def run_child(

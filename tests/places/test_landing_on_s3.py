@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from benchmarks.object_store import BUCKET, SECRET, landing_options, s3_store, server_jars
+from benchmarks.spark_servers import standalone
 from python_udfs.ingestion.landing import files as landing
 from python_udfs.ingestion.landing.object_stores import store_of
 from python_udfs.ingestion.landing.spark import read_messages
 from python_udfs.source.full_load import LandingStore
-from tests.support.object_store import BUCKET, SECRET, landing_options, s3_store, server_jars
-from tests.support.spark_servers import standalone
 from tests.support.warehouse import Warehouse, differing, sample_days, sample_lines, truth
 
 URI = f"s3://{BUCKET}/log/landing"

@@ -14,8 +14,8 @@ import pytest
 from dbt.adapters.sparksession.session import checkpointed
 from pyspark.sql import SparkSession
 
+from benchmarks.spark_servers import standalone
 from tests.support.dbt_project import DbtProject
-from tests.support.spark_servers import standalone
 from tests.support.warehouse import Warehouse, differing, sample_days, truth
 
 # it kills an executor once its rows are kept, and the executors' number is seen to have fallen

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.object_store import SECRET, java_of_nessie, nessie_and_s3, server_jars
 from tests.support.child import child_process
 from tests.support.dbt_project import DbtProject
 from tests.support.killed_runs import kill, start, wait_for
-from tests.support.object_store import SECRET, java_of_nessie, nessie_and_s3, server_jars
 from tests.support.small_warehouse import FILES
 
 

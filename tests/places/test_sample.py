@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.object_store import java_of_nessie, nessie_and_s3, server_jars
+from benchmarks.spark_servers import can_isolate, connect_server, standalone
 from tests.support.child import child_process
 from tests.support.dbt_project import REPO
 from tests.support.killed_runs import kill, start
-from tests.support.object_store import java_of_nessie, nessie_and_s3, server_jars
-from tests.support.spark_servers import can_isolate, connect_server, standalone
 from tests.support.warehouse import SAMPLE, Warehouse, differing, truth
 
 MODELS = ("--select", "+dws_trade__user_status_td", "--exclude-resource-type", "unit_test")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from dbt.adapters.sparksession import session
 
+from benchmarks.spark_servers import connect_server
 from tests.support.dbt_project import DbtProject
 from tests.support.small_warehouse import FILES, make_raw
-from tests.support.spark_servers import connect_server
 
 LONGER = (30, 90, 240)  # seconds that a statement takes, if it ends too soon, the next
 STOPPED_BEFORE = 120  # seconds

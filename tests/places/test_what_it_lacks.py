@@ -17,9 +17,9 @@ from dbt.adapters.sparksession.executors import (
     python_problem,
 )
 
+from benchmarks.common import free_ports
+from benchmarks.spark_servers import Cluster, can_isolate, connect_server, standalone
 from tests.support.dbt_project import DbtProject
-from tests.support.jvm import free_ports
-from tests.support.spark_servers import Cluster, can_isolate, connect_server, standalone
 
 TABLE = "{{ config(materialized='table') }} select 1 as id"
 MODELS = {"models/a.sql": "select 1 as id"}

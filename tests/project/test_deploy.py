@@ -19,8 +19,8 @@ import pyspark
 import pytest
 import yaml
 
+from benchmarks.object_store import ARTIFACTS
 from tests.support.dbt_project import REPO
-from tests.support.object_store import ARTIFACTS
 
 DEPLOY = REPO / "deploy"
 OPERATIONS = [path.stem for path in REPO.glob("python_udfs/**/macros/operations/*.sql")]
@@ -240,7 +240,7 @@ def test_each_example_is_checked() -> None:
 
 def test_the_containers_are_set_as_the_jars_of_the_tests_are() -> None:
     """The catalog's settings are those that the tests start it with."""
-    server = (REPO / "tests" / "support" / "object_store.py").read_text("utf-8")
+    server = (REPO / "benchmarks" / "object_store.py").read_text("utf-8")
     catalog = yaml.safe_load(text_of("compose.yaml"))["services"]["catalog"]["environment"]
     names = {name.replace(".lake.", ".warehouse.") for name in catalog if ".store." not in name}
     for name in names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 from subprocess import Popen
 from typing import IO, Any
@@ -54,12 +53,3 @@ def texts(gateway: JavaGateway, *values: str) -> Any:
     for index, value in enumerate(values):
         array[index] = value
     return array
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [socket.getsockname()[1] for socket in sockets]
-    for item in sockets:
-        item.close()
-    return ports

@@ -10,7 +10,8 @@ import pytest
 from py4j.java_gateway import JavaMember
 from py4j.protocol import STATIC_PREFIX, Py4JError
 
-from tests.support.jvm import free_ports, lab_folder, start_jvm, texts
+from benchmarks.common import free_ports
+from tests.support.jvm import lab_folder, start_jvm, texts
 
 PROPERTIES = """
 process.roles=broker,controller

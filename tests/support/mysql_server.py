@@ -12,8 +12,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common import free_ports
 from tests.support.histories import ZONE
-from tests.support.jvm import free_ports, lab_folder, start_jvm
+from tests.support.jvm import lab_folder, start_jvm
 from tests.support.sql_client import SqlClient, SqlError
 
 OPTIONS = """

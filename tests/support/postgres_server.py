@@ -15,7 +15,8 @@ from typing import Any
 
 import psutil
 
-from tests.support.jvm import free_ports, start_jvm
+from benchmarks.common import free_ports
+from tests.support.jvm import start_jvm
 from tests.support.sql_client import SqlClient, SqlError
 
 # a server that is killed leaves what it wrote to the system, whether or not it reached the disk

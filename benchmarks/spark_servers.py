@@ -19,8 +19,7 @@ import pyspark
 from dbt.adapters.sparksession.connections import EXTENSIONS
 from dbt.adapters.sparksession.java import find_java
 
-from tests.support.dbt_project import REPO
-from tests.support.jvm import free_ports
+from benchmarks.common import ROOT, free_ports
 
 HOME = Path(pyspark.__file__).parent
 STARTS_SECONDS = 120
@@ -132,17 +131,23 @@ def _another_host() -> Iterator[tuple[str, str, str]]:
 
 @contextmanager
 def standalone(
-    folder: Path, workers: int = 1, another_host: bool = False, hidden: Sequence[Path] = ()
+    folder: Path,
+    workers: int = 1,
+    cores: int = 2,
+    another_host: bool = False,
+    hidden: Sequence[Path] = (),
 ) -> Iterator[Cluster]:
-    """A master and workers of two cores each.
+    """A master and workers.
 
     Args:
         folder: for their logs and what they write.
+        cores: of each worker.
         another_host: whether the workers have a network and a file system of their own.
         hidden: folders that the workers then don't see.
     """
     env, (port, ui, *uis) = _environment(folder), free_ports(2 + workers)
     env |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": QUICK}
+    env |= {"SPARK_WORKER_CORES": str(cores), "SPARK_WORKER_MEMORY": "2g"}
     if not another_host:
         with _standalone(folder, (LOCALHOST, LOCALHOST), [port, ui, *uis], [], env) as cluster:
             yield cluster
@@ -187,7 +192,7 @@ def _workers(
         yield
         return
     worker = [*inside, str(HOME / "bin" / "spark-class"), "org.apache.spark.deploy.worker.Worker"]
-    worker += ["--host", there, "--webui-port", str(uis[0]), "--cores", "2", "--memory", "2g"]
+    worker += ["--host", there, "--webui-port", str(uis[0])]
     worker += ["--work-dir", str(folder / f"work{len(uis)}"), cluster.master]
     with _server(worker, folder, f"worker{len(uis)}", env) as log:
         _wait_for(log, "Successfully registered with master")
@@ -197,17 +202,23 @@ def _workers(
 
 @contextmanager
 def connect_server(
-    folder: Path, *, with_jars: bool = True, with_extensions: bool = True, **env: str
+    folder: Path,
+    *,
+    memory: str = "1g",
+    with_jars: bool = True,
+    with_extensions: bool = True,
+    **env: str,
 ) -> Iterator[str]:
     """A Spark Connect server on a free port of 127.0.0.1; its URL, for SPARK_REMOTE.
 
     Args:
         folder: for its log and all that it writes.
+        memory: of its Java.
         with_jars, with_extensions: whether it can read and write Iceberg tables.
         env: further environment variables, such as PYSPARK_PYTHON.
     """
     (port,) = free_ports(1)
-    jars = sorted(map(str, (REPO / ".jars" / "jars").glob("*.jar")))
+    jars = sorted(map(str, (ROOT / ".jars" / "jars").glob("*.jar")))
     settings = {
         "spark.connect.grpc.binding.address": LOCALHOST,
         "spark.connect.grpc.binding.port": str(port),
@@ -220,7 +231,8 @@ def connect_server(
     }
     if with_extensions:
         settings["spark.sql.extensions"] = EXTENSIONS
-    command = [str(HOME / "bin" / "spark-submit"), "--master", "local[2]", "--driver-memory", "1g"]
+    command = [str(HOME / "bin" / "spark-submit"), "--master", "local[2]"]
+    command += ["--driver-memory", memory]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     command += ["--jars", ",".join(jars)] if with_jars else []
     for key, value in settings.items():

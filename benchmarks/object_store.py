@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dbt.adapters.sparksession.java import find_java, java_major
 
-from tests.support.jvm import free_ports
+from benchmarks.common import free_ports
 
 NEWEST_JAVA_OF_NESSIE = 21  # and later
 ARTIFACTS = {
