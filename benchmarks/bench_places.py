@@ -61,8 +61,7 @@ def measured(name: str) -> tuple[float, float]:
         shutil.rmtree(made, ignore_errors=True)
     with place(name, folder) as given:
         env = SETTINGS | given | COMPILED
-        # a store is where the environment names it
-        where = Path(env.pop("WAREHOUSE", str(warehouse)))
+        where = env.pop("WAREHOUSE", str(warehouse))
         first, second = (
             run_dbt(ROOT / "landing", where, SELECTED, env=env)["wall"] for _ in range(2)
         )

@@ -137,13 +137,16 @@ def _total(root: int, measure: Callable[[psutil.Process], float]) -> float:
 
 def run_dbt(
     landing: Path,
-    warehouse: Path,
+    warehouse: Path | str,
     select: str,
     variables: dict[str, object] | None = None,
     arguments: Sequence[str] = (),
     env: dict[str, str] | None = None,
 ) -> dict[str, float]:
     """Run `dbt run`.
+
+    Args:
+        warehouse: a folder, or the URI of one in a store.
 
     Returns:
         Seconds: `wall`, and those of each model by its name. `peak` is memory, GiB.

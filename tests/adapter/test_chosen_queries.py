@@ -8,6 +8,7 @@ from dbt.adapters.sparksession.reading.chosen_queries import (
     COUNTED,
     FILTERED,
     ITSELF,
+    KEYED,
     LOOKED_UP,
     RANKED,
     TWICE,
@@ -135,6 +136,13 @@ QUERIES: dict[str, str | None] = {
     f"{OF_IDS} select *, row_number() over (partition by id order by at desc) as n from a "
     "qualify n = 1 and v > 1": FILTERED,
     f"{OF_IDS} select * from a qualify count(*) over (partition by id) = 1": FILTERED,
+    # keys that come and go
+    f"{OF_IDS} select count(*) as id, max(v) as v from a group by id": KEYED,
+    f"{OF_IDS} select n as id, v from (select id, count(*) as n, max(v) as v from a group by 1)":
+        KEYED,
+    f"{OF_IDS} select rank() over (partition by id order by v) as id, v from a": KEYED,
+    f"{OF_IDS} select row_number() over (partition by id order by v) as id, v from a": None,
+    f"{OF_IDS} select concat(id, day) as id, count(*) as n from a group by id, day": None,
     # looked up, not chosen
     f"select y.*, exists (select 1 from {NEW} as n where n.id = y.id) as is_new from dw.y as y":
         LOOKED_UP,
@@ -172,6 +180,9 @@ QUERIES: dict[str, str | None] = {
         ABSENT,
     f"select a.id from dw.x as a left anti join {NEW} as n on a.id = n.id": ABSENT,
     f"with k as (select id from {NEW}) select id from dw.x where not (id in (from k))": ABSENT,
+    f"select y.id from (with k as (select id from {NEW}) select * from dw.y) as y "
+    f"where id not in (select id from {NEW})": ABSENT,
+    f"with k as (select count(*) from {NEW}), l as (from k) select * from {NEW}": None,
     f"select n.id from {NEW} as n left anti join dw.x as a on a.id = n.id": None,
     f"select id from {NEW} where id not in (select id from dw.y)": None,
 }  # fmt: skip

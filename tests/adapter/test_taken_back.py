@@ -14,6 +14,8 @@ COUNT = {"aggregates": {"n": "sum"}}
 FOLDED = "materialized='folded', unique_key='id', fold={}"
 MERGED = "materialized='incremental', unique_key={!r}"
 ALL_ROWS = "select id, v, at from src.events"
+OTHERS = "select o.id, o.name from {{ source('src', 'others') }} as o"
+OF_OTHERS = "select o.id, o.name from src.others as o where o.parent in (select v from src.events)"
 MODELS = {
     "by_kind": (
         FOLDED.format(BY_TIME),
@@ -69,6 +71,35 @@ MODELS = {
         f"where v in (select v from {CHANGES}) group by v",
         "select v, count(*) as n from src.events group by v",
     ),
+    # the key of a group has another column's name
+    "renamed_groups": (
+        MERGED.format("id"),
+        "select v as id, count(*) as n from {{ source('src', 'events') }} "
+        f"where v in (select v from {CHANGES}) group by v",
+        "select v as id, count(*) as n from src.events group by v",
+    ),
+    "groups_of_few": (
+        MERGED.format("half"),
+        "select v div 2 as half, sum(at) as n from {{ source('src', 'events') }} "
+        f"where v div 2 in (select v div 2 from {CHANGES} where v < 9) group by 1",
+        "select v div 2 as half, sum(at) as n from src.events group by 1",
+    ),
+    # rows of another table stay there when nothing chooses them any more
+    "others_chosen": (
+        MERGED.format("id"),
+        f"{OTHERS} where parent in (select v from {CHANGES})",
+        OF_OTHERS,
+    ),
+    "others_given": (
+        MERGED.format("id"),
+        f"{OTHERS} where exists (select 1 from {CHANGES} as c where c.v = o.parent and sign > 0)",
+        OF_OTHERS,
+    ),
+    "others_joined": (
+        MERGED.format("id"),
+        f"{OTHERS} left semi join {CHANGES} as c on c.v = o.parent",
+        OF_OTHERS,
+    ),
 }
 IN_PYTHON = """
     def model(dbt, session):
@@ -103,7 +134,8 @@ def wrong(project: DbtProject, names: Sequence[str], held: dict[str, str]) -> li
 
 
 def test_what_was_taken_back_is_gone_where_the_query_leaves_it_out(make_project):
-    files = {"models/sources.yml": "sources: [{name: src, tables: [{name: events}]}]"}
+    tables = "[{name: events}, {name: others}]"
+    files = {"models/sources.yml": f"sources: [{{name: src, tables: {tables}}}]"}
     for name, (config, query, _) in MODELS.items():
         files[f"models/{name}.sql"] = f"{{{{ config({config}) }}}} {query}"
     for name, (config, columns, _) in PYTHON.items():
@@ -112,6 +144,10 @@ def test_what_was_taken_back_is_gone_where_the_query_leaves_it_out(make_project)
     project = make_project(files)
     project.query("create namespace if not exists src")
     project.query("create table src.events (id int, v int, at int) using iceberg")
+    project.query(
+        "create table src.others using iceberg as select cast(id as int) as id, "
+        "cast(6 - id as int) as parent, concat('o', id) as name from range(8)"
+    )
     for statement in STEPS:
         project.query(statement)
         project.run("run")

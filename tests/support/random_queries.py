@@ -64,6 +64,11 @@ class RandomQuery:
             ctes.append(f"c{len(ctes)} as ({self._query(rng.randint(0, 1))})")
             self._ctes.append(f"c{len(ctes) - 1}")
         query = self._query(rng.randint(0, 2))
+        if rng.random() < 0.1:  # what is kept gets the values of another column
+            kept, other = rng.choice((*self._kept, "v")), rng.choice(COLUMNS)
+            given = {kept: other, other: kept}
+            items = ", ".join(f"{given.get(name, name)} as {name}" for name in COLUMNS)
+            query = f"select {items} from ({query}) as {self._alias()}"
         return ("with " + ", ".join(ctes) + " " if ctes else "") + query
 
     def _alias(self) -> str:
@@ -132,12 +137,12 @@ class RandomQuery:
                 read += self._joined(aliases, depth)
         if rng.random() < 0.35:
             return self._grouped(aliases, f"{read}{where}")
-        if len(aliases) == 1 and rng.random() < 0.15:
+        if len(aliases) == 1 and " join " not in read and rng.random() < 0.15:
             return f"select {rng.choice(('', 'distinct '))}* {read}{where}"
         items = ", ".join(f"{self._item(aliases, name, depth)} as {name}" for name in COLUMNS)
         distinct = "distinct " if rng.random() < 0.07 else ""
         if not distinct and rng.random() < 0.05:
-            number = f"{rng.choice(('row_number()', 'rank()'))} over ({self._ordered(alias)})"
+            number = f"{rng.choice(('row_number()', 'rank()'))} over ({self._ordered(aliases[0])})"
             return f"select {items} {read}{where} qualify {number} = 1"
         limit = f" order by {alias}.at limit 2" if alias in aliases and rng.random() < 0.03 else ""
         return f"select {distinct}{items} {read}{where}{limit}"

@@ -25,6 +25,7 @@ from dbt.adapters.sparksession.reading.partition_queries import (
 )
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
+    UnreadableQuery,
     equalities,
     joins_of,
     label_of,
@@ -67,6 +68,10 @@ FILTERED = (
     "is left out now and wasn't before; give the value as a column, and leave rows out where it is "
     "read"
 )
+KEYED = (
+    "makes its unique_key of what it makes of all rows that new rows choose, so that a row stays "
+    "under the key that it had; take columns of single rows for the key"
+)
 LOOKED_UP = (
     "looks new rows up for rows that aren't new, in a column or within another expression, so that "
     "a row has what the last run's new rows gave it; look all rows up by ref(..), ask for new rows "
@@ -101,6 +106,24 @@ def problem_of_choice(sql: str, news: Collection[str], key: Collection[str]) -> 
     return None
 
 
+def chosen_tables(sql: str, news: Collection[str], key: Collection[str]) -> tuple[bool, bool]:
+    """Whether new rows choose rows of their own tables, and of others, as far as a query shows:
+    what chose the others' may be gone, and they still be there. Both, where it can't be read.
+
+    Args:
+        sql, news, key: as in problem_of_choice.
+    """
+    try:
+        tree = parsed(sql, news, NEWS)
+        if tree is None:
+            return True, True
+        reader = _ChosenReader(tree, OwnChoices(news), key)
+        reader.columns_of(tree, {})
+    except (UnreadableQuery, PartialRows):
+        return True, True
+    return True in reader.are_own, False in reader.are_own
+
+
 class _ChosenReader(CarryingReader):
     """Follows the columns that rows are chosen by through the parts of a statement."""
 
@@ -112,13 +135,37 @@ class _ChosenReader(CarryingReader):
         self._news = _names_of_news(tree)
         self._own, self._key = own, {name.lower() for name in key}
         self._held = HeldColumns(self._keeps_last)
+        self.are_own: set[bool] = set()  # of the chosen tables: whether new rows are read of them
 
     def check_columns(self, tree: exp.Expr) -> None:
-        """Look at whether the last rows that the whole statement takes are those of its keys."""
-        for values in self._held.of(tree).values():
+        """Look at whether the last rows that the whole statement takes are those of its keys, and
+        its keys are of single rows: a row's number among others is one that it keeps."""
+        held = self._held.of(tree)
+        for values in held.values():
             for value in values:
                 if isinstance(value, Rank) and value.is_taken and not self._key <= value.names:
                     raise PartialRows(FILTERED)
+        for value in (value for name in self._key for value in held.get(name, ())):
+            is_number = isinstance(value, exp.Window) and isinstance(value.this, exp.RowNumber)
+            if not is_number and not isinstance(value, (exp.Distinct, Rank)):
+                raise PartialRows(KEYED)
+
+    def _note_chosen(
+        self,
+        sources: Sequence[exp.Expr],
+        of_news: Sequence[bool],
+        chosen: Sequence[Collection[tuple[str, str]]],
+    ) -> None:
+        """Note of which tables a select's new rows choose rows.
+
+        Args:
+            chosen: the columns, with their tables' names, that rows are chosen by.
+        """
+        names = {table for columns in chosen for table, _ in columns}
+        is_vague = "" in names or not all(chosen)
+        for item, is_news in zip(sources, of_news, strict=True):
+            if chosen and not is_news and (is_vague or label_of(item) in names):
+                self.are_own.add(self._own.reads_own(item))
 
     def _names_news(self, query: exp.Expr) -> bool:
         """Whether a part of the statement reads new rows, also by the name of a CTE."""
@@ -154,6 +201,7 @@ class _ChosenReader(CarryingReader):
             chosen += self._chosen_by_conditions(query)
         if not chosen and not carrying:
             return None
+        self._note_chosen(sources, of_news, chosen)
         if len(chosen) + bool(carrying) > 1:
             raise PartialRows(TWICE)
         for table, name in chosen[0] if chosen else ():

@@ -78,13 +78,27 @@ def problem_of_partitions(sql: str, changed: Collection[str], by: str) -> str | 
     if tree is None:
         return None
     try:
-        columns = CarryingReader(by.lower()).columns_of(tree, {})
-        is_moved = isinstance(without_cast(origin_of_column(tree, by.lower())), exp.Column)
-        if columns is not None and not columns and is_moved:
+        name = by.lower()
+        columns = CarryingReader(name).columns_of(tree, {})
+        is_other = columns is not None and name not in columns and name in names_in_query(tree)
+        if (
+            _is_another(origin_of_column(tree, name))
+            and columns is not None
+            and (is_other or not columns)
+        ):
             raise PartialRows(MOVED)
     except PartialRows as problem:
         return str(problem).format(by=by) + INSTEAD
     return None
+
+
+def _is_another(origin: exp.Expr) -> bool:
+    """Whether a partition's column is another column, a constant, or made of several rows: no
+    expression that may have the partition's value in it."""
+    parts = [*origin.walk()]
+    is_made = any(is_aggregate(part) or isinstance(part, exp.Window) for part in parts)
+    is_constant = not any(isinstance(part, exp.Column) for part in parts)
+    return is_made or is_constant or isinstance(without_cast(origin), exp.Column)
 
 
 class CarryingReader:

@@ -50,6 +50,7 @@ def _parsed(sql: str) -> exp.Expr:
     if not isinstance(tree, exp.Query):
         raise UnreadableQuery("It is no query.")
     _unfold_joins(tree)
+    _drop_unused(tree)
     for query in [*tree.find_all(exp.Select)]:
         _unfold_names(query)
     return tree
@@ -71,6 +72,21 @@ def _unfold_joins(tree: exp.Expr) -> None:
             joined = exp.select("*").from_(table.copy())
             joined.set("joins", joins)
             table.replace(joined)
+
+
+def _drop_unused(tree: exp.Expr) -> None:
+    """Leave out the CTEs that nothing reads, and those that only they read."""
+    waiting = True
+    while waiting:
+        ctes = [*tree.find_all(exp.CTE)]
+        read = {id(cte_of(table)) for table in tree.find_all(exp.Table)}
+        unused = [cte for cte in ctes if id(cte) not in read]
+        for cte in unused:
+            around = cte.parent
+            cte.pop()
+            if around is not None and not around.expressions:
+                around.pop()
+        waiting = bool(unused)
 
 
 def _unfold_names(query: exp.Select) -> None:

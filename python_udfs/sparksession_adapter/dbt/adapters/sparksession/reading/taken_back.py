@@ -13,6 +13,8 @@ from dbt.adapters.sparksession.edges import Given, Node
 from dbt.adapters.sparksession.inputs import ReadPlan
 from dbt.adapters.sparksession.keyed.folds import Fold
 from dbt.adapters.sparksession.keyed.tables import Batch, KeyedTables
+from dbt.adapters.sparksession.reading.aggregates import is_aggregate
+from dbt.adapters.sparksession.reading.chosen_queries import chosen_tables
 from dbt.adapters.sparksession.reading.definitions import PARTIAL_RUNS
 from dbt.adapters.sparksession.reading.news_queries import (
     NEWS,
@@ -21,10 +23,12 @@ from dbt.adapters.sparksession.reading.news_queries import (
     own_parts,
     parsed,
 )
+from dbt.adapters.sparksession.reading.query_parts import DIALECT, origin_of_column
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND, SIGN
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.sql import quoted
 from dbt.adapters.sparksession.warehouse import Warehouse
+from pyspark.errors import AnalysisException
 from sqlglot import exp
 
 OF_JOIN = "join."  # begins properties of a join's commits
@@ -121,20 +125,25 @@ class TakenBack:
         unique_key: Given = model["config"]["unique_key"]
         keys = [unique_key] if isinstance(unique_key, str) else list(unique_key)
         by_row = model["language"] == "sql" and follows_new_rows(sql, plan.news.texts)
-        if by_row and self._has_row(
-            f"select 1 from (\n{_of_taken_alone(sql, removals)}\n) limit 1"
-        ):
+        if by_row and self._has_row(f"select 1 from (\n{_of_sign(sql, removals, '<')}\n) limit 1"):
             return True
-        earlier = (
-            [_of_taken_back(sql, removals)]
-            if by_row
-            else [f"select * from {text} where {SIGN} < 0" for text in removals]
-        )
+        now, earlier = sql, [_of_taken_back(sql, removals)]
+        if not by_row:
+            own, others = chosen_tables(sql, plan.news.texts, keys)
+            if others:  # what was taken back chooses nothing any more
+                now = _of_sign(sql, removals, ">")
+            else:
+                earlier = []
+            if own:
+                columns = _columns_of_keys(sql, plan.news.texts, keys)
+                if columns is None:
+                    return True
+                earlier += [f"select {columns} from {text} where {SIGN} < 0" for text in removals]
         for query in earlier:
-            if not by_row and not self._has_columns(query, keys):
+            if not self._has_columns(query, keys):
                 return True
             same = " and ".join(f"earlier.{quoted(key)} <=> now.{quoted(key)}" for key in keys)
-            gone = f"(\n{query}\n) as earlier left anti join (\n{sql}\n) as now on {same}"
+            gone = f"(\n{query}\n) as earlier left anti join (\n{now}\n) as now on {same}"
             if self._has_row(f"select 1 from {gone} limit 1"):
                 return True
         return False
@@ -150,14 +159,40 @@ class TakenBack:
         return bool(self._warehouse.session().sql(statement_of(sql)).head())
 
     def _has_columns(self, sql: str, names: Collection[str]) -> bool:
-        columns = self._warehouse.session().sql(statement_of(sql)).columns
+        try:
+            columns = self._warehouse.session().sql(statement_of(sql)).columns
+        except AnalysisException:  # a column of a key is of another table
+            return False
         return {name.lower() for name in names} <= {name.lower() for name in columns}
 
 
-def _of_taken_alone(sql: str, removals: Sequence[str]) -> str:
-    """The query over the rows that were taken back alone."""
+def _columns_of_keys(sql: str, news: Collection[str], keys: Sequence[str]) -> str | None:
+    """The columns of a key, as a query over changes makes them of columns of the table that it
+    reads the changes of, but for a query of a `union`; None where it can't be followed.
+
+    Args:
+        sql: the query; a model in Python has none, its keys have the names that they have there.
+    """
+    try:
+        tree = parsed(sql, news, NEWS)
+    except UnreadableQuery:
+        return None
+    if tree is None:
+        return ", ".join(map(quoted, keys))
+    made = [origin_of_column(tree, key.lower()) for key in keys]
+    if any(isinstance(part, exp.SetOperation) for part in tree.walk()):
+        return None
+    parts = [part for item in made for part in item.walk()]
+    if any(is_aggregate(part) or isinstance(part, (exp.Query, exp.Window)) for part in parts):
+        return None
+    pairs = zip(made, keys, strict=True)
+    return ", ".join(f"{item.sql(DIALECT, identify=True)} as {quoted(key)}" for item, key in pairs)
+
+
+def _of_sign(sql: str, removals: Sequence[str], side: str) -> str:
+    """The query over the rows that were given (`>`), or taken back (`<`), alone."""
     for text in removals:
-        sql = sql.replace(text, f"(select * from {text} where {SIGN} < 0)")
+        sql = sql.replace(text, f"(select * from {text} where {SIGN} {side} 0)")
     return sql
 
 
