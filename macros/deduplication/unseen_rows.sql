@@ -18,7 +18,8 @@
     they give the ranges of the files that are opened for a look-up. A null in the key is
     a value like any other.
 
-    Late data: a row counts whenever it comes, and once.
+    Late data: a row counts whenever it comes, and once. The model has to hold all of them: a row
+    that its query leaves out, but by its key, is refused, since a copy would be taken for new.
 
     Cost of a run: the new rows; the filter, at 1.8 bytes for each key expected (rate 0.001); the
     model's own files in which the keys lie that may be there. A stream without copies reads none,
@@ -41,19 +42,22 @@
             ) as first_rows
         )
         {%- endset -%}
-        {%- if rows.is_cte or not is_incremental() -%}
+        {%- set unseen -%}
+            {%- if rows.is_cte or not is_incremental() -%}
     select * from {{ batch }} as batch
-        {%- elif (
-            not adapter.ranges.writes(flags) or adapter.reading.nothing_new(model, graph)
-        ) -%}
+            {%- elif (
+                not adapter.ranges.writes(flags) or adapter.reading.nothing_new(model, graph)
+            ) -%}
     select batch.*
     from {{ batch }} as batch
     left anti join {{ this }} as held on {{ _same_keys(keys, 'held', 'batch') }}
-        {%- else -%}
-            {{- _looked_up(keys, others, batch, adapter.key_filters.key_filter_of(
-                model, filter, keys, graph
-            )) -}}
-        {%- endif -%}
+            {%- else -%}
+                {{- _looked_up(keys, others, batch, adapter.key_filters.key_filter_of(
+                    model, filter, keys, graph
+                )) -}}
+            {%- endif -%}
+        {%- endset -%}
+    select * from {{ adapter.key_filters.unseen(model, keys, unseen) }} as unseen
     {%- endif -%}
 {%- endmacro %}
 

@@ -107,6 +107,8 @@ QUERIES: dict[str, str | None] = {
     "join dw.y as y on y.k = s.k": FILTERED,
     f"{OF_IDS} select s.*, y.name from (select id, max_by(k, at) as k from a group by id) as s "
     "join dw.y as y using (k)": FILTERED,
+    f"{OF_IDS} select s.* from (select id, max_by(k, at) as k from a group by id) as s "
+    "left anti join dw.y as y on y.k = s.k": FILTERED,
     f"{OF_IDS} select * from (select id, max_by(k, at) as k from a group by id) as s "
     "where exists (select 1 from dw.y as y where y.k = s.k)": FILTERED,
     f"{OF_IDS} select id, k from {NEW} intersect select id, max(k) from a group by id": FILTERED,

@@ -156,6 +156,35 @@ def test_a_filter_spares_the_look_up_of_new_keys_and_has_the_declared_rate(make_
     assert "is declared as" in message
 
 
+def test_what_is_made_of_unseen_rows_is_looked_at(make_project) -> None:
+    rows = "rows=new_rows(source('src', 'views')), key='view_id', order_by='place'"
+    unseen = f"{{{{ unseen_rows({rows}) }}}}"
+    adds = "{{ config(materialized='incremental', incremental_strategy='append') }} "
+    queries = {
+        "chosen": f"select view_id, day, place from ({unseen}) where view_id <> 'a'",
+        "named": f"with unseen as ({unseen}) select view_id, upper(view_id) as up from unseen",
+        "counted": f"select day, count(*) as n from ({unseen}) group by day",
+        "ranked": f"select *, row_number() over (order by place) as n from ({unseen})",
+        "left_out": f"with unseen as ({unseen}) select * from unseen where place > 1",
+        "joined": f"select u.* from ({unseen}) as u join (select 1 as n) as y on y.n = u.place",
+    }
+    models = {f"models/{name}.sql": adds + query for name, query in queries.items()}
+    sources = "sources: [{name: src, tables: [{name: views}]}]"
+    project = make_project(MACROS | models | {"models/sources.yml": sources})
+    make_views(project)
+    project.query("insert into src.views values ('a', date '2026-03-01', 1)")
+    for place in (2, 3):
+        results = project.run("run", expect_ok=False).results
+        failed = {name for name, result in results.items() if result.status == "error"}
+        assert failed == {"counted", "ranked", "left_out", "joined"}
+        assert "aggregates the new rows alone" in results["counted"].message
+        assert "leaves out rows that unseen_rows(..) found" in results["left_out"].message
+        project.query(f"insert into src.views values ('b', date '2026-03-01', {place})")
+        project.query(f"insert into src.views values ('a', date '2026-03-01', {10 * place})")
+    assert project.query("select view_id, place from dw.chosen") == [{"view_id": "b", "place": 2}]
+    assert project.column("select up from dw.named order by up") == ["A", "B"]
+
+
 def test_a_shape_is_the_smallest_that_does() -> None:
     shape = Shape.for_keys(["id"], 1_000_000, 0.001)
     assert (shape.blocks, shape.hashes) == (439, 10)

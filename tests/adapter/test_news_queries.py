@@ -14,8 +14,10 @@ from dbt.adapters.sparksession.reading.news_queries import (
     NUMBERED,
     OUTER,
     RANKED,
+    UNSEEN,
     UnreadableQuery,
     problem_of,
+    problem_of_unseen,
 )
 from pyspark.sql import SparkSession
 
@@ -163,3 +165,28 @@ def test_new_rows_are_found_by_their_text_alone() -> None:
 def test_a_query_that_cannot_be_parsed_is_an_error() -> None:
     with pytest.raises(UnreadableQuery, match=re.escape("Expecting")):
         problem_of(f"select (from {NEW}", [NEW], True)
+
+
+UNSEEN_QUERIES = {
+    NEW: None,
+    f"select id, upper(v) as v from {NEW} where id > 1": None,
+    f"with u as (select id as key, v from {NEW}) select key as id from u": None,
+    f"select key from (select id as key from {NEW}) where key > 1": None,
+    f"select id from (select v as id from {NEW}) where id > 1": UNSEEN,
+    f"select u.*, y.name from {NEW} as u left join dw.y as y on y.k = u.k": None,
+    f"select u.*, y.n from {NEW} as u left join (select k, n from dw.y where n > 1) as y "
+    "on y.k = u.k": None,
+    f"select * from {NEW} where v > 1": UNSEEN,
+    f"select * from (select * from {NEW}) where id > 1 or v > 1": UNSEEN,
+    f"with u as (select * from {NEW}), w as (select * from u) select * from w where v > 1": UNSEEN,
+    f"select u.* from {NEW} as u join dw.y as y on y.k = u.k": UNSEEN,
+    f"select u.* from {NEW} as u left semi join dw.y as y on y.k = u.k": UNSEEN,
+    f"select u.* from {NEW} as u qualify row_number() over (partition by id order by v) = 1":
+        UNSEEN,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", UNSEEN_QUERIES)
+def test_a_model_that_looks_into_itself_holds_all_that_it_found(sql: str) -> None:
+    query = f"select * from {sql}" if sql == NEW else sql
+    assert problem_of_unseen(query, [NEW], ["ID"]) == UNSEEN_QUERIES[sql]

@@ -78,12 +78,6 @@ MODELS = {
         f"where v in (select v from {CHANGES}) group by v",
         "select v as id, count(*) as n from src.events group by v",
     ),
-    "groups_of_few": (
-        MERGED.format("half"),
-        "select v div 2 as half, sum(at) as n from {{ source('src', 'events') }} "
-        f"where v div 2 in (select v div 2 from {CHANGES} where v < 9) group by 1",
-        "select v div 2 as half, sum(at) as n from src.events group by 1",
-    ),
     # rows of another table stay there when nothing chooses them any more
     "others_chosen": (
         MERGED.format("id"),

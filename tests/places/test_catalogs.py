@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,9 +17,8 @@ from dbt.adapters.sparksession.connections import (
 from dbt.adapters.sparksession.secrets import is_secret
 from dbt_common.exceptions import DbtRuntimeError
 
-from tests.support.child import child_process
 from tests.support.dbt_project import DbtProject
-from tests.support.postgres_server import PASSWORD, USER, PostgresServer, postgres_folder
+from tests.support.postgres_server import PASSWORD, USER, PostgresServer
 
 S3 = "s3://bucket/lake"
 
@@ -85,22 +84,6 @@ def test_a_warehouse_that_is_a_uri_makes_no_folder(
     assert list(tmp_path.iterdir()) == []
     assert credentials.spark_settings()["spark.sql.catalog.lake.warehouse"] == S3
     assert credentials.shared_folders() == ([], [])
-
-
-@pytest.fixture
-def postgres(make_project: Callable[..., DbtProject], tmp_path: Path) -> Iterator[PostgresServer]:
-    programs = postgres_folder()
-    if programs is None:
-        pytest.skip("no PostgreSQL server: neither initdb on the PATH nor Debian's packages")
-    with child_process() as child:
-        any_project = make_project({}, publish_targets="serving=postgres")
-        error = child.start(any_project)
-        if error:
-            pytest.skip(f"PostgreSQL's driver could not be had: {error[:300]}")
-        driver = child.class_path(any_project)
-    server = PostgresServer(programs, tmp_path, driver)
-    yield server
-    server.stop()
 
 
 @pytest.mark.soak

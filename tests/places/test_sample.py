@@ -1,5 +1,5 @@
 """The sample on a standalone cluster, on a Spark Connect server, and in a REST catalog with an S3
-store: built, killed and built again.
+store: built, killed and built again, documented, and published to PostgreSQL.
 
 PLACE_KILLS sets how many runs are killed in each place, PLACE_SEED plays their moments again.
 """
@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from benchmarks.spark_servers import can_isolate, connect_server, standalone
 from tests.support.child import child_process
 from tests.support.dbt_project import REPO
 from tests.support.killed_runs import kill, start
-from tests.support.warehouse import SAMPLE, Warehouse, differing, truth
+from tests.support.postgres_server import PASSWORD, USER, PostgresServer
+from tests.support.warehouse import SAMPLE, Counts, Warehouse, differing, truth
 
 MODELS = ("--select", "+dws_trade__user_status_td", "--exclude-resource-type", "unit_test")
 LAST_FILES = 8  # that come in one by one, each with a run that is killed
@@ -61,9 +63,39 @@ def reader(name: str, there: Warehouse) -> Iterator[Warehouse]:
         yield here
 
 
+def ran(there: Warehouse, *arguments: str, **env: str | None) -> str:
+    """What a dbt command printed that ended well."""
+    done = there.subprocess(*arguments, env=env)
+    assert done.returncode == 0, done.stdout
+    return str(done.stdout)
+
+
+def published(name: str, there: Warehouse, server: PostgresServer) -> Counts:
+    """The counts to date as PostgreSQL has them, once they were written there. A run on a Connect
+    server has no Spark of its own, so another process with one writes them."""
+    env: dict[str, str | None] = {
+        "PUBLISH_TARGETS": "serving=postgres",
+        "PUBLISH_SERVING_URL": server.url("postgres"),
+        "PUBLISH_SERVING_USER": USER,
+        "PUBLISH_SERVING_PASSWORD": PASSWORD,
+    }
+    if name == "connect":
+        env |= {"DBT_TARGET": "local", "SPARK_REMOTE": None}
+    ran(there, "run-operation", "publish_to", "--args", "{target: serving}", **env)
+    client = server.connect()
+    rows = client.query("select user_id, biz_status, order_count, amount_sum from user_status")
+    client.close()
+    return {
+        (None if user is None else int(user), status): (int(str(count)), Decimal(str(amount)))
+        for user, status, count, amount in rows
+    }
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["cluster", "connect", "store"])
-def test_the_sample_is_the_server_s_own_counts_after_kills(tmp_path: Path, name: str) -> None:
+def test_the_sample_is_the_server_s_own_counts_after_kills(
+    tmp_path: Path, postgres: PostgresServer, name: str
+) -> None:
     seed = int(os.environ.get("PLACE_SEED") or random.SystemRandom().randrange(10**6))
     kills, chance = int(os.environ.get("PLACE_KILLS", "2")), random.Random(seed)
     files, log = sorted(SAMPLE.iterdir()), tmp_path / "run.log"
@@ -75,9 +107,8 @@ def test_the_sample_is_the_server_s_own_counts_after_kills(tmp_path: Path, name:
         with reader(name, there) as here:
             there.land(*files[:-LAST_FILES])
             begun = time.monotonic()
-            done = there.subprocess("build", *MODELS)
+            ran(there, "build", *MODELS)
             took = time.monotonic() - begun
-            assert done.returncode == 0, done.stdout
             print(f"\n{name}, seed {seed}: first build {took:.0f} s")
             for number in range(kills):
                 there.land(*files[-LAST_FILES:][: 1 + number * LAST_FILES // kills])
@@ -85,25 +116,21 @@ def test_the_sample_is_the_server_s_own_counts_after_kills(tmp_path: Path, name:
                 time.sleep(chance.uniform(0.2, 1.0) * took)
                 kill(run, with_java=False)
                 begun = time.monotonic()
-                done = there.subprocess("build", *MODELS)
-                assert done.returncode == 0, done.stdout
+                ran(there, "build", *MODELS)
                 ids = "select count(*), count(distinct message_offset) from dw.ods_binlog"
                 (row,) = here.query(ids)
                 assert len(set(row.values())) == 1, (seed, number, row)
                 print(f"  kill {number}: run again {time.monotonic() - begun:.0f} s")
             there.land(*files)
-            done = there.subprocess("build", *MODELS)
-            assert done.returncode == 0, done.stdout
-            again = there.subprocess("build", *MODELS)
-            assert again.returncode == 0, again.stdout
-            assert "Published as version" not in again.stdout
+            ran(there, "build", *MODELS)
+            assert "Published as version" not in ran(there, "build", *MODELS)
             if name != "connect":  # it needs a Spark in the dbt process
-                done = there.subprocess("run-operation", "remove_orphans")
-                assert done.returncode == 0, done.stdout
-            done = there.subprocess("run-operation", "expire_versions", "--args", "{keep: 1}")
-            assert done.returncode == 0, done.stdout
+                ran(there, "run-operation", "remove_orphans")
+            ran(there, "run-operation", "expire_versions", "--args", "{keep: 1}")
             assert differing(truth("final"), here.td()) == []
             assert differing(truth("final"), here.td("published.dws_trade__user_status_td")) == []
+            assert differing(truth("final"), published(name, there, postgres)) == []
+            ran(there, "docs", "generate")
             found = here.contents()
     local.build()
     assert differing(local.contents(), found) == []

@@ -153,6 +153,7 @@ class News:
         asks_ranges: whether its query shall name the ranges of what it touches.
         texts: the parts of its query that read what is new.
         removals: those of them that may hold rows that have gone.
+        unseen_by: key by which one of them leaves out what the model's own table holds.
     """
 
     is_asked: bool = False
@@ -163,6 +164,7 @@ class News:
     asks_ranges: bool = False
     texts: frozenset[str] = frozenset()
     removals: frozenset[str] = frozenset()
+    unseen_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -245,6 +245,19 @@ class KeyFilters:
             )
         return [values_of(name, kinds[name]) for name in names]
 
+    def unseen(self, model: Node, keys: Sequence[str], sql: str) -> str:
+        """Text, for a `from`, of rows that a model doesn't have yet: its query is looked at as with
+        new rows, and may leave out none of them but by their keys.
+
+        Args:
+            keys: columns by which they are looked up.
+            sql: query that finds them.
+        """
+        text, inputs = f"(\n{sql}\n)", self._warehouse.inputs
+        inputs.note_news_text(model["unique_id"], text)
+        inputs.note_news(model["unique_id"], unseen_by=tuple(keys))
+        return text
+
     def tell_duplicates(self, model: Node, counts: Mapping[str, int]) -> str:
         """A line of what a run found; the model's next commit records it too.
 

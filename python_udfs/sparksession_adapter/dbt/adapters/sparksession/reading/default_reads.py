@@ -22,6 +22,7 @@ from dbt.adapters.sparksession.reading.definitions import (
     used_macros,
 )
 from dbt.adapters.sparksession.reading.fold_queries import ALL_AGAIN, counts_rows, problem_of_fold
+from dbt.adapters.sparksession.reading.macro_calls import is_from_outside
 from dbt.adapters.sparksession.reading.news import (
     REPLACING,
     REPLACING_ALL,
@@ -29,7 +30,11 @@ from dbt.adapters.sparksession.reading.news import (
     is_live,
     replaces_by_a_part,
 )
-from dbt.adapters.sparksession.reading.news_queries import UnreadableQuery, problem_of
+from dbt.adapters.sparksession.reading.news_queries import (
+    UnreadableQuery,
+    problem_of,
+    problem_of_unseen,
+)
 from dbt.adapters.sparksession.reading.partition_queries import problem_of_partitions
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.taken_back import is_of_join
@@ -43,7 +48,9 @@ logger = AdapterLogger("Spark")
 # strategies that only add
 ADDING = ("append", "append_new_rows", "append_or_merge")
 CTE_PREFIX = "__dbt__cte__"
-THIS = re.compile(r"\bthis\b")
+# macros that look into the model's own table for the rows that it doesn't have: what a query makes
+# of these rows is looked at as with new rows
+FIND_NEW_ROWS = ("unseen_rows", "_looked_up")
 # a condition by the newest row that a model holds, as in (select max(at) from {{ this }})
 NEWEST_OF_THIS = re.compile(
     r"\bmax\s*\([^{}]{1,200}?\bfrom\s+\{\{-?\s*this\b", re.IGNORECASE | re.DOTALL
@@ -58,9 +65,20 @@ def reads_itself(node: Foreign, macros: Settings) -> bool:
         node: the model, as the manifest has it.
         macros: id -> macro of the manifest.
     """
-    used = used_macros(node.depends_on.macros, macros)
-    texts = [macro.macro_sql for macro in used if macro.package_name not in ENGINE_PACKAGES]
-    return any(THIS.search(without_comments(text)) for text in (node.raw_code, *texts))
+    return _names_itself(node.raw_code) or _is_read_by_macros(node, macros)
+
+
+def _is_read_by_macros(node: Foreign, macros: Settings) -> bool:
+    """Whether a macro of the project that a SQL model calls names the model's own table."""
+    return any(
+        _names_itself(macro.macro_sql)
+        for macro in used_macros(node.depends_on.macros, macros)
+        if macro.package_name not in ENGINE_PACKAGES and macro.name not in FIND_NEW_ROWS
+    )
+
+
+def _names_itself(text: str) -> bool:
+    return is_from_outside(without_comments(text), "this")
 
 
 def may_add_all(model: Node) -> bool:
@@ -91,13 +109,16 @@ class DefaultReads:
                 f"take {macro}(..) of the tables that it reads, or store it."
             )
 
-    def check_added_rows(self, model: Node, strategy: str, sql: str) -> None:
+    def check_added_rows(
+        self, model: Node, strategy: str, sql: str, is_rebuild: bool = False
+    ) -> None:
         """Look at whether what the runs of a model add to its rows, or merge into them, is together
         what its query gives for all rows of its inputs. Of a Python model, whose frames can't be
         looked at, whether it may be: it asks for what is new, or for what it holds.
 
         Args:
             sql: a SQL model's query.
+            is_rebuild: whether the run makes all rows.
 
         Raises:
             CompilationError: it isn't.
@@ -115,7 +136,8 @@ class DefaultReads:
                 raise CompilationError(replaces_by_a_part(model["name"]))
             return
         if plan.news.is_asked:
-            if is_sql and not (asks_itself or config.get(PARTIAL_RUNS)):
+            knows_itself = asks_itself and (is_rebuild or self._reads_itself(model, sql))
+            if is_sql and not (knows_itself or config.get(PARTIAL_RUNS)):
                 self._check_results_of_runs(model, plan, sql, strategy in ADDING)
             return
         if asks_itself and not config.get(PARTIAL_RUNS):
@@ -164,6 +186,15 @@ class DefaultReads:
         manifest: Foreign = self._warehouse.manifest()
         return reads_itself(manifest.nodes[model["unique_id"]], manifest.macros)
 
+    def _reads_itself(self, model: Node, sql: str) -> bool:
+        """Whether a model whose SQL names its own table reads it in this run, not only asks for its
+        columns, say; or a macro does, in a query of its own."""
+        manifest: Foreign = self._warehouse.manifest()
+        if _is_read_by_macros(manifest.nodes[model["unique_id"]], manifest.macros):
+            return True
+        own = f"{model['schema']}.{model['alias']}".lower()
+        return own in without_comments(sql).replace("`", "").lower()
+
     def _check_partitions(self, model: Node, plan: ReadPlan, sql: str) -> None:
         reading = plan.by_partition
         for macro, *arguments in reading.calls:
@@ -174,6 +205,10 @@ class DefaultReads:
 
     def _check_results_of_runs(self, model: Node, plan: ReadPlan, sql: str, adds: bool) -> None:
         self._check(model, partial(problem_of, sql, plan.news.texts, adds))
+        if plan.news.unseen_by:
+            self._check(
+                model, partial(problem_of_unseen, sql, plan.news.texts, plan.news.unseen_by)
+            )
         unique_key: Given = model["config"].get("unique_key") or []
         key = [unique_key] if isinstance(unique_key, str) else list(unique_key)
         self._check(model, partial(problem_of_choice, sql, plan.news.texts, key))

@@ -11,6 +11,7 @@ from dbt.adapters.sparksession.reading.query_parts import (
     conditions_of,
     equalities,
     joins_of,
+    keeps_all,
     label_of,
     named_columns,
     names_in_query,
@@ -38,7 +39,6 @@ OF_PARTS: dict[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
 ADDING = (exp.Sum, exp.Count, exp.CountIf)
 STAR = "*"
 CONDITIONS = ("where", "qualify", "group", "on", "using")
-KEEPING = ("LEFT", "FULL")  # sides of joins that leave out no row of the first table
 
 
 class HeldColumns:
@@ -163,7 +163,7 @@ class _Select:
                 if chosen is not None:
                     return chosen
         for join in joins_of(query):
-            keeps = join.side.upper() in KEEPING
+            keeps = keeps_all(join)
             if keeps and "on" not in within:
                 continue
             chosen = self._in_condition(join.args.get("on"), keeps)
@@ -209,7 +209,7 @@ class _Select:
         """Conditions that rows have to fulfil together: those behind the windows, and others."""
         conditions = conditions_of(query.args.get("where"))
         for join in joins_of(query):
-            if join.side.upper() not in KEEPING:
+            if not keeps_all(join):
                 conditions += conditions_of(join.args.get("on"))
         return [conditions, conditions_of(query.args.get("qualify"))]
 

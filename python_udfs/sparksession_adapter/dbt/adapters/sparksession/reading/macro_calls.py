@@ -105,6 +105,18 @@ def _names_from_outside(text: str) -> frozenset[str]:
         return frozenset(WORD.findall(text))
 
 
+def is_from_outside(text: str, name: str) -> bool:
+    """Whether the Jinja in a text uses a name that it doesn't set itself. One within a text of that
+    Jinja is none, as in `post_hook="grant select on {{ this }} to reader"`.
+
+    >>> is_from_outside("select * from {{ this }}", "this")
+    True
+    >>> is_from_outside("select 'this week' {# {{ this }} #} {{ '{{ this }}' }}", "this")
+    False
+    """
+    return name in text and name in _names_from_outside(text)
+
+
 @lru_cache(maxsize=1024)
 def passes_on(text: str, name: str) -> bool:
     """Whether Jinja has a mapping as a value, of which it doesn't name a part then and there."""

@@ -13,8 +13,11 @@ from dbt.adapters.sparksession.reading.aggregates import is_aggregate
 from dbt.adapters.sparksession.reading.query_parts import (
     NEWS,
     UnreadableQuery,
+    cte_of,
     equated_columns,
+    in_tables,
     joins_of,
+    keeps_all,
     label_of,
     names_in_query,
     numbers_rows,
@@ -56,6 +59,11 @@ NUMBERED = (
     "numbers its rows by monotonically_increasing_id(), from 0 on in each run, so that rows of "
     "several runs get the same number; take uuid(), or a hash of the key (xxhash64(..))"
 )
+UNSEEN = (
+    "leaves out rows that unseen_rows(..) found, so that a later copy of such a row is taken for "
+    "new; leave them out by columns of the key, in a view that unseen_rows reads, or where the "
+    "model is read"
+)
 
 
 class QueryRows(IntEnum):
@@ -96,6 +104,47 @@ def problem_of(sql: str, news: Collection[str], adds: bool) -> str | None:
     if adds and rows is not QueryRows.NEW:
         return DISTINCT if rows is QueryRows.KEYS else AGAIN
     return None
+
+
+def problem_of_unseen(sql: str, news: Collection[str], key: Collection[str]) -> str | None:
+    """Why a query loses rows that the model's own table doesn't hold; None where it leaves out none
+    of them, but by their key.
+
+    Args:
+        sql, news: as in problem_of.
+        key: columns by which they are looked up in the model's own table.
+
+    Raises:
+        UnreadableQuery: it can't be parsed.
+    """
+    tree = parsed(sql, news, NEWS)
+    keys = {name.lower() for name in key}
+    for query in tree.find_all(exp.Select) if tree is not None else ():
+        sources = sources_of(query)
+        if not any(map(_reads_news, sources)):
+            continue
+        if not all(map(keeps_all, joins_of(query))):
+            return UNSEEN
+        for name in ("where", "having", "qualify"):
+            condition = query.args.get(name)
+            made_of = in_tables(condition, sources).find_all(exp.Column) if condition else ()
+            if any(column.name.lower() not in keys for column in made_of):
+                return UNSEEN
+    return None
+
+
+def _reads_news(source: exp.Expr) -> bool:
+    """Whether what stands in a `from` reads new rows, also by the name of a CTE."""
+    waiting, seen = [source], set[int]()
+    while waiting:
+        for table in waiting.pop().find_all(exp.Table):
+            cte = cte_of(table)
+            if table.name.lower() == NEWS:
+                return True
+            if cte is not None and id(cte) not in seen:
+                seen.add(id(cte))
+                waiting.append(cte)
+    return False
 
 
 def follows_new_rows(sql: str, news: Collection[str]) -> bool:

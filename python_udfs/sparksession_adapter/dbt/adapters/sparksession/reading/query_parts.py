@@ -168,6 +168,12 @@ def joins_of(query: exp.Select) -> list[exp.Join]:
     return [join for join in query.args.get("joins") or () if not reads_nothing(join.this)]
 
 
+def keeps_all(join: exp.Join) -> bool:
+    """Whether a join leaves out no row of what stands before it."""
+    is_outer = join.side.upper() in ("LEFT", "FULL")
+    return is_outer and join.kind.upper() not in ("SEMI", "ANTI")
+
+
 def sources_of(query: exp.Select) -> list[exp.Expr]:
     """What a select reads: what stands first, then what its joins read, see joins_of."""
     first = query.args.get("from_")

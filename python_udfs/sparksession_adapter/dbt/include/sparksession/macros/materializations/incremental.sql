@@ -50,7 +50,9 @@
     {%- do adapter.reading.record_inputs(model) -%}
 
     {%- if model['language'] == 'sql' -%}
-        {%- do adapter.default_reads.check_added_rows(model, strategy_name, compiled_code) -%}
+        {%- do adapter.default_reads.check_added_rows(
+            model, strategy_name, compiled_code, is_rebuild
+        ) -%}
     {%- endif -%}
 
     {# what its rows were made by #}
