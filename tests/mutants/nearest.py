@@ -87,6 +87,7 @@ NEAREST: tuple[tuple[str, str], ...] = (
     (ADAPTER + "/recovery.py", "reliability/test_places.py"),
     (ADAPTER + "/place.py", "reliability/test_places.py reliability/test_one_writer.py"),
     (ADAPTER + "/default_reads.py", "adapter/test_default_reads.py adapter/test_random_models.py"),
+    (ADAPTER + "/reading/written_queries.py", "adapter/test_written_queries.py"),
     (ADAPTER + "/reading/*_queries.py", QUERIES),
     (ADAPTER + "/reading/query_parts.py", QUERIES),
     (ADAPTER + "/reading/held_columns.py", QUERIES),

@@ -39,6 +39,7 @@ from dbt.adapters.sparksession.reading.partition_queries import problem_of_parti
 from dbt.adapters.sparksession.reading.table_reads import TableReads
 from dbt.adapters.sparksession.reading.taken_back import is_of_join
 from dbt.adapters.sparksession.reading.view_marks import as_named, compiled_readings
+from dbt.adapters.sparksession.reading.written_queries import problem_of_written
 from dbt.adapters.sparksession.sql_texts import without_comments
 from dbt.adapters.sparksession.warehouse import Relation, Warehouse
 from dbt_common.exceptions import CompilationError
@@ -137,6 +138,8 @@ class DefaultReads:
             return
         if plan.news.is_asked:
             knows_itself = asks_itself and (is_rebuild or self._reads_itself(model, sql))
+            if is_sql and knows_itself and not config.get(PARTIAL_RUNS):
+                self._check(model, partial(problem_of_written, model["raw_code"]))
             if is_sql and not (knows_itself or config.get(PARTIAL_RUNS)):
                 self._check_results_of_runs(model, plan, sql, strategy in ADDING)
             return
@@ -166,7 +169,10 @@ class DefaultReads:
         news = plan.news
         if config.get(PARTIAL_RUNS) or news.tolerates_replay or news.is_repaired:
             return
-        if self._asks_itself(model, plan) or any(map(is_of_join, plan.properties)):
+        is_joined = any(map(is_of_join, plan.properties))
+        if is_joined and model["language"] == "sql":
+            self._check(model, partial(problem_of_written, model["raw_code"]))
+        if is_joined or self._asks_itself(model, plan):
             return
         if news.is_asked:
             if model["language"] != "sql":

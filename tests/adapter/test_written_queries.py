@@ -1,0 +1,87 @@
+"""Queries around macros of joins and streams: which of them give, run after run, what all rows
+give, and which are refused."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.adapters.sparksession.reading.written_queries import (
+    LEFT_OUT,
+    OF_A_RUN,
+    problem_of_written,
+)
+
+from tests.support.dbt_project import REPO, DbtProject
+
+JOIN = """{{ latest_join(left={'relation': ref('x'), 'key': 'id'}, right={}, on={}) }}"""
+UPSERTS = "{{ upsert_stream(rows=ref('x'), key=['world', 'id'], columns=['v']) }}"
+APPENDS = "{{ append_stream(rows=ref('x'), key='id', columns=['v']) }}"
+OF_JOIN = OF_A_RUN.format(macro="latest_join")
+OF_UPSERTS = LEFT_OUT.format(macro="upsert_stream")
+QUERIES = {
+    JOIN: None,
+    f"{{{{ config(materialized='folded') }}}} with j as ({JOIN}) select * from j": None,
+    f"with j as ({JOIN}) select j.*, v + 1 as w from j where v > 1": None,
+    f"with j as ({JOIN}) select j.*, y.w from j left join {{{{ ref('y') }}}} as y on y.k = j.k":
+        None,
+    f"{{# count(*) #}} select {{{{ names() }}}} from ({JOIN}) as j -- count(*)": None,
+    f"select id, sum(v) as v from ({JOIN}) group by id": OF_JOIN,
+    f"with j as ({JOIN}) select *, row_number() over (partition by id order by v) as n from j":
+        OF_JOIN,
+    f"with j as ({JOIN}) select * from j where v = (select max(v) from j)": OF_JOIN,
+    f"with j as ({JOIN}) select a.* from j as a join j as b on a.id = b.k": OF_JOIN,
+    f"select * from ({JOIN}) limit 10": OF_JOIN,
+    f"select * from ({UPSERTS}) where id > 1 and world <> 2": None,
+    f"select * from ({UPSERTS}) where v > 1": OF_UPSERTS,
+    f"select s.* from ({UPSERTS}) as s join {{{{ ref('y') }}}} as y on y.id = s.id": OF_UPSERTS,
+    f"select max(v) from ({UPSERTS})": OF_A_RUN.format(macro="upsert_stream"),
+    f"select * from ({APPENDS}) where v > 1": None,
+    f"select count(*) from ({APPENDS})": OF_A_RUN.format(macro="append_stream"),
+    # not seen: no such macro, a branch, what only a run knows, what can't be read
+    "select count(*) from {{ ref('x') }}": None,
+    f"{{% if a %}} select count(*) from ({JOIN}) {{% endif %}}": None,
+    f"{{% set j %}}{JOIN}{{% endset %}} select count(*) from ({{{{ j }}}})": None,
+    f"select count(*) from ({JOIN}) {{{{ more() }}}} {{{{ more() }}}} x": None,
+    "{% snapshot %}": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("raw_code", QUERIES)
+def test_what_is_made_of_the_rows_of_a_run_is_looked_at(raw_code: str) -> None:
+    assert problem_of_written(raw_code) == QUERIES[raw_code]
+
+
+def test_models_around_such_macros_are_refused(make_project) -> None:
+    files = {
+        f"macros/{path.name}": path.read_text(encoding="utf-8")
+        for folder in ("joins", "streams")
+        for path in sorted((REPO / "macros" / folder).glob("*.sql"))
+    }
+    joined = """({{ many_to_one_join(
+        left={'relation': source('src', 'x'), 'key': 'id', 'columns': ['id', 'k', 'v']},
+        right={'relation': source('src', 'y'), 'key': 'k', 'columns': {'v': 'right_v'}},
+        on={'k': 'k'}, kind='left',
+    ) }})"""
+    stream = "({{ upsert_stream(rows=source('src', 'x'), key='id', columns='v') }})"
+    folded = "{{ config(materialized='folded') }}"
+    adds = "{{ config(materialized='incremental', incremental_strategy='append') }}"
+    files |= {
+        "models/filtered.sql": f"{folded} select * from {joined} where v > 1",
+        "models/ranked.sql": f"{folded} select *, row_number() over (order by v) as n from "
+        f"{joined}",
+        "models/streamed.sql": f"{adds} select * from {stream} where id > 0",
+        "models/left_out.sql": f"{adds} select * from {stream} where v > 1",
+        "models/sources.yml": "sources: [{name: src, tables: [{name: x}, {name: y}]}]",
+    }
+    project: DbtProject = make_project(files)
+    project.query("create namespace if not exists src")
+    for name in "xy":
+        project.query(f"create table src.{name} (id int, k int, v int) using iceberg")
+        project.query(f"insert into src.{name} values (1, 1, 1), (2, 2, 2)")
+    for _ in range(2):
+        results = project.run("run", expect_ok=False).results
+        failed = {name for name, result in results.items() if result.status == "error"}
+        assert failed == {"ranked", "left_out"}
+        assert "aggregates or ranks what many_to_one_join(..)" in results["ranked"].message
+        project.query("update src.x set v = v + 1 where id = 1")
+    assert "upsert_stream reads" in results["left_out"].message
+    assert project.column("select id from dw.filtered order by id") == [1, 2]
