@@ -48,6 +48,17 @@ MODELS = {
         f"select id, v, at, row_kind from (select *, sign as comes from {CHANGES}) where comes > 0",
         ALL_ROWS,
     ),
+    "kind_of_its_own": (
+        FOLDED.format({"aggregates": {"n": "sum"}, "row_kind": "row_kind"}),
+        f"select id, v as n, '+I' as row_kind from {CHANGES}",
+        "select id, v as n from src.events",
+    ),
+    "kind_of_another": (
+        FOLDED.format({"aggregates": {"n": "sum"}, "row_kind": "row_kind"}),
+        f"select c.id, c.v as n, k.row_kind from {CHANGES} as c "
+        "left join (select '+I' as row_kind) as k on true",
+        "select id, v as n from src.events",
+    ),
     "merged": (
         MERGED.format("id"),
         f"select id, v, at from {CHANGES} where sign > 0 and v > 1",

@@ -206,9 +206,9 @@ class RandomQuery:
         if kind < 0.7:
             return f"{alias}.{name}"
         if kind < 0.8:
-            one, two = (f"{alias}.{rng.choice(COLUMNS)}" for _ in range(2))
-            changed = (one, f"{alias}.{name} + 1", f"coalesce({one}, {two})", f"nullif({one}, 1)")
-            case = f"case when {self._condition(aliases, depth)} then {one} else {two} end"
+            a, b = (f"{alias}.{rng.choice(COLUMNS)}" for _ in range(2))
+            changed = (a, f"{alias}.{name} + 1", f"coalesce({a}, {b})", f"nullif({a}, 1)")
+            case = f"case when {self._condition(aliases, depth)} then {a} else {b} end"
             return rng.choice((*changed, case, f"coalesce({alias}.{name}, 0)", "0", "1", "null"))
         if kind < 0.85 and depth > 0:
             other, source = self._alias(), rng.choice((STAYING, STAYING, STAYING, NEW))

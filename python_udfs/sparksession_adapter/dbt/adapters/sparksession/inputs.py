@@ -153,7 +153,7 @@ class News:
         asks_ranges: whether its query shall name the ranges of what it touches.
         texts: the parts of its query that read what is new.
         removals: those of them that may hold rows that have gone.
-        unseen_by: key by which one of them leaves out what the model's own table holds.
+        unseen_by: key by which unseen_rows leaves out what the model's own table holds.
     """
 
     is_asked: bool = False

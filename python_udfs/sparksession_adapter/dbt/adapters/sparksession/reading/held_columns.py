@@ -45,7 +45,7 @@ class HeldColumns:
     """What the columns of a statement's parts hold, noted from the innermost part to the whole.
 
     Args:
-        keeps_last: whether a window numbers the rows of a key so that the last one is the first.
+        keeps_last: whether a window numbers the rows of a key so that the last row is the first.
     """
 
     def __init__(self, keeps_last: Callable[[exp.Window], bool]) -> None:

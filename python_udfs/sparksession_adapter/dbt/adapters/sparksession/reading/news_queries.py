@@ -121,7 +121,7 @@ def problem_of_unseen(sql: str, news: Collection[str], key: Collection[str]) -> 
     keys = {name.lower() for name in key}
     for query in tree.find_all(exp.Select) if tree is not None else ():
         sources = sources_of(query)
-        if not any(map(_reads_news, sources)):
+        if not any(map(reads_news, sources)):
             continue
         if not all(map(keeps_all, joins_of(query))):
             return UNSEEN
@@ -133,7 +133,7 @@ def problem_of_unseen(sql: str, news: Collection[str], key: Collection[str]) -> 
     return None
 
 
-def _reads_news(source: exp.Expr) -> bool:
+def reads_news(source: exp.Expr) -> bool:
     """Whether what stands in a `from` reads new rows, also by the name of a CTE."""
     waiting, seen = [source], set[int]()
     while waiting:

@@ -7,7 +7,7 @@ all rows are made again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 
 from dbt.adapters.sparksession.edges import Given, Node
 from dbt.adapters.sparksession.inputs import ReadPlan
@@ -22,8 +22,14 @@ from dbt.adapters.sparksession.reading.news_queries import (
     follows_new_rows,
     own_parts,
     parsed,
+    reads_news,
 )
-from dbt.adapters.sparksession.reading.query_parts import DIALECT, origin_of_column
+from dbt.adapters.sparksession.reading.query_parts import (
+    DIALECT,
+    label_of,
+    origin_of_column,
+    sources_of,
+)
 from dbt.adapters.sparksession.reading.retract_sql import ROW_KIND, SIGN
 from dbt.adapters.sparksession.reading.view_marks import statement_of
 from dbt.adapters.sparksession.sql import quoted
@@ -40,8 +46,8 @@ def is_of_join(key: str) -> bool:
 
 
 def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
-    """Whether a query may leave rows out by whether they give or take back: it uses that for more
-    than to pass it on, or can't be parsed.
+    """Whether a query may leave rows out by whether they give or take back, or give them another
+    kind: it uses that for more than to pass it on, or doesn't pass it on, or can't be parsed.
 
     Args:
         news: its parts, for a `from`, that read changes.
@@ -50,6 +56,8 @@ def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
     >>> leaves_out_by_kind("select id, row_kind from (n) where v > 1", ["(n)"], "row_kind")
     False
     >>> leaves_out_by_kind("select id, row_kind from (n) where sign > 0", ["(n)"], "row_kind")
+    True
+    >>> leaves_out_by_kind("select id, '+I' as row_kind from (n)", ["(n)"], "row_kind")
     True
     """
     try:
@@ -61,7 +69,11 @@ def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
     names = {ROW_KIND, SIGN, kind.lower()}
     passed: set[int] = set()
     for query in tree.find_all(exp.Select):
+        sources = [item for item in sources_of(query) if reads_news(item)]
         for item in query.expressions:
+            is_kind = bool(sources) and item.alias_or_name.lower() == kind.lower()
+            if is_kind and not _is_handed_on(item, names, sources):
+                return True
             if item.alias_or_name.lower() in names:
                 passed |= {id(column) for column in item.find_all(exp.Column)}
         # what only orders or groups rows leaves none out
@@ -71,6 +83,22 @@ def leaves_out_by_kind(sql: str, news: Collection[str], kind: str) -> bool:
     return any(
         column.name.lower() in names and id(column) not in passed
         for column in tree.find_all(exp.Column)
+    )
+
+
+def _is_handed_on(item: exp.Expr, names: Set[str], sources: Sequence[exp.Expr]) -> bool:
+    """Whether a column of a select is the kind of the changes that it reads, as they have it.
+
+    Args:
+        names: what that column may be called.
+        sources: those of the select that read changes.
+    """
+    value = item.unalias()
+    tables = {"", *map(label_of, sources)}
+    return (
+        isinstance(value, exp.Column)
+        and value.name.lower() in names - {SIGN}
+        and value.table.lower() in tables
     )
 
 

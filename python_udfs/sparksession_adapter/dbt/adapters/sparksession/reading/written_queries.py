@@ -1,9 +1,9 @@
 """What a model's own text makes of the rows that a macro of joins or streams gives.
 
 Such a macro makes right by itself what a run reads a part of, and gives what the run has to write.
-A query around it sees the rows of that run alone: it may change them one by one, not count them.
-Its SQL is one text with the macro's, so the model's text is looked at, with a name in the place of
-what its Jinja gives.
+A query around it sees the rows of that run alone: it may change each row by itself, not count them.
+Its compiled SQL doesn't show where the macro's ends, so the model's text is looked at, with a name
+in the place of what its Jinja gives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STREAMS = ("append_stream", "upsert_stream")
 OTHER = "dbt_other"  # stands for what other Jinja gives
 OF_A_RUN = (
     "aggregates or ranks what {macro}(..) gives in a run, so that rows of earlier runs are "
-    "missing; do that in a model, or a view, that reads this one"
+    "missing; do that in another model, or a view, that reads this model"
 )
 LEFT_OUT = (
     "leaves out changes that {macro}(..) gives, so that who follows them keeps what a key had "
