@@ -15,6 +15,8 @@ from tests.support.dbt_project import REPO, DbtProject
 JOIN = """{{ latest_join(left={'relation': ref('x'), 'key': 'id'}, right={}, on={}) }}"""
 UPSERTS = "{{ upsert_stream(rows=ref('x'), key=['world', 'id'], columns=['v']) }}"
 APPENDS = "{{ append_stream(rows=ref('x'), key='id', columns=['v']) }}"
+EXTRACTS = "{{ extract_changes(extracts={'rows': ref('x')}, key='product_id') }}"
+BELIEFS = "{{ beliefs(rows=ref('x'), key=['id'], columns=['price']) }}"
 OF_JOIN = OF_A_RUN.format(macro="latest_join")
 OF_UPSERTS = LEFT_OUT.format(macro="upsert_stream")
 QUERIES = {
@@ -36,6 +38,10 @@ QUERIES = {
     f"select max(v) from ({UPSERTS})": OF_A_RUN.format(macro="upsert_stream"),
     f"select * from ({APPENDS}) where v > 1": None,
     f"select count(*) from ({APPENDS})": OF_A_RUN.format(macro="append_stream"),
+    f"select * from ({EXTRACTS}) where price > 1": None,
+    f"select *, lag(price) over (order by taken_at) as was from ({EXTRACTS})":
+        OF_A_RUN.format(macro="extract_changes"),
+    f"select * from ({BELIEFS}) where price > 1": LEFT_OUT.format(macro="beliefs"),
     # not seen: no such macro, a branch, what only a run knows, what can't be read
     "select count(*) from {{ ref('x') }}": None,
     f"{{% if a %}} select count(*) from ({JOIN}) {{% endif %}}": None,

@@ -167,12 +167,13 @@ class DefaultReads:
         """
         config, plan = model["config"], self._warehouse.inputs.plan(model["unique_id"])
         news = plan.news
-        if config.get(PARTIAL_RUNS) or news.tolerates_replay or news.is_repaired:
+        if config.get(PARTIAL_RUNS):
             return
-        is_joined = any(map(is_of_join, plan.properties))
-        if is_joined and model["language"] == "sql":
+        if model["language"] == "sql":
             self._check(model, partial(problem_of_written, model["raw_code"]))
-        if is_joined or self._asks_itself(model, plan):
+        if news.tolerates_replay or news.is_repaired:
+            return
+        if self._asks_itself(model, plan) or any(map(is_of_join, plan.properties)):
             return
         if news.is_asked:
             if model["language"] != "sql":

@@ -1,4 +1,4 @@
-"""What a model's own text makes of the rows that a macro of joins or streams gives.
+"""What a model's own text makes of the rows that a macro of joins, streams or extracts gives.
 
 Such a macro makes right by itself what a run reads a part of, and gives what the run has to write.
 A query around it sees the rows of that run alone: it may change each row by itself, not count them.
@@ -20,15 +20,17 @@ JOINS = (
     *("asof_join", "history_join", "interval_join", "latest_join", "many_to_many_join"),
     *("many_to_one_join", "one_to_one_join", "repaired_join", "temporal_join"),
 )
-STREAMS = ("append_stream", "upsert_stream")
+# they give what a key is now, and look into the model's own table for what it was
+UPSERTS = ("beliefs", "upsert_stream")
+MACROS = frozenset((*JOINS, *UPSERTS, "append_stream", "extract_changes"))
 OTHER = "dbt_other"  # stands for what other Jinja gives
 OF_A_RUN = (
     "aggregates or ranks what {macro}(..) gives in a run, so that rows of earlier runs are "
     "missing; do that in another model, or a view, that reads this model"
 )
 LEFT_OUT = (
-    "leaves out changes that {macro}(..) gives, so that who follows them keeps what a key had "
-    "before; leave rows out by columns of the key, or in a view that {macro} reads"
+    "leaves out changes that {macro}(..) gives, so that a key keeps what it had before; leave rows "
+    "out by columns of the key, or in a view that {macro} reads"
 )
 
 
@@ -51,7 +53,7 @@ def problem_of_written(raw_code: str) -> str | None:
     try:
         if problem_of(sql, (), False) is not None:
             return OF_A_RUN.format(macro=macro)
-        if macro == "upsert_stream" and problem_of_unseen(sql, (), key) is not None:
+        if macro in UPSERTS and problem_of_unseen(sql, (), key) is not None:
             return LEFT_OUT.format(macro=macro)
     except UnreadableQuery:  # a name doesn't fit in the place of what Jinja gives
         return None
@@ -75,7 +77,7 @@ def _written(raw_code: str) -> tuple[str, str, tuple[str, ...]] | None:
             texts.append(part.data)
         elif isinstance(part, nodes.Call) and isinstance(part.node, nodes.Name):
             name = part.node.name
-            if name in (*JOINS, *STREAMS):
+            if name in MACROS:
                 macro, key = name, _texts_in(part, "key")
                 texts.append(f"select * from {NEWS}")
             elif name != "config":
