@@ -96,7 +96,9 @@ QUERIES: dict[str, str | None] = {
     f"{OF_IDS} select a.* from a join (select id, max(at) as at from a group by id) as m "
     "on a.id = m.id and a.at = m.at where a.v > 1": FILTERED,
     f"{OF_IDS} select a.* from a join (select id, max(at) as at from a group by id) as m "
-    "on a.id = m.id and a.v = m.at": None,
+    "on a.id = m.id and a.v = m.at": FILTERED,
+    f"{OF_IDS} select m.*, y.w from dw.y as y "
+    "join (select id, max(k) as k from a group by id) as m on y.k = m.k": FILTERED,
     f"{OF_IDS} select a.* from a join (select id, max(at) as at from a group by id) as m "
     "on a.id = m.id and a.v > m.at": FILTERED,
     f"select id, sum(v) as total from dw.x where id in (select id from {NEW}) group by id "

@@ -125,6 +125,10 @@ QUERIES: list[tuple[dict[str, object], str, str | None]] = [
      filtered("total")),
     (LAST, f"select y.id, y.at, y.v from dw.y as y left semi join ({TOTAL}) as s "
      "on s.total = y.v", filtered("total")),
+    (SUMS, f"select s.id, y.w as v, 0 as n from (select id, max(k) as k from {NEW} {BY_KEY}) as s "
+     "join dw.y as y on y.k = s.k and y.id = s.id", filtered("k")),
+    (LAST, f"select s.id, s.at, y.w as v from (select id, max(at) as at from {NEW} {BY_KEY}) as s "
+     "left join dw.y as y on y.at = s.at", filtered("at")),
     # the last row of each key
     (LAST, f"select id, at, upper(v) as v from ({RANKED_ROWS}) where nth = 1", None),
     (LAST, f"select id, at, v from ({RANKED_ROWS}) where nth = 1 and v > 1", filtered("v")),

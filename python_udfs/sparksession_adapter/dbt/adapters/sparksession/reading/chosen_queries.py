@@ -221,7 +221,7 @@ class _ChosenReader(CarryingReader):
     def _check(self, query: exp.Select, carrying: Sources) -> None:
         super()._check(query, carrying)
         having = query.args.get("having")
-        filters = self._held.note_select(query, FILTERS) is not None
+        filters = self._held.note_select(query, FILTERS, carrying) is not None
         if filters or (having is not None and any(map(is_aggregate, having.walk()))):
             raise PartialRows(FILTERED)
 

@@ -72,17 +72,23 @@ class HeldColumns:
         if self._is_grouped(query.left) or self._is_grouped(query.right):
             self._grouped.add(id(query))
 
-    def note_select(self, query: exp.Select, within: Collection[str] = CONDITIONS) -> str | None:
+    def note_select(
+        self,
+        query: exp.Select,
+        within: Collection[str] = CONDITIONS,
+        whole: Collection[str] = (),
+    ) -> str | None:
         """Note what the columns of a select over new rows hold.
 
         Args:
             within: parts of the select in which a column of aggregates is looked for.
+            whole: names of sources that have all rows of each key that they hold.
 
         Returns:
             A column of aggregates, or of the last row of a key, that the select filters, joins or
             groups by; None if there is none.
         """
-        select, sources = self._select(query), sources_of(query)
+        select, sources = self._select(query, whole), sources_of(query)
         of_groups = any(map(self._is_grouped, sources))
         is_grouped = query.args.get("group") is not None
         self._held[id(query)] = select.held_by(query, is_grouped, of_groups)
@@ -94,11 +100,12 @@ class HeldColumns:
         """What note_select returns, of a select over other rows than new rows."""
         return self._select(query).chosen_by(query, CONDITIONS)
 
-    def _select(self, query: exp.Select) -> _Select:
+    def _select(self, query: exp.Select, whole: Collection[str] = ()) -> _Select:
         windows = [item for item in own_parts(query) if isinstance(item, exp.Window)]
         ranks = {id(item): rank_of(item) for item in windows if self._keeps_last(item)}
         numbers = {number: rank for number, rank in ranks.items() if rank is not None}
-        return _Select({label_of(item): self.of(item) for item in sources_of(query)}, numbers)
+        held = {label_of(item): self.of(item) for item in sources_of(query)}
+        return _Select(held, numbers, whole)
 
     def _is_grouped(self, source: exp.Expr) -> bool:
         return id(query_behind(source)[0]) in self._grouped
@@ -124,10 +131,13 @@ class _Select:
     Args:
         sources: alias -> what its columns hold.
         numbers: ids of windows that number the rows of a key -> how.
+        whole: names of sources that have all rows of each key that they hold.
     """
 
-    def __init__(self, sources: Mapping[str, Held], numbers: Mapping[int, Rank]) -> None:
-        self._sources, self._numbers = sources, numbers
+    def __init__(
+        self, sources: Mapping[str, Held], numbers: Mapping[int, Rank], whole: Collection[str]
+    ) -> None:
+        self._sources, self._numbers, self._whole = sources, numbers, whole
 
     def held_by(self, query: exp.Select, is_grouped: bool, of_groups: bool) -> Held:
         """What the select's columns hold.
@@ -214,15 +224,24 @@ class _Select:
         return [conditions, conditions_of(query.args.get("qualify"))]
 
     def _is_highest(self, condition: exp.Expr) -> bool:
-        """Whether a condition asks for a value that is the highest, or the lowest, of its group."""
+        """Whether a condition asks for a row of a whole source with the highest, or the lowest,
+        value that its key has there: there is always such a row."""
         if not isinstance(condition, (exp.EQ, exp.NullSafeEQ)):
             return False
         sides = [without_cast(condition.left), without_cast(condition.right)]
         columns = [side for side in sides if isinstance(side, exp.Column)]
         if len(columns) < len(sides):
             return False
-        held = sorted(map(self._of, columns), key=len)
-        return not held[0] and len(held[1]) == 1 and isinstance(held[1][0], (exp.Max, exp.Min))
+        column, highest = sorted(columns, key=lambda side: len(self._of(side)))
+        values = self._of(highest)
+        if self._of(column) or len(values) != 1 or column.table.lower() not in self._whole:
+            return False
+        value = values[0]
+        return (
+            isinstance(value, (exp.Max, exp.Min))
+            and isinstance(value.this, exp.Column)
+            and value.this.name.lower() == column.name.lower()
+        )
 
     def _last_among(self, conditions: Sequence[exp.Expr]) -> Rank | None:
         """Of which rows conditions take the last of each key."""
