@@ -130,7 +130,7 @@ def test_the_sample_is_the_server_s_own_counts_after_kills(
             assert differing(truth("final"), here.td()) == []
             assert differing(truth("final"), here.td("published.dws_trade__user_status_td")) == []
             assert differing(truth("final"), published(name, there, postgres)) == []
-            ran(there, "docs", "generate")
+            ran(there, "docs", "generate", *MODELS[:2])
             found = here.contents()
     local.build()
     assert differing(local.contents(), found) == []
